@@ -1,0 +1,197 @@
+#!/bin/sh
+# Every CPU comparison, or those named: ours and a peer in turns, one Markdown row each.
+#
+#     bench/cpu.sh [-b BUILD] [-d SHARDS] [-m MNIST_DIR] [-n PAIRS] [-w SECONDS] [COMPARISON]...
+#     bench/cpu.sh -l         lists the comparisons
+#
+# The peers' Python interpreters come from PEER_TORCH and PEER_TENSORFLOW (default python3).
+# bench/README.md says what is measured and what the columns mean.
+set -eu
+
+bench=$(cd "$(dirname "$0")" && pwd)
+build=.
+shards=
+mnist=
+pairs=7
+wait=0
+torch=${PEER_TORCH:-python3}
+tensorflow=${PEER_TENSORFLOW:-python3}
+cores=$(nproc)
+
+comparisons='torch128 keras128 torch1024 keras1024 primitives128 primitives1024
+synthetic input_wait replicated ddp scaling ddp_scaling loader tfdata tfdata_stored
+startup memory'
+
+usage()
+{
+    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+
+while getopts b:d:m:n:w:lh option; do
+    case $option in
+        b) build=$OPTARG ;;
+        d) shards=$OPTARG ;;
+        m) mnist="--mnist '$OPTARG'" ;;
+        n) pairs=$OPTARG ;;
+        w) wait=$OPTARG ;;
+        l) echo $comparisons | tr ' ' '\n'; exit 0 ;;
+        *) usage ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+build=$(cd "$build" && pwd)
+test -x "$build/pipetrain" || { echo "$0: no program $build/pipetrain: give its folder with -b" >&2; exit 2; }
+if test -z "$shards"; then
+    shards="$build/mnist/train-*"
+    ls $shards >/dev/null 2>&1 || shards="$build/data/digits/train-*"
+fi
+
+export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
+
+# The two sides. Arguments are section.key=value for ours, options for a peer.
+ours() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=mnist_cnn 'data.train=$shards' $*"; }
+torch() { echo "'$torch' '$bench/peer_torch.py' --threads $cores $mnist $*"; }
+keras() { echo "'$tensorflow' '$bench/peer_keras.py' --threads $cores $mnist $*"; }
+ddp() { echo "'$torch' '$bench/peer_ddp.py' $mnist $*"; }
+tfdata() { echo "'$tensorflow' '$bench/peer_tfdata.py' --glob '$shards' --threads $cores $*"; }
+primitives() { echo "'$build/bench/primitives' mnist_cnn $1 $cores 15"; }
+compare() { python3 "$bench/compare.py" --pairs "$pairs" --wait "$wait" "$@"; }
+
+two_towers='devices.towers=2 devices.threads_per_tower=1 train.batch_per_tower=128 train.steps=80'
+one_tower='devices.towers=1 devices.threads_per_tower=1 train.batch_per_tower=128 train.steps=80'
+loader_alone='devices.kind=null train.batch=1024 train.epochs=40'
+loader_key=images_per_second_mean
+
+# Training speed, all cores.
+run_torch128()
+{
+    compare --name 'images/s, batch 128: ours / PyTorch' --target '>= 1.5' \
+        --a "$(ours train.batch=128 train.steps=100)" --b "$(torch --batch 128 --steps 60)"
+}
+run_keras128()
+{
+    compare --name 'images/s, batch 128: ours / Keras' --target '>= 1.3' \
+        --a "$(ours train.batch=128 train.steps=100)" --b "$(keras --batch 128 --steps 60)"
+}
+run_torch1024()
+{
+    compare --name 'images/s, batch 1024: ours / PyTorch' --target '>= 1.7' \
+        --a "$(ours train.batch=1024 train.steps=22)" --b "$(torch --batch 1024 --steps 16 --warmup 4)"
+}
+run_keras1024()
+{
+    compare --name 'images/s, batch 1024: ours / Keras' --target '>= 1.7' \
+        --a "$(ours train.batch=1024 train.steps=22)" --b "$(keras --batch 1024 --steps 16 --warmup 4)"
+}
+
+# Against the bare primitives.
+need_primitives()
+{
+    test -x "$build/bench/primitives" || make -C "$build" bench/primitives >&2
+}
+run_primitives128()
+{
+    need_primitives || return 1
+    compare --name 'step ms, batch 128: ours / sum of primitives' --target '<= 1.15' \
+        --key-a step_ms.p50 --key-b 're:sum ([0-9.]+) ms' \
+        --a "$(ours train.batch=128 train.steps=100)" --b "$(primitives 128)"
+}
+run_primitives1024()
+{
+    need_primitives || return 1
+    compare --name 'step ms, batch 1024: ours / sum of primitives' --target '<= 1.15' \
+        --key-a step_ms.p50 --key-b 're:sum ([0-9.]+) ms' \
+        --a "$(ours train.batch=1024 train.steps=22)" --b "$(primitives 1024)"
+}
+
+# The feed.
+run_synthetic()
+{
+    compare --name 'images/s, batch 128: real input / synthetic' --target '>= 0.98' \
+        --a "$(ours train.batch=128 train.steps=200)" --b "$(ours train.batch=128 train.steps=200 input.source=synthetic)"
+}
+run_input_wait()
+{
+    compare --name 'input wait, share of tower time, batch 128' --target '<= 0.01' --key-a fractions.input_wait \
+        --a "$(ours train.batch=128 train.steps=200)"
+}
+
+# Two towers.
+run_replicated()
+{
+    compare --name 'images/s, 2 towers x 1 thread: replicated / independent' --target '>= 0.96' \
+        --a "$(ours $two_towers sync.mode=replicated)" --b "$(ours $two_towers sync.mode=independent)"
+}
+run_ddp()
+{
+    compare --name 'images/s: ours, 2 towers x 1 thread / DDP, 2 processes x 1 thread' --target '>= 1' \
+        --a "$(ours $two_towers)" --b "$(ddp --batch 128 --steps 40 --repeats 0)"
+}
+run_scaling()
+{
+    compare --name 'images/s: ours, 2 towers x 1 thread / 1 tower x 1 thread' \
+        --a "$(ours $two_towers)" --b "$(ours $one_tower)"
+}
+run_ddp_scaling()
+{
+    compare --name 'images/s: DDP, 2 processes x 1 thread / 1 process x 1 thread' --key-a scaling \
+        --a "$(ddp --batch 128 --steps 40 --repeats 1)"
+}
+
+# The loader alone.
+run_loader()
+{
+    compare --name 'loader alone, shuffled, records/s' --target '>= 1500000' --key-a $loader_key --a "$(ours $loader_alone)"
+}
+run_tfdata()
+{
+    compare --name 'loader alone, shuffled, records/s: ours / tf.data' --target '>= 12' \
+        --key-a $loader_key --key-b records_per_second \
+        --a "$(ours $loader_alone)" --b "$(tfdata --batch 1024 --shuffle 10000)"
+}
+run_tfdata_stored()
+{
+    compare --name 'loader alone, order as stored, records/s: ours / tf.data' --target '>= 12' \
+        --key-a $loader_key --key-b records_per_second \
+        --a "$(ours $loader_alone data.shuffle=none)" --b "$(tfdata --batch 1024)"
+}
+
+# Start and size.
+run_startup()
+{
+    compare --name 'seconds: our start to first step / import torch' --target '<= 0.25' \
+        --key-a start_to_first_step_seconds --key-b wall \
+        --a "$(ours train.batch=128 train.steps=5)" --b "'$torch' -c 'import torch'"
+}
+run_memory()
+{
+    compare --name 'peak memory, bytes, batch 128' --target '<= 300e6' --key-a memory.peak_rss_bytes \
+        --a "$(ours train.batch=128 train.steps=60)" &&
+    compare --name 'peak memory, bytes, batch 1024' --key-a memory.peak_rss_bytes \
+        --a "$(ours train.batch=1024 train.steps=10)"
+}
+
+version() { "$1" -c "$2" 2>/dev/null || echo missing; }
+
+describe()
+{
+    echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
+    echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
+    echo "- PyTorch: $(version "$torch" 'import torch; print(torch.__version__)')"
+    echo "- Keras, TensorFlow: $(version "$tensorflow" 'import keras, tensorflow; print(keras.__version__, tensorflow.__version__)')"
+    echo "- command: bench/cpu.sh -n $pairs $*"
+    echo
+}
+
+for name in "$@"; do
+    echo " $(echo $comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
+done
+describe "$@"
+python3 "$bench/compare.py" --head
+failed=0
+for name in ${*:-$comparisons}; do
+    "run_$name" || { failed=1; echo "$0: $name could not be measured" >&2; }
+done
+exit $failed

@@ -1,0 +1,69 @@
+"""What the peers share: options, MNIST in memory, and the JSON line they print.
+
+Data are ready before the first step: float32 in [0, 1], NHWC, as numpy arrays.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import resource
+import statistics
+
+import numpy
+
+
+def argument_parser(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--batch", type=int, default=128, help="samples per step and process (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=40, help="measured steps (default %(default)s)")
+    parser.add_argument("--warmup", type=int, default=10, help="steps before them (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
+                        help="CPU threads (default: the cores this process may use)")
+    parser.add_argument("--mnist", metavar="DIR", help="folder of the MNIST IDX files; random data without it")
+    return parser
+
+
+def read_idx(path):
+    """An IDX file of unsigned bytes, gzip or not, as an array of its shape."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    dimensions = data[3]
+    shape = numpy.frombuffer(data, ">u4", dimensions, 4)
+    return numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * dimensions).reshape(shape)
+
+
+def find_idx(folder, name):
+    for candidate in (name, name + ".gz"):
+        path = os.path.join(folder, candidate)
+        if os.path.exists(path):
+            return path
+    raise SystemExit(f"no {name} or {name}.gz in {folder}")
+
+
+def load(folder, count):
+    """Images (count, 28, 28, 1) float32 and labels (count,) int64, repeated when there are fewer."""
+    if folder is None:
+        random = numpy.random.default_rng(1)
+        return (random.random((count, 28, 28, 1), dtype=numpy.float32),
+                random.integers(0, 10, count, dtype=numpy.int64))
+    images = read_idx(find_idx(folder, "train-images-idx3-ubyte"))
+    labels = read_idx(find_idx(folder, "train-labels-idx1-ubyte"))
+    chosen = numpy.random.default_rng(1).permutation(len(images))[numpy.arange(count) % len(images)]
+    return images[chosen, :, :, None].astype(numpy.float32) / 255, labels[chosen].astype(numpy.int64)
+
+
+def step_report(step_seconds, images_per_step):
+    """Speed of the median step."""
+    median = statistics.median(step_seconds)
+    return {"images_per_second": round(images_per_step / median, 1), "step_ms": round(median * 1e3, 3),
+            "step_ms_best": round(min(step_seconds) * 1e3, 3), "steps": len(step_seconds)}
+
+
+def print_report(**fields):
+    fields["python"] = platform.python_version()
+    fields["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(fields), flush=True)

@@ -1,0 +1,321 @@
+/* The yardstick of the CPU backend: what the bare oneDNN primitives of a model take.
+ *
+ *     primitives [MODEL [BATCH [THREADS [REPEATS]]]]
+ *
+ * For every convolution, dense and max-pool layer and every direction a training step
+ * needs, all of oneDNN's implementations are tried in its own choice of layouts, in
+ * nhwc, nchw and the blocked layouts, in turns, so that a slow moment of the machine
+ * meets all of them. Printed are the fastest of each (median and least of the repeats)
+ * and their sum: a training step cannot be faster than that without better primitives.
+ * ReLU is fused into forward; dropout, loss and update are not counted. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "compute/onednn_api.h"
+#include "compute/team.h"
+#include "stage/clock.h"
+
+#define CANDIDATES_MAX 64
+#define ARGS_MAX 8
+
+static const int arg_kinds[] = {
+    DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_BIAS,
+    DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_WORKSPACE, DNNL_ARG_SCRATCHPAD,
+};
+enum { ARG_KINDS = sizeof arg_kinds / sizeof arg_kinds[0] };
+
+struct candidate {
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_t primitive;
+    int arg_count;
+    dnnl_exec_arg_t args[ARGS_MAX];
+    int kinds[ARGS_MAX];        /* index into arg_kinds */
+    char layouts[128];
+    double *times_ms;           /* one per repeat */
+};
+
+struct bench {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_dim_t batch;
+    int repeats;
+    size_t bytes[ARG_KINDS];    /* largest need of the candidates of one direction */
+    void *memory[ARG_KINDS];    /* shared by them: only one runs at a time */
+    double sum_ms, least_sum_ms;
+};
+
+static const char *const direction_names[] = { "forward", "backward data", "backward weights" };
+
+static int by_time(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+static void candidate_close(struct candidate *candidate)
+{
+    for (int i = 0; i < candidate->arg_count; i++)
+        dnnl_memory_destroy(candidate->args[i].memory);
+    if (candidate->primitive)
+        dnnl_primitive_destroy(candidate->primitive);
+    dnnl_primitive_desc_destroy(candidate->pd);
+    free(candidate->times_ms);
+}
+
+static void layout_append(struct candidate *candidate, int arg, nn_md md)
+{
+    char layout[32];
+    const size_t used = strlen(candidate->layouts);
+    if (arg == DNNL_ARG_SCRATCHPAD || arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS)
+        return;
+    nn_md_describe(md, layout, sizeof layout);
+    snprintf(candidate->layouts + used, sizeof candidate->layouts - used, " %s", layout);
+}
+
+static int argument_open(struct bench *bench, struct candidate *candidate, int kind)
+{
+    nn_md md = nn_md_of(candidate->pd, arg_kinds[kind]);
+    const size_t bytes = md ? nn_md_bytes(md) : 0;
+    int rc = md ? 0 : -ENOMEM;
+    if (bytes > 0) {
+        const int i = candidate->arg_count;
+        candidate->args[i].arg = arg_kinds[kind];
+        candidate->kinds[i] = kind;
+        rc = nn_memory_create(&candidate->args[i].memory, md, bench->engine, DNNL_MEMORY_NONE);
+        if (rc == 0)
+            candidate->arg_count++;
+        if (bytes > bench->bytes[kind])
+            bench->bytes[kind] = bytes;
+        layout_append(candidate, arg_kinds[kind], md);
+    }
+    nn_md_release(md);
+    return rc;
+}
+
+/* Takes over pd. */
+static int candidate_open(struct bench *bench, dnnl_primitive_desc_t pd, struct candidate *candidate)
+{
+    *candidate = (struct candidate){ .pd = pd, .times_ms = calloc((size_t)bench->repeats, sizeof(double)) };
+    int rc = candidate->times_ms ? NN_CHECK(dnnl_primitive_create(&candidate->primitive, pd)) : -ENOMEM;
+    for (int kind = 0; kind < ARG_KINDS && rc == 0; kind++)
+        rc = argument_open(bench, candidate, kind);
+    return rc;
+}
+
+static int memory_open(struct bench *bench)
+{
+    for (int kind = 0; kind < ARG_KINDS; kind++) {
+        if (posix_memalign(&bench->memory[kind], 64, bench->bytes[kind] + 64))
+            return -ENOMEM;
+        memset(bench->memory[kind], 0, bench->bytes[kind]);
+    }
+    return 0;
+}
+
+static void memory_close(struct bench *bench)
+{
+    for (int kind = 0; kind < ARG_KINDS; kind++) {
+        free(bench->memory[kind]);
+        bench->memory[kind] = NULL;
+        bench->bytes[kind] = 0;
+    }
+}
+
+static int memory_attach(const struct bench *bench, const struct candidate *candidate)
+{
+    int rc = 0;
+    for (int i = 0; i < candidate->arg_count && rc == 0; i++)
+        rc = NN_CHECK(dnnl_memory_set_data_handle(candidate->args[i].memory, bench->memory[candidate->kinds[i]]));
+    return rc;
+}
+
+static double candidate_run(const struct bench *bench, const struct candidate *candidate)
+{
+    const uint64_t begin = clock_now_ns();
+    dnnl_primitive_execute(candidate->primitive, bench->stream, candidate->arg_count, candidate->args);
+    dnnl_stream_wait(bench->stream);
+    return (double)(clock_now_ns() - begin) * 1e-6;
+}
+
+/* The four descriptors of a layer's primitives with pixels in the layout `tag`; dense
+ * layers get their weights as oneDNN wants or in the order of the source. */
+struct shapes { nn_md src, weights, bias, dst; };
+
+static int shapes_open(const struct layer *layer, dnnl_dim_t batch, dnnl_format_tag_t tag, bool plain_weights,
+                       struct shapes *shapes)
+{
+    const bool is_conv = layer->kind == LAYER_CONV2D, is_dense = layer->kind == LAYER_DENSE;
+    const dnnl_dim_t src[] = { batch, layer->in.channels, layer->in.height, layer->in.width };
+    const dnnl_dim_t dst[] = { batch, layer->out.channels, layer->out.height, layer->out.width };
+    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels,
+                                   is_conv ? layer->kernel_h : layer->in.height,
+                                   is_conv ? layer->kernel_w : layer->in.width };
+    const int rank = is_dense && layer->in.height * layer->in.width == 1 ? 2 : 4;
+    const dnnl_format_tag_t src_tag = rank == 2 ? dnnl_ab : is_conv && layer->in.channels < 8 &&
+                                      tag != dnnl_format_tag_any && tag != dnnl_nhwc ? dnnl_nchw : tag;
+    *shapes = (struct shapes){
+        .src = nn_md_tag(rank, src, src_tag),
+        .weights = nn_md_tag(rank, weights, plain_weights ? src_tag : dnnl_format_tag_any),
+        .bias = nn_md_any(1, dst + 1),
+        .dst = is_dense ? nn_md_any(2, dst) : nn_md_tag(4, dst, tag),
+    };
+    return shapes->src && shapes->weights && shapes->bias && shapes->dst ? 0 : -ENOTSUP;
+}
+
+static void shapes_close(struct shapes *shapes)
+{
+    nn_md_release(shapes->src);
+    nn_md_release(shapes->weights);
+    nn_md_release(shapes->bias);
+    nn_md_release(shapes->dst);
+}
+
+static void op_init(struct nn_op *op, const struct layer *layer, const struct shapes *shapes,
+                    enum nn_direction direction)
+{
+    static const enum nn_kind kinds[] = {
+        [LAYER_CONV2D] = NN_CONVOLUTION, [LAYER_DENSE] = NN_INNER_PRODUCT, [LAYER_MAX_POOL] = NN_MAX_POOL,
+    };
+    *op = (struct nn_op){
+        .kind = kinds[layer->kind], .direction = direction, .training = true,
+        .relu = direction == NN_FORWARD && layer->relu,
+        .src = shapes->src, .weights = shapes->weights, .bias = shapes->bias, .dst = shapes->dst,
+        .strides = { layer->stride_h, layer->stride_w }, .kernel = { layer->kernel_h, layer->kernel_w },
+        .pad_before = { layer->pad_top, layer->pad_left }, .pad_after = { layer->pad_bottom, layer->pad_right },
+    };
+}
+
+/* Append all implementations but the "ref" ones for these layouts. */
+static int candidates_add(struct bench *bench, const struct layer *layer, const struct shapes *shapes,
+                          enum nn_direction direction, struct candidate *candidates, int *count)
+{
+    dnnl_primitive_desc_t forward[NN_IMPLEMENTATIONS_MAX], pds[NN_IMPLEMENTATIONS_MAX];
+    struct nn_op op;
+    op_init(&op, layer, shapes, NN_FORWARD);
+    const int forward_count = nn_op_list(&op, bench->engine, NULL, forward);
+    op_init(&op, layer, shapes, direction);
+    const int pd_count = forward_count > 0 ? nn_op_list(&op, bench->engine, forward[0], pds) : 0;
+    int rc = 0;
+    for (int i = 0; i < pd_count; i++)
+        if (rc || nn_pd_is_ref(pds[i]) || *count == CANDIDATES_MAX)
+            dnnl_primitive_desc_destroy(pds[i]);
+        else
+            rc = candidate_open(bench, pds[i], &candidates[(*count)++]);
+    for (int i = 0; i < forward_count; i++)
+        dnnl_primitive_desc_destroy(forward[i]);
+    return rc;
+}
+
+static int candidates_open(struct bench *bench, const struct layer *layer, enum nn_direction direction,
+                           struct candidate *candidates, int *count)
+{
+    static const dnnl_format_tag_t tags[] = { dnnl_format_tag_any, dnnl_nhwc, dnnl_nchw, dnnl_nChw8c, dnnl_nChw16c };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0] && rc == 0; i++)
+        for (int plain = 0; plain <= (layer->kind == LAYER_DENSE) && rc == 0; plain++) {
+            struct shapes shapes;
+            if (shapes_open(layer, bench->batch, tags[i], plain, &shapes) == 0)
+                rc = candidates_add(bench, layer, &shapes, direction, candidates, count);
+            shapes_close(&shapes);
+        }
+    if (rc == 0)
+        rc = memory_open(bench);
+    for (int i = 0; i < *count && rc == 0; i++)
+        rc = memory_attach(bench, &candidates[i]);
+    return rc;
+}
+
+static const struct candidate *candidates_race(const struct bench *bench, struct candidate *candidates, int count)
+{
+    const struct candidate *best = NULL;
+    for (int i = 0; i < count; i++)
+        candidate_run(bench, &candidates[i]);
+    for (int r = 0; r < bench->repeats; r++)
+        for (int i = 0; i < count; i++)
+            candidates[i].times_ms[r] = candidate_run(bench, &candidates[i]);
+    for (int i = 0; i < count; i++) {
+        qsort(candidates[i].times_ms, (size_t)bench->repeats, sizeof(double), by_time);
+        if (!best || candidates[i].times_ms[bench->repeats / 2] < best->times_ms[bench->repeats / 2])
+            best = &candidates[i];
+    }
+    return best;
+}
+
+static int direction_run(struct bench *bench, const struct layer *layer, enum nn_direction direction)
+{
+    struct candidate candidates[CANDIDATES_MAX];
+    int count = 0;
+    const int rc = candidates_open(bench, layer, direction, candidates, &count);
+    const struct candidate *best = rc ? NULL : candidates_race(bench, candidates, count);
+    if (best) {
+        const double median = best->times_ms[bench->repeats / 2], least = best->times_ms[0];
+        printf("%-10s %-17s %9.3f ms  (least %9.3f, of %2d)  %s%s\n", layer->name, direction_names[direction], median,
+               least, count, nn_pd_name(best->pd), best->layouts);
+        bench->sum_ms += median;
+        bench->least_sum_ms += least;
+    }
+    for (int i = 0; i < count; i++)
+        candidate_close(&candidates[i]);
+    memory_close(bench);
+    return rc;
+}
+
+static int layers_run(struct bench *bench, const struct net *net)
+{
+    bool is_first = true;
+    int rc = 0;
+    for (uint32_t i = 0; i < net->layer_count && rc == 0; i++) {
+        const struct layer *layer = &net->layers[i];
+        const bool has_weights = layer->weight != NET_NO_PARAMETER;
+        if (!has_weights && layer->kind != LAYER_MAX_POOL)
+            continue;
+        rc = direction_run(bench, layer, NN_FORWARD);
+        if (rc == 0 && !is_first)
+            rc = direction_run(bench, layer, NN_BACKWARD_DATA);
+        if (rc == 0 && has_weights)
+            rc = direction_run(bench, layer, NN_BACKWARD_WEIGHTS);
+        is_first = is_first && !has_weights;
+    }
+    return rc;
+}
+
+static long number(int argc, char **argv, int i, long otherwise)
+{
+    return argc > i && atol(argv[i]) > 0 ? atol(argv[i]) : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    const char *model = argc > 1 ? argv[1] : "mnist_cnn";
+    const struct model_options options = { .classes = 0, .dropout = false };
+    const uint32_t threads = (uint32_t)number(argc, argv, 3, 1);
+    struct bench bench = { .batch = number(argc, argv, 2, 128), .repeats = (int)number(argc, argv, 4, 15) };
+    struct net *net = NULL;
+    if (model_open(&net, model, &options)) {
+        fprintf(stderr, "primitives: no model '%s'\n", model);
+        return 2;
+    }
+    team_size(threads);
+    int rc = NN_CHECK(dnnl_engine_create(&bench.engine, dnnl_cpu, 0));
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_stream_create(&bench.stream, bench.engine, dnnl_stream_default_flags));
+    if (rc == 0) {
+        const dnnl_version_t *version = dnnl_version();
+        printf("oneDNN %d.%d.%d, %s, batch %ld, %u threads, median of %d\n", version->major, version->minor,
+               version->patch, model, (long)bench.batch, threads, bench.repeats);
+        rc = layers_run(&bench, net);
+    }
+    if (rc == 0)
+        printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s)\n", bench.sum_ms,
+               (double)bench.batch / bench.sum_ms * 1e3, bench.least_sum_ms,
+               (double)bench.batch / bench.least_sum_ms * 1e3);
+    if (bench.stream)
+        dnnl_stream_destroy(bench.stream);
+    if (bench.engine)
+        dnnl_engine_destroy(bench.engine);
+    net_close(net);
+    return rc ? 1 : 0;
+}

@@ -1,0 +1,103 @@
+/* Backends: how a network's layers are computed, one table row per layer kind.
+ *
+ * A backend object belongs to one tower and is used from the tower's thread only.
+ * backend_store decides once how each parameter is stored in the arenas; a plan is
+ * made once per (sample count, training or not), does everything that depends only on
+ * shapes, and owns activations. Forward and backward only run what is planned: no
+ * allocation, no look-up. Losses and gradients are SUMS over samples; the division by
+ * the global count happens once, in the update. */
+#ifndef PIPETRAIN_BACKEND_H
+#define PIPETRAIN_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/arena.h"
+#include "compute/net.h"
+#include "compute/optimizer.h"
+#include "stage/device.h"
+
+enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
+
+struct backend_spec {
+    const struct net *net;      /* lent */
+    struct device *device;      /* lent; memory comes from here */
+    struct stream *compute;     /* lent; everything runs in its order */
+    uint32_t threads;           /* CPU threads this tower may use, >= 1 */
+    uint32_t slice_max;         /* largest slice any tower of the run gets: the shape layouts are chosen
+                                 * for, equal in all towers, so that all store parameters alike */
+    enum layout layout;
+    uint64_t seed;              /* of dropout */
+    bool allow_ref;             /* oneDNN: accept its "ref" implementations */
+};
+
+/* What one step needs besides the weights. Pointers are device memory. */
+struct backend_input {
+    const uint8_t *pixels;      /* count x NHWC */
+    const int32_t *labels;      /* count, BATCH_NO_LABEL (-1) = no sample */
+    uint64_t first_position;    /* of sample 0 in its epoch: dropout is counted per sample as
+                                 * (seed, layer, epoch, position, element) */
+    uint32_t epoch;
+};
+
+struct backend_result {
+    double loss_sum;            /* over the samples with a label */
+    uint32_t correct;           /* largest logit is the label (first largest wins) */
+    uint32_t counted;           /* samples with a label */
+};
+
+struct backend;                 /* each implementation's begins with struct backend_base */
+struct plan;                    /* likewise struct plan_base */
+struct backend_base { const struct backend_ops *ops; };
+struct plan_base { struct backend *backend; uint32_t count; bool training; };
+
+/* A row of a backend's layer table. `state` is what plan made. */
+struct layer_ops {
+    int (*plan)(struct plan *plan, uint32_t layer);
+    int (*forward)(struct plan *plan, uint32_t layer);
+    int (*backward)(struct plan *plan, uint32_t layer);
+    void (*release)(struct plan *plan, uint32_t layer);
+};
+
+struct backend_ops {
+    const char *name;           /* "reference", "onednn" */
+    int (*open)(struct backend **backend_out, const struct backend_spec *spec);
+    void (*close)(struct backend *backend);
+    /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
+    int (*store)(struct backend *backend, size_t *stored_counts);
+    /* The arenas (device memory, of the layout arena_init made), lent until close. Before plan. */
+    int (*bind)(struct backend *backend, const struct arena *arena, float *weights, float *gradients);
+    /* Between the plain row-major parameter (host, parameter->count floats) and its
+     * stored range (device; any arena: weights, gradients or a state). Blocks. */
+    int (*pack)(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
+    int (*unpack)(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+
+    /* Make the plan for `count` >= 1 samples. Reports what it could not do on stderr. */
+    int (*plan)(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
+    void (*plan_close)(struct plan *plan);
+    /* Bytes of activations, workspaces and scratch. */
+    size_t (*plan_bytes)(const struct plan *plan);
+    /* One line per layer on `write`: implementation names, layouts. */
+    void (*plan_describe)(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg);
+
+    /* uint8 pixels to the net's input, x/255. Afterwards the slot's pixels are not
+     * read any more; labels are (until the loss), so the input step copies them. */
+    int (*input)(struct plan *plan, const struct backend_input *input);
+    /* All layers; the loss layer fills the result, and in a training plan the logits' gradient. */
+    int (*forward)(struct plan *plan);
+    /* Layers from the last to the first; after each layer that has parameters, layer_done(arg, layer). */
+    int (*backward)(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
+    /* Of the last forward. On an asynchronous device waits for it. */
+    int (*result)(struct plan *plan, struct backend_result *result_out);
+
+    /* One optimizer pass over a range of the arenas (device memory), on the compute stream. */
+    int (*update)(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                  float gradient_scale, const struct optimizer_range *range);
+};
+
+extern const struct backend_ops backend_reference_ops;
+extern const struct backend_ops backend_onednn_ops;
+const struct backend_ops *backend_find(const char *name);       /* NULL when there is none */
+
+#endif

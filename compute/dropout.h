@@ -1,0 +1,37 @@
+/* Dropout masks: a counted function of (seed, layer, epoch, position, element), so
+ * that threads, towers and slices never change which values are dropped.
+ *
+ * Definition: a Philox block (key random_key(seed, RANDOM_DROPOUT, layer)) serves eight
+ * elements of a sample. Element e of the sample at `position` in `epoch` has the block
+ * at counter {e / 8, low 32 bits of position, high 32 bits of position, epoch}, of it
+ * word e / 2 % 4, of that the low half when e is even, the high half when it is odd. The
+ * value is kept when the half >= threshold = rate * 2^16, rounded; kept values are
+ * scaled by 2^16 / (2^16 - threshold).
+ *
+ * e is the value's index within its sample: C,H,W order in the reference backend. A
+ * backend with another storage order may count in its own order; it then drops other
+ * values, with the same distribution. */
+#ifndef PIPETRAIN_DROPOUT_H
+#define PIPETRAIN_DROPOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stage/random.h"
+
+struct dropout {
+    struct random_key key;
+    uint16_t threshold;         /* halves below it drop */
+    float scale;                /* of kept values */
+};
+
+/* `rate` in [0, 1). */
+void dropout_init(struct dropout *dropout, uint64_t seed, uint32_t layer, float rate);
+/* The mask of elements 0 .. count - 1 of one sample: 1 kept, 0 dropped. */
+void dropout_mask(const struct dropout *dropout, uint32_t epoch, uint64_t position, size_t count,
+                  uint8_t *mask_out);
+/* to[i] = mask[i] ? from[i] * scale : 0, for values forward and gradients backward.
+ * `to` may be `from`. */
+void dropout_apply(const struct dropout *dropout, const uint8_t *mask, const float *from, float *to, size_t count);
+
+#endif

@@ -1,0 +1,43 @@
+/* The table of models. Called while a run is being set up. */
+#include "compute/model.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "stage/log.h"
+
+const struct model model_table[] = {
+    { "mnist_cnn", "two convolutions of 32 filters and two dense layers for 28x28 grey images",
+      { 1, 28, 28 }, 10, model_build_mnist_cnn },
+    { "mnist_cnn2", "as mnist_cnn with 64 filters in the second convolution",
+      { 1, 28, 28 }, 10, model_build_mnist_cnn2 },
+    { .name = NULL },
+};
+
+const struct model *model_find(const char *name)
+{
+    for (const struct model *model = model_table; model->name; model++)
+        if (strcmp(model->name, name) == 0)
+            return model;
+    return NULL;
+}
+
+int model_open(struct net **net_out, const char *name, const struct model_options *options)
+{
+    const struct model *model = model_find(name);
+    if (!model)
+        return -ENOENT;
+    struct net *net;
+    int status = net_open(&net, model->name, model->input, options->classes ? options->classes : model->classes);
+    if (status < 0)
+        return status;
+    model->build(net, options);
+    status = net_finish(net);
+    if (status < 0) {
+        log_message(LOG_ERROR, "model %s: %s", name, net_error(net));
+        net_close(net);
+        return status;
+    }
+    *net_out = net;
+    return 0;
+}

@@ -1,0 +1,30 @@
+/* The models by name (models spec section 7). */
+#ifndef PIPETRAIN_MODEL_H
+#define PIPETRAIN_MODEL_H
+
+#include "compute/net.h"
+
+struct model_options {
+    uint32_t classes;           /* 0: the model's own number */
+    bool dropout;               /* false: leave dropout layers out */
+};
+
+struct model {
+    const char *name;
+    const char *summary;        /* one line for --describe */
+    struct shape input;
+    uint32_t classes;           /* default */
+    void (*build)(struct net *net, const struct model_options *options);
+};
+
+/* Builders: append the layers to an empty net. What does not fit shows in net_finish. */
+void model_build_mnist_cnn(struct net *net, const struct model_options *options);
+void model_build_mnist_cnn2(struct net *net, const struct model_options *options);
+
+/* All models, ended by a row whose name is NULL. */
+extern const struct model model_table[];
+const struct model *model_find(const char *name);       /* NULL when there is none */
+/* The finished net of a model. 0, -ENOENT, -EINVAL (reported) or -ENOMEM. */
+int model_open(struct net **net_out, const char *name, const struct model_options *options);
+
+#endif

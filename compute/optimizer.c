@@ -1,0 +1,111 @@
+/* Update rules (models spec section 3). Called through a backend's update from the
+ * tower's threads, each on a range of its own, once per bucket and step; with few
+ * operations per number they run at the speed of the memory. */
+#include "compute/optimizer.h"
+
+#include <math.h>
+
+#include "compute/vector.h"
+
+/* What every rule needs of a step. */
+struct step { float rate, scale, decay, momentum, rho, epsilon; };
+
+VECTOR_LOOPS
+static void update_sgd(const struct step *step, float *restrict w, const float *restrict gradients, size_t count)
+{
+    const struct step s = *step;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        w[i] -= s.rate * g;
+    }
+}
+
+VECTOR_LOOPS
+static void update_momentum(const struct step *step, float *restrict w, const float *restrict gradients,
+                            float *restrict a, size_t count)
+{
+    const struct step s = *step;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.momentum * a[i] + g;
+        w[i] -= s.rate * a[i];
+    }
+}
+
+VECTOR_LOOPS
+static void update_nesterov(const struct step *step, float *restrict w, const float *restrict gradients,
+                            float *restrict a, size_t count)
+{
+    const struct step s = *step;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.momentum * a[i] + g;
+        w[i] -= s.rate * (g + s.momentum * a[i]);
+    }
+}
+
+/* As in Keras: the step is scaled by the old average of squared steps. */
+VECTOR_LOOPS
+static void update_adadelta(const struct step *step, float *restrict w, const float *restrict gradients,
+                            float *restrict a, float *restrict d, size_t count)
+{
+    const struct step s = *step;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.rho * a[i] + (1.0f - s.rho) * g * g;
+        const float u = g * sqrtf((d[i] + s.epsilon) / (a[i] + s.epsilon));
+        w[i] -= s.rate * u;
+        d[i] = s.rho * d[i] + (1.0f - s.rho) * u * u;
+    }
+}
+
+static void run_sgd(const struct step *step, const struct optimizer_range *range)
+{
+    update_sgd(step, range->weights, range->gradients, range->count);
+}
+
+static void run_momentum(const struct step *step, const struct optimizer_range *range)
+{
+    update_momentum(step, range->weights, range->gradients, range->states[0], range->count);
+}
+
+static void run_nesterov(const struct step *step, const struct optimizer_range *range)
+{
+    update_nesterov(step, range->weights, range->gradients, range->states[0], range->count);
+}
+
+static void run_adadelta(const struct step *step, const struct optimizer_range *range)
+{
+    update_adadelta(step, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+}
+
+static const struct rule {
+    const char *name;
+    uint32_t state_count;
+    void (*run)(const struct step *step, const struct optimizer_range *range);
+} rules[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_SGD] = { "sgd", 0, run_sgd },
+    [OPTIMIZER_MOMENTUM] = { "momentum", 1, run_momentum },
+    [OPTIMIZER_NESTEROV] = { "nesterov", 1, run_nesterov },
+    [OPTIMIZER_ADADELTA] = { "adadelta", 2, run_adadelta },
+};
+
+uint32_t optimizer_state_count(enum optimizer_kind kind)
+{
+    return rules[kind].state_count;
+}
+
+const char *optimizer_name(enum optimizer_kind kind)
+{
+    return rules[kind].name;
+}
+
+void optimizer_update(const struct optimizer *optimizer, float learning_rate, float gradient_scale,
+                      const struct optimizer_range *range)
+{
+    const struct step step = {
+        .rate = learning_rate, .scale = gradient_scale, .decay = optimizer->weight_decay,
+        .momentum = optimizer->momentum, .rho = optimizer->rho, .epsilon = optimizer->epsilon,
+    };
+    rules[optimizer->kind].run(&step, range);
+}

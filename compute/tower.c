@@ -1,0 +1,237 @@
+/* A tower: arenas, backend and plans of one replica, used by its trainer's thread. */
+#include "compute/tower.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/init.h"
+
+#define PLANS_MAX 4u            /* training and evaluation, full and last slice */
+
+struct tower {
+    struct tower_spec spec;
+    struct backend *backend;
+    struct arena arena;
+    float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
+    struct plan *plans[PLANS_MAX];
+    uint32_t plan_count;
+    struct plan *last;          /* of the last forward, NULL when its slice was empty */
+    void (*ready)(void *arg, size_t floats);    /* during tower_backward */
+    void *ready_arg;
+};
+
+static int alloc_floats(struct tower *tower, float **floats_out)
+{
+    void *memory;
+    struct device *const device = tower->spec.device;
+    const int rc = device->ops->alloc(device, tower->arena.count * sizeof(float), &memory);
+    if (rc == 0)
+        *floats_out = memory;
+    return rc;
+}
+
+static int open_arenas(struct tower *tower)
+{
+    int rc = alloc_floats(tower, &tower->weights);
+    if (rc == 0)
+        rc = alloc_floats(tower, &tower->gradients);
+    const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
+    for (uint32_t i = 0; i < states && rc == 0; i++)
+        rc = alloc_floats(tower, &tower->states[i]);
+    return rc;
+}
+
+static int lay_out(struct tower *tower)
+{
+    size_t *const counts = calloc(tower->spec.net->parameter_count + 1, sizeof(*counts));
+    if (counts == NULL)
+        return -ENOMEM;
+    int rc = tower->spec.backend->store(tower->backend, counts);
+    if (rc == 0)
+        rc = arena_init(&tower->arena, tower->spec.net, counts);
+    free(counts);
+    return rc;
+}
+
+static int set_weights(struct tower *tower)
+{
+    const struct net *const net = tower->spec.net;
+    int rc = 0;
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
+        float *const plain = malloc(net->parameters[i].count * sizeof(float));
+        if (plain == NULL)
+            return -ENOMEM;
+        init_parameter(net, i, tower->spec.seed, plain);
+        rc = tower_write(tower, i, plain);
+        free(plain);
+    }
+    return rc;
+}
+
+static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
+{
+    for (uint32_t i = 0; i < tower->plan_count; i++) {
+        const struct plan_base *const base = (const struct plan_base *)tower->plans[i];
+        if (base->count == count && base->training == training)
+            return tower->plans[i];
+    }
+    return NULL;
+}
+
+static int open_plans(struct tower *tower, const uint32_t counts[2], bool training)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < 2 && rc == 0; i++) {
+        if (counts[i] == 0 || find_plan(tower, counts[i], training) != NULL)
+            continue;
+        rc = tower->spec.backend->plan(tower->backend, counts[i], training, &tower->plans[tower->plan_count]);
+        if (rc == 0)
+            tower->plan_count++;
+    }
+    return rc;
+}
+
+int tower_open(struct tower **tower_out, const struct tower_spec *spec)
+{
+    struct tower *const tower = calloc(1, sizeof(*tower));
+    if (tower == NULL)
+        return -ENOMEM;
+    tower->spec = *spec;
+    tower->spec.backend_spec.net = spec->net;
+    tower->spec.backend_spec.device = spec->device;
+    tower->spec.backend_spec.compute = spec->compute;
+    int rc = spec->backend->open(&tower->backend, &tower->spec.backend_spec);
+    if (rc == 0)
+        rc = lay_out(tower);
+    if (rc == 0)
+        rc = open_arenas(tower);
+    if (rc == 0)
+        rc = spec->backend->bind(tower->backend, &tower->arena, tower->weights, tower->gradients);
+    if (rc == 0)
+        rc = set_weights(tower);
+    if (rc == 0)
+        rc = open_plans(tower, spec->train_counts, true);
+    if (rc == 0)
+        rc = open_plans(tower, spec->evaluate_counts, false);
+    if (rc != 0) {
+        tower_close(tower);
+        return rc;
+    }
+    *tower_out = tower;
+    return 0;
+}
+
+void tower_close(struct tower *tower)
+{
+    if (tower == NULL)
+        return;
+    struct device *const device = tower->spec.device;
+    for (uint32_t i = 0; i < tower->plan_count; i++)
+        tower->spec.backend->plan_close(tower->plans[i]);
+    if (tower->backend != NULL)
+        tower->spec.backend->close(tower->backend);
+    float *const arenas[] = {tower->weights, tower->gradients, tower->states[0], tower->states[1]};
+    for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
+        if (arenas[i] != NULL)
+            device->ops->free(device, arenas[i]);
+    arena_release(&tower->arena);
+    free(tower);
+}
+
+int tower_forward(struct tower *tower, struct slot *slot, bool training)
+{
+    struct stream *const compute = tower->spec.compute;
+    int rc = stream_wait(compute, slot->ready);
+    if (rc != 0)
+        return rc;
+    tower->last = NULL;
+    if (slot->span.count == 0)
+        return stream_record(compute, slot->free);
+    struct plan *const plan = find_plan(tower, slot->span.count, training);
+    if (plan == NULL)
+        return -EINVAL;
+    const struct backend_input input = {
+        .pixels = slot->pixels,
+        .labels = slot->labels,
+        .first_position = slot->span.first_position,
+        .epoch = slot->span.epoch,
+    };
+    rc = tower->spec.backend->input(plan, &input);
+    if (rc == 0)
+        rc = stream_record(compute, slot->free);
+    tower->last = plan;
+    return rc == 0 ? tower->spec.backend->forward(plan) : rc;
+}
+
+static void layer_done(void *arg, uint32_t layer)
+{
+    struct tower *const tower = arg;
+    tower->ready(tower->ready_arg, arena_ready(&tower->arena, tower->spec.net, layer));
+}
+
+int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
+{
+    int rc = 0;
+    tower->ready = ready;
+    tower->ready_arg = arg;
+    if (tower->last != NULL)
+        rc = tower->spec.backend->backward(tower->last, layer_done, tower);
+    else
+        memset(tower->gradients, 0, tower->arena.count * sizeof(float));
+    if (rc == 0)
+        ready(arg, tower->arena.count);
+    return rc;
+}
+
+int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate)
+{
+    struct optimizer_range range = {
+        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = count};
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        range.states[i] = tower->states[i] != NULL ? tower->states[i] + offset : NULL;
+    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale, &range);
+}
+
+int tower_result(struct tower *tower, struct backend_result *result_out)
+{
+    *result_out = (struct backend_result){0};
+    return tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
+}
+
+const struct arena *tower_arena(const struct tower *tower)
+{
+    return &tower->arena;
+}
+
+float *tower_gradients(struct tower *tower)
+{
+    return tower->gradients;
+}
+
+struct tower_memory tower_memory(const struct tower *tower)
+{
+    const uint32_t arenas = 2 + optimizer_state_count(tower->spec.optimizer.kind);
+    struct tower_memory memory = {.arena_bytes = arenas * tower->arena.count * sizeof(float)};
+    for (uint32_t i = 0; i < tower->plan_count; i++)
+        memory.plan_bytes += tower->spec.backend->plan_bytes(tower->plans[i]);
+    return memory;
+}
+
+int tower_read(struct tower *tower, uint32_t parameter, float *plain_out)
+{
+    const float *const stored = tower->weights + tower->arena.ranges[parameter].offset;
+    return tower->spec.backend->unpack(tower->backend, parameter, stored, plain_out);
+}
+
+int tower_write(struct tower *tower, uint32_t parameter, const float *plain)
+{
+    float *const stored = tower->weights + tower->arena.ranges[parameter].offset;
+    return tower->spec.backend->pack(tower->backend, parameter, plain, stored);
+}
+
+void tower_describe(const struct tower *tower, void (*write)(void *arg, const char *line), void *arg)
+{
+    if (tower->plan_count > 0)
+        tower->spec.backend->plan_describe(tower->plans[0], write, arg);
+}

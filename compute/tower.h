@@ -1,0 +1,54 @@
+/* One replica of the network on one device: arenas, backend, plans. Opened, used and
+ * closed from the tower's own thread; only tower_gradients and the arena layout are
+ * read by others (the reduction), ordered by events. */
+#ifndef PIPETRAIN_TOWER_H
+#define PIPETRAIN_TOWER_H
+
+#include "compute/backend.h"
+#include "stage/slots.h"
+
+struct tower_spec {
+    uint32_t index;
+    const struct net *net;
+    struct device *device;
+    struct stream *compute;
+    const struct backend_ops *backend;
+    struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
+    struct optimizer optimizer;
+    uint64_t seed;                      /* of the initial weights */
+    /* Slice sizes this tower will see; 0 entries are allowed and need no plan. */
+    uint32_t train_counts[2], evaluate_counts[2];
+};
+
+struct tower_memory { size_t arena_bytes, plan_bytes; };
+
+struct tower;
+
+/* Allocate, plan, and set the initial weights (a function of the seed only: the same
+ * for any backend, layout and tower). 0 or a negative errno. */
+int tower_open(struct tower **tower_out, const struct tower_spec *spec);
+void tower_close(struct tower *tower);
+
+/* Queue input and forward for the slot's samples; waits for slot->ready on the compute
+ * stream, records slot->free as soon as the slot is not read any more. A slice of 0
+ * samples does nothing but that. training says which plan. */
+int tower_forward(struct tower *tower, struct slot *slot, bool training);
+/* Queue backward of the last forward. ready(arg, floats) is called each time a longer
+ * prefix of the gradient arena is queued to become final; the last call names the whole
+ * arena. A slice of 0 samples sets the gradients to zero. */
+int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
+/* Queue the update of arena range [offset, offset + count). gradient_scale = 1 / global count. */
+int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate);
+/* Loss and counts of the last forward. */
+int tower_result(struct tower *tower, struct backend_result *result_out);
+
+const struct arena *tower_arena(const struct tower *tower);
+float *tower_gradients(struct tower *tower);
+struct tower_memory tower_memory(const struct tower *tower);
+/* Plain copy of a parameter's weights (parameter->count floats). Blocks. */
+int tower_read(struct tower *tower, uint32_t parameter, float *plain_out);
+int tower_write(struct tower *tower, uint32_t parameter, const float *plain);
+/* Lines about the training plan: layers, implementations. */
+void tower_describe(const struct tower *tower, void (*write)(void *arg, const char *line), void *arg);
+
+#endif

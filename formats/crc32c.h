@@ -1,0 +1,13 @@
+/* CRC-32C (Castagnoli) and the TFRecord mask (data formats 1.1, 1.2). */
+#ifndef PIPETRAIN_CRC32C_H
+#define PIPETRAIN_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32c(const void *data, size_t bytes);
+/* rotate right by 15, add 0xa282ead8 */
+uint32_t crc32c_mask(uint32_t crc);
+static inline uint32_t crc32c_masked(const void *data, size_t bytes) { return crc32c_mask(crc32c(data, bytes)); }
+
+#endif

@@ -1,0 +1,243 @@
+/* The JSON writer of reports, manifests and the safetensors header. One thread at a time;
+ * once the buffer has grown to the size of a line, writing more lines allocates nothing. */
+#include "formats/json.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool reserve(struct json *json, size_t more)
+{
+    if (json->failed)
+        return false;
+    if (more < json->room - json->bytes)
+        return true;
+
+    size_t room = json->room < 256 ? 256 : json->room;
+    while (room - json->bytes <= more)
+        room *= 2;
+    char *text = realloc(json->text, room);
+    if (!text) {
+        json->failed = true;
+        return false;
+    }
+    json->text = text;
+    json->room = room;
+    return true;
+}
+
+static void put(struct json *json, const char *text, size_t bytes)
+{
+    if (!reserve(json, bytes))
+        return;
+    memcpy(json->text + json->bytes, text, bytes);
+    json->bytes += bytes;
+    json->text[json->bytes] = '\0';
+}
+
+static void put_text(struct json *json, const char *text)
+{
+    put(json, text, strlen(text));
+}
+
+static void put_line_start(struct json *json)
+{
+    if (!json->indent)
+        return;
+    put_text(json, "\n");
+    for (uint32_t i = 0; i < json->depth; i++)
+        put_text(json, "  ");
+}
+
+/* The bytes of a well-formed UTF-8 character at `text` and its code point, or 0. */
+static size_t utf8_decode(const unsigned char *text, uint32_t *code_out)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2
+                       : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
+    uint32_t code = bytes < 2 ? text[0] : text[0] & (0xffu >> (bytes + 1));
+
+    for (size_t i = 1; i < bytes; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    if (bytes > 1 && (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
+        return 0;
+    *code_out = code;
+    return bytes;
+}
+
+static const char *short_escape(uint32_t code)
+{
+    switch (code) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+    default: return NULL;
+    }
+}
+
+/* One character; a byte that is no UTF-8 becomes U+FFFD. Returns the bytes used. */
+static size_t put_character(struct json *json, const char *at)
+{
+    uint32_t code = 0;
+    const size_t bytes = utf8_decode((const unsigned char *)at, &code);
+
+    if (bytes == 0) {
+        put_text(json, "\\ufffd");
+        return 1;
+    }
+    const char *escape = short_escape(code);
+    if (escape) {
+        put_text(json, escape);
+    } else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+        char text[16];
+        snprintf(text, sizeof text, "\\u%04x", (unsigned)code);
+        put_text(json, text);
+    } else {
+        put(json, at, bytes);
+    }
+    return bytes;
+}
+
+static void put_quoted(struct json *json, const char *value)
+{
+    put_text(json, "\"");
+    while (*value)
+        value += put_character(json, value);
+    put_text(json, "\"");
+}
+
+/* What comes before a value: the comma after the one before it, the line, the key. */
+static void put_before_value(struct json *json, const char *key)
+{
+    if (json->needs_comma)
+        put_text(json, ",");
+    if (json->depth > 0)
+        put_line_start(json);
+    if (key) {
+        put_quoted(json, key);
+        put_text(json, json->indent ? ": " : ":");
+    }
+    json->needs_comma = true;
+}
+
+static void put_value(struct json *json, const char *key, const char *text)
+{
+    put_before_value(json, key);
+    put_text(json, text);
+}
+
+static void open_group(struct json *json, const char *key, const char *bracket)
+{
+    put_value(json, key, bracket);
+    json->depth++;
+    json->needs_comma = false;
+}
+
+static void close_group(struct json *json, const char *bracket)
+{
+    const bool is_empty = !json->needs_comma;
+
+    json->depth--;
+    if (!is_empty)
+        put_line_start(json);
+    put_text(json, bracket);
+    json->needs_comma = true;
+}
+
+/* printf writes the locale's decimal point; JSON has only the full stop. */
+static void replace_decimal_point(char *text)
+{
+    const char *point = localeconv()->decimal_point;
+    const size_t bytes = strlen(point);
+    char *at = strstr(text, point);
+
+    if (!at || strcmp(point, ".") == 0)
+        return;
+    *at = '.';
+    memmove(at + 1, at + bytes, strlen(at + bytes) + 1);
+}
+
+void json_init(struct json *json, bool indent)
+{
+    *json = (struct json){.indent = indent};
+}
+
+void json_release(struct json *json)
+{
+    free(json->text);
+    *json = (struct json){.indent = json->indent};
+}
+
+void json_reset(struct json *json)
+{
+    json->bytes = 0;
+    json->depth = 0;
+    json->needs_comma = false;
+    json->failed = false;
+    if (json->text)
+        json->text[0] = '\0';
+}
+
+void json_open_object(struct json *json, const char *key) { open_group(json, key, "{"); }
+void json_close_object(struct json *json) { close_group(json, "}"); }
+void json_open_array(struct json *json, const char *key) { open_group(json, key, "["); }
+void json_close_array(struct json *json) { close_group(json, "]"); }
+
+void json_quoted(struct json *json, const char *key, const char *value)
+{
+    put_before_value(json, key);
+    put_quoted(json, value);
+}
+
+void json_u64(struct json *json, const char *key, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    put_value(json, key, text);
+}
+
+void json_i64(struct json *json, const char *key, int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put_value(json, key, text);
+}
+
+void json_double(struct json *json, const char *key, double value)
+{
+    char text[40];
+
+    if (!isfinite(value)) {
+        put_value(json, key, "null");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    replace_decimal_point(text);
+    put_value(json, key, text);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    put_value(json, key, value ? "true" : "false");
+}
+
+const char *json_text(struct json *json)
+{
+    if (json->failed)
+        return NULL;
+    return json->text ? json->text : "";
+}

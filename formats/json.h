@@ -1,0 +1,43 @@
+/* Writing JSON into a growing buffer: numbers in the C locale, shortest that read back
+ * equal, strings escaped, NaN and infinities as null. Commas are put in by themselves. */
+#ifndef PIPETRAIN_JSON_H
+#define PIPETRAIN_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json {
+    char *text;                 /* terminated; owned */
+    size_t bytes, room;
+    bool indent;                /* one member a line */
+    uint32_t depth;
+    bool needs_comma, failed;   /* failed: out of memory */
+};
+
+void json_init(struct json *json, bool indent);
+void json_release(struct json *json);
+void json_reset(struct json *json);         /* empty again, memory kept */
+/* `key` is NULL inside arrays and for the outermost value. */
+void json_open_object(struct json *json, const char *key);
+void json_close_object(struct json *json);
+void json_open_array(struct json *json, const char *key);
+void json_close_array(struct json *json);
+void json_quoted(struct json *json, const char *key, const char *value);
+void json_u64(struct json *json, const char *key, uint64_t value);
+void json_i64(struct json *json, const char *key, int64_t value);
+void json_double(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+/* The text, or NULL after a failure. */
+const char *json_text(struct json *json);
+
+/* A string under the name that goes with the others. jansson, the JSON reader, has a
+ * function of this name: where its header is included first, only json_quoted is there. */
+#ifndef JANSSON_H
+static inline void json_string(struct json *json, const char *key, const char *value)
+{
+    json_quoted(json, key, value);
+}
+#endif
+
+#endif

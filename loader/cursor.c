@@ -1,0 +1,62 @@
+/* Hands out the work of a run. Called by readers, once per chunk. */
+#include "loader/cursor.h"
+
+#include <errno.h>
+
+void cursor_init(struct cursor *cursor, const struct schedule *schedule, enum shuffle shuffle, uint64_t seed,
+                 uint32_t chunk_records)
+{
+    *cursor = (struct cursor){ .schedule = schedule, .shuffle = shuffle, .seed = seed,
+                               .chunk_records = chunk_records };
+    pthread_mutex_init(&cursor->lock, NULL);
+}
+
+void cursor_release(struct cursor *cursor)
+{
+    pthread_mutex_destroy(&cursor->lock);
+}
+
+static void order_begin(struct cursor *cursor, const struct span *span)
+{
+    const enum shuffle shuffle = span->pass == PASS_TRAIN ? cursor->shuffle : SHUFFLE_NONE;
+    order_init(&cursor->order, shuffle, cursor->schedule->records[span->pass], cursor->seed, span->epoch);
+}
+
+/* Move on behind `chunk`: in the slice, to the next tower, to the next batch. */
+static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
+{
+    cursor->first += chunk->count;
+    if (cursor->first < chunk->span.count)
+        return;
+    cursor->first = 0;
+    if (++cursor->tower < cursor->schedule->towers)
+        return;
+    cursor->tower = 0;
+    cursor->number++;
+}
+
+static int next_locked(struct cursor *cursor, struct chunk *chunk)
+{
+    const int result = schedule_find(cursor->schedule, cursor->number, cursor->tower, &chunk->span);
+    if (result < 0)
+        return result;
+    const bool begins_pass = chunk->span.first_of_pass && cursor->tower == 0 && cursor->first == 0;
+    if (begins_pass)
+        order_begin(cursor, &chunk->span);
+    const uint32_t left = chunk->span.count - cursor->first;
+    chunk->tower = cursor->tower;
+    chunk->first = cursor->first;
+    chunk->count = left < cursor->chunk_records ? left : cursor->chunk_records;
+    chunk->order = cursor->order;
+    cursor_advance(cursor, chunk);
+    chunk->last_of_pass = chunk->span.last_of_pass && cursor->tower == 0 && cursor->first == 0;
+    return 0;
+}
+
+int cursor_next(struct cursor *cursor, struct chunk *chunk_out)
+{
+    pthread_mutex_lock(&cursor->lock);
+    const int result = next_locked(cursor, chunk_out);
+    pthread_mutex_unlock(&cursor->lock);
+    return result;
+}

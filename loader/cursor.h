@@ -1,0 +1,45 @@
+/* Hands out the work of a run, chunk by chunk, in the order of the schedule. Here, and
+ * nowhere else, it is decided which record goes to which place of which batch. */
+#ifndef PIPETRAIN_CURSOR_H
+#define PIPETRAIN_CURSOR_H
+
+#include <pthread.h>
+
+#include "loader/order.h"
+#include "stage/schedule.h"
+
+/* Consecutive places of one tower's slice of one batch. */
+struct chunk {
+    struct span span;
+    uint32_t tower;
+    uint32_t first, count;      /* places of the slice; count 0 only when the slice is empty */
+    bool last_of_pass;          /* no chunk of this pass comes after it */
+    struct order order;         /* of the pass and epoch */
+};
+
+/* Everything under the lock but what cursor_init sets. */
+struct cursor {
+    const struct schedule *schedule;
+    enum shuffle shuffle;
+    uint64_t seed;
+    uint32_t chunk_records;     /* >= 1 */
+    pthread_mutex_t lock;
+    uint64_t number;            /* of the batch handed out now */
+    uint32_t tower;
+    uint32_t first;
+    struct order order;         /* of the pass and epoch of the chunk before */
+};
+
+/* Training in the order of `shuffle`, evaluation in file order. */
+void cursor_init(struct cursor *cursor, const struct schedule *schedule, enum shuffle shuffle, uint64_t seed,
+                 uint32_t chunk_records);
+void cursor_release(struct cursor *cursor);
+/* The next chunk. 0, or -ENODATA when all are handed out. Any thread. */
+int cursor_next(struct cursor *cursor, struct chunk *chunk_out);
+/* The record that belongs to place chunk->first + i of the slice. */
+static inline uint64_t chunk_record(const struct chunk *chunk, uint32_t i)
+{
+    return order_record(&chunk->order, chunk->span.first_position + chunk->first + i);
+}
+
+#endif

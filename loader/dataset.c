@@ -1,0 +1,389 @@
+/* Opening a set of shards. Everything here runs before the first thread starts, except
+ * dataset_find and dataset_shard_changed. */
+#include "loader/dataset.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "loader/file_read.h"
+#include "loader/record.h"
+#include "loader/shard_list.h"
+#include "loader/text.h"
+
+/* More problems than this are counted, not listed. */
+#define PROBLEM_LINES_MAX 20u
+#define PROBLEM_BYTES 2048u
+
+/* A data set being opened. */
+struct opening {
+    struct dataset *dataset;
+    struct text problems;
+    uint32_t problem_count;
+    int result;                 /* of the first problem */
+};
+
+static void opening_fail(struct opening *opening, int result)
+{
+    opening->problem_count++;
+    if (opening->result == 0)
+        opening->result = result;
+}
+
+/* A line "WHAT: TEXT" about what went wrong with `result`. */
+static void opening_report(struct opening *opening, int result, const char *line)
+{
+    if (opening->problem_count < PROBLEM_LINES_MAX) {
+        text_line(&opening->problems);
+        text_add(&opening->problems, "%s: %s", opening->dataset->options.what, line);
+    }
+    opening_fail(opening, result);
+}
+
+static void opening_report_path(struct opening *opening, int result, const char *path, const char *what)
+{
+    char line[PROBLEM_BYTES];
+    struct text text;
+    text_init(&text, line, sizeof line);
+    text_add_escaped(&text, path);
+    text_add(&text, ": %s", what);
+    opening_report(opening, result, line);
+}
+
+static int copy_string(const char **string)
+{
+    if (!*string || !**string) {
+        *string = NULL;
+        return 0;
+    }
+    *string = strdup(*string);
+    return *string ? 0 : -ENOMEM;
+}
+
+/* Every string is copied or NULL afterwards, whatever the result. */
+static int copy_options(struct dataset *dataset, const struct dataset_options *options)
+{
+    struct dataset_options *copy = &dataset->options;
+    *copy = *options;
+    const char **const strings[] = { &copy->what, &copy->pattern, &copy->image_key, &copy->label_key };
+    int result = 0;
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        if (copy_string(strings[i]) < 0)
+            result = -ENOMEM;
+    }
+    return result;
+}
+
+static int format_init(struct dataset *dataset)
+{
+    const struct dataset_options *options = &dataset->options;
+    dataset->format = (struct sample_format){
+        .height = options->height, .width = options->width, .channels = options->channels,
+        .classes = options->classes, .label_offset = options->label_offset,
+        .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },
+    };
+    size_t *bytes = &dataset->format.sample_bytes;
+    if (__builtin_mul_overflow((size_t)options->height, options->width, bytes)
+        || __builtin_mul_overflow(*bytes, options->channels, bytes))
+        return -EOVERFLOW;
+    return 0;
+}
+
+/* Shards stay open, so as many descriptors as the system lets this process have. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int allocate_shards(struct dataset *dataset, uint32_t count)
+{
+    dataset->fds = malloc(count * sizeof *dataset->fds);
+    dataset->indexes = calloc(count, sizeof *dataset->indexes);
+    dataset->first_ids = calloc((size_t)count + 1, sizeof *dataset->first_ids);
+    for (uint32_t i = 0; dataset->fds && i < count; i++)
+        dataset->fds[i] = -1;
+    return dataset->fds && dataset->indexes && dataset->first_ids ? 0 : -ENOMEM;
+}
+
+static const char *open_problem(int error)
+{
+    if (error == EMFILE || error == ENFILE)
+        return "too many open files: every shard stays open; raise the limit with ulimit -n, or use fewer, "
+               "larger shards";
+    return strerror(error);
+}
+
+/* Why an open file cannot be a shard, or NULL. */
+static const char *file_problem(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0)
+        return strerror(errno);
+    if (S_ISDIR(status.st_mode))
+        return "is a directory, not a shard";
+    return S_ISREG(status.st_mode) ? NULL : "is not a regular file";
+}
+
+/* Without O_NONBLOCK the open of a pipe would wait for a writer. */
+static void open_shard(struct opening *opening, uint32_t shard)
+{
+    struct dataset *dataset = opening->dataset;
+    const char *path = dataset->paths[shard];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        opening_report_path(opening, -errno, path, open_problem(errno));
+        return;
+    }
+    dataset->fds[shard] = fd;
+    const char *problem = file_problem(fd);
+    if (problem) {
+        opening_report_path(opening, -EINVAL, path, problem);
+        return;
+    }
+    char line[PROBLEM_BYTES] = "";
+    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
+    const int result = shard_index_open(&dataset->indexes[shard], fd, path, &options, line, sizeof line);
+    if (result < 0)
+        opening_report(opening, result, line);
+    else if (dataset->indexes[shard].file_bytes == 0 && !dataset->options.skip_damage)
+        opening_report_path(opening, -EBADMSG, path, "is empty: 0 bytes");
+}
+
+static void open_shards(struct opening *opening)
+{
+    for (uint32_t i = 0; i < opening->dataset->shard_count; i++)
+        open_shard(opening, i);
+    if (opening->problem_count > PROBLEM_LINES_MAX) {
+        text_line(&opening->problems);
+        text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
+                 opening->problem_count - PROBLEM_LINES_MAX);
+    }
+}
+
+static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const uint64_t numbers[2] = { index->file_bytes, index->record_count };
+    XXH3_64bits_update(hash, name, strlen(name) + 1);
+    XXH3_64bits_update(hash, numbers, sizeof numbers);
+}
+
+static int fingerprint(struct dataset *dataset)
+{
+    XXH3_state_t *hash = XXH3_createState();
+    if (!hash)
+        return -ENOMEM;
+    XXH3_64bits_reset(hash);
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        hash_add(hash, dataset->paths[i], &dataset->indexes[i]);
+    dataset->fingerprint = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return 0;
+}
+
+static void number_records(struct dataset *dataset)
+{
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        const struct shard_index *index = &dataset->indexes[i];
+        dataset->first_ids[i] = dataset->record_count;
+        dataset->record_count += index->record_count;
+        dataset->lost_records += index->damage_count;
+        for (uint64_t j = 0; j < index->record_count; j++) {
+            if (index->records[j].payload_bytes > dataset->payload_bytes_max)
+                dataset->payload_bytes_max = index->records[j].payload_bytes;
+        }
+    }
+    dataset->first_ids[dataset->shard_count] = dataset->record_count;
+}
+
+/* Memory to decode records into while the data set is opened. */
+struct probe { uint8_t *scratch, *pixels; int32_t label; };
+
+static void probe_report(struct opening *opening, uint64_t id, const char *what)
+{
+    char line[PROBLEM_BYTES];
+    record_describe(opening->dataset, id, what, line, sizeof line);
+    opening_report(opening, -EBADMSG, line);
+}
+
+/* The format from the first record whose frame is right; with skip_damage that may be a
+ * later one. */
+static void probe_format(struct opening *opening, struct probe *probe)
+{
+    struct dataset *dataset = opening->dataset;
+    char what[RECORD_WHAT_BYTES];
+    uint64_t id = 0, payload_bytes = 0;
+    const uint8_t *payload;
+    while ((payload = record_payload(dataset, id, probe->scratch, &payload_bytes, what)) == NULL) {
+        if (!dataset->options.skip_damage || id + 1 == dataset->record_count) {
+            probe_report(opening, id, what);
+            return;
+        }
+        id++;
+    }
+    int result = sample_find_format(&dataset->format, payload, payload_bytes, what, sizeof what);
+    if (result == 0)
+        result = sample_read(&dataset->format, payload, payload_bytes, probe->pixels, &probe->label, what,
+                             sizeof what);
+    if (result < 0)
+        probe_report(opening, id, what);
+    else
+        sample_learn(&dataset->format, payload, payload_bytes);
+}
+
+/* The first record of every other shard shows a foreign shard before training does. */
+static void probe_shards(struct opening *opening, struct probe *probe)
+{
+    struct dataset *dataset = opening->dataset;
+    const struct record_target target = { probe->pixels, &probe->label };
+    char what[RECORD_WHAT_BYTES];
+    for (uint32_t i = 1; i < dataset->shard_count; i++) {
+        const uint64_t id = dataset->first_ids[i];
+        if (record_load(dataset, id, &target, probe->scratch, what) < 0)
+            probe_report(opening, id, what);
+    }
+}
+
+static void probe_records(struct opening *opening)
+{
+    struct dataset *dataset = opening->dataset;
+    struct probe probe = { malloc(record_scratch_bytes(dataset)), malloc(dataset->format.sample_bytes), 0 };
+    if (probe.scratch && probe.pixels) {
+        probe_format(opening, &probe);
+        if (opening->result == 0 && !dataset->options.skip_damage)
+            probe_shards(opening, &probe);
+    } else {
+        opening_report(opening, -ENOMEM, "not enough memory to read a record");
+    }
+    free(probe.scratch);
+    free(probe.pixels);
+}
+
+static void open_set(struct opening *opening)
+{
+    struct dataset *dataset = opening->dataset;
+    open_shards(opening);
+    if (opening->result < 0)
+        return;
+    number_records(dataset);
+    if (dataset->record_count == 0)
+        opening_report_path(opening, -ENODATA, dataset->options.pattern, "holds no records");
+    else if (fingerprint(dataset) < 0)
+        opening_report(opening, -ENOMEM, "not enough memory");
+    else
+        probe_records(opening);
+}
+
+static int prepare(struct opening *opening, const struct dataset_options *options)
+{
+    struct dataset *dataset = opening->dataset;
+    int result = copy_options(dataset, options);
+    if (result == 0)
+        result = format_init(dataset);
+    if (result < 0)
+        opening_report(opening, result, strerror(-result));
+    return result;
+}
+
+static int find_shards(struct opening *opening)
+{
+    struct dataset *dataset = opening->dataset;
+    struct shard_list list;
+    const char *pattern = dataset->options.pattern ? dataset->options.pattern : "";
+    const int result = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
+    if (result < 0)
+        return result;
+    dataset->paths = list.paths;
+    dataset->shard_count = list.count;
+    return allocate_shards(dataset, list.count);
+}
+
+int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
+                 char *problem_out, size_t problem_size)
+{
+    struct opening opening = { .dataset = calloc(1, sizeof *opening.dataset) };
+    text_init(&opening.problems, problem_out, problem_size);
+    if (!opening.dataset)
+        return -ENOMEM;
+    raise_file_limit();
+    opening.result = prepare(&opening, options);
+    if (opening.result == 0)
+        opening.result = find_shards(&opening);
+    if (opening.result == 0)
+        open_set(&opening);
+    if (opening.result < 0) {
+        dataset_close(opening.dataset);
+        return opening.result;
+    }
+    *dataset_out = opening.dataset;
+    return 0;
+}
+
+void dataset_close(struct dataset *dataset)
+{
+    if (!dataset)
+        return;
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        if (dataset->fds && dataset->fds[i] >= 0)
+            close(dataset->fds[i]);
+        if (dataset->indexes)
+            shard_index_release(&dataset->indexes[i]);
+        free(dataset->paths[i]);
+    }
+    sample_format_release(&dataset->format);
+    free(dataset->paths);
+    free(dataset->fds);
+    free(dataset->indexes);
+    free(dataset->first_ids);
+    free((char *)dataset->options.what);
+    free((char *)dataset->options.pattern);
+    free((char *)dataset->options.image_key);
+    free((char *)dataset->options.label_key);
+    free(dataset);
+}
+
+/* The last shard that begins at or before `id`: an empty one shares its first id with the
+ * shard behind it. */
+static uint32_t find_shard(const struct dataset *dataset, uint64_t id)
+{
+    uint32_t low = 0, high = dataset->shard_count;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (dataset->first_ids[middle] <= id)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
+{
+    assert(id < dataset->record_count);
+    const uint32_t shard = find_shard(dataset, id);
+    const uint64_t record = id - dataset->first_ids[shard];
+    const struct shard_record *found = &dataset->indexes[shard].records[record];
+    return (struct dataset_place){ shard, found->payload_bytes, record, found->offset };
+}
+
+bool dataset_shard_changed(const struct dataset *dataset, uint32_t shard)
+{
+    const struct shard_index *index = &dataset->indexes[shard];
+    struct stat status;
+    if (stat(dataset->paths[shard], &status) < 0)
+        return true;
+    return (uint64_t)status.st_size != index->file_bytes || file_mtime_ns(&status) != index->mtime_ns
+        || status.st_ino != index->inode;
+}

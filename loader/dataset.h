@@ -1,0 +1,55 @@
+/* A set of shards seen as one numbered list of records: shard files, their indexes,
+ * and what the first record says of keys and image size. Read-only once open, so any
+ * thread may use it. */
+#ifndef PIPETRAIN_DATASET_H
+#define PIPETRAIN_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loader/sample.h"
+#include "loader/shard_index.h"
+
+struct dataset_options {
+    const char *what;           /* "train" or "validation", for messages */
+    const char *pattern;        /* a glob, a file or a directory (all its TFRecord files: *.tfrecord*, NAME-NNNNN-of-NNNNN) */
+    const char *image_key;      /* NULL or "": found from the first record (data formats 5.2) */
+    const char *label_key;
+    uint32_t height, width, channels;   /* of the network: raw images must have exactly these */
+    uint32_t classes;
+    int64_t label_offset;       /* added to the stored label */
+    bool skip_damage;
+    bool use_index_cache;
+};
+
+struct dataset {
+    struct dataset_options options;     /* strings copied */
+    uint32_t shard_count;
+    char **paths;
+    int *fds;
+    struct shard_index *indexes;
+    uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */
+    uint64_t record_count;
+    uint64_t lost_records;      /* stretches of damage met while indexing */
+    uint32_t payload_bytes_max;
+    struct sample_format format;
+    uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
+};
+
+/* Open every shard (descriptors are shared and read with pread). On failure all that is
+ * wrong is written to problem_out, a line each, the last without a line end: no such
+ * file, no match, empty, cut, damaged, foreign, key missing, image of another size,
+ * label out of range. 0 or a negative errno. */
+int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
+                 char *problem_out, size_t problem_size);
+void dataset_close(struct dataset *dataset);
+
+struct dataset_place { uint32_t shard; uint32_t payload_bytes; uint64_t record; uint64_t offset; };
+/* Where record `id` (< record_count) lies. O(log shards). */
+struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id);
+/* Whether the file under the shard's name is another one, longer, shorter or written to
+ * since it was opened. */
+bool dataset_shard_changed(const struct dataset *dataset, uint32_t shard);
+
+#endif

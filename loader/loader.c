@@ -1,0 +1,282 @@
+/* The life of a loader: memory, threads, counts. Called by main. */
+#include "loader/loader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/work.h"
+
+size_t loader_bytes(const struct loader_spec *spec)
+{
+    struct work_plan plan;
+    work_plan_init(&plan, spec);
+    return plan.total_bytes;
+}
+
+static int work_init(struct work *work, const struct work_plan *plan)
+{
+    work->records = calloc(plan->chunk_records, sizeof *work->records);
+    work->buffer = malloc(plan->buffer_bytes);
+    return work->records && work->buffer ? 0 : -ENOMEM;
+}
+
+static int open_works(struct loader *loader)
+{
+    const struct work_plan *plan = &loader->plan;
+    loader->works = calloc(plan->work_count, sizeof *loader->works);
+    if (!loader->works)
+        return -ENOMEM;
+    int result = queue_open(&loader->free, plan->work_count);
+    if (result == 0)
+        result = queue_open(&loader->full, plan->work_count);
+    for (uint32_t i = 0; i < plan->work_count && result == 0; i++) {
+        result = work_init(&loader->works[i], plan);
+        if (result == 0)
+            result = queue_put(loader->free, &loader->works[i]);
+    }
+    return result;
+}
+
+static struct worker *open_workers(struct loader *loader, uint32_t count)
+{
+    struct worker *workers = aligned_alloc(_Alignof(struct worker), count * sizeof *workers);
+    for (uint32_t i = 0; workers && i < count; i++)
+        workers[i] = (struct worker){ .loader = loader };
+    return workers;
+}
+
+static int open_all_workers(struct loader *loader)
+{
+    loader->readers = open_workers(loader, loader->spec.read_threads);
+    loader->decoders = open_workers(loader, loader->spec.decode_threads);
+    if (!loader->readers || !loader->decoders)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
+        loader->decoders[i].scratch = malloc(loader->plan.scratch_bytes);
+        if (!loader->decoders[i].scratch)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int open_caches(struct loader *loader)
+{
+    int result = 0;
+    for (int pass = 0; pass < PASS_COUNT && loader->spec.cached && result == 0; pass++) {
+        const struct dataset *dataset = loader->spec.datasets[pass];
+        if (dataset)
+            result = sample_cache_init(&loader->caches[pass], dataset->record_count,
+                                       loader->spec.layout->sample_bytes);
+    }
+    return result;
+}
+
+static int open_stores(struct loader *loader)
+{
+    int result = 0;
+    for (int pass = 0; pass < PASS_COUNT && result == 0; pass++) {
+        if (loader->plan.is_stored[pass])
+            result = shard_store_init(&loader->stores[pass], loader->spec.datasets[pass]);
+    }
+    return result;
+}
+
+/* What was lost while the shards were indexed counts as damage of the run. */
+static int open_damage(struct loader *loader)
+{
+    if (!loader->spec.skip_corrupt)
+        return 0;
+    const int result = damage_init(&loader->damage, loader->spec.datasets);
+    if (result < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
+        return result;
+    char line[1][DAMAGE_LINE_BYTES];
+    damage_list(&loader->damage, line, 1);
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%" PRIu64 " damaged records, more than max_corrupt = %"
+                     PRIu64 "; the first: %s", damage_count(&loader->damage), loader->spec.corrupt_max, line[0]);
+}
+
+static int register_closers(struct loader *loader)
+{
+    struct stop *stop = loader->spec.stop;
+    int result = stop_on_failure(stop, queue_cancel, loader->free);
+    if (result == 0)
+        result = stop_on_failure(stop, queue_cancel, loader->full);
+    for (uint32_t i = 0; i < loader->spec.schedule->towers && result == 0; i++)
+        result = stop_on_failure(stop, ring_cancel, loader->spec.rings[i]);
+    return result;
+}
+
+static void limit_rings(const struct loader *loader)
+{
+    const uint64_t batch_count = schedule_batch_count(loader->spec.schedule);
+    for (uint32_t i = 0; i < loader->spec.schedule->towers; i++)
+        ring_limit(loader->spec.rings[i], batch_count);
+}
+
+static int start_workers(struct worker *workers, uint32_t count, const char *what, void (*loop)(void *worker))
+{
+    int result = 0;
+    for (uint32_t i = 0; i < count && result == 0; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s%" PRIu32, what, i % 1000);
+        result = thread_start(&workers[i].thread, name, loop, &workers[i]);
+    }
+    return result;
+}
+
+static int start_all_workers(struct loader *loader)
+{
+    atomic_init(&loader->readers_left, loader->spec.read_threads);
+    limit_rings(loader);
+    int result = start_workers(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
+    if (result == 0)
+        result = start_workers(loader->readers, loader->spec.read_threads, "reader", reader_loop);
+    return result;
+}
+
+static void check_spec(const struct loader_spec *spec)
+{
+    assert(spec->read_threads >= 1 && spec->decode_threads >= 1);
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *dataset = spec->datasets[pass];
+        assert(spec->schedule->records[pass] == 0 || dataset);
+        assert(!dataset || spec->schedule->records[pass] <= dataset->record_count);
+        assert(!dataset || dataset->format.sample_bytes == spec->layout->sample_bytes);
+    }
+    assert(schedule_slice_max(spec->schedule) <= spec->layout->capacity);
+}
+
+static int open_parts(struct loader *loader)
+{
+    int result = open_works(loader);
+    if (result == 0)
+        result = open_all_workers(loader);
+    if (result == 0)
+        result = open_caches(loader);
+    if (result == 0)
+        result = open_stores(loader);
+    if (result == 0)
+        result = open_damage(loader);
+    return result;
+}
+
+/* Once closers are registered only a failed stop allows to release what they point to. */
+static int run(struct loader *loader)
+{
+    int result = register_closers(loader);
+    if (result == 0)
+        result = start_all_workers(loader);
+    if (result == 0)
+        return 0;
+    loader_end(loader);
+    loader_join(loader, NULL);
+    return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "the loader's threads cannot be started: %s",
+                     strerror(-result));
+}
+
+int loader_start(struct loader **loader_out, const struct loader_spec *spec)
+{
+    check_spec(spec);
+    struct loader *loader = calloc(1, sizeof *loader);
+    if (!loader)
+        return -ENOMEM;
+    loader->spec = *spec;
+    work_plan_init(&loader->plan, spec);
+    cursor_init(&loader->cursor, spec->schedule, spec->shuffle, spec->seed, loader->plan.chunk_records);
+    int result = open_parts(loader);
+    if (result == 0)
+        result = run(loader);
+    if (result < 0) {
+        loader_close(loader);
+        return result;
+    }
+    *loader_out = loader;
+    return 0;
+}
+
+static void join_workers(struct worker *workers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        thread_join(workers[i].thread);
+        workers[i].thread = NULL;
+    }
+}
+
+void loader_join(struct loader *loader, struct loader_counts *counts_out)
+{
+    if (!loader)
+        return;
+    join_workers(loader->readers, loader->spec.read_threads);
+    join_workers(loader->decoders, loader->spec.decode_threads);
+    if (counts_out)
+        loader_count(loader, counts_out);
+}
+
+static void close_workers(struct worker *workers, uint32_t count)
+{
+    for (uint32_t i = 0; workers && i < count; i++)
+        free(workers[i].scratch);
+    free(workers);
+}
+
+void loader_close(struct loader *loader)
+{
+    if (!loader)
+        return;
+    for (uint32_t i = 0; loader->works && i < loader->plan.work_count; i++) {
+        free(loader->works[i].records);
+        free(loader->works[i].buffer);
+    }
+    free(loader->works);
+    close_workers(loader->readers, loader->spec.read_threads);
+    close_workers(loader->decoders, loader->spec.decode_threads);
+    queue_close(loader->free);
+    queue_close(loader->full);
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        sample_cache_release(&loader->caches[pass]);
+        shard_store_release(&loader->stores[pass]);
+    }
+    damage_release(&loader->damage);
+    cursor_release(&loader->cursor);
+    free(loader);
+}
+
+void loader_end(struct loader *loader)
+{
+    queue_cancel(loader->free);
+    queue_cancel(loader->full);
+    for (uint32_t i = 0; i < loader->spec.schedule->towers; i++)
+        ring_cancel(loader->spec.rings[i]);
+}
+
+static uint64_t value_of(const atomic_uint_fast64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+void loader_count(struct loader *loader, struct loader_counts *counts_out)
+{
+    struct loader_counts counts = { .corrupt_records = damage_count(&loader->damage) };
+    for (uint32_t i = 0; i < loader->spec.read_threads; i++) {
+        const struct tally *tally = &loader->readers[i].tally;
+        counts.bytes += value_of(&tally->bytes);
+        counts.read_busy_ns += value_of(&tally->busy_ns);
+        counts.read_waited_room_ns += value_of(&tally->waited_ns);
+    }
+    for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
+        const struct tally *tally = &loader->decoders[i].tally;
+        counts.records += value_of(&tally->records);
+        counts.decode_busy_ns += value_of(&tally->busy_ns);
+        counts.decode_waited_input_ns += value_of(&tally->waited_ns);
+    }
+    *counts_out = counts;
+}
+
+size_t loader_damages(struct loader *loader, char (*lines)[512], size_t max)
+{
+    return damage_list(&loader->damage, lines, max);
+}

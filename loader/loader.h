@@ -1,0 +1,68 @@
+/* The loader: reader threads bring records' bytes, decoder threads write samples in
+ * place into the rings' batches. Which record goes to which place of which batch is
+ * decided where work is handed out (a chunk of consecutive places of one slice), so
+ * thread counts and depths never change what a batch holds.
+ *
+ *   cursor (next chunk) -> reader: claim batch, read bytes -> work queue -> decoder: verify,
+ *   parse, write in place, ring_fill */
+#ifndef PIPETRAIN_LOADER_H
+#define PIPETRAIN_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loader/dataset.h"
+#include "loader/order.h"
+#include "stage/ring.h"
+#include "stage/schedule.h"
+#include "stage/stop.h"
+
+struct loader_spec {
+    const struct dataset *datasets[PASS_COUNT];     /* evaluation may be NULL */
+    const struct schedule *schedule;
+    const struct batch_layout *layout;
+    struct ring *const *rings;          /* one per tower */
+    struct stop *stop;
+    enum shuffle shuffle;               /* of training; evaluation is in file order */
+    uint64_t seed;
+    uint32_t read_threads, decode_threads;
+    uint32_t chunk_records;             /* records per piece of work, 0 = chosen */
+    size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, and
+                                         * verified at every use; 0 = chosen, 1 = none are */
+    bool cached;                        /* keep decoded samples in memory: later epochs read no file */
+    bool skip_corrupt;                  /* replace damaged records instead of failing */
+    uint64_t corrupt_max;               /* fail when more records than this were damaged (per run, distinct) */
+};
+
+struct loader;
+
+struct loader_counts {
+    uint64_t records, bytes;            /* delivered; read from files */
+    uint64_t corrupt_records;           /* distinct damaged records met, those lost while indexing included */
+    uint64_t read_busy_ns, read_waited_room_ns;                     /* summed over readers */
+    uint64_t decode_busy_ns, decode_waited_input_ns;                /* summed over decoders */
+};
+
+/* Bytes of host memory the loader will allocate (work buffers, cache), for the plan.
+ * SIZE_MAX when they cannot be counted. */
+size_t loader_bytes(const struct loader_spec *spec);
+/* Allocate, limit the rings to the schedule's batches and start all threads. Everything in
+ * the spec is lent until loader_close. Registers closers with the stop, the rings' too, so
+ * the loader stays open as long as stop_fail may be called. 0, or a negative errno with
+ * nothing running; -ECANCELED when the stop has been told why. */
+int loader_start(struct loader **loader_out, const struct loader_spec *spec);
+/* The threads end when every batch of the schedule is published or the run failed, or
+ * after loader_end. Accepts NULL. */
+void loader_join(struct loader *loader, struct loader_counts *counts_out /* may be NULL */);
+/* Release what loader_start gave. After join, and after the last stop_fail. Accepts NULL. */
+void loader_close(struct loader *loader);
+/* The run stops early, without an error: threads end, waits end, the rings' too. Any thread. */
+void loader_end(struct loader *loader);
+/* A snapshot. Any thread. */
+void loader_count(struct loader *loader, struct loader_counts *counts_out);
+/* The first `max` damaged records, by pass and record, as "path: record N at byte B: what";
+ * returns how many. After join. At most 256 are kept. */
+size_t loader_damages(struct loader *loader, char (*lines)[512], size_t max);
+
+#endif

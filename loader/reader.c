@@ -1,0 +1,161 @@
+/* A reader: an empty work, the next chunk, room in its batch, the records' bytes, on to
+ * the decoders. The work is taken before the chunk, so that the chunk everybody waits
+ * for always has one. */
+#include <inttypes.h>
+
+#include "formats/tfrecord.h"
+#include "loader/file_read.h"
+#include "loader/work.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+
+static size_t frame_bytes(const struct work_record *record)
+{
+    return record->read.place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
+}
+
+static void find_frame(struct loader *loader, enum pass pass, struct work_record *record, size_t *read_bytes)
+{
+    record->read.place = dataset_find(loader->spec.datasets[pass], record->id);
+    const uint8_t *frame = loader->plan.is_stored[pass]
+        ? shard_store_find(&loader->stores[pass], &record->read.place, read_bytes) : NULL;
+    record->is_stored = frame != NULL;
+    if (frame) {
+        record->read.frame = frame;
+        record->read.got = (ssize_t)frame_bytes(record);
+    }
+}
+
+/* Returns the bytes read meanwhile. */
+static size_t find_records(struct loader *loader, struct work *work)
+{
+    const enum pass pass = work->chunk.span.pass;
+    size_t read_bytes = 0;
+    for (uint32_t i = 0; i < work->chunk.count; i++) {
+        struct work_record *record = &work->records[i];
+        record->id = chunk_record(&work->chunk, i);
+        record->is_cached = loader->spec.cached && sample_cache_holds(&loader->caches[pass], record->id);
+        if (!record->is_cached)
+            find_frame(loader, pass, record, &read_bytes);
+    }
+    return read_bytes;
+}
+
+static bool is_to_read(const struct work_record *record)
+{
+    return !record->is_cached && !record->is_stored;
+}
+
+static bool follows(const struct work_record *record, const struct work_record *previous)
+{
+    const struct dataset_place *place = &record->read.place, *before = &previous->read.place;
+    return is_to_read(record) && place->shard == before->shard
+        && place->offset == before->offset + frame_bytes(previous);
+}
+
+/* The run of records from `first` on that lie one behind the other in a shard: the index
+ * behind its last one, and its bytes. */
+static uint32_t find_run(const struct work *work, uint32_t first, size_t *bytes_out)
+{
+    uint32_t end = first + 1;
+    *bytes_out = frame_bytes(&work->records[first]);
+    while (end < work->chunk.count && follows(&work->records[end], &work->records[end - 1]))
+        *bytes_out += frame_bytes(&work->records[end++]);
+    return end;
+}
+
+/* Give each record of a run its part of the `got` bytes read to `frame`, or the error. */
+static void share_run(struct work *work, uint32_t first, uint32_t end, const uint8_t *frame, ssize_t got)
+{
+    for (uint32_t i = first; i < end; i++) {
+        struct record_read *read = &work->records[i].read;
+        const ssize_t wanted = (ssize_t)frame_bytes(&work->records[i]);
+        read->frame = frame;
+        read->got = got < wanted ? got : wanted;
+        frame += wanted;
+        if (got >= 0)
+            got -= read->got;
+    }
+}
+
+/* Read what is neither cached nor stored; returns the bytes. What cannot be read is left to the decoder, which says why. */
+static size_t read_records(const struct loader *loader, struct work *work)
+{
+    const struct dataset *dataset = loader->spec.datasets[work->chunk.span.pass];
+    uint8_t *at = work->buffer;
+    uint32_t i = 0;
+    while (i < work->chunk.count) {
+        if (!is_to_read(&work->records[i])) {
+            i++;
+            continue;
+        }
+        const struct dataset_place *place = &work->records[i].read.place;
+        size_t bytes;
+        const uint32_t end = find_run(work, i, &bytes);
+        const ssize_t got = file_read(dataset->fds[place->shard], at, bytes, place->offset);
+        share_run(work, i, end, at, got);
+        at += bytes;
+        i = end;
+    }
+    return (size_t)(at - work->buffer);
+}
+
+/* Every record passed its checksums, so a shard that changed is told, not an error. */
+static void tell_changes(struct loader *loader, const struct dataset *dataset)
+{
+    for (uint32_t i = 0; i < dataset->shard_count && !loader->change_told; i++) {
+        if (!dataset_shard_changed(dataset, i))
+            continue;
+        loader->change_told = true;
+        log_message(LOG_RUN, "%s: the file was changed or replaced while it was read; the records read passed "
+                    "their checksums", dataset->paths[i]);
+    }
+}
+
+static int read_chunk(struct worker *reader, struct work *work)
+{
+    struct loader *loader = reader->loader;
+    const uint64_t begun_ns = clock_now_ns();
+    const int result = ring_claim(loader->spec.rings[work->chunk.tower], &work->chunk.span, &work->batch);
+    if (result < 0)
+        return result;
+    const uint64_t claimed_ns = clock_now_ns();
+    size_t bytes = find_records(loader, work);
+    bytes += read_records(loader, work);
+    if (work->chunk.last_of_pass)
+        tell_changes(loader, loader->spec.datasets[work->chunk.span.pass]);
+    tally_add(&reader->tally.bytes, bytes);
+    tally_add(&reader->tally.waited_ns, claimed_ns - begun_ns);
+    tally_add(&reader->tally.busy_ns, clock_now_ns() - claimed_ns);
+    return queue_put(work->chunk.count ? loader->full : loader->free, work);
+}
+
+/* NULL when the run is over. */
+static struct work *take_work(struct worker *reader)
+{
+    void *work;
+    const uint64_t begun_ns = clock_now_ns();
+    const int result = queue_get(reader->loader->free, &work);
+    tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
+    return result < 0 ? NULL : work;
+}
+
+static bool read_next(struct worker *reader)
+{
+    struct work *work = take_work(reader);
+    if (!work)
+        return false;
+    if (cursor_next(&reader->loader->cursor, &work->chunk) == 0)
+        return read_chunk(reader, work) == 0;
+    (void)queue_put(reader->loader->free, work);
+    return false;
+}
+
+void reader_loop(void *worker)
+{
+    struct worker *reader = worker;
+    while (read_next(reader))
+        ;
+    if (atomic_fetch_sub(&reader->loader->readers_left, 1) == 1)
+        queue_finish(reader->loader->full);
+}

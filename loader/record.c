@@ -1,0 +1,158 @@
+/* One record from bytes to a sample. Called by decoders for every record, and while a
+ * data set is opened for the first record of its shards. */
+#include "loader/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "formats/tfrecord.h"
+#include "loader/file_read.h"
+#include "loader/frame_text.h"
+#include "loader/sample.h"
+#include "stage/log.h"
+
+/* Network file systems fail for moments. */
+#define READ_ATTEMPTS 3
+#define READ_PAUSE_NS 100000000L
+
+static size_t frame_bytes(const struct record_read *read)
+{
+    return read->place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
+}
+
+/* 0 when what was read is the whole frame the index promises, with both checksums right. */
+static int frame_check(const struct record_read *read, char what[RECORD_WHAT_BYTES])
+{
+    if (read->got < 0) {
+        snprintf(what, RECORD_WHAT_BYTES, "cannot be read: %s", strerror((int)-read->got));
+        return (int)read->got;
+    }
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    const enum tfrecord_check check = tfrecord_verify(read->frame, (size_t)read->got, &payload_bytes, &problem);
+    if (check == TFRECORD_OK && payload_bytes == read->place.payload_bytes)
+        return 0;
+    if (check == TFRECORD_OK)
+        snprintf(what, RECORD_WHAT_BYTES, "is %" PRIu64 " bytes long, %" PRIu32 " when it was indexed", payload_bytes,
+                 read->place.payload_bytes);
+    else
+        frame_text(check, &problem, what, RECORD_WHAT_BYTES);
+    return -EBADMSG;
+}
+
+/* Read from the file as it is found under its name now, not from the page cache. */
+static ssize_t read_afresh(const char *path, const struct dataset_place *place, uint8_t *buffer, size_t bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    (void)posix_fadvise(fd, (off_t)place->offset, (off_t)bytes, POSIX_FADV_DONTNEED);
+    const ssize_t got = file_read(fd, buffer, bytes, place->offset);
+    close(fd);
+    return got;
+}
+
+static struct record_read read_again(const struct dataset *dataset, const struct record_read *first, uint8_t *spare)
+{
+    struct record_read second = { .place = first->place, .frame = spare };
+    const char *path = dataset->paths[first->place.shard];
+    for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+        second.got = read_afresh(path, &second.place, spare, frame_bytes(first));
+        if (second.got != -EIO && second.got != -ESTALE)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = READ_PAUSE_NS }, NULL);
+    }
+    return second;
+}
+
+static bool reads_agree(const struct record_read *first, const struct record_read *second)
+{
+    return first->got == second->got
+        && (first->got < 0 || memcmp(first->frame, second->frame, (size_t)first->got) == 0);
+}
+
+/* The first read was not right, for the reason in `what`. Fill `spare` with a second one
+ * that is right, or say in `what` how they compare. */
+static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
+                   char what[RECORD_WHAT_BYTES])
+{
+    char second_what[RECORD_WHAT_BYTES];
+    const struct record_read second = read_again(dataset, first, spare);
+    const int result = frame_check(&second, second_what);
+    const uint32_t shard = first->place.shard;
+    if (result == 0) {
+        log_message(LOG_RUN, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
+                    "memory, cable or disk may be failing", dataset->paths[shard], first->place.record,
+                    first->place.offset, what);
+        return 0;
+    }
+    const size_t length = strlen(what);
+    snprintf(what + length, RECORD_WHAT_BYTES - length, "%s%s",
+             reads_agree(first, &second) ? "; a second read agrees" : "; a second read differs and is wrong too",
+             dataset_shard_changed(dataset, shard) ? "; the file has changed since it was opened" : "");
+    return result;
+}
+
+/* The frame that is right, which may be in `spare`, or NULL. */
+static const uint8_t *frame_find(const struct dataset *dataset, const struct record_read *read, uint8_t *spare,
+                                 char what[RECORD_WHAT_BYTES])
+{
+    if (frame_check(read, what) == 0)
+        return read->frame;
+    return recover(dataset, read, spare, what) == 0 ? spare : NULL;
+}
+
+int record_decode(const struct dataset *dataset, const struct record_read *read, const struct record_target *target,
+                  uint8_t *spare, char what[RECORD_WHAT_BYTES])
+{
+    const uint8_t *frame = frame_find(dataset, read, spare, what);
+    if (!frame)
+        return -EBADMSG;
+    return sample_read(&dataset->format, frame + TFRECORD_HEADER_BYTES, read->place.payload_bytes, target->pixels,
+                       target->label, what, RECORD_WHAT_BYTES);
+}
+
+size_t record_scratch_bytes(const struct dataset *dataset)
+{
+    return 2 * (dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES);
+}
+
+static struct record_read read_record(const struct dataset *dataset, uint64_t id, uint8_t *buffer)
+{
+    struct record_read read = { .place = dataset_find(dataset, id), .frame = buffer };
+    read.got = file_read(dataset->fds[read.place.shard], buffer, frame_bytes(&read), read.place.offset);
+    return read;
+}
+
+static uint8_t *spare_half(const struct dataset *dataset, uint8_t *scratch)
+{
+    return scratch + record_scratch_bytes(dataset) / 2;
+}
+
+int record_load(const struct dataset *dataset, uint64_t id, const struct record_target *target, uint8_t *scratch,
+                char what[RECORD_WHAT_BYTES])
+{
+    const struct record_read read = read_record(dataset, id, scratch);
+    return record_decode(dataset, &read, target, spare_half(dataset, scratch), what);
+}
+
+const uint8_t *record_payload(const struct dataset *dataset, uint64_t id, uint8_t *scratch, uint64_t *bytes_out,
+                              char what[RECORD_WHAT_BYTES])
+{
+    const struct record_read read = read_record(dataset, id, scratch);
+    const uint8_t *frame = frame_find(dataset, &read, spare_half(dataset, scratch), what);
+    *bytes_out = read.place.payload_bytes;
+    return frame ? frame + TFRECORD_HEADER_BYTES : NULL;
+}
+
+void record_describe(const struct dataset *dataset, uint64_t id, const char *what, char *text, size_t text_size)
+{
+    const struct dataset_place place = dataset_find(dataset, id);
+    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", dataset->paths[place.shard],
+             place.record, place.offset, what);
+}

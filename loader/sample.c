@@ -1,0 +1,361 @@
+/* A record's payload read as a sample. sample_read is called by decoders for every
+ * record; the rest while a data set is opened. */
+#include "loader/sample.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/example.h"
+#include "loader/shard_kind.h"
+#include "loader/text.h"
+#include "stage/log.h"
+
+/* The image of the CIFAR-10 estimator tutorial: `image`, three planes of 32 x 32. */
+#define CIFAR_KEY "image"
+#define CIFAR_BYTES 3072u
+
+static const char *const image_keys[] = { "image_raw", "image", "img_raw", "image/encoded" };
+static const char *const label_keys[] = { "image/class/label", "label" };
+
+static int list_feature(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
+{
+    static const char *const kinds[] = {
+        [FEATURE_MISSING] = "nothing", [FEATURE_BYTES] = "bytes", [FEATURE_FLOATS] = "floats",
+        [FEATURE_INT64S] = "integers",
+    };
+    char shown[128];
+    log_escape(name, name_bytes, shown, sizeof shown);
+    text_add(arg, " %s (%" PRIu64 " %s)", shown, feature->value_count, kinds[feature->kind]);
+    return 0;
+}
+
+static int not_an_example(size_t bad_offset, char *problem, size_t problem_size)
+{
+    snprintf(problem, problem_size, "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+    return -EBADMSG;
+}
+
+/* "no feature 'x'; it has: a (1 bytes) b (2 integers)" */
+static int report_missing(const char *what, const char *key, const uint8_t *payload, size_t bytes, char *problem,
+                          size_t problem_size)
+{
+    struct text text;
+    size_t bad_offset;
+    text_init(&text, problem, problem_size);
+    if (key)
+        text_add(&text, "has no feature '%s' for the %s; it has:", key, what);
+    else
+        text_add(&text, "has no feature known as %s, name one with %s_key; it has:", what, what);
+    char *const list = text.at;
+    (void)example_visit(payload, bytes, list_feature, &text, &bad_offset);
+    if (text.at == list)
+        text_add(&text, " none");
+    return -EBADMSG;
+}
+
+/* The first of `names` that the payload has, NULL when none. 0 or -EBADMSG. */
+static int find_first(const char *const *names, size_t count, const uint8_t *payload, size_t bytes,
+                      const char **name_out, char *problem, size_t problem_size)
+{
+    *name_out = NULL;
+    for (size_t i = 0; i < count && !*name_out; i++) {
+        const size_t name_bytes = strlen(names[i]);
+        const struct example_query query = { &names[i], &name_bytes, 1 };
+        struct feature feature;
+        size_t bad_offset;
+        if (example_find(payload, bytes, &query, &feature, &bad_offset) < 0)
+            return not_an_example(bad_offset, problem, problem_size);
+        if (feature.kind != FEATURE_MISSING)
+            *name_out = names[i];
+    }
+    return 0;
+}
+
+static void key_set(struct sample_format *format, enum sample_key which, const char *name)
+{
+    format->keys[which] = name;
+    format->key_bytes[which] = strlen(name);
+}
+
+/* The key of `which`: the configured one, else the first of `names` that is there. */
+static int find_key(struct sample_format *format, enum sample_key which, const char *what,
+                    const char *const *names, size_t count, const uint8_t *payload, size_t bytes,
+                    char *problem, size_t problem_size)
+{
+    const char *const configured = format->keys[which];
+    const char *found;
+    const int result = configured ? find_first(&configured, 1, payload, bytes, &found, problem, problem_size)
+                                  : find_first(names, count, payload, bytes, &found, problem, problem_size);
+    if (result < 0)
+        return result;
+    if (!found)
+        return report_missing(what, configured, payload, bytes, problem, problem_size);
+    key_set(format, which, found);
+    return 0;
+}
+
+static int read_features(const struct sample_format *format, const uint8_t *payload, size_t bytes,
+                         struct feature features[SAMPLE_KEY_COUNT], char *problem, size_t problem_size)
+{
+    const struct example_query query = { format->keys, format->key_bytes, SAMPLE_KEY_COUNT };
+    size_t bad_offset;
+    if (example_find(payload, bytes, &query, features, &bad_offset) < 0)
+        return not_an_example(bad_offset, problem, problem_size);
+    return 0;
+}
+
+int sample_find_format(struct sample_format *format, const uint8_t *payload, size_t bytes,
+                       char *problem_out, size_t problem_size)
+{
+    key_set(format, SAMPLE_HEIGHT, "height");
+    key_set(format, SAMPLE_WIDTH, "width");
+    key_set(format, SAMPLE_DEPTH, "depth");
+    int result = find_key(format, SAMPLE_IMAGE, "image", image_keys, sizeof image_keys / sizeof *image_keys,
+                          payload, bytes, problem_out, problem_size);
+    if (result == 0)
+        result = find_key(format, SAMPLE_LABEL, "label", label_keys, sizeof label_keys / sizeof *label_keys,
+                          payload, bytes, problem_out, problem_size);
+    if (result < 0)
+        return result;
+    const bool is_planar = format->sample_bytes == CIFAR_BYTES && format->channels == 3
+        && strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
+    format->layout = is_planar ? IMAGE_RAW_CHW : IMAGE_RAW_HWC;
+    return 0;
+}
+
+/* The checks of a sample; their texts follow "record N at byte B: ". */
+
+static int report_image(const struct sample_format *format, const struct feature *image, const uint8_t *payload,
+                        size_t bytes, char *problem, size_t problem_size)
+{
+    if (image->kind == FEATURE_MISSING)
+        return report_missing("image", format->keys[SAMPLE_IMAGE], payload, bytes, problem, problem_size);
+    const char *encoding = image->kind == FEATURE_BYTES ? shard_kind_image(image->bytes, image->byte_count) : NULL;
+    if (image->kind != FEATURE_BYTES || image->value_count != 1)
+        snprintf(problem, problem_size, "feature '%s' holds %" PRIu64 " %s, one bytes value with pixels is needed",
+                 format->keys[SAMPLE_IMAGE], image->value_count,
+                 image->kind == FEATURE_FLOATS ? "floats" : image->kind == FEATURE_BYTES ? "bytes values" : "integers");
+    else if (encoding)
+        snprintf(problem, problem_size, "feature '%s' holds a %s image: encoded images are not read yet, "
+                 "only raw pixels", format->keys[SAMPLE_IMAGE], encoding);
+    else
+        snprintf(problem, problem_size, "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32
+                 "x%" PRIu32 ")", image->byte_count, format->sample_bytes, format->height, format->width,
+                 format->channels);
+    return -EBADMSG;
+}
+
+static bool size_agrees(const struct feature *feature, uint32_t wanted)
+{
+    return feature->kind != FEATURE_INT64S || feature->value_count == 0 || feature->int64 == (int64_t)wanted;
+}
+
+static int report_size(const struct sample_format *format, const struct feature *features, char *problem,
+                       size_t problem_size)
+{
+    static const char *const names[] = { "height", "width", "depth" };
+    const uint32_t wanted[] = { format->height, format->width, format->channels };
+    for (int i = 0; i < 3; i++) {
+        if (!size_agrees(&features[SAMPLE_HEIGHT + i], wanted[i]))
+            snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, names[i],
+                     features[SAMPLE_HEIGHT + i].int64, wanted[i]);
+    }
+    return -EBADMSG;
+}
+
+/* What to change when a label is just outside the range. */
+static const char *label_hint(const struct sample_format *format, int64_t label)
+{
+    if (label == (int64_t)format->classes)
+        return ": if the labels count from 1, set label_offset one lower";
+    if (label == -1)
+        return ": set label_offset one higher, if that is the lowest label";
+    return "";
+}
+
+static int report_label(const struct sample_format *format, const struct feature *feature, const uint8_t *payload,
+                        size_t bytes, char *problem, size_t problem_size)
+{
+    const char *key = format->keys[SAMPLE_LABEL];
+    int64_t label;
+    if (feature->kind == FEATURE_MISSING)
+        return report_missing("label", key, payload, bytes, problem, problem_size);
+    if (feature->kind != FEATURE_INT64S || feature->value_count != 1)
+        snprintf(problem, problem_size, "feature '%s' holds %" PRIu64 " %s, one integer label is needed", key,
+                 feature->value_count, feature->kind == FEATURE_INT64S ? "integers"
+                 : feature->kind == FEATURE_BYTES ? "bytes values" : "floats");
+    else if (__builtin_add_overflow(feature->int64, format->label_offset, &label))
+        snprintf(problem, problem_size, "label %" PRId64 " is not in [0, %" PRIu32 ")", feature->int64,
+                 format->classes);
+    else if (format->label_offset != 0)
+        snprintf(problem, problem_size, "label %" PRId64 " (%" PRId64 " with label_offset) is not in [0, %" PRIu32
+                 ")%s", feature->int64, label, format->classes, label_hint(format, label));
+    else
+        snprintf(problem, problem_size, "label %" PRId64 " is not in [0, %" PRIu32 ")%s", label, format->classes,
+                 label_hint(format, label));
+    return -EBADMSG;
+}
+
+static bool label_find(const struct sample_format *format, const struct feature *feature, int32_t *label_out)
+{
+    int64_t label;
+    if (feature->kind != FEATURE_INT64S || feature->value_count != 1
+        || __builtin_add_overflow(feature->int64, format->label_offset, &label)
+        || label < 0 || label >= (int64_t)format->classes)
+        return false;
+    *label_out = (int32_t)label;
+    return true;
+}
+
+static bool image_fits(const struct sample_format *format, const struct feature *image)
+{
+    return image->kind == FEATURE_BYTES && image->value_count == 1 && image->byte_count == format->sample_bytes;
+}
+
+static void interleave(const struct sample_format *format, const uint8_t *planes, uint8_t *pixels)
+{
+    const size_t plane_bytes = (size_t)format->height * format->width;
+    for (size_t i = 0; i < plane_bytes; i++) {
+        for (uint32_t c = 0; c < format->channels; c++)
+            *pixels++ = planes[c * plane_bytes + i];
+    }
+}
+
+static void copy_pixels(const struct sample_format *format, const uint8_t *image, uint8_t *pixels_out)
+{
+    if (format->layout == IMAGE_RAW_CHW)
+        interleave(format, image, pixels_out);
+    else
+        memcpy(pixels_out, image, format->sample_bytes);
+}
+
+static bool template_fits(const struct sample_template *template, const uint8_t *payload, size_t bytes)
+{
+    if (!template->payload || bytes != template->bytes || payload[template->label_at] >= 0x80)
+        return false;
+    for (int i = 0; i < 3; i++) {
+        const size_t at = template->fixed[i].at;
+        if (memcmp(payload + at, template->payload + at, template->fixed[i].bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* False when the payload must be parsed, if only to say what is wrong with it. */
+static bool read_by_template(const struct sample_format *format, const uint8_t *payload, size_t bytes,
+                             uint8_t *pixels_out, int32_t *label_out)
+{
+    const struct sample_template *template = &format->template;
+    if (!template_fits(template, payload, bytes))
+        return false;
+    const struct feature label = { .kind = FEATURE_INT64S, .value_count = 1, .int64 = payload[template->label_at] };
+    if (!label_find(format, &label, label_out))
+        return false;
+    copy_pixels(format, payload + template->image_at, pixels_out);
+    return true;
+}
+
+static int read_by_parsing(const struct sample_format *format, const uint8_t *payload, size_t bytes,
+                           uint8_t *pixels_out, int32_t *label_out, char *problem_out, size_t problem_size)
+{
+    struct feature features[SAMPLE_KEY_COUNT];
+    if (read_features(format, payload, bytes, features, problem_out, problem_size) < 0)
+        return -EBADMSG;
+    if (!image_fits(format, &features[SAMPLE_IMAGE]))
+        return report_image(format, &features[SAMPLE_IMAGE], payload, bytes, problem_out, problem_size);
+    if (!size_agrees(&features[SAMPLE_HEIGHT], format->height) || !size_agrees(&features[SAMPLE_WIDTH], format->width)
+        || !size_agrees(&features[SAMPLE_DEPTH], format->channels))
+        return report_size(format, features, problem_out, problem_size);
+    if (!label_find(format, &features[SAMPLE_LABEL], label_out))
+        return report_label(format, &features[SAMPLE_LABEL], payload, bytes, problem_out, problem_size);
+    copy_pixels(format, features[SAMPLE_IMAGE].bytes, pixels_out);
+    return 0;
+}
+
+int sample_read(const struct sample_format *format, const uint8_t *payload, size_t bytes,
+                uint8_t *pixels_out, int32_t *label_out, char *problem_out, size_t problem_size)
+{
+    if (read_by_template(format, payload, bytes, pixels_out, label_out))
+        return 0;
+    return read_by_parsing(format, payload, bytes, pixels_out, label_out, problem_out, problem_size);
+}
+
+/* Learning a template. The walk of an Example does not tell where a number lies, so the
+ * label's byte is found by trying: it is the one that, changed, changes the label alike. */
+
+static bool label_follows(const struct sample_format *format, const struct sample_template *template, size_t at,
+                          uint8_t value)
+{
+    struct feature features[SAMPLE_KEY_COUNT];
+    char problem[1];
+    const uint8_t kept = template->payload[at];
+    template->payload[at] = value;
+    const bool follows = read_features(format, template->payload, template->bytes, features, problem, 0) == 0
+        && features[SAMPLE_IMAGE].bytes == template->payload + template->image_at
+        && image_fits(format, &features[SAMPLE_IMAGE])
+        && features[SAMPLE_LABEL].kind == FEATURE_INT64S && features[SAMPLE_LABEL].value_count == 1
+        && features[SAMPLE_LABEL].int64 == value;
+    template->payload[at] = kept;
+    return follows;
+}
+
+static bool find_label(const struct sample_format *format, struct sample_template *template, int64_t label)
+{
+    for (size_t at = 0; at < template->bytes; at++) {
+        if (at == template->image_at)
+            at += format->sample_bytes;
+        if (at < template->bytes && template->payload[at] == label && label_follows(format, template, at, 0x55)
+            && label_follows(format, template, at, 0x2a)) {
+            template->label_at = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What lies before, between and behind image and label. */
+static void find_fixed(const struct sample_format *format, struct sample_template *template)
+{
+    const bool is_image_first = template->image_at < template->label_at;
+    const size_t image_end = template->image_at + format->sample_bytes, label_end = template->label_at + 1;
+    const size_t first = is_image_first ? template->image_at : template->label_at;
+    const size_t first_end = is_image_first ? image_end : label_end;
+    const size_t second = is_image_first ? template->label_at : template->image_at;
+    const size_t second_end = is_image_first ? label_end : image_end;
+    template->fixed[0].at = 0;
+    template->fixed[0].bytes = first;
+    template->fixed[1].at = first_end;
+    template->fixed[1].bytes = second - first_end;
+    template->fixed[2].at = second_end;
+    template->fixed[2].bytes = template->bytes - second_end;
+}
+
+void sample_learn(struct sample_format *format, const uint8_t *payload, size_t bytes)
+{
+    struct sample_template template = { .payload = malloc(bytes), .bytes = bytes };
+    struct feature features[SAMPLE_KEY_COUNT];
+    char problem[1];
+    if (!template.payload)
+        return;
+    memcpy(template.payload, payload, bytes);
+    if (read_features(format, template.payload, bytes, features, problem, 0) == 0
+        && image_fits(format, &features[SAMPLE_IMAGE])) {
+        template.image_at = (size_t)(features[SAMPLE_IMAGE].bytes - template.payload);
+        if (find_label(format, &template, features[SAMPLE_LABEL].int64)) {
+            find_fixed(format, &template);
+            format->template = template;
+            return;
+        }
+    }
+    free(template.payload);
+}
+
+void sample_format_release(struct sample_format *format)
+{
+    free(format->template.payload);
+    format->template.payload = NULL;
+}

@@ -1,0 +1,16 @@
+/* What a file that is no TFRecord shard seems to be, from its first bytes. */
+#ifndef PIPETRAIN_SHARD_KIND_H
+#define PIPETRAIN_SHARD_KIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes shard_kind_text looks at. */
+#define SHARD_KIND_BYTES 512u
+
+/* A phrase such as "it is compressed with gzip: ...", or NULL when nothing is recognised. */
+const char *shard_kind_text(const uint8_t *head, size_t bytes);
+/* "JPEG", "PNG", ... when the bytes begin an encoded image, else NULL. */
+const char *shard_kind_image(const uint8_t *head, size_t bytes);
+
+#endif

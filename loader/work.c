@@ -1,0 +1,96 @@
+/* Sizes of a loader's memory, from its spec alone. Called for the plan and at the start. */
+#include "loader/work.h"
+
+#include "formats/tfrecord.h"
+
+/* Enough records that handing on costs little beside decoding, few enough that a batch
+ * is shared among threads and a buffer stays in the cache of a core. */
+#define CHUNK_RECORDS 64u
+#define CHUNK_BYTES ((size_t)1 << 20)
+/* Works that are neither at a reader nor at a decoder: the slack between them. */
+#define WORKS_BETWEEN 4u
+
+/* Small data sets take little memory and profit most. */
+#define KEEP_BYTES ((size_t)128 << 20)
+
+static size_t add(size_t a, size_t b)
+{
+    size_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
+static size_t multiply(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+static size_t frame_bytes_max(const struct loader_spec *spec)
+{
+    size_t bytes = 0;
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *dataset = spec->datasets[pass];
+        if (dataset && dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES > bytes)
+            bytes = dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES;
+    }
+    return bytes;
+}
+
+static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes)
+{
+    size_t records = spec->chunk_records ? spec->chunk_records : CHUNK_RECORDS;
+    if (!spec->chunk_records && records * frame_bytes > CHUNK_BYTES)
+        records = CHUNK_BYTES / frame_bytes + (CHUNK_BYTES < frame_bytes);
+    const uint32_t slice_max = schedule_slice_max(spec->schedule);
+    return records < slice_max ? (uint32_t)records : slice_max;
+}
+
+static size_t caches_bytes(const struct loader_spec *spec)
+{
+    size_t bytes = 0;
+    for (int pass = 0; spec->cached && pass < PASS_COUNT; pass++) {
+        if (spec->datasets[pass])
+            bytes = add(bytes, sample_cache_bytes(spec->datasets[pass]->record_count, spec->layout->sample_bytes));
+    }
+    return bytes;
+}
+
+/* A sample cache makes a store pointless: every record is read once. */
+static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_COUNT])
+{
+    const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
+    size_t bytes = 0;
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *dataset = spec->datasets[pass];
+        is_stored[pass] = dataset && !spec->cached && shard_store_bytes(dataset) <= keep_bytes;
+        if (is_stored[pass])
+            bytes += shard_store_bytes(dataset);
+    }
+    return bytes;
+}
+
+static size_t total_bytes(const struct work_plan *plan, const struct loader_spec *spec)
+{
+    const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct work_record));
+    const size_t work_bytes = add(sizeof(struct work), add(records_bytes, plan->buffer_bytes));
+    const size_t decoder_bytes = add(sizeof(struct worker), plan->scratch_bytes);
+    size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
+    total = add(total, multiply(spec->decode_threads, decoder_bytes));
+    total = add(total, multiply(spec->read_threads, sizeof(struct worker)));
+    return add(total, add(plan->cache_bytes, add(plan->store_bytes, plan->damage_bytes)));
+}
+
+void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
+{
+    const size_t frame_bytes = frame_bytes_max(spec);
+    *plan = (struct work_plan){
+        .work_count = spec->read_threads + spec->decode_threads + WORKS_BETWEEN,
+        .chunk_records = choose_chunk_records(spec, frame_bytes),
+        .scratch_bytes = 2 * frame_bytes,
+        .cache_bytes = caches_bytes(spec),
+        .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
+    };
+    plan->store_bytes = choose_stores(spec, plan->is_stored);
+    plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
+    plan->total_bytes = total_bytes(plan, spec);
+}

@@ -1,0 +1,81 @@
+/* What readers and decoders of one loader share and hand to each other. Private to the
+ * loader. */
+#ifndef PIPETRAIN_WORK_H
+#define PIPETRAIN_WORK_H
+
+#include <stdatomic.h>
+
+#include "loader/cursor.h"
+#include "loader/damage.h"
+#include "loader/loader.h"
+#include "loader/record.h"
+#include "loader/sample_cache.h"
+#include "loader/shard_store.h"
+#include "stage/queue.h"
+#include "stage/thread.h"
+
+struct work_record {
+    uint64_t id;
+    bool is_cached;             /* nothing was read, the sample is in the cache */
+    bool is_stored;             /* the frame is in the store */
+    struct record_read read;
+};
+
+/* A piece of work: a chunk and the bytes of its records. Owned by the reader that took it
+ * from the free queue, then by the decoder that took it from the full queue. */
+struct work {
+    struct chunk chunk;
+    struct batch *batch;
+    struct work_record *records;    /* chunk.count, room for work_plan's chunk_records */
+    uint8_t *buffer;                /* frames one after the other */
+};
+
+/* Sizes of all that is allocated, from the spec alone. */
+struct work_plan {
+    uint32_t work_count;
+    uint32_t chunk_records;
+    size_t buffer_bytes;        /* of one work */
+    size_t scratch_bytes;       /* of one decoder */
+    bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
+    size_t cache_bytes, store_bytes, damage_bytes;
+    size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
+};
+
+/* Written by its thread only, read by any; on a cache line of its own. */
+struct tally {
+    _Alignas(64) atomic_uint_fast64_t records;
+    atomic_uint_fast64_t bytes, busy_ns, waited_ns;
+};
+
+static inline void tally_add(atomic_uint_fast64_t *value, uint64_t more)
+{
+    atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+struct worker {
+    struct tally tally;
+    struct loader *loader;
+    struct thread *thread;
+    uint8_t *scratch;           /* decoders: for record_load */
+};
+
+struct loader {
+    struct loader_spec spec;
+    struct work_plan plan;
+    struct cursor cursor;
+    struct queue *free, *full;
+    struct work *works;
+    struct worker *readers, *decoders;
+    atomic_uint readers_left;   /* the last reader finishes the full queue */
+    atomic_bool change_told;    /* that a shard changed while it was read */
+    struct sample_cache caches[PASS_COUNT];     /* zeros unless spec.cached */
+    struct shard_store stores[PASS_COUNT];      /* zeros unless plan.is_stored */
+    struct damage damage;                       /* zeros unless spec.skip_corrupt */
+};
+
+void work_plan_init(struct work_plan *plan, const struct loader_spec *spec);
+/* The loops of the threads; `worker` is a struct worker. */
+void reader_loop(void *worker);
+void decoder_loop(void *worker);
+
+#endif

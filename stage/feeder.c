@@ -1,0 +1,206 @@
+/* The feeder thread of one tower: brings batches to the device, in the order of their
+ * numbers. It waits for one thing at a time (a batch, a slot, a copy), while copies run
+ * on its copy stream and the tower computes. */
+#include "stage/feeder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/clock.h"
+#include "stage/random.h"
+#include "stage/thread.h"
+
+struct feeder {
+    struct feeder_spec spec;
+    struct thread *thread;
+    struct stream *copy;
+    void *block;                /* pinned, synthetic input: where values are drawn */
+    uint32_t drawn;             /* synthetic input: slots that have their values */
+    struct feeder_counts counts;        /* written by the thread, read after the join */
+};
+
+/* Report a device error. Waits that end because the run stopped are no news. */
+static int feeder_fail(struct feeder *feeder, uint64_t number, int error)
+{
+    if (error == -ECANCELED)
+        return error;
+    return stop_fail(feeder->spec.stop, EXIT_CODE_DEVICE, "%s: copy of batch %llu to the device failed: %s",
+                     feeder->spec.name, (unsigned long long)number, strerror(-error));
+}
+
+/* Queue the block's copy into the slot, behind the slot's last reader. */
+static int copy_queue(struct feeder *feeder, struct slot *slot, const void *block)
+{
+    const struct device_ops *const ops = feeder->spec.device->ops;
+    const size_t bytes = feeder->spec.layout->block_bytes;
+    int error = stream_wait(feeder->copy, slot->free);
+    if (!error)
+        error = ops->copy(feeder->copy, slot->block, block, bytes, COPY_TO_DEVICE);
+    return error ? error : stream_record(feeder->copy, slot->ready);
+}
+
+static int copy_wait(struct feeder *feeder, struct slot *slot, uint64_t queued_ns)
+{
+    const int error = feeder->spec.device->ops->event_wait(slot->ready);
+    feeder->counts.copy_ns += clock_now_ns() - queued_ns;
+    return error;
+}
+
+/* One batch from the ring into the slot. The tower may have the slot as soon as the
+ * copy is queued; the loader has the batch back when the copy has passed. */
+static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
+{
+    const uint32_t count = batch->span.count;
+    const uint64_t queued_ns = clock_now_ns();
+    int error = 0;
+    slot->span = batch->span;
+    memcpy(slot->ids, batch->ids, count * sizeof slot->ids[0]);
+    if (count > 0)
+        error = copy_queue(feeder, slot, batch->block);
+    if (!error)
+        slots_publish(feeder->spec.slots, slot);
+    if (!error && count > 0)
+        error = copy_wait(feeder, slot, queued_ns);
+    return error ? feeder_fail(feeder, batch->span.number, error) : 0;
+}
+
+/* Returns 0 while there may be more. */
+static int feed_from_ring(struct feeder *feeder)
+{
+    struct batch *batch;
+    struct slot *slot;
+    int error = ring_take(feeder->spec.ring, &batch);
+    if (error)
+        return error;
+    error = slots_empty(feeder->spec.slots, &slot);
+    if (!error)
+        error = feed_batch(feeder, batch, slot);
+    ring_give_back(feeder->spec.ring, batch);
+    feeder->counts.batches += error == 0;
+    return error;
+}
+
+/* Values of synthetic slot `place`: functions of (seed, tower, place, element). */
+static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
+{
+    const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
+    const size_t pixel_bytes = spec->layout->labels_offset;     /* a multiple of a random block */
+    uint8_t *pixels = block;
+    for (size_t i = 0; i * 16 < pixel_bytes; i++) {
+        uint32_t word[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), place, 0 };
+        random_mix(key, word);
+        memcpy(pixels + i * 16, word, sizeof word);
+    }
+    int32_t *labels = (int32_t *)(pixels + pixel_bytes);
+    for (uint32_t i = 0; i < spec->layout->capacity; i++) {
+        uint32_t word[4] = { i, 0, place, 1 };
+        random_mix(key, word);
+        labels[i] = (int32_t)((uint64_t)word[0] * spec->classes >> 32);
+    }
+}
+
+/* The first time a slot comes by it gets its values; afterwards it keeps them. */
+static int synthetic_fill(struct feeder *feeder, struct slot *slot)
+{
+    if (feeder->drawn == slots_depth(feeder->spec.slots))
+        return 0;
+    synthetic_draw(&feeder->spec, feeder->drawn++, feeder->block);
+    const uint64_t queued_ns = clock_now_ns();
+    const int error = copy_queue(feeder, slot, feeder->block);
+    return error ? error : copy_wait(feeder, slot, queued_ns);
+}
+
+/* Returns 0 while there may be more. */
+static int feed_synthetic(struct feeder *feeder)
+{
+    const uint64_t number = feeder->counts.batches;
+    struct span span;
+    struct slot *slot;
+    int error = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
+    if (!error)
+        error = slots_empty(feeder->spec.slots, &slot);
+    if (error)
+        return error;
+    error = synthetic_fill(feeder, slot);
+    if (error)
+        return feeder_fail(feeder, number, error);
+    slot->span = span;
+    for (uint32_t i = 0; i < span.count; i++)
+        slot->ids[i] = span.first_position + i;
+    slots_publish(feeder->spec.slots, slot);
+    feeder->counts.batches++;
+    return 0;
+}
+
+static void feeder_loop(void *arg)
+{
+    struct feeder *feeder = arg;
+    int (*const feed)(struct feeder *) = feeder->spec.ring ? feed_from_ring : feed_synthetic;
+    while (feed(feeder) == 0)
+        ;
+    slots_finish(feeder->spec.slots);
+}
+
+static void feeder_close(struct feeder *feeder)
+{
+    struct device *const device = feeder->spec.device;
+    if (feeder->copy)
+        device->ops->stream_close(feeder->copy);
+    if (feeder->block)
+        device->ops->free_pinned(device, feeder->block);
+    free(feeder);
+}
+
+/* Everything the thread will use. */
+static int feeder_prepare(struct feeder *feeder)
+{
+    struct device *const device = feeder->spec.device;
+    char name[16];
+    snprintf(name, sizeof name, "copy%u", feeder->spec.tower);
+    const int error = device->ops->stream_open(device, STREAM_COPY, name, &feeder->copy);
+    if (error || feeder->spec.ring)
+        return error;
+    return device->ops->alloc_pinned(device, feeder->spec.layout->block_bytes, &feeder->block);
+}
+
+int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec)
+{
+    struct feeder *feeder = calloc(1, sizeof *feeder);
+    if (!feeder)
+        return -ENOMEM;
+    feeder->spec = *spec;
+    int error = feeder_prepare(feeder);
+    if (!error)
+        error = thread_start(&feeder->thread, spec->name, feeder_loop, feeder);
+    if (error) {
+        feeder_close(feeder);
+        return error;
+    }
+    *feeder_out = feeder;
+    return 0;
+}
+
+/* The waits are kept where they happen; the feeder is the only one to wait there. */
+static void feeder_count(const struct feeder *feeder, struct feeder_counts *counts_out)
+{
+    struct slots_counts slots;
+    struct ring_counts ring = { 0 };
+    slots_count(feeder->spec.slots, &slots);
+    if (feeder->spec.ring)
+        ring_count(feeder->spec.ring, &ring);
+    *counts_out = feeder->counts;
+    counts_out->wait_batch_ns = ring.take_waited_ns;
+    counts_out->wait_slot_ns = slots.empty_waited_ns;
+}
+
+void feeder_join(struct feeder *feeder, struct feeder_counts *counts_out)
+{
+    if (!feeder)
+        return;
+    thread_join(feeder->thread);
+    if (counts_out)
+        feeder_count(feeder, counts_out);
+    feeder_close(feeder);
+}

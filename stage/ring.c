@@ -1,0 +1,214 @@
+/* The ring of batches of one tower. Readers claim batches, decoders fill them, the
+ * feeder takes them in the order of their numbers and gives them back. */
+#include "stage/ring.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "stage/wait.h"
+
+enum place_state { BATCH_FREE, BATCH_FILLING, BATCH_FULL, BATCH_TAKEN };
+
+/* Where batches number, number + depth, ... live, one after the other: `number` is the
+ * one the place holds or waits for, and moves on when the batch is given back. All but
+ * `missing` is under the ring's lock. */
+struct place {
+    struct batch batch;         /* first, so that a batch is its place */
+    uint64_t number;
+    enum place_state state;
+    _Atomic uint32_t missing;   /* places of samples not yet written, while filling */
+};
+
+struct ring {
+    pthread_mutex_t lock;
+    pthread_cond_t has_full;    /* the batch the feeder waits for is full */
+    pthread_cond_t has_room;    /* a place moved on to its next number */
+    uint32_t depth;
+    uint32_t capacity;          /* samples of a batch */
+    uint64_t limit;             /* batches of the run */
+    uint64_t full;              /* batches full and not taken */
+    uint64_t lent;              /* batches taken and not given back */
+    bool cancelled;
+    struct ring_counts counts;
+    uint64_t *ids;              /* of all batches */
+    struct place places[];
+};
+
+static void place_init(struct ring *ring, uint32_t i, const struct batch_layout *layout, void *block)
+{
+    struct place *place = &ring->places[i];
+    place->batch.block = block;
+    place->batch.pixels = block;
+    place->batch.labels = (int32_t *)((uint8_t *)block + layout->labels_offset);
+    place->batch.ids = ring->ids + (size_t)i * layout->capacity;
+    place->number = i;
+    place->state = BATCH_FREE;
+    atomic_init(&place->missing, 0);
+}
+
+int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout *layout, void *const *blocks)
+{
+    assert(depth >= 1);
+    struct ring *ring = calloc(1, sizeof *ring + depth * sizeof ring->places[0]);
+    uint64_t *ids = calloc((size_t)depth * layout->capacity, sizeof *ids);
+    if (!ring || !ids) {
+        free(ids);
+        free(ring);
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->has_full, NULL);
+    pthread_cond_init(&ring->has_room, NULL);
+    ring->depth = depth;
+    ring->capacity = layout->capacity;
+    ring->limit = UINT64_MAX;
+    ring->ids = ids;
+    for (uint32_t i = 0; i < depth; i++)
+        place_init(ring, i, layout, blocks[i]);
+    *ring_out = ring;
+    return 0;
+}
+
+void ring_close(struct ring *ring)
+{
+    if (!ring)
+        return;
+    assert(ring->lent == 0 || ring->cancelled);
+    pthread_cond_destroy(&ring->has_room);
+    pthread_cond_destroy(&ring->has_full);
+    pthread_mutex_destroy(&ring->lock);
+    free(ring->ids);
+    free(ring);
+}
+
+/* Called with the lock held, when every sample of the batch is written. */
+static void place_publish(struct ring *ring, struct place *place)
+{
+    place->state = BATCH_FULL;
+    ring->full++;
+    ring->counts.published++;
+    if (place->number == ring->counts.taken)
+        pthread_cond_signal(&ring->has_full);
+}
+
+/* Called with the lock held, by the first claim of the batch. */
+static void place_begin(struct ring *ring, struct place *place, const struct span *span)
+{
+    assert(span->count <= ring->capacity);
+    place->batch.span = *span;
+    place->state = BATCH_FILLING;
+    atomic_store_explicit(&place->missing, span->count, memory_order_relaxed);
+    if (span->count == 0)
+        place_publish(ring, place);
+}
+
+int ring_claim(struct ring *ring, const struct span *span, struct batch **batch_out)
+{
+    struct place *place = &ring->places[span->number % ring->depth];
+    pthread_mutex_lock(&ring->lock);
+    while (place->number != span->number && !ring->cancelled) {
+        assert(place->number < span->number);
+        wait_timed(&ring->has_room, &ring->lock, &ring->counts.claim_waited_ns);
+    }
+    const bool cancelled = ring->cancelled;
+    if (!cancelled) {
+        assert(place->state == BATCH_FREE || place->state == BATCH_FILLING);
+        if (place->state == BATCH_FREE)
+            place_begin(ring, place, span);
+    }
+    pthread_mutex_unlock(&ring->lock);
+    if (cancelled)
+        return -ECANCELED;
+    *batch_out = &place->batch;
+    return 0;
+}
+
+void ring_fill(struct ring *ring, struct batch *batch, uint32_t count)
+{
+    struct place *place = (struct place *)batch;
+    /* Release: this caller's samples are written before the count goes down. Acquire:
+     * the last caller has everybody's behind it when it publishes. */
+    const uint32_t missing = atomic_fetch_sub_explicit(&place->missing, count, memory_order_acq_rel);
+    assert(missing >= count);
+    if (missing != count || count == 0)
+        return;
+    pthread_mutex_lock(&ring->lock);
+    place_publish(ring, place);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+static bool place_holds(const struct place *place, uint64_t number)
+{
+    return place->number == number && place->state == BATCH_FULL;
+}
+
+/* Called with the lock held. */
+static struct batch *place_take(struct ring *ring, struct place *place, uint64_t full_found)
+{
+    place->state = BATCH_TAKEN;
+    ring->full--;
+    ring->lent++;
+    ring->counts.taken++;
+    ring->counts.full_sum += full_found;
+    return &place->batch;
+}
+
+int ring_take(struct ring *ring, struct batch **batch_out)
+{
+    int error = 0;
+    pthread_mutex_lock(&ring->lock);
+    const uint64_t number = ring->counts.taken;
+    const uint64_t full_found = ring->full;
+    struct place *place = &ring->places[number % ring->depth];
+    while (!place_holds(place, number) && number < ring->limit && !ring->cancelled)
+        wait_timed(&ring->has_full, &ring->lock, &ring->counts.take_waited_ns);
+    if (ring->cancelled)
+        error = -ECANCELED;
+    else if (number >= ring->limit)
+        error = -ENODATA;
+    else
+        *batch_out = place_take(ring, place, full_found);
+    pthread_mutex_unlock(&ring->lock);
+    return error;
+}
+
+void ring_give_back(struct ring *ring, struct batch *batch)
+{
+    struct place *place = (struct place *)batch;
+    pthread_mutex_lock(&ring->lock);
+    assert(place->state == BATCH_TAKEN);
+    place->state = BATCH_FREE;
+    place->number += ring->depth;
+    ring->lent--;
+    /* Readers wait for different numbers, so the one that can go on is not known. */
+    pthread_cond_broadcast(&ring->has_room);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+void ring_limit(struct ring *ring, uint64_t batch_count)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->limit = batch_count;
+    pthread_mutex_unlock(&ring->lock);
+}
+
+void ring_cancel(void *ring)
+{
+    struct ring *const cancelled = ring;
+    pthread_mutex_lock(&cancelled->lock);
+    cancelled->cancelled = true;
+    pthread_cond_broadcast(&cancelled->has_full);
+    pthread_cond_broadcast(&cancelled->has_room);
+    pthread_mutex_unlock(&cancelled->lock);
+}
+
+void ring_count(struct ring *ring, struct ring_counts *counts_out)
+{
+    pthread_mutex_lock(&ring->lock);
+    *counts_out = ring->counts;
+    pthread_mutex_unlock(&ring->lock);
+}

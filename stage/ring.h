@@ -1,0 +1,48 @@
+/* The ring of batches of one tower between the loader and its feeder. Batch
+ * numbers are claimed, filled and taken in ascending order; number n lives in
+ * place n % depth, so a full ring is what holds the loader back. */
+#ifndef PIPETRAIN_RING_H
+#define PIPETRAIN_RING_H
+
+#include "stage/batch.h"
+
+struct ring;
+
+struct ring_counts {
+    uint64_t published, taken;
+    uint64_t claim_waited_ns;   /* loader waiting for room, summed over readers */
+    uint64_t take_waited_ns;    /* feeder waiting for a full batch */
+    uint64_t full_sum;          /* full batches the feeder found when it came, summed at every take
+                                 * (mean = full_sum / taken; 0 = the loader is behind) */
+};
+
+/* A ring of `depth` >= 1 batches over the `blocks` given (depth pointers, each of
+ * layout->block_bytes, lent until ring_close). 0 or a negative errno. */
+int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout *layout, void *const *blocks);
+/* No thread is inside; every taken batch was given back (asserted unless cancelled). Accepts NULL. */
+void ring_close(struct ring *ring);
+
+/* For readers. The batch that `span` names, waiting until its place is free, that is
+ * until batch number - depth was given back; numbers may be claimed out of order. The
+ * first call for a number marks it as being filled (missing = span->count) and
+ * copies the span; later calls with the same number return the same batch. Several
+ * readers may claim parts of one batch. An empty span publishes the batch at once.
+ * 0 or -ECANCELED. */
+int ring_claim(struct ring *ring, const struct span *span, struct batch **batch_out);
+/* For decoders: `count` more places of this batch are written. The call that
+ * completes the batch publishes it. Never blocks. */
+void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);
+
+/* For the feeder: the next batch by number, waiting until it is full. 0, -ENODATA once
+ * as many batches as ring_limit says were taken, -ECANCELED. */
+int ring_take(struct ring *ring, struct batch **batch_out);
+/* The batch has been copied; its place is free again. */
+void ring_give_back(struct ring *ring, struct batch *batch);
+
+/* The run has `batch_count` batches: ring_take ends after them. Before threads start. */
+void ring_limit(struct ring *ring, uint64_t batch_count);
+/* Every wait ends now. Fits stop_on_failure. */
+void ring_cancel(void *ring);
+void ring_count(struct ring *ring, struct ring_counts *counts_out);
+
+#endif

@@ -1,0 +1,89 @@
+/* Which samples every batch of a run holds. Pure functions, called from any thread: by
+ * readers to hand out work, by trainers to know what is coming. */
+#include "stage/schedule.h"
+
+#include <errno.h>
+
+static uint64_t divide_up(uint64_t number, uint64_t divisor)
+{
+    return number / divisor + (number % divisor != 0);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
+{
+    const uint64_t records = schedule->records[PASS_TRAIN];
+    return schedule->drop_last ? records / schedule->batch : divide_up(records, schedule->batch);
+}
+
+uint64_t schedule_batches_per_evaluation(const struct schedule *schedule)
+{
+    return divide_up(schedule->records[PASS_EVALUATE], schedule->batch);
+}
+
+uint64_t schedule_step_count(const struct schedule *schedule)
+{
+    const uint64_t all = schedule_steps_per_epoch(schedule) * schedule->epochs;
+    return schedule->steps ? smaller(schedule->steps, all) : all;
+}
+
+uint64_t schedule_batch_count(const struct schedule *schedule)
+{
+    const uint64_t steps = schedule_step_count(schedule);
+    if (steps == 0)
+        return 0;
+    const uint64_t epochs = divide_up(steps, schedule_steps_per_epoch(schedule));
+    return steps + epochs * schedule_batches_per_evaluation(schedule);
+}
+
+uint32_t schedule_slice_max(const struct schedule *schedule)
+{
+    return (uint32_t)divide_up(schedule->batch, schedule->towers);
+}
+
+/* Fill in everything but the slice: which batch of which pass `number` is. Returns the
+ * batch in the pass. */
+static uint64_t span_locate(const struct schedule *schedule, uint64_t number, struct span *span)
+{
+    const uint64_t steps_per_epoch = schedule_steps_per_epoch(schedule);
+    const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
+    const uint64_t epoch = number / (steps_per_epoch + evaluations);
+    const uint64_t in_epoch = number % (steps_per_epoch + evaluations);
+    const uint64_t steps_before = epoch * steps_per_epoch;
+    const uint64_t steps = smaller(steps_per_epoch, schedule_step_count(schedule) - steps_before);
+    const bool is_training = in_epoch < steps;
+    const uint64_t in_pass = is_training ? in_epoch : in_epoch - steps;
+
+    span->number = number;
+    span->pass = is_training ? PASS_TRAIN : PASS_EVALUATE;
+    span->epoch = (uint32_t)epoch;
+    span->step = is_training ? steps_before + in_pass : in_pass;
+    span->first_of_pass = in_pass == 0;
+    span->last_of_pass = in_pass + 1 == (is_training ? steps : evaluations);
+    return in_pass;
+}
+
+/* The slice of `tower`: sizes differ by at most one, the larger ones first. */
+static void span_slice(const struct schedule *schedule, uint64_t in_pass, uint32_t tower, struct span *span)
+{
+    const uint64_t first = in_pass * schedule->batch;
+    const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[span->pass] - first);
+    const uint32_t base = count / schedule->towers;
+    const uint32_t larger = count % schedule->towers;
+    span->global_count = count;
+    span->count = base + (tower < larger);
+    span->first_position = first + (uint64_t)tower * base + smaller(tower, larger);
+}
+
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out)
+{
+    if (number >= schedule_batch_count(schedule))
+        return -ENODATA;
+    const uint64_t in_pass = span_locate(schedule, number, span_out);
+    span_slice(schedule, in_pass, tower, span_out);
+    return 0;
+}

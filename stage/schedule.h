@@ -1,0 +1,48 @@
+/* Which samples every batch of a run holds: pure arithmetic over batch numbers.
+ * A run is one sequence of global batches: for each epoch its training batches,
+ * then its evaluation batches. Batch t of a pass covers positions
+ * [t*batch, min((t+1)*batch, records)) of the pass, cut into one contiguous slice
+ * per tower whose sizes differ by at most one (slices may be empty). Threads,
+ * depths and towers change who does the work, never which samples a step sees. */
+#ifndef PIPETRAIN_SCHEDULE_H
+#define PIPETRAIN_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum pass { PASS_TRAIN, PASS_EVALUATE, PASS_COUNT };
+
+struct schedule {
+    uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation */
+    uint32_t batch;                 /* samples of a full global batch, >= 1 */
+    uint32_t towers;                /* >= 1 */
+    uint32_t epochs;                /* >= 1 */
+    uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
+                                     * The evaluation after the last (partial) epoch still runs. */
+    bool drop_last;                 /* training: leave out the last batch of an epoch when it is partial */
+};
+
+/* One tower's slice of one global batch. */
+struct span {
+    uint64_t number;            /* of the global batch in the run, from 0, all passes counted */
+    enum pass pass;
+    uint32_t epoch;             /* from 0 */
+    uint64_t step;              /* training: global step from 0; evaluation: batch in the pass from 0 */
+    uint64_t first_position;    /* of this slice in the pass */
+    uint32_t count;             /* samples in this slice, may be 0 */
+    uint32_t global_count;      /* samples in the global batch, >= 1 */
+    bool first_of_pass, last_of_pass;
+};
+
+/* The slice of `tower` in global batch `number`. 0, or -ENODATA past the end of the run. O(1). */
+int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out);
+
+/* Batches per training epoch, per evaluation pass; steps and batches of the whole run. */
+uint64_t schedule_steps_per_epoch(const struct schedule *schedule);
+uint64_t schedule_batches_per_evaluation(const struct schedule *schedule);
+uint64_t schedule_step_count(const struct schedule *schedule);
+uint64_t schedule_batch_count(const struct schedule *schedule);
+/* Largest slice any tower gets: ceil(batch / towers). */
+uint32_t schedule_slice_max(const struct schedule *schedule);
+
+#endif

@@ -1,0 +1,59 @@
+/* The staging area of one tower: `depth` batches in device memory. The feeder fills
+ * slots by asynchronous copies, the tower's thread uses them, in the same order.
+ * Two events per slot order the streams: ready (recorded on the copy stream behind
+ * the copy) and free (recorded on the compute stream behind the last reader). */
+#ifndef PIPETRAIN_SLOTS_H
+#define PIPETRAIN_SLOTS_H
+
+#include "stage/batch.h"
+#include "stage/device.h"
+
+/* Owned by the feeder between slots_empty and slots_publish, by the tower's thread
+ * between slots_take and slots_give_back. */
+struct slot {
+    struct span span;           /* host copy of what the slot holds */
+    uint64_t *ids;              /* host copy, span.count record ids (capacity places) */
+    uint8_t *pixels;            /* device memory */
+    int32_t *labels;            /* device memory */
+    void *block;                /* device memory of both */
+    struct event *ready, *free;
+};
+
+struct slots;
+
+struct slots_counts {
+    uint64_t published, taken;
+    uint64_t take_waited_ns;    /* the tower waiting for a slot with a batch: input wait */
+    uint64_t empty_waited_ns;   /* the feeder waiting for an empty slot */
+};
+
+/* `depth` >= 1 slots on `device`. 0 or a negative errno. */
+int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, const struct batch_layout *layout);
+/* No thread is inside and no stream uses a slot; every taken slot was given back
+ * (asserted unless cancelled). Accepts NULL. */
+void slots_close(struct slots *slots);
+uint32_t slots_depth(const struct slots *slots);
+
+/* For the feeder: the next slot that was given back, in a fixed cycle over all slots.
+ * What is queued into it comes behind stream_wait(copy, slot->free). 0, -ECANCELED, or
+ * -ENODATA after slots_end (the tower takes no more). A slot that is not published
+ * after all needs no giving back. */
+int slots_empty(struct slots *slots, struct slot **slot_out);
+/* For the feeder: the copy into the slot is queued and ready is recorded. */
+void slots_publish(struct slots *slots, struct slot *slot);
+/* For the feeder: no more batches come. */
+void slots_finish(struct slots *slots);
+
+/* For the tower: the next published slot. 0, -ENODATA after the last, -ECANCELED.
+ * The pixels may be read behind stream_wait(compute, slot->ready). */
+int slots_take(struct slots *slots, struct slot **slot_out);
+/* For the tower: slot->free is recorded behind the last reader; the slot goes back. */
+void slots_give_back(struct slots *slots, struct slot *slot);
+/* For the tower: it takes no more; the feeder's next slots_empty returns -ENODATA. */
+void slots_end(struct slots *slots);
+
+/* Every wait ends now. Fits stop_on_failure. */
+void slots_cancel(void *slots);
+void slots_count(struct slots *slots, struct slots_counts *counts_out);
+
+#endif

@@ -1,0 +1,122 @@
+/* How a run ends. stop_fail is called from whichever thread meets an error first; the
+ * others learn of it because their queues, rings, slots and devices are closed. */
+#include "stage/stop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "stage/log.h"
+
+#define STOP_MESSAGE_BYTES 4096
+
+struct closer {
+    void (*close)(void *arg);
+    void *arg;
+};
+
+/* Once `failed` is set, everything else is constant. */
+struct stop {
+    pthread_mutex_t lock;
+    atomic_bool failed;
+    enum exit_code code;
+    char message[STOP_MESSAGE_BYTES];
+    struct closer *closers;
+    size_t closer_count;
+};
+
+int stop_open(struct stop **stop_out)
+{
+    struct stop *stop = calloc(1, sizeof *stop);
+    if (!stop)
+        return -ENOMEM;
+    pthread_mutex_init(&stop->lock, NULL);
+    atomic_init(&stop->failed, false);
+    *stop_out = stop;
+    return 0;
+}
+
+void stop_close(struct stop *stop)
+{
+    if (!stop)
+        return;
+    pthread_mutex_destroy(&stop->lock);
+    free(stop->closers);
+    free(stop);
+}
+
+/* Called with the lock held. */
+static int closer_add(struct stop *stop, struct closer closer)
+{
+    struct closer *closers = realloc(stop->closers, (stop->closer_count + 1) * sizeof *closers);
+    if (!closers)
+        return -ENOMEM;
+    closers[stop->closer_count++] = closer;
+    stop->closers = closers;
+    return 0;
+}
+
+int stop_on_failure(struct stop *stop, void (*close)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&stop->lock);
+    const bool failed = atomic_load(&stop->failed);
+    const int error = failed ? 0 : closer_add(stop, (struct closer){ close, arg });
+    pthread_mutex_unlock(&stop->lock);
+    if (failed)
+        close(arg);
+    return error;
+}
+
+void stop_forget(struct stop *stop)
+{
+    pthread_mutex_lock(&stop->lock);
+    stop->closer_count = 0;
+    pthread_mutex_unlock(&stop->lock);
+}
+
+/* Keep code and message of the first failure. Returns whether this is the first. */
+__attribute__((format(printf, 3, 0)))
+static bool failure_keep(struct stop *stop, enum exit_code code, const char *format, va_list arguments)
+{
+    pthread_mutex_lock(&stop->lock);
+    const bool is_first = !atomic_load(&stop->failed);
+    if (is_first) {
+        stop->code = code;
+        vsnprintf(stop->message, sizeof stop->message, format, arguments);
+        atomic_store(&stop->failed, true);
+    }
+    pthread_mutex_unlock(&stop->lock);
+    return is_first;
+}
+
+int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const bool is_first = failure_keep(stop, code, format, arguments);
+    va_end(arguments);
+    if (!is_first)
+        return -ECANCELED;
+    log_message(LOG_ERROR, "%s", stop->message);
+    for (size_t i = 0; i < stop->closer_count; i++)
+        stop->closers[i].close(stop->closers[i].arg);
+    return -ECANCELED;
+}
+
+bool stop_failed(const struct stop *stop)
+{
+    return atomic_load(&stop->failed);
+}
+
+enum exit_code stop_code(const struct stop *stop)
+{
+    return stop_failed(stop) ? stop->code : EXIT_CODE_OK;
+}
+
+const char *stop_message(const struct stop *stop)
+{
+    return stop_failed(stop) ? stop->message : "";
+}

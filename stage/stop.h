@@ -1,0 +1,51 @@
+/* How a run ends: one object every thread of a run shares. The first error wins
+ * and is printed once; everything that can block registers a closer, so that no
+ * wait outlives the run. Exit codes are those of the manual. */
+#ifndef PIPETRAIN_STOP_H
+#define PIPETRAIN_STOP_H
+
+#include <stdbool.h>
+
+enum exit_code {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_INTERNAL = 1,
+    EXIT_CODE_USAGE = 2,        /* command line or configuration */
+    EXIT_CODE_DATA = 3,         /* input missing, unreadable, bad beyond the limit */
+    EXIT_CODE_MEMORY = 4,       /* host or device memory short */
+    EXIT_CODE_OUTPUT = 5,       /* results could not be written */
+    EXIT_CODE_STALL = 70,
+    EXIT_CODE_DEVICE = 71,
+    EXIT_CODE_NONFINITE = 73,   /* the loss is not a finite number */
+    EXIT_CODE_STOPPED = 75,     /* ended early by SIGTERM, state saved */
+    EXIT_CODE_INTERRUPTED = 130 /* ended early by SIGINT */
+};
+
+struct stop;
+
+int stop_open(struct stop **stop_out);
+/* Every thread that may call stop_fail has been joined. Accepts NULL. */
+void stop_close(struct stop *stop);
+
+/* Register close(arg), called once from stop_fail in the failing thread, in the
+ * order of registration; it must not block. All registrations come before the
+ * threads start; one that comes when a thread has failed already is called at once.
+ * Returns 0 or -ENOMEM. */
+int stop_on_failure(struct stop *stop, void (*close)(void *arg), void *arg);
+
+/* Drop every closer: what they would end is about to be released. The threads that
+ * could fail because of it have been joined. */
+void stop_forget(struct stop *stop);
+
+/* Report an error: the first call prints "pipetrain: MESSAGE" to stderr, keeps
+ * `code` and runs every closer; later calls do nothing (they are consequences).
+ * Any thread. Returns -ECANCELED always, so that `return stop_fail(...)` reads well. */
+int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* True once stop_fail has been called. Any thread. */
+bool stop_failed(const struct stop *stop);
+enum exit_code stop_code(const struct stop *stop);
+/* The first message without the prefix, "" when there is none. Valid until stop_close. */
+const char *stop_message(const struct stop *stop);
+
+#endif

@@ -1,0 +1,66 @@
+/* Named threads. Signals are blocked around the creation, so that a thread never sees
+ * one, not even in its first instruction. */
+#include "stage/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
+
+struct thread {
+    pthread_t id;
+    char name[THREAD_NAME_BYTES];
+    void (*loop)(void *arg);
+    void *arg;
+};
+
+static void *thread_main(void *arg)
+{
+    struct thread *thread = arg;
+    pthread_setname_np(pthread_self(), thread->name);
+    thread->loop(thread->arg);
+    return NULL;
+}
+
+/* All signals but those a thread raises by its own mistake: blocked, they would end the
+ * process without the report a sanitizer or a core dump gives. */
+static void blocked_signals(sigset_t *signals)
+{
+    static const int own_mistakes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    sigfillset(signals);
+    for (size_t i = 0; i < sizeof own_mistakes / sizeof own_mistakes[0]; i++)
+        sigdelset(signals, own_mistakes[i]);
+}
+
+int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg)
+{
+    struct thread *thread = calloc(1, sizeof *thread);
+    if (!thread)
+        return -ENOMEM;
+    snprintf(thread->name, sizeof thread->name, "%s", name);
+    thread->loop = loop;
+    thread->arg = arg;
+
+    sigset_t blocked, before;
+    blocked_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const int error = pthread_create(&thread->id, NULL, thread_main, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        free(thread);
+        return -error;
+    }
+    *thread_out = thread;
+    return 0;
+}
+
+void thread_join(struct thread *thread)
+{
+    if (!thread)
+        return;
+    pthread_join(thread->id, NULL);
+    free(thread);
+}

@@ -1,0 +1,13 @@
+/* A named thread with all signals blocked (only main gets signals). */
+#ifndef PIPETRAIN_THREAD_H
+#define PIPETRAIN_THREAD_H
+
+struct thread;
+
+/* Start `loop(arg)` in a thread shown as `name` (at most 15 characters).
+ * Returns 0 or a negative errno. */
+int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
+/* Wait for the loop to return and release the thread. Accepts NULL. */
+void thread_join(struct thread *thread);
+
+#endif

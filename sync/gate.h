@@ -1,0 +1,19 @@
+/* The gate in front of every global batch: towers pass together or not at all, so a
+ * stop request never leaves one tower waiting for another's gradients. */
+#ifndef PIPETRAIN_GATE_H
+#define PIPETRAIN_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gate;
+
+int gate_open(struct gate **gate_out);
+void gate_close(struct gate *gate);
+/* May this tower begin batch `number`? After a request: only batches that some tower
+ * had already begun. Never blocks. */
+bool gate_pass(struct gate *gate, uint64_t number);
+/* End the run after the batches that are begun. Any thread. */
+void gate_request(struct gate *gate);
+
+#endif

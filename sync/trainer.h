@@ -1,0 +1,73 @@
+/* The trainer thread of one tower, the life of a step:
+ * slot -> forward -> backward, buckets starting reduction as they fill -> wait, update
+ * bucket by bucket -> report. Evaluation batches run forward only. */
+#ifndef PIPETRAIN_TRAINER_H
+#define PIPETRAIN_TRAINER_H
+
+#include "compute/tower.h"
+#include "stage/queue.h"
+#include "stage/slots.h"
+#include "stage/stop.h"
+#include "sync/gate.h"
+#include "sync/reduce.h"
+
+enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT };
+
+/* Where a tower's time went in one step, ns; they sum to total_ns. */
+struct step_times {
+    uint64_t input_wait, exposed_copy, forward, backward, exposed_reduction, update, other;
+    uint64_t total;
+};
+
+/* What a tower says about one global batch; taken by main, given back to the pool. */
+struct step_report {
+    struct span span;
+    struct backend_result result;
+    struct step_times times;
+    uint64_t ended_ns;
+    uint64_t *ids;              /* span.count, copied from the slot */
+};
+
+struct trainer_spec {
+    const char *name;
+    struct tower_spec tower;
+    uint32_t tower_count;
+    struct stream *communication;
+    struct slots *slots;
+    struct reduce *reduce;
+    enum sync_mode mode;
+    size_t bucket_bytes;
+    float learning_rate;
+    struct gate *gate;
+    struct stop *stop;
+    bool no_compute;            /* kind = null: slots are taken and given back, nothing is computed */
+    uint32_t report_depth;      /* reports a tower may be ahead of main */
+    uint32_t slice_max;         /* ids a report has room for */
+    const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
+    uint32_t cpu_count;
+};
+
+struct trainer;
+
+/* Start the thread: it opens the tower (arenas, plans) first, then waits in trainer_go. */
+int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec);
+/* Wait until the tower is open (0), or failed to (negative errno; the message went to stop). */
+int trainer_ready(struct trainer *trainer);
+/* Let the steps begin. */
+void trainer_go(struct trainer *trainer);
+/* The next report, in order, waiting for it: 0, -ENODATA after the last, -ECANCELED. Main only. */
+int trainer_report(struct trainer *trainer, struct step_report **report_out);
+void trainer_give_back(struct trainer *trainer, struct step_report *report);
+/* The tower, usable by main before trainer_go and after the last report (the thread keeps
+ * it open until trainer_join). NULL with no_compute. */
+struct tower *trainer_tower(struct trainer *trainer);
+/* Wait until the thread does no more steps (the run ended, failed, or never began and
+ * was cancelled). Its arenas stay: other towers' reductions may still read them. */
+void trainer_settle(struct trainer *trainer);
+/* Close the tower and end the thread. All towers of the run are settled and their
+ * communication streams are closed. Accepts NULL. */
+void trainer_join(struct trainer *trainer);
+/* Every wait of the thread and of main on it ends now. */
+void trainer_cancel(void *trainer);     /* as a closer */
+
+#endif

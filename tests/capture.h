@@ -1,0 +1,32 @@
+/* What a piece of a test writes to stderr. */
+#ifndef PIPETRAIN_CAPTURE_H
+#define PIPETRAIN_CAPTURE_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct capture {
+    FILE *file;
+    int saved_stderr;
+};
+
+static inline void capture_begin(struct capture *capture)
+{
+    fflush(stderr);
+    capture->file = tmpfile();
+    capture->saved_stderr = dup(STDERR_FILENO);
+    dup2(fileno(capture->file), STDERR_FILENO);
+}
+
+/* End capturing and copy what was written, terminated, to text. */
+static inline void capture_end(struct capture *capture, char *text, size_t text_size)
+{
+    dup2(capture->saved_stderr, STDERR_FILENO);
+    close(capture->saved_stderr);
+    rewind(capture->file);
+    const size_t bytes = fread(text, 1, text_size - 1, capture->file);
+    text[bytes] = '\0';
+    fclose(capture->file);
+}
+
+#endif

@@ -1,0 +1,121 @@
+#!/bin/sh
+# Wrong input is answered before training, with all that is wrong, and with the exit code of
+# its kind; damaged records are named, and skipped only when that is asked for.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+quick='--set train.steps=4 --set devices.threads_per_tower=1'
+
+# Configuration: everything at once, with line and nearest name, nothing started.
+cat >"$work/bad.conf" <<END
+[data]
+train = $work/data/train-*
+[input]
+prefetch_dept = 3
+prefetch_depth = many
+[tarin]
+epochs = 2
+[train]
+batch = -5
+learning_rate = 1,5
+optimizer = adadelat
+END
+run "$pipetrain" -c "$work/bad.conf" --set "run.dir=$work/runs/bad" --set train.epocs=1 --set nonsense
+expect_code 2 'configuration problems'
+expect_err "bad.conf:4: unknown key 'prefetch_dept'.*did you mean 'prefetch_depth'"
+expect_err 'bad.conf:5: .*prefetch_depth'
+expect_err 'bad.conf:6: .*tarin.*train'
+expect_err 'bad.conf:9: .*batch'
+expect_err 'bad.conf:10: .*learning_rate'
+expect_err 'bad.conf:11: .*optimizer.*adadelta'
+expect_err 'epocs.*epochs'
+expect_err 'nonsense'
+[ ! -e "$work/runs/bad" ] || fail 'nothing is started with a bad configuration'
+
+run "$pipetrain" -c "$work/missing.conf"
+expect_code 2 'no such configuration'
+expect_err 'missing.conf'
+run "$pipetrain" -c "$work"
+expect_code 2 'a directory as configuration'
+try bad --set model.name=mnist_cn
+expect_code 2 'unknown model'
+expect_err "did you mean 'mnist_cnn'"
+
+# Shards that are not there, or not shards: all named, exit 3, before training.
+try bad $quick --set "data.train=$work/nothing-*"
+expect_code 3 'a glob that matches nothing'
+expect_err "$work/nothing-"
+try bad $quick --set "data.train=$work/no1.tfrecord" --set "data.validation=$work/no2.tfrecord"
+expect_code 3 'missing shards'
+expect_err 'no1.tfrecord'
+expect_err 'no2.tfrecord'
+: >"$work/empty.tfrecord"
+try bad $quick --set "data.train=$work/empty.tfrecord"
+expect_code 3 'an empty shard'
+expect_err 'empty.tfrecord'
+printf 'a text file is no shard, however long it may be, and says so at once\n' >"$work/foreign.tfrecord"
+try bad $quick --set "data.train=$work/foreign.tfrecord"
+expect_code 3 'a foreign file'
+expect_err 'foreign.tfrecord'
+"$shard_maker" "$work/text.tfrecord" 5 text
+try bad $quick --set "data.train=$work/text.tfrecord"
+expect_code 3 'Examples without images'
+expect_err 'text.tfrecord'
+mkdir "$work/no_shards"
+try bad $quick --set "data.train=$work/no_shards"
+expect_code 3 'a directory without shards'
+"$shard_maker" "$work/large.tfrecord" 5 32
+try bad $quick --set "data.train=$work/large.tfrecord"
+expect_code 3 'images of another size'
+expect_err 'large.tfrecord.*record 0.*1024'
+try bad $quick --set data.image_key=picture
+expect_code 3 'an image key that is not there'
+expect_err picture
+[ ! -e "$work/runs/bad" ] || fail 'nothing is started with bad data'
+
+# Damage inside: file, record and byte are named.
+"$shard_maker" "$work/label.tfrecord" 200 28 150 10
+try label $quick --set "data.train=$work/label.tfrecord"
+expect_code 3 'a label out of range'
+expect_err 'label.tfrecord.*record 150.*label'
+try label $quick --set "data.train=$work/label.tfrecord" --set data.label_offset=-1
+expect_code 3 'labels that do not begin at 1'
+expect_err 'label.*-1'
+
+first=$(ls "$work"/data/train-* | head -n 1)
+record_bytes=$(($(wc -c <"$first") / 150))
+cp "$first" "$work/cut.tfrecord"
+dd if="$first" of="$work/cut.tfrecord" bs=1 count=$((record_bytes * 100 + 400)) 2>/dev/null
+try cut $quick --set "data.train=$work/cut.tfrecord"
+expect_code 3 'a truncated shard'
+expect_err 'cut.tfrecord.*record 100.*byte '
+
+for place in 3 9 500; do        # length, its checksum, payload of record 70
+    cp "$first" "$work/flip$place.tfrecord"
+    flip "$work/flip$place.tfrecord" $((record_bytes * 70 + place))
+    try flip $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150
+    expect_code 3 "a flipped bit at byte $place of a record"
+    expect_err "flip$place.tfrecord.*record 70.*byte $((record_bytes * 70))"
+    expect_err_lines 1
+
+    name=skip$place
+    train "$name" $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=50 \
+        --set data.on_corrupt=skip --set data.max_corrupt=1
+    expect_summary "$name" corrupt_records 1
+    try "$name" $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 \
+        --set data.on_corrupt=skip --set data.max_corrupt=0
+    expect_code 3 'more damage than max_corrupt'
+done
+
+# What is skipped does not depend on threads; a cut shard loses its last record only.
+train skip_threads $quick --set "data.train=$work/flip500.tfrecord" --set train.batch=50 \
+    --set data.on_corrupt=skip --set data.max_corrupt=1 --set input.decode_threads=5
+expect_same_file "$work/runs/skip500/weights.safetensors" "$work/runs/skip_threads/weights.safetensors" 'skipping'
+train skip_cut $quick --set "data.train=$work/cut.tfrecord" --set data.on_corrupt=skip --set data.max_corrupt=0.1 \
+    --set train.steps=0 --set train.batch=10
+expect_summary skip_cut images 100
+
+# Damage in validation is left out of the count, not replaced.
+train skip_validation $quick --set "data.validation=$work/flip500.tfrecord" --set data.on_corrupt=skip \
+    --set data.max_corrupt=1
+expect_summary skip_validation validation.images 149
+finish

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Every batch and set size gives a defined result or a clear refusal.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+one="--set devices.threads_per_tower=1"
+
+# name, settings, steps, images, validation images
+expect_run() {
+    name=$1 settings=$2 steps=$3 images=$4 validation=$5
+    train "$name" $one $settings
+    expect_summary "$name" steps "$steps"
+    expect_summary "$name" images "$images"
+    expect_summary "$name" validation.images "$validation"
+}
+
+expect_run partial '--set train.batch=64 --set train.epochs=2' 20 1200 150
+expect_run drop '--set train.batch=64 --set train.epochs=2 --set data.last_batch=drop' 18 1152 150
+expect_run partial_towers '--set train.batch=64 --set devices.towers=3' 10 600 150
+expect_run uneven '--set train.batch=599 --set devices.towers=5' 2 600 150
+expect_run larger '--set train.batch=1000 --set devices.towers=2' 1 600 150
+expect_run whole '--set train.batch=600' 1 600 150
+expect_run per_tower '--set train.batch_per_tower=50 --set devices.towers=3' 4 600 150
+expect_run small_steps '--set train.batch=7 --set train.steps=11 --set devices.towers=7' 11 77 150
+expect_run beyond '--set train.batch=100 --set train.epochs=2 --set train.steps=7' 7 700 150
+expect_run none '--set data.validation= --set train.batch=200' 3 600 0
+
+"$shard_maker" "$work/single.tfrecord" 1 28
+"$shard_maker" "$work/three.tfrecord" 3 28
+expect_run single "--set data.train=$work/single.tfrecord --set data.validation=$work/single.tfrecord --set train.epochs=3" 3 3 1
+expect_run ones "--set data.train=$work/three.tfrecord --set train.batch=1 --set train.epochs=2" 6 6 150
+expect_run single_towers "--set data.train=$work/single.tfrecord --set data.validation=$work/three.tfrecord --set devices.towers=3" 1 1 3
+
+# Partial batches and few records are averaged over what they hold.
+expect_summary single batch 64
+expect_equal "$(grep -c . "$work/runs/single/metrics.jsonl")" 6 'lines of metrics'
+
+try refused --set train.batch=3 --set devices.towers=4
+expect_code 2 'more towers than samples'
+expect_err '4 towers for a batch of 3'
+try refused --set train.batch=1000 --set data.last_batch=drop
+expect_code 2 'nothing left of the only batch'
+expect_err 'larger than the training set of 600 records'
+try refused --set train.batch=64 --set train.batch_per_tower=64
+expect_code 2 'two batch sizes'
+[ ! -e "$work/runs/refused" ] || fail 'a refused run leaves a directory'
+
+# Synthetic input and the null device know the same arithmetic.
+expect_run synthetic '--set input.source=synthetic --set data.train= --set data.validation= --set train.steps=3' 3 192 0
+expect_run null_device '--set devices.kind=null --set train.epochs=3 --set devices.towers=2' 30 1800 150
+[ ! -e "$work/runs/null_device/weights.safetensors" ] || fail 'the null device has no weights to save'
+finish

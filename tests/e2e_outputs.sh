@@ -1,0 +1,133 @@
+#!/bin/sh
+# What a run leaves: summary.json with its promised names, metrics, weights, the resolved
+# configuration; and what happens where these cannot be written.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+
+train first --set train.epochs=2 --set devices.towers=2
+dir=$work/runs/first
+cat >"$work/promised" <<END
+batch
+corrupt_records
+device
+epochs
+fractions.backward
+fractions.exposed_copy
+fractions.exposed_reduction
+fractions.forward
+fractions.input_wait
+fractions.other
+fractions.update
+images
+images_per_second
+loss
+memory.peak_rss_bytes
+memory.planned_bytes
+model
+parameters
+precision
+sample_order_hash
+seconds
+start_to_first_step_seconds
+step_ms.p50
+step_ms.p90
+step_ms.p99
+steps
+towers
+validation.accuracy
+validation.correct
+validation.images
+validation.loss
+verdict
+version
+END
+"$json_value" --paths "$dir/summary.json" >"$work/found" || fail 'summary.json is not JSON'
+diff "$work/promised" "$work/found" || fail 'summary.json has other names'
+expect_summary first model mnist_cnn
+expect_summary first parameters 600810
+expect_summary first device cpu
+expect_summary first precision fp32
+expect_summary first epochs 2
+expect_summary first steps 20
+expect_summary first corrupt_records 0
+"$json_value" "$dir/summary.json" fractions.input_wait fractions.exposed_copy fractions.forward fractions.backward \
+    fractions.exposed_reduction fractions.update fractions.other |
+    awk '{ if ($1 < 0) bad = 1; sum += $1 } END { exit bad || sum < 1 - 1e-9 || sum > 1 + 1e-9 }' ||
+    fail 'the shares of tower time do not sum to 1'
+"$json_value" "$dir/summary.json" images_per_second seconds start_to_first_step_seconds step_ms.p50 loss \
+    memory.planned_bytes memory.peak_rss_bytes | awk '$1 <= 0 { exit 1 }' || fail 'a measure is not positive'
+summary first sample_order_hash | grep -Eqx '[0-9a-f]{16}' || fail 'the order hash has another form'
+
+"$json_value" --lines "$dir/metrics.jsonl" kind epoch step loss accuracy >"$work/lines" || fail 'metrics.jsonl'
+expect_equal "$(grep -c '^train ' "$work/lines")" 20 'training reports'
+expect_equal "$(grep -c '^validation ' "$work/lines")" 2 'validation reports'
+grep -q -- ' -' "$work/lines" && fail 'a report lacks a value'
+expect_equal "$(sed -n '11p;22p' "$work/lines" | cut -d ' ' -f 1-3 | tr '\n' ' ')" \
+    'validation 1 10 validation 2 20 ' 'where validation is reported'
+
+# The weights file: an 8-byte length, the header, 600,810 floats.
+header=$(od -An -tu8 -N 8 "$dir/weights.safetensors" | tr -d ' ')
+expect_equal "$(wc -c <"$dir/weights.safetensors")" $((8 + header + 600810 * 4)) 'size of the weights'
+tail -c +9 "$dir/weights.safetensors" | head -c "$header" >"$work/header.json"
+"$json_value" --paths "$work/header.json" >"$work/found" || fail 'the header is not JSON'
+for name in conv1 conv2 fc1 fc2; do
+    grep -q "^$name.weight.data_offsets$" "$work/found" || fail "no weights of $name"
+    grep -q "^$name.bias.dtype$" "$work/found" || fail "no bias of $name"
+done
+
+# The stored configuration repeats the run.
+run "$pipetrain" -c "$dir/run.conf" --set "run.dir=$work/runs/repeated"
+expect_code 0 'training with the stored configuration'
+expect_same_file "$dir/weights.safetensors" "$work/runs/repeated/weights.safetensors" 'the repeated run'
+
+# A directory named by hand is used again; the default one never is.
+train first --set train.steps=2
+expect_summary first steps 2
+expect_equal "$(grep -c . "$dir/metrics.jsonl")" 3 'metrics begin again'
+cd "$work" || exit 99
+for expected in tiny tiny-2 tiny-3; do
+    run "$pipetrain" -c tiny.conf --set train.steps=1
+    expect_code 0 'a run in a directory of its own'
+    expect_out "runs/$expected\$|runs/$expected[ ,]"
+    [ -s "runs/$expected/summary.json" ] || fail "no runs/$expected"
+done
+
+# Where nothing can be written the run does not start, and says where.
+: >"$work/file"
+try unused --set "run.dir=$work/file"
+expect_code 5 'a file in place of the run directory'
+expect_err "$work/file"
+try unused --set "run.dir=$work/file/below"
+expect_code 5 'a run directory below a file'
+mkdir "$work/linked"
+ln -s "$work/elsewhere" "$work/linked/metrics.jsonl"
+try unused --set "run.dir=$work/linked" --set train.steps=1
+expect_code 5 'a link in place of an output'
+[ ! -e "$work/elsewhere" ] || fail 'an output followed a link'
+
+# A file-size limit is met when the weights are saved: told, exit 5, the rest is there.
+command_line='training with ulimit -f 1000'
+(ulimit -f 1000 && exec "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/limited" --set train.steps=2) \
+    >"$work/out" 2>"$work/err"
+code=$?
+expect_code 5 'weights over the file-size limit'
+expect_err 'weights.safetensors'
+[ ! -e "$work/runs/limited/weights.safetensors" ] || fail 'half a weights file'
+expect_equal "$(ls -A "$work/runs/limited" | grep -c tmp)" 0 'temporary files left'
+expect_summary limited steps 2
+
+# The loss that is no number ends the run with a code of its own.
+try lost --set train.optimizer=sgd --set train.learning_rate=1e30
+expect_code 73 'a loss that is not finite'
+expect_err 'loss.*finite.*step.*learning rate'
+[ ! -e "$work/runs/lost/summary.json" ] || fail 'a lost run has a summary'
+[ ! -e "$work/runs/lost/weights.safetensors" ] || fail 'a lost run saved weights'
+
+# Not enough memory: refused with the arithmetic, before and after the towers are planned.
+try unused --set "run.dir=$work/runs/memory" --set input.ram_budget=4KiB
+expect_code 4 'a budget smaller than the batches'
+expect_err 'ram_budget.*batches.*slots'
+try unused --set "run.dir=$work/runs/memory" --set input.ram_budget=3MiB
+expect_code 4 'a budget smaller than the towers'
+expect_err 'ram_budget.*towers'
+finish

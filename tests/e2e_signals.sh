@@ -1,0 +1,98 @@
+#!/bin/sh
+# A run that is asked to end ends soon, with its code, and leaves its results; two runs never
+# share a directory; a closed stdout does not end the training.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+limit_seconds=2
+[ "$sanitizer" = no ] || limit_seconds=10
+
+# Start a run that would take long, and wait until it trains.
+start_long() {
+    name=$1
+    shift
+    command_line="long run $name $*"
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" --set train.epochs=100000 \
+        --set train.batch=16 "$@" >"$work/out" 2>"$work/err" &
+    pid=$!
+    waited=0
+    while [ ! -s "$work/runs/$name/metrics.jsonl" ] && [ $waited -lt 200 ] && kill -0 $pid 2>/dev/null; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+}
+
+# Send a signal and check how long the end takes.
+end_with() {
+    begun=$(date +%s%N)
+    kill -s "$1" $pid
+    wait $pid
+    code=$?
+    ended_ms=$((($(date +%s%N) - begun) / 1000000))
+    [ $ended_ms -le $((limit_seconds * 1000)) ] || fail "the end took $ended_ms ms"
+}
+
+for towers in 1 3; do
+    for request in INT:130 TERM:75; do
+        signal=${request%:*}
+        start_long "$signal-$towers" --set devices.towers=$towers --set devices.threads_per_tower=1
+        end_with "$signal"
+        expect_code "${request#*:}" "after SIG$signal with $towers towers"
+        for file in weights.safetensors summary.json metrics.jsonl run.conf; do
+            [ -s "$work/runs/$signal-$towers/$file" ] || fail "no $file after SIG$signal"
+        done
+        steps=$(summary "$signal-$towers" steps)
+        expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \
+            'images of whole steps'
+    done
+done
+
+# The same sum of steps, not interrupted, has the same weights: the state was a step's.
+steps=$(summary INT-1 steps)
+if [ "$steps" -lt 2000 ]; then
+    train whole --set train.epochs=100000 --set train.steps="$steps" --set train.batch=16 \
+        --set devices.threads_per_tower=1 --set data.validation=
+    expect_same_file "$work/runs/INT-1/weights.safetensors" "$work/runs/whole/weights.safetensors" 'an interrupted run'
+fi
+
+# Interrupted before the first step, while the pipeline is being built, or without data.
+start_long evaluating --set data.train="$work/data/train-00000-*" --set data.validation="$work/data/train-*"
+end_with INT
+expect_code 130 'during evaluation'
+
+# A second run in the same directory is refused while the first one lasts.
+start_long shared
+first_pid=$pid
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/shared" --set train.steps=1
+expect_code 5 'a directory in use'
+expect_err 'another run'
+pid=$first_pid
+end_with TERM
+expect_code 75 'the first run goes on'
+try shared --set train.steps=1
+expect_code 0 'the directory is free again'
+
+# A run that was killed leaves a directory that can be used again.
+start_long killed
+kill -s KILL $pid
+wait $pid
+"$json_value" --lines "$work/runs/killed/metrics.jsonl" step >/dev/null || fail 'metrics of a killed run'
+[ ! -e "$work/runs/killed/summary.json" ] || fail 'a killed run has a summary'
+try killed --set train.steps=1
+expect_code 0 'the directory of a killed run'
+
+# Nobody reads stdout: the training goes on.
+command_line='pipetrain | head -n 1'
+"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/piped" --set train.epochs=2 2>"$work/err" |
+    head -n 1 >"$work/out"
+[ -s "$work/runs/piped/summary.json" ] || fail 'a closed pipe ends the training'
+expect_summary piped steps 20
+command_line='pipetrain >&-'
+"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/closed" >&- 2>"$work/err"
+[ -s "$work/runs/closed/summary.json" ] || fail 'a closed stdout ends the training'
+if [ -w /dev/full ]; then
+    run sh -c "'$pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/full' >/dev/full"
+    expect_code 5 'stdout on a full disk'
+    [ -s "$work/runs/full/summary.json" ] || fail 'a full disk behind stdout ends the training'
+    expect_err_lines 1
+fi
+finish

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Readers, decoders and depths change who does the work, never the result: the weights are
+# the same bytes. So are those of two runs with the same seed.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+
+options='--set train.epochs=2 --set train.batch=64 --set devices.towers=2 --set devices.threads_per_tower=1'
+
+train first $options
+for decoders in 1 2 7; do
+    for depth in 1 4; do
+        name=threads-$decoders-$depth
+        train "$name" $options --set input.decode_threads=$decoders --set input.read_threads=$((decoders % 3 + 1)) \
+            --set input.prefetch_depth=$depth --set input.staging_depth=$depth --set input.chunk=$((decoders * 5))
+        expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/$name/weights.safetensors" \
+            "$decoders decoders, depth $depth"
+        expect_summary "$name" sample_order_hash "$(summary first sample_order_hash)"
+        expect_summary "$name" validation.loss "$(summary first validation.loss)"
+    done
+done
+
+train again $options
+expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/again/weights.safetensors" 'the same run again'
+train cached $options --set input.source=cached
+expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/cached/weights.safetensors" 'cached input'
+train buckets $options --set sync.bucket=1KiB
+expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/buckets/weights.safetensors" 'small buckets'
+
+train other $options --set run.seed=2
+cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
+[ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'
+finish

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Any number of towers sees the same samples, and learns the same from them: the loss curves
+# of 1, 2, 3 and 5 towers agree, with and without dropout.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+
+steps=24
+towers='1 2 3 5'
+options='--set train.epochs=4 --set train.batch=40 --set devices.threads_per_tower=1'
+
+# Largest relative difference between the losses of two runs, step by step and in validation.
+difference() {
+    "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss >"$work/curve1"
+    "$json_value" --lines "$work/runs/$2/metrics.jsonl" kind step loss >"$work/curve2"
+    paste -d ' ' "$work/curve1" "$work/curve2" | awk '
+        $1 != $4 || $2 != $5 { print "lines differ"; bad = 1; exit }
+        { d = ($3 - $6) / $3; if (d < 0) d = -d; if (d > most) most = d }
+        END { if (!bad) printf "%.3g\n", most }'
+}
+
+for dropout in yes no; do
+    for count in $towers; do
+        run_name=$dropout-$count
+        train "$run_name" $options --set train.steps=$steps --set devices.towers=$count \
+            --set model.dropout=$dropout
+        expect_summary "$run_name" steps $steps
+        expect_summary "$run_name" towers "$count"
+        expect_summary "$run_name" images $((15 * 40 + 9 * 40))
+        expect_summary "$run_name" validation.images 150
+        expect_summary "$run_name" sample_order_hash "$(summary "$dropout-1" sample_order_hash)"
+        lines=$(grep -c '"kind":"train"' "$work/runs/$run_name/metrics.jsonl")
+        expect_equal "$lines" "$steps" "reports of run $run_name"
+        largest=$(difference "$dropout-1" "$run_name")
+        echo "dropout $dropout, towers $count: losses differ by at most $largest of their size"
+        awk -v most="$largest" 'BEGIN { exit !(most ~ /^[0-9.e+-]+$/ && most <= 1e-5) }' ||
+            fail "loss curves of 1 and $count towers differ by $largest"
+    done
+done
+
+# The curves would show it if dropout did nothing, or if towers trained alone.
+awk -v most="$(difference yes-1 no-1)" 'BEGIN { exit !(most > 1e-3) }' || fail 'dropout changes nothing'
+train alone $options --set train.steps=$steps --set devices.towers=2 --set sync.mode=independent
+awk -v most="$(difference yes-1 alone)" 'BEGIN { exit !(most > 1e-3) }' || fail 'independent towers act as one'
+finish

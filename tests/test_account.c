@@ -1,0 +1,259 @@
+/* Tests of the accounting: what is added up, what counts as warm-up, and what the hash of
+ * the sample order depends on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/account.h"
+
+enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
+
+/* The towers' reports of one global batch. */
+struct round {
+    struct step_report reports[TOWERS_MAX];
+    struct step_report *pointers[TOWERS_MAX];
+    uint64_t ids[TOWERS_MAX][SLICE_MAX];
+};
+
+static uint64_t id_of(const struct span *span, uint32_t i)
+{
+    return (span->first_position + i) * 7919 % 1009 + span->epoch * 100000;
+}
+
+static struct step_times times_of(const struct span *span, uint32_t tower)
+{
+    struct step_times times = { .input_wait = 1 + span->step, .exposed_copy = 2, .forward = 100 + tower,
+                                .backward = 200, .exposed_reduction = 7 * tower, .update = 11, .other = 5 };
+    times.total = times.input_wait + times.exposed_copy + times.forward + times.backward + times.exposed_reduction +
+                  times.update + times.other;
+    return times;
+}
+
+/* Every batch takes 1 ms, evaluation 10 ms; the last tower ends last. */
+static void round_fill(struct round *round, const struct schedule *schedule, uint64_t number, uint64_t *now_ns)
+{
+    struct span span;
+    assert_int_equal(schedule_find(schedule, number, 0, &span), 0);
+    *now_ns += span.pass == PASS_TRAIN ? 1000000 : 10000000;
+    for (uint32_t d = 0; d < schedule->towers; d++) {
+        struct step_report *report = &round->reports[d];
+        assert_int_equal(schedule_find(schedule, number, d, &span), 0);
+        assert_in_range(span.count, 0, SLICE_MAX);
+        report->span = span;
+        report->result = (struct backend_result){ .loss_sum = 0.5 * span.count, .correct = span.count / 2,
+                                                  .counted = span.count };
+        report->times = times_of(&span, d);
+        report->ended_ns = *now_ns - (schedule->towers - 1 - d) * 1000;
+        report->ids = round->ids[d];
+        for (uint32_t i = 0; i < span.count; i++)
+            report->ids[i] = id_of(&span, i);
+        round->pointers[d] = report;
+    }
+}
+
+static struct account *account_run(const struct schedule *schedule)
+{
+    static struct round round;
+    struct account *account;
+    uint64_t now_ns = 5000000;
+    assert_int_equal(account_open(&account, schedule), 0);
+    account_begin(account, now_ns);
+    for (uint64_t number = 0; number < schedule_batch_count(schedule); number++) {
+        round_fill(&round, schedule, number, &now_ns);
+        account_add(account, round.pointers, schedule->towers);
+    }
+    return account;
+}
+
+static struct schedule schedule_of(uint32_t towers)
+{
+    return (struct schedule){ .records = { 1000, 130 }, .batch = 48, .towers = towers, .epochs = 3 };
+}
+
+static double sum_of(const struct fractions *share)
+{
+    return share->input_wait + share->exposed_copy + share->forward + share->backward + share->exposed_reduction +
+           share->update + share->other;
+}
+
+static void counts_every_sample_of_every_pass(void **state)
+{
+    (void)state;
+    for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
+        const struct schedule schedule = schedule_of(towers);
+        struct account *account = account_run(&schedule);
+        const struct tally *training = account_training(account);
+        const struct tally *evaluation = account_pass(account, PASS_EVALUATE);
+        assert_int_equal(training->images, 3 * 1000);
+        assert_int_equal(training->steps, schedule_step_count(&schedule));
+        assert_true(fabs(tally_loss(training) - 0.5) < 1e-12);
+        assert_int_equal(account_pass(account, PASS_TRAIN)->images, 1000);
+        assert_int_equal(evaluation->images, 130);
+        assert_int_equal(evaluation->steps, schedule_batches_per_evaluation(&schedule));
+        assert_true(tally_accuracy(evaluation) <= 0.5 && tally_accuracy(evaluation) > 0.4);
+        account_close(account);
+    }
+}
+
+static void training_time_leaves_evaluation_out(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(2);
+    struct account *account = account_run(&schedule);
+    const uint64_t steps = schedule_step_count(&schedule);
+    assert_int_equal(account_training(account)->wall_ns, steps * 1000000);
+    assert_int_equal(account_pass(account, PASS_EVALUATE)->wall_ns,
+                     schedule_batches_per_evaluation(&schedule) * 10000000);
+    assert_int_equal(account_first_step_ns(account), 5000000 + 1000000);
+    account_close(account);
+}
+
+static void shares_of_tower_time_sum_to_one(void **state)
+{
+    (void)state;
+    for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
+        const struct schedule schedule = schedule_of(towers);
+        struct account *account = account_run(&schedule);
+        const struct fractions share = account_fractions(account);
+        assert_true(fabs(sum_of(&share) - 1) < 1e-12);
+        assert_true(share.forward > 0 && share.backward > share.forward / 2);
+        account_close(account);
+    }
+}
+
+static void an_account_without_steps_says_nothing(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(2);
+    struct account *account;
+    assert_int_equal(account_open(&account, &schedule), 0);
+    account_begin(account, 1);
+    const struct fractions share = account_fractions(account);
+    assert_true(sum_of(&share) == 0);
+    assert_true(account_percentiles(account).p99_ms == 0);
+    assert_true(account_images_per_second(account) == 0);
+    assert_true(tally_loss(account_training(account)) == 0);
+    assert_true(tally_accuracy(account_pass(account, PASS_EVALUATE)) == 0);
+    assert_int_equal(account_first_step_ns(account), 0);
+    account_close(account);
+    account_close(NULL);
+}
+
+static void the_order_hash_is_the_same_for_any_number_of_towers(void **state)
+{
+    (void)state;
+    uint64_t hash = 0;
+    for (uint32_t towers = 1; towers <= TOWERS_MAX; towers++) {
+        const struct schedule schedule = schedule_of(towers);
+        struct account *account = account_run(&schedule);
+        if (towers == 1)
+            hash = account_order_hash(account);
+        assert_true(account_order_hash(account) == hash);
+        account_close(account);
+    }
+    struct schedule other = schedule_of(1);
+    other.epochs = 2;
+    struct account *account = account_run(&other);
+    assert_true(account_order_hash(account) != hash);
+    account_close(account);
+}
+
+static void the_order_hash_does_not_depend_on_evaluation(void **state)
+{
+    (void)state;
+    const struct schedule with = schedule_of(3);
+    struct schedule without = with;
+    without.records[PASS_EVALUATE] = 0;
+    struct account *first = account_run(&with), *second = account_run(&without);
+    assert_true(account_order_hash(first) == account_order_hash(second));
+    account_close(first);
+    account_close(second);
+}
+
+static void the_interval_begins_again_at_every_reset(void **state)
+{
+    (void)state;
+    static struct round round;
+    const struct schedule schedule = schedule_of(1);
+    struct account *account;
+    uint64_t now_ns = 0;
+    assert_int_equal(account_open(&account, &schedule), 0);
+    account_begin(account, now_ns);
+    for (uint64_t number = 0; number < 9; number++) {
+        round_fill(&round, &schedule, number, &now_ns);
+        account_add(account, round.pointers, 1);
+        assert_int_equal(account_interval(account)->steps, number % 3 + 1);
+        assert_int_equal(account_interval(account)->images, (number % 3 + 1) * 48);
+        if (number % 3 == 2)
+            account_interval_reset(account);
+    }
+    assert_int_equal(account_training(account)->steps, 9);
+    account_close(account);
+}
+
+/* Step n takes n + 1 ms, so that percentiles are known. */
+static struct account *account_run_slower_and_slower(const struct schedule *schedule, uint64_t steps)
+{
+    static struct round round;
+    struct account *account;
+    uint64_t end_ns = 1000;
+    assert_int_equal(account_open(&account, schedule), 0);
+    account_begin(account, end_ns);
+    for (uint64_t number = 0; number < steps; number++) {
+        uint64_t ignored = 0;
+        round_fill(&round, schedule, number, &ignored);
+        end_ns += (number + 1) * 1000000;
+        round.reports[0].ended_ns = end_ns;
+        account_add(account, round.pointers, 1);
+    }
+    return account;
+}
+
+static void percentiles_leave_warmup_and_partial_batches_out(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
+    struct account *account = account_run_slower_and_slower(&schedule, schedule_batch_count(&schedule));
+    const struct step_percentiles step = account_percentiles(account);     /* of 11 .. 110 ms */
+    assert_true(fabs(step.p50_ms - 60.5) <= 1);
+    assert_true(fabs(step.p90_ms - 100) <= 1);
+    assert_true(fabs(step.p99_ms - 109) <= 1);
+    assert_true(fabs(account_images_per_second(account) - 48e3 / step.p50_ms) < 1e-6);
+    account_close(account);
+}
+
+static void a_run_of_one_step_has_a_speed(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 480, 0 }, .batch = 48, .towers = 1, .epochs = 1, .steps = 1 };
+    struct account *account = account_run_slower_and_slower(&schedule, 1);
+    assert_true(account_percentiles(account).p50_ms == 1);
+    assert_true(account_images_per_second(account) == 48000);
+    account_close(account);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_every_sample_of_every_pass),
+        cmocka_unit_test(training_time_leaves_evaluation_out),
+        cmocka_unit_test(shares_of_tower_time_sum_to_one),
+        cmocka_unit_test(an_account_without_steps_says_nothing),
+        cmocka_unit_test(the_order_hash_is_the_same_for_any_number_of_towers),
+        cmocka_unit_test(the_order_hash_does_not_depend_on_evaluation),
+        cmocka_unit_test(the_interval_begins_again_at_every_reset),
+        cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
+        cmocka_unit_test(a_run_of_one_step_has_a_speed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

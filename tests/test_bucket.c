@@ -1,0 +1,153 @@
+/* Tests of the buckets: they cover the arena exactly, in order, and cut no parameter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/random.h"
+#include "sync/bucket.h"
+
+enum { ALIGN_FLOATS = 16, PARAMETERS_MAX = 900 };
+
+/* An arena as compute lays it out: the last parameter lies first. */
+struct sample_arena {
+    struct arena arena;
+    struct arena_range ranges[PARAMETERS_MAX];
+};
+
+static void arena_draw(struct sample_arena *sample, uint32_t parameters, uint32_t floats_max, uint64_t seed)
+{
+    const struct random_key key = random_key(seed, RANDOM_DRAW, 0);
+    size_t offset = 0;
+    for (uint32_t i = parameters; i-- > 0;) {
+        const size_t count = 1 + random_u64(key, i) % floats_max;
+        sample->ranges[i] = (struct arena_range){ .offset = offset, .count = count };
+        offset += (count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    }
+    sample->arena = (struct arena){ .parameter_count = parameters, .ranges = sample->ranges, .count = offset };
+}
+
+static bool is_parameter_start(const struct arena *arena, size_t offset)
+{
+    for (uint32_t i = 0; i < arena->parameter_count; i++)
+        if (arena->ranges[i].offset == offset)
+            return true;
+    return false;
+}
+
+/* What holds for any arena and any wish. */
+static void assert_covers(const struct buckets *buckets, const struct arena *arena)
+{
+    size_t end = 0;
+    assert_in_range(buckets->count, 1, BUCKETS_MAX);
+    for (uint32_t b = 0; b < buckets->count; b++) {
+        assert_int_equal(buckets->bucket[b].offset, end);
+        assert_true(buckets->bucket[b].count > 0);
+        assert_true(is_parameter_start(arena, end));
+        end += buckets->bucket[b].count;
+    }
+    assert_int_equal(end, arena->count);
+}
+
+static void buckets_cover_every_arena_in_order_and_cut_no_parameter(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        arena_draw(&sample, 1 + (uint32_t)(seed * 7 % 40), seed % 2 == 0 ? 40 : 3000, seed);
+        for (size_t bytes = 1; bytes < (size_t)1 << 24; bytes = bytes * 3 + 5) {
+            buckets_init(&buckets, &sample.arena, bytes);
+            assert_covers(&buckets, &sample.arena);
+        }
+    }
+}
+
+static void buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        arena_draw(&sample, 100, 500, seed);
+        for (size_t floats = 1; floats < 20000; floats = floats * 2 + 1) {
+            buckets_init(&buckets, &sample.arena, floats * sizeof(float));
+            for (uint32_t b = 0; b < buckets.count; b++) {
+                const struct bucket *bucket = &buckets.bucket[b];
+                if (b + 1 < buckets.count)
+                    assert_true(bucket->count >= floats);
+                assert_true(bucket->count < floats + 500 + ALIGN_FLOATS);
+            }
+        }
+    }
+}
+
+static void one_bucket_holds_everything_when_it_is_large_enough(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    arena_draw(&sample, 20, 1000, 3);
+    const size_t wishes[] = { sample.arena.count * sizeof(float), (size_t)1 << 40, SIZE_MAX };
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        buckets_init(&buckets, &sample.arena, wishes[i]);
+        assert_int_equal(buckets.count, 1);
+        assert_covers(&buckets, &sample.arena);
+    }
+}
+
+static void smallest_buckets_hold_a_parameter_each(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    arena_draw(&sample, BUCKETS_MAX, 100, 4);
+    buckets_init(&buckets, &sample.arena, 1);
+    assert_int_equal(buckets.count, BUCKETS_MAX);
+    assert_covers(&buckets, &sample.arena);
+}
+
+static void more_parameters_than_buckets_share_them(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    for (uint32_t parameters = BUCKETS_MAX + 1; parameters <= PARAMETERS_MAX; parameters += 71) {
+        arena_draw(&sample, parameters, parameters % 2 ? 8 : 5000, parameters);
+        buckets_init(&buckets, &sample.arena, 0);
+        assert_covers(&buckets, &sample.arena);
+        assert_true(buckets.count > 1);
+    }
+}
+
+static void a_net_without_parameters_has_one_empty_bucket(void **state)
+{
+    (void)state;
+    static struct buckets buckets;
+    const struct arena arena = { .parameter_count = 0 };
+    buckets_init(&buckets, &arena, 1 << 20);
+    assert_int_equal(buckets.count, 1);
+    assert_int_equal(buckets.bucket[0].offset, 0);
+    assert_int_equal(buckets.bucket[0].count, 0);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_cover_every_arena_in_order_and_cut_no_parameter),
+        cmocka_unit_test(buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more),
+        cmocka_unit_test(one_bucket_holds_everything_when_it_is_large_enough),
+        cmocka_unit_test(smallest_buckets_hold_a_parameter_each),
+        cmocka_unit_test(more_parameters_than_buckets_share_them),
+        cmocka_unit_test(a_net_without_parameters_has_one_empty_bucket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

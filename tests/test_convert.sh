@@ -1,0 +1,304 @@
+#!/bin/sh
+# pipetrain-convert from end to end: what it writes, what it refuses, what it leaves behind.
+# The program is $PIPETRAIN_CONVERT, or pipetrain-convert in the current directory.
+
+program=${PIPETRAIN_CONVERT:-./pipetrain-convert}
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-convert.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+failures=0
+
+failed() {
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+# expect STATUS ARGUMENT... - run the program, its messages in ./messages
+expect() {
+    wanted=$1
+    shift
+    "$program" "$@" >output 2>messages
+    status=$?
+    [ "$status" -eq "$wanted" ] || failed "exit $status, not $wanted: $* ($(cat messages))"
+}
+
+# says WORDS - the last run's messages hold them
+says() {
+    grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
+}
+
+absent() {
+    [ ! -e "$1" ] && [ ! -L "$1" ] || failed "$1 was left behind"
+}
+
+# big_endian NUMBER - four bytes
+big_endian() {
+    printf "\\000\\000\\$(printf %03o $(($1 / 256)))\\$(printf %03o $(($1 % 256)))"
+}
+
+# make_images COUNT FIRST - images of 2x3; pixel p of image i is FIRST + 10 i + p
+make_images() {
+    printf '\000\000\010\003'
+    big_endian "$1"
+    big_endian 2
+    big_endian 3
+    i=0
+    while [ $i -lt "$1" ]; do
+        for p in 0 1 2 3 4 5; do
+            printf "\\$(printf %03o $(($2 + 10 * i + p)))"
+        done
+        i=$((i + 1))
+    done
+}
+
+# make_labels COUNT - label i is (3 i + 1) mod 10
+make_labels() {
+    printf '\000\000\010\001'
+    big_endian "$1"
+    i=0
+    while [ $i -lt "$1" ]; do
+        printf "\\$(printf %03o $(((3 * i + 1) % 10)))"
+        i=$((i + 1))
+    done
+}
+
+# make_set DIRECTORY - 11 training and 3 test images
+make_set() {
+    mkdir -p "$1"
+    make_images 11 1 >"$1/train-images-idx3-ubyte"
+    make_labels 11 >"$1/train-labels-idx1-ubyte"
+    make_images 3 130 >"$1/t10k-images-idx3-ubyte"
+    make_labels 3 >"$1/t10k-labels-idx1-ubyte"
+}
+
+# bytes_at FILE OFFSET COUNT - as decimal numbers
+bytes_at() {
+    od -An -v -tu1 -j "$2" -N "$3" "$1" | tr -s ' \n' '  ' | sed 's/^ //; s/ $//'
+}
+
+# list_records FILE... - a line "label: pixels" for each record; the words that name a
+# feature do not occur among the pixels
+list_records() {
+    for file in "$@"; do
+        set -- $(grep -abo image_raw "$file" | cut -d: -f1)
+        for label_at in $(grep -abo label "$file" | cut -d: -f1); do
+            echo "$(bytes_at "$file" $((label_at + 11)) 1): $(bytes_at "$file" $(($1 + 15)) 6)"
+            shift
+        done
+    done
+}
+
+# expected_records COUNT FIRST - what list_records says of the set made above
+expected_records() {
+    i=0
+    while [ $i -lt "$1" ]; do
+        f=$(($2 + 10 * i))
+        echo "$(((3 * i + 1) % 10)): $f $((f + 1)) $((f + 2)) $((f + 3)) $((f + 4)) $((f + 5))"
+        i=$((i + 1))
+    done
+}
+
+writes_every_image_with_its_label_once() {
+    expect 0 mnist set -o plain
+    says "not the MNIST original"
+    list_records plain/train-0000?-of-00004 | sort >found
+    expected_records 11 1 | sort >wanted
+    cmp -s found wanted || failed "training records differ"
+    list_records plain/validation-00000-of-00001 | sort >found
+    expected_records 3 130 | sort >wanted
+    cmp -s found wanted || failed "validation records differ"
+    [ "$(ls -A plain | wc -l)" -eq 6 ] || failed "other files than shards and manifest: $(ls -A plain)"
+    grep -q '"records": 11,' plain/dataset.json || failed "no count in dataset.json"
+}
+
+shuffles_by_seed() {
+    expect 0 mnist set -o seed2 --seed 2
+    list_records plain/train-* >found
+    list_records seed2/train-* >found2
+    cmp -s found found2 && failed "another seed gives the same order"
+    expected_records 11 1 >wanted
+    cmp -s found wanted && failed "records are not shuffled"
+    sort found >found.sorted
+    sort found2 | cmp -s - found.sorted || failed "another seed gives other records"
+}
+
+gives_the_same_bytes_for_any_number_of_jobs() {
+    for jobs in 1 2 7; do
+        expect 0 mnist set -o "jobs$jobs" --jobs $jobs
+        diff -r plain "jobs$jobs" >&2 || failed "--jobs $jobs gives other bytes"
+        expect 0 digits -o "digits$jobs" --jobs $jobs --train 60 --validation 20 --shards 5
+        diff -r digits1 "digits$jobs" >&2 || failed "digits --jobs $jobs gives other bytes"
+    done
+    expect 0 digits -o digits_seed --train 60 --validation 20 --shards 5 --seed 2
+    cmp -s digits1/validation-00000-of-00001 digits_seed/validation-00000-of-00001 && failed "the seed changes nothing"
+    expect 0 digits -o none --train 10 --validation 0
+    absent none/validation-00000-of-00001
+}
+
+takes_gzip_and_names_with_a_dot() {
+    make_set dots
+    for file in dots/*; do
+        gzip -n "$file"
+        mv "$file.gz" "$(echo "$file" | sed 's/-idx/.idx/').gz"
+    done
+    expect 0 mnist dots -o from_dots
+    diff -r plain from_dots >&2 || failed "gzip gives other bytes"
+}
+
+# refuses_input WORDS - ./bad is refused with exit 3 and nothing is left
+refuses_input() {
+    expect 3 mnist bad -o bad_out
+    says "$1"
+    absent bad_out
+    rm -rf bad
+    make_set bad
+}
+
+refuses_damaged_input() {
+    make_set bad
+    printf '\001' | dd of=bad/train-images-idx3-ubyte conv=notrunc 2>/dev/null
+    refuses_input "bad/train-images-idx3-ubyte: not an IDX file"
+    printf '\000\000\015\003' | dd of=bad/train-images-idx3-ubyte conv=notrunc 2>/dev/null
+    refuses_input "unsigned bytes"
+    cp bad/train-labels-idx1-ubyte bad/train-images-idx3-ubyte
+    refuses_input "bad/train-images-idx3-ubyte: holds no images"
+    cp bad/train-images-idx3-ubyte bad/t10k-labels-idx1-ubyte
+    refuses_input "bad/t10k-labels-idx1-ubyte: holds no labels"
+    make_labels 10 >bad/train-labels-idx1-ubyte
+    refuses_input "11 images"
+    printf x >>bad/t10k-images-idx3-ubyte
+    refuses_input "more bytes"
+    printf '\012' | dd of=bad/train-labels-idx1-ubyte bs=1 seek=10 conv=notrunc 2>/dev/null
+    refuses_input "label 10 of image 2"
+    rm bad/train-labels-idx1-ubyte bad/t10k-images-idx3-ubyte
+    refuses_input "train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz]"
+    rm bad/train-images-idx3-ubyte
+    mkdir bad/train-images-idx3-ubyte
+    refuses_input "bad/train-images-idx3-ubyte: cannot read it"
+    make_images 0 1 >bad/t10k-images-idx3-ubyte
+    make_labels 0 >bad/t10k-labels-idx1-ubyte
+    refuses_input "holds no pixels"
+    { printf '\000\000\010\003'; big_endian 3; big_endian 1; big_endian 1; printf abc; } >bad/t10k-images-idx3-ubyte
+    refuses_input "1x1"
+    : >bad/train-images-idx3-ubyte
+    refuses_input "shorter than its magic"
+    gzip -n bad/train-images-idx3-ubyte
+    size=$(wc -c <bad/train-images-idx3-ubyte.gz)
+    head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
+    refuses_input "damaged or cut short"
+    expect 3 mnist nowhere -o bad_out
+    says "nowhere: not there"
+}
+
+refuses_files_cut_at_any_byte() {
+    make_set bad
+    for name in train-images-idx3-ubyte t10k-labels-idx1-ubyte; do
+        size=$(wc -c <"set/$name")
+        cut=0
+        while [ $cut -lt "$size" ]; do
+            head -c $cut "set/$name" >"bad/$name"
+            expect 3 mnist bad -o bad_out
+            says "bad/$name"
+            cut=$((cut + 3))
+        done
+        cp "set/$name" "bad/$name"
+    done
+    absent bad_out
+}
+
+answers_wrong_usage() {
+    expect 2
+    expect 2 mnist
+    expect 2 mnist set
+    expect 2 mnist set more -o out
+    expect 2 mnits set -o out
+    expect 2 digits -o out --sharts 3
+    expect 2 digits -o out --shards 0
+    expect 2 digits -o out --shards -1
+    expect 2 digits -o out --jobs 2x
+    expect 2 digits -o out --train 0
+    expect 2 digits -o out --seed 18446744073709551616
+    expect 2 digits -o
+    expect 2 mnist set -o out --train 5
+    expect 2 mnist set -o out --shards 12
+    says "only 11"
+    absent out
+    expect 0 --help
+    grep -q "^Usage: " output || failed "--help shows no usage"
+    expect 0 --version
+    grep -q "^pipetrain-convert " output || failed "--version shows no version"
+}
+
+replaces_a_set_but_mixes_none() {
+    expect 0 mnist set -o again
+    expect 0 mnist set -o again --seed 2
+    diff -r again seed2 >&2 || failed "the second run did not replace the first"
+    expect 5 mnist set -o again --shards 3
+    says "another number of shards"
+    diff -r again seed2 >&2 || failed "a refused run changed something"
+    expect 5 digits -o again --train 20 --validation 0
+    says "validation-00000-of-00001"
+}
+
+leaves_others_files_alone() {
+    mkdir links
+    echo precious >precious
+    ln -s ../precious links/.train-00000-of-00004.tmp
+    ln -s ../precious links/train-00001-of-00004
+    echo other >links/train.txt
+    echo stale >links/.train-00000-of-00009.tmp
+    expect 0 mnist set -o links
+    [ "$(cat precious)" = precious ] || failed "a link was followed"
+    [ -L links/train-00001-of-00004 ] && failed "a link was left in place of a shard"
+    [ "$(cat links/train.txt)" = other ] || failed "a file of others was touched"
+    absent links/.train-00000-of-00009.tmp
+    rm links/train.txt
+    diff -r plain links >&2 || failed "the shards differ"
+    (umask 077 && "$program" mnist set -o private 2>/dev/null >&2)
+    [ -z "$(find private -type f ! -perm 600)" ] || failed "umask was not followed"
+}
+
+ends_with_5_when_it_cannot_write() {
+    : >file
+    expect 5 mnist set -o file
+    expect 5 mnist set -o nowhere/out
+    (ulimit -f 8 && "$program" digits -o limited --train 200 --validation 10 >output 2>messages)
+    status=$?
+    [ $status -eq 5 ] || failed "exit $status when files cannot grow"
+    says "cannot write"
+    absent limited
+}
+
+leaves_nothing_when_stopped() {
+    for signal in TERM INT; do
+        # INT is ignored in background jobs of a shell without job control: env puts it back.
+        env --default-signal=INT "$program" digits -o stopped --train 3000000 >/dev/null 2>messages &
+        process=$!
+        tries=0
+        while [ ! -e stopped/.train-00000-of-00004.tmp ] && [ $tries -lt 100 ]; do
+            sleep 0.05
+            tries=$((tries + 1))
+        done
+        kill -$signal $process
+        wait $process
+        status=$?
+        case $signal in TERM) wanted=143 ;; INT) wanted=130 ;; esac
+        [ $status -eq $wanted ] || failed "exit $status after $signal"
+        absent stopped
+    done
+}
+
+make_set set
+writes_every_image_with_its_label_once
+shuffles_by_seed
+gives_the_same_bytes_for_any_number_of_jobs
+takes_gzip_and_names_with_a_dot
+refuses_damaged_input
+refuses_files_cut_at_any_byte
+answers_wrong_usage
+replaces_a_set_but_mixes_none
+leaves_others_files_alone
+ends_with_5_when_it_cannot_write
+leaves_nothing_when_stopped
+[ $failures -eq 0 ]

@@ -1,0 +1,85 @@
+/* Tests of CRC-32C and the TFRecord mask against published vectors and a bitwise loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "formats/crc32c.h"
+
+static void gives_the_published_sums(void **state)
+{
+    (void)state;
+    uint8_t bytes[32];
+
+    assert_int_equal(crc32c("", 0), 0);
+    assert_int_equal(crc32c(NULL, 0), 0);
+    assert_int_equal(crc32c("a", 1), 0xc1d04330);
+    assert_int_equal(crc32c("123", 3), 0x107b2fb2);
+    assert_int_equal(crc32c("123456789", 9), 0xe3069283);
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(crc32c(bytes, 8), 0x8c28b28a);
+    assert_int_equal(crc32c(bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(crc32c(bytes, 32), 0x62a8ab43);
+    for (unsigned i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)i;
+    assert_int_equal(crc32c(bytes, 32), 0x46dd794e);
+    for (unsigned i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)(31 - i);
+    assert_int_equal(crc32c(bytes, 32), 0x113fdb5c);
+}
+
+static void masks_as_tfrecord_does(void **state)
+{
+    (void)state;
+    const uint8_t zeros[8] = {0};
+
+    assert_int_equal(crc32c_mask(0), 0xa282ead8);
+    assert_int_equal(crc32c_masked("a", 1), 0x28e46e78);
+    assert_int_equal(crc32c_masked("123", 3), 0x01e70bce);
+    assert_int_equal(crc32c_masked("123456789", 9), 0xc78ab0e5);
+    assert_int_equal(crc32c_masked(zeros, 8), 0x07980329);
+}
+
+static uint32_t bitwise_crc32c(const uint8_t *data, size_t bytes)
+{
+    uint32_t crc = 0xffffffff;
+
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82f63b78 : crc >> 1;
+    }
+    return ~crc;
+}
+
+static void equals_a_bitwise_loop_for_any_length_and_alignment(void **state)
+{
+    (void)state;
+    uint8_t data[600];
+    uint32_t word = 1;
+
+    for (size_t i = 0; i < sizeof data; i++) {
+        word = word * 1664525 + 1013904223;
+        data[i] = (uint8_t)(word >> 24);
+    }
+    for (size_t bytes = 0; bytes < 580; bytes++) {
+        for (size_t start = 0; start < 17; start += 3)
+            assert_int_equal(crc32c(data + start, bytes), bitwise_crc32c(data + start, bytes));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_the_published_sums),
+        cmocka_unit_test(masks_as_tfrecord_does),
+        cmocka_unit_test(equals_a_bitwise_loop_for_any_length_and_alignment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* Tests of the gate: after a request no tower is left waiting for another. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "stage/thread.h"
+#include "sync/gate.h"
+
+static void lets_everything_pass_without_a_request(void **state)
+{
+    (void)state;
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    for (uint64_t number = 0; number < 100; number++)
+        for (int tower = 0; tower < 3; tower++)
+            assert_true(gate_pass(gate, number));
+    gate_close(gate);
+    gate_close(NULL);
+}
+
+static void after_a_request_only_begun_batches_pass(void **state)
+{
+    (void)state;
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    assert_true(gate_pass(gate, 0));
+    assert_true(gate_pass(gate, 1));
+    assert_true(gate_pass(gate, 2));        /* the fastest tower */
+    gate_request(gate);
+    assert_true(gate_pass(gate, 1));        /* the others follow to where it is */
+    assert_true(gate_pass(gate, 2));
+    assert_false(gate_pass(gate, 3));
+    assert_true(gate_pass(gate, 2));
+    assert_false(gate_pass(gate, 3));
+    gate_request(gate);
+    assert_false(gate_pass(gate, 3));
+    gate_close(gate);
+}
+
+static void a_request_before_the_first_batch_lets_none_pass(void **state)
+{
+    (void)state;
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    gate_request(gate);
+    assert_false(gate_pass(gate, 0));
+    gate_close(gate);
+}
+
+enum { TOWERS = 4 };
+
+struct tower_walk {
+    struct gate *gate;
+    atomic_ullong *farthest;
+    uint64_t passed;
+};
+
+static void tower_loop(void *arg)
+{
+    struct tower_walk *walk = arg;
+    while (gate_pass(walk->gate, walk->passed)) {
+        walk->passed++;
+        atomic_fetch_add(walk->farthest, 1);
+    }
+}
+
+static void all_towers_pass_the_same_batches_whenever_the_request_comes(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        struct tower_walk walks[TOWERS];
+        struct thread *threads[TOWERS];
+        struct gate *gate;
+        atomic_ullong passed = 0;
+        assert_int_equal(gate_open(&gate), 0);
+        for (int i = 0; i < TOWERS; i++) {
+            walks[i] = (struct tower_walk){ gate, &passed, 0 };
+            assert_int_equal(thread_start(&threads[i], "tower", tower_loop, &walks[i]), 0);
+        }
+        while (atomic_load(&passed) < round * 100)
+            usleep(50);
+        gate_request(gate);
+        for (int i = 0; i < TOWERS; i++)
+            thread_join(threads[i]);
+        for (int i = 1; i < TOWERS; i++)
+            assert_int_equal(walks[i].passed, walks[0].passed);
+        gate_close(gate);
+    }
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lets_everything_pass_without_a_request),
+        cmocka_unit_test(after_a_request_only_begun_batches_pass),
+        cmocka_unit_test(a_request_before_the_first_batch_lets_none_pass),
+        cmocka_unit_test(all_towers_pass_the_same_batches_whenever_the_request_comes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

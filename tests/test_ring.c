@@ -1,0 +1,408 @@
+/* Tests of the batch ring: places are written by decoders and read by the feeder, in
+ * the order of batch numbers, whatever threads and depths do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/queue.h"
+#include "stage/ring.h"
+#include "stage/thread.h"
+
+enum { HEIGHT = 3, WIDTH = 5, CHANNELS = 2, CAPACITY = 23, DEPTH_MAX = 4, THREADS_MAX = 3, CHUNKS = 32 };
+
+struct blocks {
+    struct batch_layout layout;
+    void *block[DEPTH_MAX];
+};
+
+static struct ring *ring_make(struct blocks *blocks, uint32_t depth)
+{
+    struct ring *ring = NULL;
+    assert_int_equal(batch_layout_init(&blocks->layout, HEIGHT, WIDTH, CHANNELS, CAPACITY), 0);
+    for (uint32_t i = 0; i < depth; i++)
+        blocks->block[i] = calloc(1, blocks->layout.block_bytes);
+    assert_int_equal(ring_open(&ring, depth, &blocks->layout, blocks->block), 0);
+    return ring;
+}
+
+static void ring_drop(struct blocks *blocks, struct ring *ring, uint32_t depth)
+{
+    ring_close(ring);
+    for (uint32_t i = 0; i < depth; i++)
+        free(blocks->block[i]);
+}
+
+static struct span span_make(uint64_t number, uint32_t count)
+{
+    return (struct span){ .number = number, .step = number, .count = count, .global_count = CAPACITY };
+}
+
+/* What place `i` of batch `number` holds. */
+static uint64_t id_of(uint64_t number, uint32_t i)
+{
+    return number * 1000 + i;
+}
+
+static void write_places(struct batch *batch, uint64_t number, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        const uint64_t id = id_of(number, i);
+        memset(batch->pixels + i * HEIGHT * WIDTH * CHANNELS, (int)(id % 251), HEIGHT * WIDTH * CHANNELS);
+        batch->labels[i] = (int32_t)(id % 10);
+        batch->ids[i] = id;
+    }
+}
+
+static bool places_hold(const struct batch *batch, uint64_t number)
+{
+    for (uint32_t i = 0; i < batch->span.count; i++) {
+        const uint64_t id = id_of(number, i);
+        for (size_t p = 0; p < HEIGHT * WIDTH * CHANNELS; p++)
+            if (batch->pixels[i * HEIGHT * WIDTH * CHANNELS + p] != id % 251)
+                return false;
+        if (batch->labels[i] != (int32_t)(id % 10) || batch->ids[i] != id)
+            return false;
+    }
+    return true;
+}
+
+static void a_layout_pads_the_labels_and_refuses_what_overflows(void **state)
+{
+    (void)state;
+    struct batch_layout layout;
+    assert_int_equal(batch_layout_init(&layout, 28, 28, 1, 1), 0);
+    assert_int_equal(layout.sample_bytes, 784);
+    assert_int_equal(layout.labels_offset, 832);
+    assert_int_equal(layout.block_bytes, 836);
+    assert_int_equal(batch_layout_init(&layout, 8, 8, 1, 3), 0);
+    assert_int_equal(layout.labels_offset, 192);
+    assert_int_equal(layout.capacity, 3);
+    assert_int_equal(batch_layout_init(&layout, UINT32_MAX, UINT32_MAX, 3, 5), -EOVERFLOW);
+    assert_int_equal(batch_layout_init(&layout, UINT32_MAX, 3, UINT32_MAX, UINT32_MAX), -EOVERFLOW);
+}
+
+static void a_batch_is_taken_when_its_last_place_is_written(void **state)
+{
+    (void)state;
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    const struct span span = span_make(0, 5);
+    struct batch *batch, *again, *taken;
+    struct ring_counts counts;
+    assert_int_equal(ring_claim(ring, &span, &batch), 0);
+    assert_int_equal(ring_claim(ring, &span, &again), 0);
+    assert_ptr_equal(batch, again);
+    ring_fill(ring, batch, 2);
+    ring_fill(ring, batch, 0);
+    ring_count(ring, &counts);
+    assert_int_equal(counts.published, 0);
+    ring_fill(ring, batch, 3);
+    ring_count(ring, &counts);
+    assert_int_equal(counts.published, 1);
+    assert_int_equal(ring_take(ring, &taken), 0);
+    assert_ptr_equal(taken, batch);
+    assert_int_equal(taken->span.count, 5);
+    ring_give_back(ring, taken);
+    ring_count(ring, &counts);
+    assert_int_equal(counts.taken, 1);
+    assert_int_equal(counts.full_sum, 1);
+    assert_int_equal(counts.claim_waited_ns, 0);
+    assert_int_equal(counts.take_waited_ns, 0);
+    ring_drop(&blocks, ring, 2);
+}
+
+static void batches_claimed_in_any_order_are_taken_in_theirs(void **state)
+{
+    (void)state;
+    static const uint64_t order[] = { 2, 0, 3, 1 };
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 4);
+    struct batch *batches[4], *taken;
+    for (size_t i = 0; i < 4; i++) {
+        const struct span span = span_make(order[i], 1);
+        assert_int_equal(ring_claim(ring, &span, &batches[order[i]]), 0);
+        ring_fill(ring, batches[order[i]], 1);
+    }
+    for (uint64_t number = 0; number < 4; number++) {
+        assert_int_equal(ring_take(ring, &taken), 0);
+        assert_ptr_equal(taken, batches[number]);
+        assert_int_equal(taken->span.number, number);
+        ring_give_back(ring, taken);
+    }
+    struct ring_counts counts;
+    ring_count(ring, &counts);
+    assert_int_equal(counts.full_sum, 4 + 3 + 2 + 1);
+    ring_drop(&blocks, ring, 4);
+}
+
+static void an_empty_span_is_published_at_once(void **state)
+{
+    (void)state;
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 1);
+    struct batch *batch, *taken;
+    for (uint64_t number = 0; number < 3; number++) {
+        const struct span span = span_make(number, 0);
+        assert_int_equal(ring_claim(ring, &span, &batch), 0);
+        assert_int_equal(ring_take(ring, &taken), 0);
+        assert_ptr_equal(taken, batch);
+        ring_give_back(ring, taken);
+    }
+    ring_drop(&blocks, ring, 1);
+}
+
+static void taking_ends_after_as_many_batches_as_the_run_has(void **state)
+{
+    (void)state;
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    struct batch *batch;
+    ring_limit(ring, 2);
+    for (uint64_t number = 0; number < 2; number++) {
+        const struct span span = span_make(number, 0);
+        assert_int_equal(ring_claim(ring, &span, &batch), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ring_take(ring, &batch), 0);
+        ring_give_back(ring, batch);
+    }
+    assert_int_equal(ring_take(ring, &batch), -ENODATA);
+    assert_int_equal(ring_take(ring, &batch), -ENODATA);
+    ring_drop(&blocks, ring, 2);
+}
+
+struct waiter {
+    struct ring *ring;
+    struct span span;
+    struct batch *batch;
+    int result;
+};
+
+static void claim_loop(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->result = ring_claim(waiter->ring, &waiter->span, &waiter->batch);
+}
+
+static void take_loop(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->result = ring_take(waiter->ring, &waiter->batch);
+}
+
+/* Returns whether both sides were seen waiting before the cancel. */
+static bool check_cancel(useconds_t delay_us)
+{
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    struct waiter waiters[4] = {
+        { .ring = ring }, { ring, span_make(2, 1), NULL, 0 }, { ring, span_make(3, 1), NULL, 0 },
+        { ring, span_make(9, 1), NULL, 0 },
+    };
+    struct thread *threads[4];
+    struct batch *batch;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(thread_start(&threads[i], "waiter", i ? claim_loop : take_loop, &waiters[i]), 0);
+    usleep(delay_us);
+    ring_cancel(ring);
+    for (int i = 0; i < 4; i++) {
+        thread_join(threads[i]);
+        assert_int_equal(waiters[i].result, -ECANCELED);
+    }
+    assert_int_equal(ring_take(ring, &batch), -ECANCELED);
+    const struct span first = span_make(0, 1);
+    assert_int_equal(ring_claim(ring, &first, &batch), -ECANCELED);
+    struct ring_counts counts;
+    ring_count(ring, &counts);
+    ring_drop(&blocks, ring, 2);
+    return counts.claim_waited_ns > 0 && counts.take_waited_ns > 0;
+}
+
+static void cancelling_ends_every_wait(void **state)
+{
+    (void)state;
+    useconds_t delay_us = 1000;
+    while (!check_cancel(delay_us)) {       /* until threads really were waiting */
+        assert_true(delay_us < 1000000);
+        delay_us *= 4;
+    }
+}
+
+static void a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back(void **state)
+{
+    (void)state;
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 1);
+    struct waiter waiter = { ring, span_make(1, 1), NULL, 1 };
+    struct thread *thread;
+    struct batch *batch;
+    const struct span first = span_make(0, 1);
+    assert_int_equal(ring_claim(ring, &first, &batch), 0);
+    assert_int_equal(thread_start(&thread, "waiter", claim_loop, &waiter), 0);
+    ring_fill(ring, batch, 1);
+    assert_int_equal(ring_take(ring, &batch), 0);
+    usleep(3000);
+    assert_int_equal(batch->span.number, 0);        /* not touched by the waiting claim */
+    ring_give_back(ring, batch);
+    thread_join(thread);
+    assert_int_equal(waiter.result, 0);
+    assert_ptr_equal(waiter.batch, batch);
+    assert_int_equal(batch->span.number, 1);
+    ring_drop(&blocks, ring, 1);
+}
+
+/* A small loader: readers hand out chunks of places from one cursor, decoders write them. */
+
+struct chunk {
+    struct batch *batch;
+    struct span span;
+    uint32_t first, count;
+};
+
+struct mill {
+    struct ring *ring;
+    struct queue *work, *spare;
+    struct chunk chunks[CHUNKS];
+    uint64_t batch_count;
+    pthread_mutex_t lock;       /* of the cursor */
+    uint64_t number;
+    uint32_t first;
+};
+
+/* 0 to CAPACITY samples, empty ones now and then. */
+static uint32_t count_of(uint64_t number)
+{
+    return number % 7 == 3 ? 0 : (uint32_t)(number * 13 % CAPACITY) + 1;
+}
+
+static bool cursor_next(struct mill *mill, struct chunk *chunk)
+{
+    pthread_mutex_lock(&mill->lock);
+    const bool has_chunk = mill->number < mill->batch_count;
+    if (has_chunk) {
+        const uint32_t count = count_of(mill->number), left = count - mill->first;
+        chunk->span = span_make(mill->number, count);
+        chunk->first = mill->first;
+        chunk->count = left < 6 ? left : 6;
+        mill->first += chunk->count;
+        if (mill->first == count) {
+            mill->number++;
+            mill->first = 0;
+        }
+    }
+    pthread_mutex_unlock(&mill->lock);
+    return has_chunk;
+}
+
+static void read_loop(void *arg)
+{
+    struct mill *mill = arg;
+    void *spare;
+    while (queue_get(mill->spare, &spare) == 0) {
+        struct chunk *chunk = spare;
+        if (!cursor_next(mill, chunk)) {
+            queue_put(mill->spare, chunk);
+            return;
+        }
+        if (chunk->span.number % 3 == 0)
+            sched_yield();      /* let others claim later batches first */
+        ring_claim(mill->ring, &chunk->span, &chunk->batch);
+        queue_put(chunk->count ? mill->work : mill->spare, chunk);
+    }
+}
+
+static void decode_loop(void *arg)
+{
+    struct mill *mill = arg;
+    void *work;
+    while (queue_get(mill->work, &work) == 0) {
+        struct chunk *chunk = work;
+        write_places(chunk->batch, chunk->span.number, chunk->first, chunk->count);
+        ring_fill(mill->ring, chunk->batch, chunk->count);
+        queue_put(mill->spare, chunk);
+    }
+}
+
+static void check_taken(struct mill *mill, const struct blocks *blocks)
+{
+    struct batch *batch;
+    uint64_t number = 0;
+    while (ring_take(mill->ring, &batch) == 0) {
+        assert_int_equal(batch->span.number, number);
+        assert_int_equal(batch->span.count, count_of(number));
+        assert_true(places_hold(batch, number));
+        memset(batch->block, 0xEE, blocks->layout.block_bytes);
+        memset(batch->ids, 0xEE, CAPACITY * sizeof batch->ids[0]);
+        ring_give_back(mill->ring, batch);
+        number++;
+    }
+    assert_int_equal(number, mill->batch_count);
+}
+
+static void check_mill(int readers, int decoders, uint32_t depth)
+{
+    struct blocks blocks;
+    struct mill mill = { .ring = ring_make(&blocks, depth), .batch_count = 60 };
+    struct thread *reading[THREADS_MAX], *decoding[THREADS_MAX];
+    pthread_mutex_init(&mill.lock, NULL);
+    ring_limit(mill.ring, mill.batch_count);
+    assert_int_equal(queue_open(&mill.work, CHUNKS), 0);
+    assert_int_equal(queue_open(&mill.spare, CHUNKS), 0);
+    for (int i = 0; i < CHUNKS; i++)
+        queue_put(mill.spare, &mill.chunks[i]);
+    for (int i = 0; i < readers; i++)
+        assert_int_equal(thread_start(&reading[i], "reader", read_loop, &mill), 0);
+    for (int i = 0; i < decoders; i++)
+        assert_int_equal(thread_start(&decoding[i], "decoder", decode_loop, &mill), 0);
+    check_taken(&mill, &blocks);
+    for (int i = 0; i < readers; i++)
+        thread_join(reading[i]);
+    queue_finish(mill.work);
+    for (int i = 0; i < decoders; i++)
+        thread_join(decoding[i]);
+    struct ring_counts counts;
+    ring_count(mill.ring, &counts);
+    assert_int_equal(counts.published, mill.batch_count);
+    assert_int_equal(counts.taken, mill.batch_count);
+    assert_true(counts.full_sum <= counts.taken * depth);
+    queue_close(mill.work);
+    queue_close(mill.spare);
+    pthread_mutex_destroy(&mill.lock);
+    ring_drop(&blocks, mill.ring, depth);
+}
+
+static void every_place_is_right_for_any_readers_decoders_and_depth(void **state)
+{
+    (void)state;
+    for (int readers = 1; readers <= THREADS_MAX; readers++)
+        for (int decoders = 1; decoders <= THREADS_MAX; decoders++)
+            for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++)
+                check_mill(readers, decoders, depth);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layout_pads_the_labels_and_refuses_what_overflows),
+        cmocka_unit_test(a_batch_is_taken_when_its_last_place_is_written),
+        cmocka_unit_test(batches_claimed_in_any_order_are_taken_in_theirs),
+        cmocka_unit_test(an_empty_span_is_published_at_once),
+        cmocka_unit_test(taking_ends_after_as_many_batches_as_the_run_has),
+        cmocka_unit_test(cancelling_ends_every_wait),
+        cmocka_unit_test(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back),
+        cmocka_unit_test(every_place_is_right_for_any_readers_decoders_and_depth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* Tests of the safetensors header: the known bytes, alignment, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/safetensors.h"
+
+static const struct safetensors_text format_pt[] = {{"format", "pt"}};
+
+static void writes_the_known_bytes(void **state)
+{
+    (void)state;
+    static const char known[] = "{\"__metadata__\":{\"format\":\"pt\"},\"fc.bias\":{\"dtype\":\"F32\",\"shape\":[2],"
+                                "\"data_offsets\":[0,8]}}     ";
+    const struct safetensors_entry entry = {.name = "fc.bias", .dtype = "F32", .rank = 1, .dims = {2}, .bytes = 8};
+    uint8_t *header;
+    size_t bytes;
+
+    assert_int_equal(safetensors_header(&entry, 1, format_pt, 1, &header, &bytes), 0);
+    assert_int_equal(bytes, 104);
+    assert_memory_equal(header, "\x60\0\0\0\0\0\0\0", 8);
+    assert_memory_equal(header + 8, known, 96);
+    free(header);
+}
+
+/* Names of every length make headers of every length. */
+static void any_header_is_aligned_json_whose_tensors_chain(void **state)
+{
+    (void)state;
+    for (size_t length = 1; length < 40; length++) {
+        char long_name[64] = {0};
+        memset(long_name, 'w', length);
+        const struct safetensors_entry entries[] = {
+            {.name = long_name, .dtype = "F32", .rank = 4, .dims = {32, 1, 3, 3}, .bytes = 1152},
+            {.name = "none", .dtype = "F32", .rank = 2, .dims = {2, 0}, .bytes = 0},
+            {.name = "half", .dtype = "BF16", .rank = 1, .dims = {3}, .bytes = 6},
+            {.name = "scalar", .dtype = "U8", .rank = 0, .bytes = 1},
+        };
+        uint8_t *header;
+        size_t bytes;
+        assert_int_equal(safetensors_header(entries, 4, NULL, 0, &header, &bytes), 0);
+        assert_int_equal(bytes % 8, 0);
+        assert_int_equal(header[0] | header[1] << 8, bytes - 8);
+        json_t *read = json_loadb((const char *)header + 8, bytes - 8, JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(read);
+        json_int_t end = 0;
+        for (size_t i = 0; i < 4; i++) {
+            json_t *offsets = json_object_get(json_object_get(read, entries[i].name), "data_offsets");
+            assert_int_equal(json_integer_value(json_array_get(offsets, 0)), end);
+            end = json_integer_value(json_array_get(offsets, 1));
+        }
+        assert_int_equal(end, 1159);
+        json_decref(read);
+        free(header);
+    }
+}
+
+static void a_file_may_have_no_tensors(void **state)
+{
+    (void)state;
+    uint8_t *header;
+    size_t bytes;
+
+    assert_int_equal(safetensors_header(NULL, 0, NULL, 0, &header, &bytes), 0);
+    assert_int_equal(bytes, 16);
+    assert_memory_equal(header, "\x08\0\0\0\0\0\0\0{}      ", 16);
+    free(header);
+}
+
+static void escapes_metadata(void **state)
+{
+    (void)state;
+    const struct safetensors_text metadata[] = {{"pipetrain.note", "a \"quoted\"\nline"}};
+    uint8_t *header;
+    size_t bytes;
+
+    assert_int_equal(safetensors_header(NULL, 0, metadata, 1, &header, &bytes), 0);
+    json_t *read = json_loadb((const char *)header + 8, bytes - 8, 0, NULL);
+    const json_t *note = json_object_get(json_object_get(read, "__metadata__"), "pipetrain.note");
+    assert_string_equal(json_string_value(note), "a \"quoted\"\nline");
+    json_decref(read);
+    free(header);
+}
+
+static void expect_refused(struct safetensors_entry entry)
+{
+    uint8_t *header = NULL;
+    size_t bytes;
+
+    assert_int_equal(safetensors_header(&entry, 1, NULL, 0, &header, &bytes), -EINVAL);
+    assert_null(header);
+}
+
+static void refuses_entries_that_no_reader_would_take(void **state)
+{
+    (void)state;
+    const struct safetensors_entry good = {.name = "w", .dtype = "F32", .rank = 1, .dims = {2}, .bytes = 8};
+    static const char *const bad_names[] = {"", "a\"b", "a\\b", "a b", "\xc3\xa4", "a\n"};
+    struct safetensors_entry bad;
+
+    for (size_t i = 0; i < sizeof bad_names / sizeof bad_names[0]; i++) {
+        bad = good;
+        bad.name = bad_names[i];
+        expect_refused(bad);
+    }
+    bad = good;
+    bad.bytes = 4;
+    expect_refused(bad);
+    bad = good;
+    bad.dtype = "F31";
+    expect_refused(bad);
+    bad = good;
+    bad.rank = 9;
+    expect_refused(bad);
+    bad = good;
+    bad.rank = 2;
+    bad.dims[1] = UINT64_MAX / 2;
+    expect_refused(bad);
+
+    const struct safetensors_entry twice[] = {good, good};
+    uint8_t *header;
+    size_t bytes;
+    assert_int_equal(safetensors_header(twice, 2, NULL, 0, &header, &bytes), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_the_known_bytes),
+        cmocka_unit_test(any_header_is_aligned_json_whose_tensors_chain),
+        cmocka_unit_test(a_file_may_have_no_tensors),
+        cmocka_unit_test(escapes_metadata),
+        cmocka_unit_test(refuses_entries_that_no_reader_would_take),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

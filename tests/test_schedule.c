@@ -1,0 +1,208 @@
+/* Tests of the schedule against a list made by walking epochs, batches and samples. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "stage/schedule.h"
+
+enum { LIST_MAX = 4096 };
+
+/* A global batch as the walk finds it. */
+struct listed {
+    enum pass pass;
+    uint32_t epoch;
+    uint64_t step, first, count;
+    bool first_of_pass, last_of_pass;
+};
+
+static struct listed list[LIST_MAX];
+static size_t list_count;
+
+static struct listed *list_batch(enum pass pass, uint32_t epoch, uint64_t step, uint64_t first)
+{
+    assert_true(list_count < LIST_MAX);
+    struct listed *batch = &list[list_count++];
+    *batch = (struct listed){ .pass = pass, .epoch = epoch, .step = step, .first = first };
+    return batch;
+}
+
+/* Walk one pass sample by sample until it, or the run's steps, end. Returns its batches. */
+static uint64_t list_pass(const struct schedule *schedule, enum pass pass, uint32_t epoch, uint64_t step,
+                          uint64_t steps_left)
+{
+    const size_t begin = list_count;
+    struct listed *batch = NULL;
+    for (uint64_t position = 0; position < schedule->records[pass]; position++) {
+        if (!batch || batch->count == schedule->batch) {
+            if (list_count - begin == steps_left)
+                break;
+            batch = list_batch(pass, epoch, step + (list_count - begin), position);
+        }
+        batch->count++;
+    }
+    if (pass == PASS_TRAIN && schedule->drop_last && batch && batch->count < schedule->batch)
+        list_count--;
+    if (list_count > begin) {
+        list[begin].first_of_pass = true;
+        list[list_count - 1].last_of_pass = true;
+    }
+    return list_count - begin;
+}
+
+static uint64_t list_run(const struct schedule *schedule)
+{
+    uint64_t step = 0;
+    list_count = 0;
+    for (uint32_t epoch = 0; epoch < schedule->epochs; epoch++) {
+        const uint64_t left = schedule->steps ? schedule->steps - step : UINT64_MAX;
+        const uint64_t steps = left ? list_pass(schedule, PASS_TRAIN, epoch, step, left) : 0;
+        if (steps == 0)
+            break;
+        step += steps;
+        list_pass(schedule, PASS_EVALUATE, epoch, 0, UINT64_MAX);
+    }
+    return step;
+}
+
+static void check_batch(const struct schedule *schedule, uint64_t number, const struct listed *expected)
+{
+    uint64_t position = expected->first;
+    uint32_t smallest = UINT32_MAX, largest = 0;
+    for (uint32_t tower = 0; tower < schedule->towers; tower++) {
+        struct span span;
+        assert_int_equal(schedule_find(schedule, number, tower, &span), 0);
+        assert_int_equal(span.number, number);
+        assert_int_equal(span.pass, expected->pass);
+        assert_int_equal(span.epoch, expected->epoch);
+        assert_int_equal(span.step, expected->step);
+        assert_int_equal(span.global_count, expected->count);
+        assert_int_equal(span.first_of_pass, expected->first_of_pass);
+        assert_int_equal(span.last_of_pass, expected->last_of_pass);
+        assert_int_equal(span.first_position, position);
+        assert_true(tower == 0 || span.count <= smallest);      /* larger slices first */
+        position += span.count;
+        smallest = span.count < smallest ? span.count : smallest;
+        largest = span.count > largest ? span.count : largest;
+    }
+    assert_int_equal(position, expected->first + expected->count);
+    assert_true(largest - smallest <= 1);
+    assert_true(largest <= schedule_slice_max(schedule));
+}
+
+static void check_schedule(const struct schedule *schedule)
+{
+    const uint64_t steps = list_run(schedule);
+    assert_int_equal(schedule_step_count(schedule), steps);
+    assert_int_equal(schedule_batch_count(schedule), list_count);
+    for (size_t i = 0; i < list_count; i++)
+        check_batch(schedule, i, &list[i]);
+    struct span span;
+    assert_int_equal(schedule_find(schedule, list_count, 0, &span), -ENODATA);
+    assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &span), -ENODATA);
+}
+
+static void every_batch_is_the_one_a_walk_over_the_samples_finds(void **state)
+{
+    (void)state;
+    static const uint64_t records[] = { 1, 2, 7, 12, 20 }, evaluations[] = { 0, 1, 6, 13 };
+    static const uint64_t steps[] = { 0, 1, 2, 3, 5, 9, 1000 };
+    static const uint32_t batches[] = { 1, 3, 4, 7, 50 }, towers[] = { 1, 2, 3, 5, 8 };
+    for (size_t r = 0; r < 5; r++)
+        for (size_t e = 0; e < 4; e++)
+            for (size_t s = 0; s < 7; s++)
+                for (size_t b = 0; b < 5; b++)
+                    for (size_t t = 0; t < 5; t++)
+                        for (uint32_t epochs = 1; epochs <= 3; epochs++)
+                            for (int drop_last = 0; drop_last <= 1; drop_last++)
+                                check_schedule(&(struct schedule){
+                                    .records = { records[r], evaluations[e] },
+                                    .batch = batches[b],
+                                    .towers = towers[t],
+                                    .epochs = epochs,
+                                    .steps = steps[s],
+                                    .drop_last = drop_last,
+                                });
+}
+
+static void counts_of_a_well_known_run(void **state)
+{
+    (void)state;
+    const struct schedule schedule = {
+        .records = { 60000, 10000 }, .batch = 128, .towers = 3, .epochs = 12
+    };
+    assert_int_equal(schedule_steps_per_epoch(&schedule), 469);
+    assert_int_equal(schedule_batches_per_evaluation(&schedule), 79);
+    assert_int_equal(schedule_step_count(&schedule), 5628);
+    assert_int_equal(schedule_batch_count(&schedule), 12 * (469 + 79));
+    assert_int_equal(schedule_slice_max(&schedule), 43);
+    struct span span;
+    assert_int_equal(schedule_find(&schedule, 468, 2, &span), 0);      /* the partial batch */
+    assert_int_equal(span.global_count, 96);
+    assert_int_equal(span.count, 32);
+    assert_int_equal(span.first_position, 60000 - 32);
+    assert_true(span.last_of_pass);
+}
+
+static void steps_ending_inside_an_epoch_end_with_an_evaluation(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 100, 10 }, .batch = 10, .towers = 1, .epochs = 5, .steps = 13 };
+    struct span span;
+    assert_int_equal(schedule_batch_count(&schedule), 13 + 2);
+    assert_int_equal(schedule_find(&schedule, 13, 0, &span), 0);
+    assert_int_equal(span.pass, PASS_TRAIN);
+    assert_int_equal(span.step, 12);
+    assert_true(span.last_of_pass);
+    assert_int_equal(schedule_find(&schedule, 14, 0, &span), 0);
+    assert_int_equal(span.pass, PASS_EVALUATE);
+    assert_int_equal(span.epoch, 1);
+    assert_int_equal(schedule_find(&schedule, 15, 0, &span), -ENODATA);
+}
+
+static void a_run_without_a_full_batch_has_no_batches(void **state)
+{
+    (void)state;
+    const struct schedule schedule = {
+        .records = { 9, 5 }, .batch = 10, .towers = 2, .epochs = 3, .drop_last = true
+    };
+    struct span span;
+    assert_int_equal(schedule_steps_per_epoch(&schedule), 0);
+    assert_int_equal(schedule_step_count(&schedule), 0);
+    assert_int_equal(schedule_batch_count(&schedule), 0);
+    assert_int_equal(schedule_find(&schedule, 0, 0, &span), -ENODATA);
+}
+
+static void numbers_may_be_large(void **state)
+{
+    (void)state;
+    const uint64_t records = 1ull << 40;
+    const struct schedule schedule = {
+        .records = { records, 0 }, .batch = UINT32_MAX, .towers = 1000, .epochs = 100000
+    };
+    const uint64_t steps = schedule_steps_per_epoch(&schedule);
+    struct span span;
+    assert_int_equal(steps, 257);
+    assert_int_equal(schedule_find(&schedule, steps * 99999 + 256, 999, &span), 0);
+    assert_int_equal(span.epoch, 99999);
+    assert_int_equal(span.first_position + span.count, records);
+    assert_int_equal(schedule_find(&schedule, steps * 100000, 0, &span), -ENODATA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_batch_is_the_one_a_walk_over_the_samples_finds),
+        cmocka_unit_test(counts_of_a_well_known_run),
+        cmocka_unit_test(steps_ending_inside_an_epoch_end_with_an_evaluation),
+        cmocka_unit_test(a_run_without_a_full_batch_has_no_batches),
+        cmocka_unit_test(numbers_may_be_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

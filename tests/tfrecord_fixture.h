@@ -1,0 +1,48 @@
+/* Small TFRecord sets for tests: record `id` is always the same image and label, so any
+ * test can tell whether what came out is what went in. */
+#ifndef PIPETRAIN_TFRECORD_FIXTURE_H
+#define PIPETRAIN_TFRECORD_FIXTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loader/dataset.h"
+
+#define FIXTURE_HEIGHT 4u
+#define FIXTURE_WIDTH 3u
+#define FIXTURE_CHANNELS 2u
+#define FIXTURE_SAMPLE_BYTES 24u
+#define FIXTURE_CLASSES 10u
+#define FIXTURE_FRAME_MAX 512u
+
+/* A new empty directory in $TMPDIR or /tmp; and everything in it removed. */
+void fixture_folder_make(char *path_out, size_t path_size);
+void fixture_folder_remove(const char *path);
+/* "FOLDER/NAME" in a buffer that the next call but three reuses. */
+const char *fixture_path(const char *folder, const char *name);
+
+void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES]);
+int32_t fixture_label(uint64_t id);
+
+/* The frame of a payload, or of record `id`; returns its bytes. `out` has room. */
+size_t fixture_frame(const uint8_t *payload, size_t bytes, uint8_t *out);
+size_t fixture_record(uint64_t id, uint8_t *out);
+/* The frame of an Example with this image under `image_key` and this label under `label_key`. */
+size_t fixture_example(const char *image_key, const void *image, size_t image_bytes, const char *label_key,
+                       int64_t label, uint8_t *out);
+
+void fixture_write(const char *path, const void *data, size_t bytes);
+/* The whole file in memory, to be freed. */
+uint8_t *fixture_read(const char *path, size_t *bytes_out);
+/* A shard of records [first_id, first_id + count). */
+void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count);
+/* `shard_count` shards train-NNNNN-of-NNNNN with record_count records in all, shared out
+ * unevenly. */
+void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record_count);
+
+/* Options for fixture records, no index cache. */
+struct dataset_options fixture_options(const char *pattern);
+/* Opens or fails the test with the problem. */
+struct dataset *fixture_open(const struct dataset_options *options);
+
+#endif

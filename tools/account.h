@@ -1,0 +1,65 @@
+/* Adding up what the towers report: loss and accuracy, where the time went, the order
+ * in which samples were seen. Used by main only; allocates nothing after account_open. */
+#ifndef PIPETRAIN_ACCOUNT_H
+#define PIPETRAIN_ACCOUNT_H
+
+#include <stdint.h>
+
+#include "stage/schedule.h"
+#include "sync/trainer.h"
+
+/* Samples and time of a stretch of the run. */
+struct tally {
+    uint64_t images, correct, steps;
+    double loss_sum;
+    uint64_t wall_ns;           /* from the end of the step before to the end of its last */
+    struct step_times times;    /* summed over towers */
+};
+
+/* Shares of tower time in training steps after warm-up; they sum to 1 (all 0 without such a step). */
+struct fractions { double input_wait, exposed_copy, forward, backward, exposed_reduction, update, other; };
+
+struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
+
+struct account;
+
+/* For the run that `schedule` describes (lent). 0 or -ENOMEM. */
+int account_open(struct account **account_out, const struct schedule *schedule);
+void account_close(struct account *account);
+/* The first step begins. */
+void account_begin(struct account *account, uint64_t now_ns);
+/* One global batch: the report of every tower, in tower order. */
+void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);
+
+/* Tallies: of this or the latest pass of a kind, and of training since account_interval_reset. */
+const struct tally *account_pass(const struct account *account, enum pass pass);
+const struct tally *account_interval(const struct account *account);
+void account_interval_reset(struct account *account);
+/* All training so far. */
+const struct tally *account_training(const struct account *account);
+
+struct fractions account_fractions(const struct account *account);
+struct fractions tally_fractions(const struct tally *tally);
+/* Of full training batches after warm-up (the first 10 steps, fewer in short runs). */
+struct step_percentiles account_percentiles(const struct account *account);
+/* Images a second: batch / median step time as above; 0 without such a step. */
+double account_images_per_second(const struct account *account);
+/* xxh3 over the ids (64-bit, little-endian) of the training samples in step order. */
+uint64_t account_order_hash(const struct account *account);
+/* When the first training step ended, 0 = none did. */
+uint64_t account_first_step_ns(const struct account *account);
+
+static inline double tally_loss(const struct tally *tally)
+{
+    return tally->images > 0 ? tally->loss_sum / (double)tally->images : 0;
+}
+static inline double tally_accuracy(const struct tally *tally)
+{
+    return tally->images > 0 ? (double)tally->correct / (double)tally->images : 0;
+}
+static inline double tally_images_per_second(const struct tally *tally)
+{
+    return tally->wall_ns > 0 ? (double)tally->images * 1e9 / (double)tally->wall_ns : 0;
+}
+
+#endif

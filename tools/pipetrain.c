@@ -1,0 +1,185 @@
+/* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/model.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/config.h"
+#include "tools/describe.h"
+#include "tools/option_help.h"
+#include "tools/options.h"
+#include "tools/run.h"
+#include "tools/version.h"
+
+/* Long options without a letter. */
+enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE };
+
+struct arguments {
+    const char *config_path;
+    char **assignments;                 /* argc places; count of --set */
+    int assignment_count;
+    enum run_kind kind;
+    bool help, version, describe;
+    const char *help_name, *describe_name;      /* NULL: all */
+};
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, OPTION_SET},
+    {"check", no_argument, NULL, OPTION_CHECK},
+    {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
+    {"describe", optional_argument, NULL, OPTION_DESCRIBE},
+    {"help", optional_argument, NULL, 'h'},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
+                 "       pipetrain --describe[=MODEL] | --help[=KEY] | --version\n\n"
+                 "  -c, --config FILE         train as FILE says\n"
+                 "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
+                 "      --check               check settings and data, start nothing\n"
+                 "      --dry-run             build everything, print the plan, run one step\n"
+                 "      --describe[=MODEL]    the models, or the layers of one\n"
+                 "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
+                 "      --version\n");
+}
+
+/* 0, or -EINVAL after a message. */
+static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    int letter;
+    while ((letter = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1) {
+        switch (letter) {
+        case 'c': arguments->config_path = optarg; break;
+        case OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
+        case OPTION_CHECK: arguments->kind = RUN_CHECK; break;
+        case OPTION_DRY_RUN: arguments->kind = RUN_DRY; break;
+        case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
+        case 'h': arguments->help = true; arguments->help_name = optarg; break;
+        case OPTION_VERSION: arguments->version = true; break;
+        default: return -EINVAL;
+        }
+    }
+    /* "--describe MODEL" and "--help KEY" with a space are as welcome as with '='. */
+    if (optind + 1 == argc && arguments->describe && arguments->describe_name == NULL)
+        arguments->describe_name = argv[optind++];
+    if (optind + 1 == argc && arguments->help && arguments->help_name == NULL)
+        arguments->help_name = argv[optind++];
+    if (optind == argc)
+        return 0;
+    log_message(LOG_ERROR, "unexpected argument '%s' (a configuration file follows -c)", argv[optind]);
+    return -EINVAL;
+}
+
+static int help(const char *name)
+{
+    if (name == NULL) {
+        print_usage(stdout);
+        printf("\n");
+        option_help_all(stdout);
+        return EXIT_CODE_OK;
+    }
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = option_help_one(stdout, name, &problems);
+    problems_print(&problems, stderr);
+    problems_release(&problems);
+    return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
+}
+
+static int describe(const char *name)
+{
+    if (name == NULL) {
+        describe_models(stdout);
+        return EXIT_CODE_OK;
+    }
+    struct net *net = NULL;
+    const struct model_options options = {.dropout = true};
+    if (model_open(&net, name, &options) != 0) {
+        log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
+        return EXIT_CODE_USAGE;
+    }
+    describe_net(net, 128, stdout);
+    net_close(net);
+    return EXIT_CODE_OK;
+}
+
+/* File, then --set, then checks between keys: every problem is collected before any is printed. */
+static int read_settings(struct settings *settings, const struct arguments *arguments)
+{
+    struct problems problems;
+    problems_init(&problems);
+    config_read(settings, arguments->config_path, &problems);
+    for (int i = 0; i < arguments->assignment_count; i++)
+        config_set(settings, arguments->assignments[i], &problems);
+    const int rc = settings_finish(settings, &problems);
+    problems_print(&problems, stderr);
+    const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
+    problems_release(&problems);
+    return code;
+}
+
+static int run(const struct arguments *arguments, uint64_t process_start_ns)
+{
+    if (arguments->config_path == NULL) {
+        log_message(LOG_ERROR, "no configuration given: pipetrain -c run.conf (--help tells more)");
+        return EXIT_CODE_USAGE;
+    }
+    struct settings settings;
+    if (settings_init(&settings) != 0)
+        return EXIT_CODE_MEMORY;
+    int code = read_settings(&settings, arguments);
+    if (code == EXIT_CODE_OK)
+        code = run_execute(&settings, arguments->kind, process_start_ns);
+    settings_release(&settings);
+    return code;
+}
+
+static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
+{
+    if (arguments->help)
+        return help(arguments->help_name);
+    if (arguments->version) {
+        printf("pipetrain %s\n", PIPETRAIN_VERSION);
+        return EXIT_CODE_OK;
+    }
+    if (arguments->describe)
+        return describe(arguments->describe_name);
+    return run(arguments, process_start_ns);
+}
+
+/* A standard stream that is closed gets a place where nothing arrives, so that no file of
+ * the run is opened in its place. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t process_start_ns = clock_now_ns();
+    fill_standard_streams();
+    struct arguments arguments = {.kind = RUN_TRAIN, .assignments = calloc((size_t)argc, sizeof(char *))};
+    if (arguments.assignments == NULL)
+        return EXIT_CODE_MEMORY;
+    int code = EXIT_CODE_USAGE;
+    if (parse_arguments(&arguments, argc, argv) == 0)
+        code = dispatch(&arguments, process_start_ns);
+    free(arguments.assignments);
+    return code;
+}

@@ -1,0 +1,68 @@
+/* A set of shard files that appears in a directory all at once: everything is written under
+ * temporary names, and only when all of it is on the disk do the files get their names. A
+ * run that dies leaves the directory as it was, but for temporaries that the next one removes.
+ * The manifest (dataset.json) is removed before the first renaming and comes back last, so a
+ * directory with a manifest holds a complete set. */
+#ifndef PIPETRAIN_SHARD_SET_H
+#define PIPETRAIN_SHARD_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/example.h"
+#include "stage/stop.h"
+
+#define SAMPLE_VALUES_MAX 16u
+#define SHARD_COUNT_MAX 99999u
+#define MANIFEST_NAME "dataset.json"
+
+/* One split of a data set, as its converter gives it. */
+struct sample_source {
+    const char *split;          /* "train", "validation" */
+    uint64_t record_count;
+    uint32_t shard_count;       /* at most record_count; 0 only when there are no records */
+    size_t scratch_bytes;       /* memory lent to each call of sample */
+    /* Say what sample `index` is: features in bytewise order of their names, which may point
+     * into scratch. Any thread. 0, or a negative errno after stop_fail. */
+    int (*sample)(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                  size_t *count_out);
+    void *arg;
+};
+
+struct shard_file {
+    const struct sample_source *source;
+    uint32_t source_number;
+    uint32_t number;            /* within its split */
+    uint64_t first_position;    /* its records are positions first_position ... of the split's order */
+    uint64_t record_count;
+    char name[96];
+    char temporary_name[112];
+    uint64_t bytes;             /* set by the writer of this file, like what follows */
+    uint64_t content_hash;      /* xxh3 over the samples' features */
+};
+
+struct shard_set {
+    const char *directory;
+    int directory_fd;
+    bool directory_made;        /* by this run, and to be removed when it fails */
+    bool committed;
+    struct shard_file *files;
+    size_t file_count;
+    struct stop *stop;
+};
+
+/* Make the directory when it is not there, lock it against a second writer, remove leftovers
+ * of dead runs and refuse shards of other counts that would stay beside the new ones. 0, or
+ * a negative errno after stop_fail. shard_set_close in both cases. */
+int shard_set_open(struct shard_set *set, const char *directory, const struct sample_source *sources,
+                   size_t source_count, struct stop *stop);
+/* Give all files their names; `manifest` is written beside them. 0, or a negative errno after stop_fail. */
+int shard_set_commit(struct shard_set *set, const char *manifest);
+/* Remove what was not committed. */
+void shard_set_close(struct shard_set *set);
+
+/* A new file of the set that nothing else had under that name, or a negative errno. */
+int shard_set_create(const struct shard_set *set, const char *temporary_name);
+
+#endif

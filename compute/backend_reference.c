@@ -21,7 +21,8 @@ struct reference {
 struct reference_layer {
     float *out, *gradient;      /* count x out shape; folded layers share their owner's */
     uint32_t *winners;          /* max_pool: input index of each maximum, within its sample */
-    uint8_t *mask;              /* dropout: one sample's at a time, count x out shape */
+    uint8_t *mask;              /* dropout: count x out shape */
+    double *sums;               /* conv2d: room for all sums of one pass */
     struct dropout dropout;
 };
 
@@ -115,6 +116,7 @@ static void release_values(struct plan *base, uint32_t index)
     plan_free(plan, state->gradient);
     plan_free(plan, state->winners);
     plan_free(plan, state->mask);
+    plan_free(plan, state->sums);
 }
 
 /* ---- conv2d ---- */
@@ -126,16 +128,39 @@ static int64_t tap(uint32_t out, uint32_t stride, uint32_t offset, uint32_t pad,
     return at >= 0 && at < size ? at : -1;
 }
 
-/* One (output value, tap) pair at a time: calls visit with the flat indices of output,
- * input and weight, within the batch. */
-static void conv2d_visit(const struct layer *l, uint32_t samples,
-                         void (*visit)(void *arg, size_t out, size_t in, size_t weight), void *arg)
+#define INLINE static inline __attribute__((always_inline))
+
+struct conv2d_values;
+typedef void conv2d_visit(const struct conv2d_values *values, size_t out, size_t in, size_t weight);
+
+struct conv2d_values {
+    const float *in, *weight, *out_gradient;
+    double *sum;                /* of out (forward), of weight or in gradients (backward) */
+};
+
+INLINE void conv2d_forward_tap(const struct conv2d_values *v, size_t out, size_t in, size_t weight)
+{
+    v->sum[out] += (double)v->in[in] * v->weight[weight];
+}
+
+INLINE void conv2d_weight_tap(const struct conv2d_values *v, size_t out, size_t in, size_t weight)
+{
+    v->sum[weight] += (double)v->out_gradient[out] * v->in[in];
+}
+
+INLINE void conv2d_data_tap(const struct conv2d_values *v, size_t out, size_t in, size_t weight)
+{
+    v->sum[in] += (double)v->out_gradient[out] * v->weight[weight];
+}
+
+/* Every (output value, tap) pair: calls visit with the flat indices of output, input
+ * and weight, within the batch. */
+INLINE void conv2d_each(const struct layer *l, uint32_t samples, conv2d_visit *visit, const struct conv2d_values *values)
 {
     for (uint32_t n = 0; n < samples; n++)
     for (uint32_t oc = 0; oc < l->out.channels; oc++)
     for (uint32_t oh = 0; oh < l->out.height; oh++)
     for (uint32_t ow = 0; ow < l->out.width; ow++)
-    for (uint32_t ic = 0; ic < l->in.channels; ic++)
     for (uint32_t kh = 0; kh < l->kernel_h; kh++)
     for (uint32_t kw = 0; kw < l->kernel_w; kw++) {
         const int64_t ih = tap(oh, l->stride_h, kh, l->pad_top, l->in.height);
@@ -143,47 +168,32 @@ static void conv2d_visit(const struct layer *l, uint32_t samples,
         if (ih < 0 || iw < 0)
             continue;
         const size_t out = (((size_t)n * l->out.channels + oc) * l->out.height + oh) * l->out.width + ow;
-        const size_t in = (((size_t)n * l->in.channels + ic) * l->in.height + (size_t)ih) * l->in.width + (size_t)iw;
-        const size_t weight = (((size_t)oc * l->in.channels + ic) * l->kernel_h + kh) * l->kernel_w + kw;
-        visit(arg, out, in, weight);
+        for (uint32_t ic = 0; ic < l->in.channels; ic++) {
+            const size_t in = (((size_t)n * l->in.channels + ic) * l->in.height + (size_t)ih) * l->in.width + (size_t)iw;
+            const size_t weight = (((size_t)oc * l->in.channels + ic) * l->kernel_h + kh) * l->kernel_w + kw;
+            visit(values, out, in, weight);
+        }
     }
 }
 
-struct conv2d_values {
-    const float *in, *weight, *out_gradient;
-    double *sum;                /* of out (forward), of weight or in gradients (backward) */
-};
-
-static void conv2d_forward_tap(void *arg, size_t out, size_t in, size_t weight)
+/* A pass of sums in double over all taps, written as floats. */
+INLINE void conv2d_sum(const struct layer *l, uint32_t samples, conv2d_visit *visit, const struct conv2d_values *values,
+                       size_t count, float *result)
 {
-    const struct conv2d_values *const v = arg;
-    v->sum[out] += (double)v->in[in] * v->weight[weight];
-}
-
-static void conv2d_weight_tap(void *arg, size_t out, size_t in, size_t weight)
-{
-    const struct conv2d_values *const v = arg;
-    v->sum[weight] += (double)v->out_gradient[out] * v->in[in];
-}
-
-static void conv2d_data_tap(void *arg, size_t out, size_t in, size_t weight)
-{
-    const struct conv2d_values *const v = arg;
-    v->sum[in] += (double)v->out_gradient[out] * v->weight[weight];
-}
-
-/* A run of sums in double over all taps, added up and written as floats. */
-static int conv2d_sum(const struct layer *l, uint32_t samples, void (*visit)(void *, size_t, size_t, size_t),
-                      struct conv2d_values values, size_t count, float *result)
-{
-    values.sum = calloc(count, sizeof(*values.sum));
-    if (values.sum == NULL)
-        return -ENOMEM;
-    conv2d_visit(l, samples, visit, &values);
+    memset(values->sum, 0, count * sizeof(*values->sum));
+    conv2d_each(l, samples, visit, values);
     for (size_t i = 0; i < count; i++)
-        result[i] = (float)values.sum[i];
-    free(values.sum);
-    return 0;
+        result[i] = (float)values->sum[i];
+}
+
+static int conv2d_plan(struct plan *base, uint32_t index)
+{
+    struct reference_plan *const plan = plan_of(base);
+    const struct layer *const l = &plan->net->layers[index];
+    const size_t in = plan->base.count * shape_count(l->in), out = plan->base.count * shape_count(l->out);
+    const size_t weights = plan->net->parameters[l->weight].count, pixels = in > out ? in : out;
+    plan->layers[index].sums = plan_alloc(plan, (weights > pixels ? weights : pixels) * sizeof(double));
+    return plan->layers[index].sums != NULL ? plan_values(base, index) : -ENOMEM;
 }
 
 static int conv2d_forward(struct plan *base, uint32_t index)
@@ -193,14 +203,15 @@ static int conv2d_forward(struct plan *base, uint32_t index)
     const size_t plane = (size_t)l->out.height * l->out.width;
     const size_t count = plan->base.count * shape_count(l->out);
     float *const out = plan->layers[index].out;
-    const struct conv2d_values values = {.in = input_of(plan, index), .weight = weights_of(plan, l->weight)};
-    const int rc = conv2d_sum(l, plan->base.count, conv2d_forward_tap, values, count, out);
+    const struct conv2d_values values = {
+        .in = input_of(plan, index), .weight = weights_of(plan, l->weight), .sum = plan->layers[index].sums};
+    conv2d_sum(l, plan->base.count, conv2d_forward_tap, &values, count, out);
     const float *const bias = weights_of(plan, l->bias);
-    for (size_t i = 0; i < count && rc == 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         const float value = out[i] + bias[i / plane % l->out.channels];
         out[i] = l->relu ? relu(value) : value;
     }
-    return rc;
+    return 0;
 }
 
 static void bias_backward(const struct layer *l, uint32_t samples, const float *out_gradient, float *bias_gradient)
@@ -225,13 +236,14 @@ static int conv2d_backward(struct plan *base, uint32_t index)
         relu_backward(plan->layers[index].out, out_gradient, samples * shape_count(l->out));
     bias_backward(l, samples, out_gradient, gradients_of(plan, l->bias));
     const struct conv2d_values values = {
-        .in = input_of(plan, index), .weight = weights_of(plan, l->weight), .out_gradient = out_gradient};
-    int rc = conv2d_sum(l, samples, conv2d_weight_tap, values, plan->net->parameters[l->weight].count,
-                        gradients_of(plan, l->weight));
+        .in = input_of(plan, index), .weight = weights_of(plan, l->weight), .out_gradient = out_gradient,
+        .sum = plan->layers[index].sums};
+    conv2d_sum(l, samples, conv2d_weight_tap, &values, plan->net->parameters[l->weight].count,
+               gradients_of(plan, l->weight));
     float *const in_gradient = input_gradient_of(plan, index);
-    if (rc == 0 && in_gradient != NULL)
-        rc = conv2d_sum(l, samples, conv2d_data_tap, values, samples * shape_count(l->in), in_gradient);
-    return rc;
+    if (in_gradient != NULL)
+        conv2d_sum(l, samples, conv2d_data_tap, &values, samples * shape_count(l->in), in_gradient);
+    return 0;
 }
 
 /* ---- dense ---- */
@@ -488,7 +500,7 @@ static int loss_backward(struct plan *base, uint32_t index)
 }
 
 static const struct layer_ops rows[LAYER_KIND_COUNT] = {
-    [LAYER_CONV2D] = {plan_values, conv2d_forward, conv2d_backward, release_values},
+    [LAYER_CONV2D] = {conv2d_plan, conv2d_forward, conv2d_backward, release_values},
     [LAYER_DENSE] = {plan_values, dense_forward, dense_backward, release_values},
     [LAYER_RELU] = {relu_plan, relu_forward, relu_layer_backward, relu_release},
     [LAYER_MAX_POOL] = {max_pool_plan, max_pool_forward, max_pool_backward, release_values},

@@ -271,6 +271,8 @@ int net_finish(struct net *net)
     if (net->error[0] == '\0' &&
         (net->layer_count == 0 || net->layers[net->layer_count - 1].kind != LAYER_SOFTMAX_LOSS))
         refuse(net, net->model, "the net does not end in a loss");
+    if (net->parameter_count == 0)
+        refuse(net, net->model, "the net has no parameters");
     for (uint32_t i = 0; i < net->layer_count; i++)
         if (net->layers[i].input != NET_INPUT)
             readers[net->layers[i].input]++;
@@ -287,4 +289,12 @@ int net_finish(struct net *net)
     for (uint32_t i = 0; i < net->layer_count; i++)
         net->macs += net->layers[i].macs;
     return 0;
+}
+
+bool net_is_chain(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].input != (i == 0 ? NET_INPUT : i - 1))
+            return false;
+    return true;
 }

@@ -87,6 +87,8 @@ int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from);
 
 /* Derive folding and totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
 int net_finish(struct net *net);
+/* Does every layer read the one before it? The backends compute chains only. */
+bool net_is_chain(const struct net *net);
 /* What the first failed call found wrong, "" when nothing. */
 const char *net_error(const struct net *net);
 

@@ -57,7 +57,7 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 static nn_md md_free_of(nn_md md)
 {
     dnnl_dim_t dims[NN_RANK_MAX];
-    const int rank = nn_md_dims(md, dims);
+    const int rank = md ? nn_md_dims(md, dims) : 0;
     return rank ? nn_md_any(rank, dims) : NULL;
 }
 

@@ -212,6 +212,9 @@ static void conv_choose(const struct backend *backend, uint32_t layer, struct ch
     conv_wish(backend, conv, &unused, &own_wish);
     if (next)
         conv_wish(backend, next, &next_wish, &unused);
+    /* All channels together means all of this convolution's. */
+    if (next && next_wish == next->in.channels)
+        next_wish = conv->out.channels;
     const uint32_t sources[] = { choice->in.block, choice->in.block ? 0 : 1, choice->in.block ? 0 : conv->in.channels };
     const uint32_t results[] = { next_wish, own_wish, 16, 8, conv->out.channels, 1 };
     uint32_t best = UINT32_MAX, best_in = sources[0] ? sources[0] : 1, best_out = 1;

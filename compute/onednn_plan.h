@@ -201,6 +201,11 @@ uint32_t layer_behind(const struct net *net, uint32_t layer);
 bool layer_reads_relu(const struct net *net, uint32_t layer);
 /* Whether the dropout layer is done by the max-pool layer before it. */
 bool dropout_in_pool(const struct plan *plan, uint32_t layer);
+/* The dropout mask of sample `sample` in the order of the edge, the first edge_floats bytes
+ * of mask_out; as many behind them are used on the way. Elements are counted in C,H,W
+ * order, so all backends and layouts drop the same values. */
+void edge_mask(const struct plan *plan, const struct edge *edge, const struct dropout *dropout, size_t sample,
+               uint8_t *mask_out);
 /* gradient = value > 0 ? gradient * scale : 0. */
 void relu_mask(const struct plan *plan, uint32_t edge, float scale);
 /* The uint8 pixels of a batch to edge 0. */

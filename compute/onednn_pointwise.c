@@ -137,8 +137,7 @@ const struct layer_ops onednn_relu_ops = {
 struct dropout_state {
     struct dropout dropout;
     bool reads_relu;            /* a value above zero was kept and its ReLU is active */
-    uint32_t masks;             /* buffer: the mask of one sample per thread */
-    size_t sample_floats;
+    uint32_t masks;             /* buffer: room for edge_mask per thread */
 };
 
 bool dropout_in_pool(const struct plan *plan, uint32_t layer)
@@ -162,8 +161,7 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = layer_reads_relu(backend->spec.net, layer);
-    state->sample_floats = edge_floats(edge);
-    const int rc = plan_buffer(plan, backend->spec.threads * state->sample_floats, &state->masks);
+    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_floats(edge), &state->masks);
     if (rc)
         return rc;
     plan_use(plan, edge->value, time_forward(layer));
@@ -175,8 +173,30 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     return 0;
 }
 
+VECTOR_LOOPS
+static void mask_block(const uint8_t *restrict from, size_t pixels, size_t block, size_t channels,
+                       uint8_t *restrict to)
+{
+    for (size_t c = 0; c < channels; c++)
+        for (size_t p = 0; p < pixels; p++)
+            to[p * block + c] = from[c * pixels + p];
+}
+
+void edge_mask(const struct plan *plan, const struct edge *edge, const struct dropout *dropout, size_t sample,
+               uint8_t *mask_out)
+{
+    const size_t pixels = edge_pixels(edge), block = edge->block, channels = edge->shape.channels;
+    const bool in_order = block == 1 || pixels == 1;
+    uint8_t *plain = in_order ? mask_out : mask_out + edge_floats(edge);
+    dropout_mask(dropout, plan->epoch, plan->first_position + sample, pixels * channels, plain);
+    for (size_t first = 0; first < channels && !in_order; first += block)
+        mask_block(plain + first * pixels, pixels, block, channels - first < block ? channels - first : block,
+                   mask_out + first * pixels);
+}
+
 struct dropout_work {
     const struct plan *plan;
+    const struct edge *edge;
     const struct dropout_state *state;
     float *numbers;             /* values or gradients */
 };
@@ -185,18 +205,18 @@ static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end
 {
     const struct dropout_work *work = arg;
     const struct dropout_state *state = work->state;
-    const size_t floats = state->sample_floats;
-    uint8_t *mask = (uint8_t *)plan_data(work->plan, state->masks) + member * floats;
+    const size_t floats = edge_floats(work->edge);
+    uint8_t *mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * floats;
     for (size_t i = first; i < end; i++) {
         float *numbers = work->numbers + i * floats;
-        dropout_mask(&state->dropout, work->plan->epoch, work->plan->first_position + i, floats, mask);
+        edge_mask(work->plan, work->edge, &state->dropout, i, mask);
         dropout_apply(&state->dropout, mask, numbers, numbers, floats);
     }
 }
 
 static void dropout_run(struct plan *plan, uint32_t layer, float *numbers)
 {
-    struct dropout_work work = { plan, plan->states[layer], numbers };
+    struct dropout_work work = { plan, &plan->edges[layer], plan->states[layer], numbers };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, dropout_samples, &work);
 }
 

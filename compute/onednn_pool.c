@@ -26,7 +26,7 @@ struct pool {
     bool after_relu;
     bool drops;
     struct dropout dropout;
-    uint32_t masks;             /* buffer: the dropout mask of one sample per thread */
+    uint32_t masks;             /* buffer: room for edge_mask per thread */
     bool has_places;
     uint32_t places;            /* buffer: uint16_t of every result */
 };
@@ -190,6 +190,7 @@ static size_t out_plane(const struct pool *pool)
 struct pool_work {
     const struct plan *plan;
     const struct pool *pool;
+    const struct edge *edge;    /* of the results */
     float *in, *out;            /* values or gradients */
     uint16_t *places;
 };
@@ -199,10 +200,10 @@ static void forward_samples(void *arg, uint32_t member, size_t first, size_t end
     const struct pool_work *work = arg;
     const struct pool *pool = work->pool;
     const size_t sample = pool->blocks * out_plane(pool);
-    uint8_t *mask = pool->drops ? (uint8_t *)plan_data(work->plan, pool->masks) + member * sample : NULL;
+    uint8_t *mask = pool->drops ? (uint8_t *)plan_data(work->plan, pool->masks) + member * 2 * sample : NULL;
     for (size_t i = first; i < end; i++) {
         if (mask)
-            dropout_mask(&pool->dropout, work->plan->epoch, work->plan->first_position + i, sample, mask);
+            edge_mask(work->plan, work->edge, &pool->dropout, i, mask);
         for (size_t b = 0; b < pool->blocks; b++) {
             const size_t plane = i * pool->blocks + b;
             plane_forward_any(pool, work->in + plane * in_plane(pool), work->out + plane * out_plane(pool),
@@ -251,7 +252,7 @@ static int pool_buffers(struct plan *plan, uint32_t layer, struct pool *pool)
     if (rc == 0)
         rc = plan_buffer(plan, pool->has_places ? results * sizeof(uint16_t) : 0, &pool->places);
     if (rc == 0)
-        rc = plan_buffer(plan, pool->drops ? plan_backend(plan)->spec.threads * pool->blocks * out_plane(pool) : 0,
+        rc = plan_buffer(plan, pool->drops ? plan_backend(plan)->spec.threads * 2 * pool->blocks * out_plane(pool) : 0,
                          &pool->masks);
     if (rc)
         return rc;
@@ -288,7 +289,7 @@ static int pool_forward(struct plan *plan, uint32_t layer)
 {
     const struct pool *pool = plan->states[layer];
     struct pool_work work = {
-        plan, pool, plan_value(plan, layer), plan_value(plan, layer + 1),
+        plan, pool, &plan->edges[layer + 1], plan_value(plan, layer), plan_value(plan, layer + 1),
         pool->has_places ? plan_data(plan, pool->places) : NULL,
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, forward_samples, &work);
@@ -301,7 +302,8 @@ static int pool_backward(struct plan *plan, uint32_t layer)
     if (!pool->has_places)
         return 0;
     struct pool_work work = {
-        plan, pool, plan_gradient(plan, layer), plan_gradient(plan, layer + 1), plan_data(plan, pool->places),
+        plan, pool, &plan->edges[layer + 1], plan_gradient(plan, layer), plan_gradient(plan, layer + 1),
+        plan_data(plan, pool->places),
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count * pool->blocks, 1, backward_planes, &work);
     return 0;

@@ -3,9 +3,11 @@
  * operations per number they run at the speed of the memory. */
 #include "compute/optimizer.h"
 
-#include <math.h>
-
 #include "compute/vector.h"
+
+/* Declared here, as setting no errno, and not by <math.h>: only then are the loops
+ * that call it vectorised with the compiler's default options. */
+float sqrtf(float value) __attribute__((const));
 
 /* What every rule needs of a step. */
 struct step { float rate, scale, decay, momentum, rho, epsilon; };

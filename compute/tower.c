@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "compute/init.h"
+#include "stage/log.h"
 
+#define ZERO_FLOATS 16384u      /* gradients are cleared in copies of so many */
 #define PLANS_MAX 4u            /* training and evaluation, full and last slice */
 
 struct tower {
@@ -14,6 +16,7 @@ struct tower {
     struct backend *backend;
     struct arena arena;
     float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
+    float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* of the last forward, NULL when its slice was empty */
@@ -21,11 +24,11 @@ struct tower {
     void *ready_arg;
 };
 
-static int alloc_floats(struct tower *tower, float **floats_out)
+static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
 {
     void *memory;
     struct device *const device = tower->spec.device;
-    const int rc = device->ops->alloc(device, tower->arena.count * sizeof(float), &memory);
+    const int rc = device->ops->alloc(device, count * sizeof(float), &memory);
     if (rc == 0)
         *floats_out = memory;
     return rc;
@@ -33,12 +36,15 @@ static int alloc_floats(struct tower *tower, float **floats_out)
 
 static int open_arenas(struct tower *tower)
 {
-    int rc = alloc_floats(tower, &tower->weights);
+    const size_t count = tower->arena.count;
+    int rc = alloc_floats(tower, count, &tower->weights);
     if (rc == 0)
-        rc = alloc_floats(tower, &tower->gradients);
+        rc = alloc_floats(tower, count, &tower->gradients);
+    if (rc == 0)
+        rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
     const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
     for (uint32_t i = 0; i < states && rc == 0; i++)
-        rc = alloc_floats(tower, &tower->states[i]);
+        rc = alloc_floats(tower, count, &tower->states[i]);
     return rc;
 }
 
@@ -92,16 +98,10 @@ static int open_plans(struct tower *tower, const uint32_t counts[2], bool traini
     return rc;
 }
 
-int tower_open(struct tower **tower_out, const struct tower_spec *spec)
+static int open_all(struct tower *tower)
 {
-    struct tower *const tower = calloc(1, sizeof(*tower));
-    if (tower == NULL)
-        return -ENOMEM;
-    tower->spec = *spec;
-    tower->spec.backend_spec.net = spec->net;
-    tower->spec.backend_spec.device = spec->device;
-    tower->spec.backend_spec.compute = spec->compute;
-    int rc = spec->backend->open(&tower->backend, &tower->spec.backend_spec);
+    const struct tower_spec *const spec = &tower->spec;
+    int rc = spec->backend->open(&tower->backend, &spec->backend_spec);
     if (rc == 0)
         rc = lay_out(tower);
     if (rc == 0)
@@ -114,6 +114,23 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
         rc = open_plans(tower, spec->evaluate_counts, false);
+    return rc;
+}
+
+int tower_open(struct tower **tower_out, const struct tower_spec *spec)
+{
+    if (!net_is_chain(spec->net)) {
+        log_message(LOG_ERROR, "model %s: only chains of layers can be computed", spec->net->model);
+        return -ENOTSUP;
+    }
+    struct tower *const tower = calloc(1, sizeof(*tower));
+    if (tower == NULL)
+        return -ENOMEM;
+    tower->spec = *spec;
+    tower->spec.backend_spec.net = spec->net;
+    tower->spec.backend_spec.device = spec->device;
+    tower->spec.backend_spec.compute = spec->compute;
+    const int rc = open_all(tower);
     if (rc != 0) {
         tower_close(tower);
         return rc;
@@ -131,7 +148,7 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    float *const arenas[] = {tower->weights, tower->gradients, tower->states[0], tower->states[1]};
+    float *const arenas[] = {tower->weights, tower->gradients, tower->zeros, tower->states[0], tower->states[1]};
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             device->ops->free(device, arenas[i]);
@@ -160,8 +177,10 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training)
     rc = tower->spec.backend->input(plan, &input);
     if (rc == 0)
         rc = stream_record(compute, slot->free);
-    tower->last = plan;
-    return rc == 0 ? tower->spec.backend->forward(plan) : rc;
+    if (rc == 0)
+        rc = tower->spec.backend->forward(plan);
+    tower->last = rc == 0 ? plan : NULL;
+    return rc;
 }
 
 static void layer_done(void *arg, uint32_t layer)
@@ -170,15 +189,26 @@ static void layer_done(void *arg, uint32_t layer)
     tower->ready(tower->ready_arg, arena_ready(&tower->arena, tower->spec.net, layer));
 }
 
+/* On the compute stream, for any device. */
+static int clear_gradients(struct tower *tower)
+{
+    const struct device_ops *const ops = tower->spec.device->ops;
+    int rc = 0;
+    for (size_t at = 0; at < tower->arena.count && rc == 0; at += ZERO_FLOATS) {
+        const size_t left = tower->arena.count - at;
+        const size_t count = left < ZERO_FLOATS ? left : ZERO_FLOATS;
+        rc = ops->copy(tower->spec.compute, tower->gradients + at, tower->zeros, count * sizeof(float), COPY_ON_DEVICE);
+    }
+    return rc;
+}
+
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
 {
-    int rc = 0;
     tower->ready = ready;
     tower->ready_arg = arg;
     if (tower->last != NULL)
-        rc = tower->spec.backend->backward(tower->last, layer_done, tower);
-    else
-        memset(tower->gradients, 0, tower->arena.count * sizeof(float));
+        return tower->spec.backend->backward(tower->last, layer_done, tower);
+    const int rc = clear_gradients(tower);
     if (rc == 0)
         ready(arg, tower->arena.count);
     return rc;
@@ -212,7 +242,7 @@ float *tower_gradients(struct tower *tower)
 struct tower_memory tower_memory(const struct tower *tower)
 {
     const uint32_t arenas = 2 + optimizer_state_count(tower->spec.optimizer.kind);
-    struct tower_memory memory = {.arena_bytes = arenas * tower->arena.count * sizeof(float)};
+    struct tower_memory memory = {.arena_bytes = (arenas * tower->arena.count + ZERO_FLOATS) * sizeof(float)};
     for (uint32_t i = 0; i < tower->plan_count; i++)
         memory.plan_bytes += tower->spec.backend->plan_bytes(tower->plans[i]);
     return memory;

@@ -7,7 +7,7 @@
 #include "loader/work.h"
 #include "stage/clock.h"
 
-#define PREFETCH_RECORDS 2u
+#define PREFETCH_RECORDS 3u
 #define PREFETCH_BYTES ((size_t)4096)
 #define CACHE_LINE_BYTES ((size_t)64)
 

@@ -18,6 +18,8 @@
 #include "stage/schedule.h"
 #include "stage/stop.h"
 
+#define LOADER_KEEP_NONE ((size_t)1)    /* no shard is that small */
+
 struct loader_spec {
     const struct dataset *datasets[PASS_COUNT];     /* evaluation may be NULL */
     const struct schedule *schedule;
@@ -29,7 +31,7 @@ struct loader_spec {
     uint32_t read_threads, decode_threads;
     uint32_t chunk_records;             /* records per piece of work, 0 = chosen */
     size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, and
-                                         * verified at every use; 0 = chosen, 1 = none are */
+                                         * verified at every use; 0 = chosen */
     bool cached;                        /* keep decoded samples in memory: later epochs read no file */
     bool skip_corrupt;                  /* replace damaged records instead of failing */
     uint64_t corrupt_max;               /* fail when more records than this were damaged (per run, distinct) */

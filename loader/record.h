@@ -20,8 +20,8 @@ struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t g
 /* Verify both checksums of what was read and the sample in it, and write the sample. When
  * the frame is not right the record is read again, past the page cache, into `spare` (at
  * least as long as the longest frame): a second read that is right is used and the log
- * says so. 0, or -EBADMSG or another negative errno with the reason in `what`; the target
- * may be written in part then. */
+ * says so. 0, or -EBADMSG with the reason in `what`; the target may be written in part
+ * then. */
 int record_decode(const struct dataset *dataset, const struct record_read *read, const struct record_target *target,
                   uint8_t *spare, char what[RECORD_WHAT_BYTES]);
 /* Bytes of scratch memory record_load needs. */

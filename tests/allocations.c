@@ -1,6 +1,7 @@
 /* Counts allocations of a program it is loaded into (LD_PRELOAD): at exit one line
- * "allocations OWN OTHER" is written to the file named by PIPETRAIN_ALLOCATIONS. OWN are
- * calls from the program itself, OTHER those from libraries (also on the program's behalf). */
+ * "allocations OWN OTHER KEPT" is written to the file named by PIPETRAIN_ALLOCATIONS. OWN are
+ * calls from the program itself, OTHER those from libraries (also on the program's behalf),
+ * KEPT those of both that were not freed. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,9 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *memory);
 
-static atomic_ulong own, other;
+static atomic_ulong own, other, freed;
 static uintptr_t program_begin, program_end;
 
 static int find_program(struct dl_phdr_info *info, size_t size, void *arg)
@@ -41,9 +43,11 @@ __attribute__((constructor)) static void begin(void)
 
 __attribute__((destructor)) static void end(void)
 {
-    char text[80];
+    char text[100];
     const char *path = getenv("PIPETRAIN_ALLOCATIONS");
-    const int bytes = snprintf(text, sizeof text, "allocations %lu %lu\n", atomic_load(&own), atomic_load(&other));
+    const unsigned long owned = atomic_load(&own), others = atomic_load(&other);
+    const int bytes = snprintf(text, sizeof text, "allocations %lu %lu %lu\n", owned, others,
+                               owned + others - atomic_load(&freed));
     const int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     if (fd < 0 || write(fd, text, (size_t)bytes) != bytes)
         _exit(99);
@@ -71,6 +75,8 @@ void *calloc(size_t members, size_t bytes)
 void *realloc(void *memory, size_t bytes)
 {
     count(__builtin_return_address(0));
+    if (memory)
+        atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
     return __libc_realloc(memory, bytes);
 }
 
@@ -95,4 +101,11 @@ int posix_memalign(void **memory_out, size_t alignment, size_t bytes)
         return ENOMEM;
     *memory_out = memory;
     return 0;
+}
+
+void free(void *memory)
+{
+    if (memory)
+        atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
+    __libc_free(memory);
 }

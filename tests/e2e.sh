@@ -126,6 +126,8 @@ validation = $work/data/validation-*
 [train]
 epochs = 1
 batch = 64
+[devices]
+threads_per_tower = 1
 [report]
 interval = 1
 progress = no

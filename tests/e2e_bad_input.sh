@@ -3,7 +3,7 @@
 # its kind; damaged records are named, and skipped only when that is asked for.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-quick='--set train.steps=4 --set devices.threads_per_tower=1'
+quick='--set train.steps=4'
 
 # Configuration: everything at once, with line and nearest name, nothing started.
 cat >"$work/bad.conf" <<END

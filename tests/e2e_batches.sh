@@ -2,12 +2,11 @@
 # Every batch and set size gives a defined result or a clear refusal.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-one="--set devices.threads_per_tower=1"
 
 # name, settings, steps, images, validation images
 expect_run() {
     name=$1 settings=$2 steps=$3 images=$4 validation=$5
-    train "$name" $one $settings
+    train "$name" $settings
     expect_summary "$name" steps "$steps"
     expect_summary "$name" images "$images"
     expect_summary "$name" validation.images "$validation"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 
-options='--set train.epochs=2 --set train.batch=64 --set devices.towers=2 --set devices.threads_per_tower=1'
+options='--set train.epochs=2 --set train.batch=64 --set devices.towers=2'
 
 train first $options
 for decoders in 1 2 7; do
@@ -25,6 +25,11 @@ train cached $options --set input.source=cached
 expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/cached/weights.safetensors" 'cached input'
 train buckets $options --set sync.bucket=1KiB
 expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/buckets/weights.safetensors" 'small buckets'
+
+# So do two threads a tower: every thread has its fixed part of the work.
+train pair $options --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
+train pair_again $options --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
+expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/pair_again/weights.safetensors" 'two threads'
 
 train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Any number of towers sees the same samples, and learns the same from them: the loss curves
-# of 1, 2, 3 and 5 towers agree, with and without dropout.
+# of 1, 2, 3 and 5 towers agree, with and without dropout. The learning rate is small because
+# the order of a sum shows in its last bit, now and then a bit decides whether a ReLU is on,
+# and a large step makes much of that.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 
 steps=24
 towers='1 2 3 5'
-options='--set train.epochs=4 --set train.batch=40 --set devices.threads_per_tower=1'
+options='--set train.epochs=4 --set train.batch=40 --set train.learning_rate=0.1'
 
 # Largest relative difference between the losses of two runs, step by step and in validation.
 difference() {
@@ -38,7 +40,7 @@ for dropout in yes no; do
 done
 
 # The curves would show it if dropout did nothing, or if towers trained alone.
-awk -v most="$(difference yes-1 no-1)" 'BEGIN { exit !(most > 1e-3) }' || fail 'dropout changes nothing'
+awk -v most="$(difference yes-1 no-1)" 'BEGIN { exit !(most > 1e-4) }' || fail 'dropout changes nothing'
 train alone $options --set train.steps=$steps --set devices.towers=2 --set sync.mode=independent
-awk -v most="$(difference yes-1 alone)" 'BEGIN { exit !(most > 1e-3) }' || fail 'independent towers act as one'
+awk -v most="$(difference yes-1 alone)" 'BEGIN { exit !(most > 1e-4) }' || fail 'independent towers act as one'
 finish

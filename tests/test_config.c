@@ -143,7 +143,7 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
     (void)state;
     expect_only("[devices]\ntowers = 0\n", "run.conf:2: towers: 0 is out of range (1 to 256)");
     expect_only("[train]\nlearning_rate = 1,5\n", "run.conf:2: learning_rate: '1,5' is not a number");
-    expect_only("[train]\nlearning_rate = 1e400\n", "run.conf:2: learning_rate: 1e400 is out of range (0 to 1e+06)");
+    expect_only("[train]\nlearning_rate = 1e400\n", "run.conf:2: learning_rate: 1e400 is out of range (0 to 1e+30)");
     expect_only("[train]\nmomentum = nan\n", "run.conf:2: momentum: 'nan' is not a number");
     expect_only("[train]\nbatch = 0x10\n", "run.conf:2: batch: '0x10' is not a whole number");
     expect_only("[model]\ndropout = maybe\n", "run.conf:2: dropout: 'maybe' is neither yes nor no");

@@ -193,6 +193,7 @@ static void any_flipped_bit_is_found_and_costs_one_record(void **state)
     for (size_t bit = 0; bit < 8 * shard.begins[3]; bit++) {
         const uint32_t record = record_at(bit / 8);
         shard.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        (void)unlink(fixture_path(folder, "flipped"));  /* overwriting waits for the disk */
         const char *path = write_shard("flipped");
         shard.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         assert_fails_naming(record, path);

@@ -95,6 +95,9 @@ const struct option_row option_table[] = {
       RANGE(0, THREADS_MAX), FIELD(input.decode_threads), .help = "threads that turn records into samples" },
     { SECTION_INPUT, "chunk", OPTION_INTEGER, .unit = "records", .initial = "0", .initial_note = "chosen",
       RANGE(0, BATCH_MAX), FIELD(input.chunk), .help = "records a reader hands to a decoder at a time" },
+    { SECTION_INPUT, "keep_shards", OPTION_SIZE, .initial = "128MiB",
+      AT_LEAST(0), FIELD(input.keep_shards),
+      .help = "read a data set whose shards are no larger only once, keep the shards in memory; 0 = never" },
     { SECTION_INPUT, "ram_budget", OPTION_SIZE, .initial = "0", .initial_note = "what the machine has",
       AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start when the plan needs more host memory" },
 
@@ -117,7 +120,7 @@ const struct option_row option_table[] = {
       FIELD(train.batch_per_tower), .help = "samples per step and tower, instead of batch" },
     { SECTION_TRAIN, "optimizer", OPTION_CHOICE, .initial = "adadelta", .choices = optimizer_choices,
       FIELD(train.optimizer), .help = "update rule" },
-    { SECTION_TRAIN, "learning_rate", OPTION_NUMBER, .initial = "1", .high = 1e6,
+    { SECTION_TRAIN, "learning_rate", OPTION_NUMBER, .initial = "1", .high = 1e30,
       FIELD(train.learning_rate), .help = "factor of every update (about 0.01 for sgd, 1 for adadelta)" },
     { SECTION_TRAIN, "momentum", OPTION_NUMBER, .initial = "0.9", .high = 1, .high_is_open = true,
       FIELD(train.momentum), .help = "of momentum and nesterov: share of the last update that is kept" },

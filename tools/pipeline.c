@@ -395,6 +395,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
     if (pipeline->lanes != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);
+        loader_close(pipeline->loader);
         if (pipeline->reduce != NULL)
             pipeline->reduce->ops->close(pipeline->reduce);
         for (uint32_t d = 0; d < pipeline->towers; d++)

@@ -16,6 +16,7 @@
 #include "tools/option_help.h"
 #include "tools/options.h"
 #include "tools/run.h"
+#include "tools/team_wait.h"
 #include "tools/version.h"
 
 /* Long options without a letter. */
@@ -173,6 +174,7 @@ static void fill_standard_streams(void)
 int main(int argc, char **argv)
 {
     const uint64_t process_start_ns = clock_now_ns();
+    team_wait_prepare(argv);
     fill_standard_streams();
     struct arguments arguments = {.kind = RUN_TRAIN, .assignments = calloc((size_t)argc, sizeof(char *))};
     if (arguments.assignments == NULL)

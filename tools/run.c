@@ -221,8 +221,14 @@ static int save_weights(struct run *run)
     if (tower == NULL || run->directory == NULL)
         return 0;
     const uint64_t steps = account_training(run->account)->steps;
-    const int rc = weights_save(run->directory, "weights.safetensors", run->net, tower, steps);
-    if (rc != 0)
+    const char *broken = NULL;
+    const int rc = weights_save(run->directory, "weights.safetensors", run->net, tower, steps, &broken);
+    /* A ReLU may hide such numbers from the loss. */
+    if (rc == -EDOM)
+        stop_fail(run->stop, EXIT_CODE_NONFINITE,
+                  "%s holds a number that is not finite after step %llu: try a smaller learning rate than %g", broken,
+                  (unsigned long long)steps, run->settings->train.learning_rate);
+    else if (rc != 0)
         log_message(LOG_ERROR, "%s/weights.safetensors: %s", run_directory_path(run->directory), strerror(-rc));
     return rc == 0 ? 0 : EXIT_CODE_OUTPUT;
 }

@@ -85,7 +85,7 @@ static void init_threads(struct run_plan *plan, const struct settings *settings)
     plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
     plan->decode_threads = (uint32_t)settings->input.decode_threads;
     if (plan->decode_threads == 0)
-        plan->decode_threads = plan->cores > 2 ? plan->cores / 2 : 1;
+        plan->decode_threads = plan->cores > 4 ? plan->cores / 2 : 2;
 }
 
 static int check_schedule(const struct run_plan *plan, struct problems *problems)
@@ -134,7 +134,10 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     plan->ring_bytes = towers * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes;
     const struct loader_spec loader = run_plan_loader(plan, settings, datasets);
     plan->loader_bytes = loader_bytes(&loader);
-    return 0;
+    if (plan->loader_bytes != SIZE_MAX)
+        return 0;
+    problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
+    return -EINVAL;
 }
 
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
@@ -149,6 +152,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .read_threads = plan->read_threads,
         .decode_threads = plan->decode_threads,
         .chunk_records = (uint32_t)settings->input.chunk,
+        .keep_bytes = settings->input.keep_shards > 0 ? (size_t)settings->input.keep_shards : LOADER_KEEP_NONE,
         .cached = settings->input.source == INPUT_CACHED,
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
         .corrupt_max = plan->corrupt_max,

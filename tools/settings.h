@@ -50,6 +50,7 @@ struct input_settings {
     int64_t staging_depth;      /* batches per tower on the device */
     int64_t read_threads, decode_threads;       /* 0 = chosen */
     int64_t chunk;              /* records per piece of work, 0 = chosen */
+    int64_t keep_shards;        /* bytes: data sets up to this size stay in memory as read, 0 = none */
     int64_t ram_budget;         /* bytes, 0 = no limit of its own */
 };
 

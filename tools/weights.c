@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -26,6 +28,14 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->parameter->name, b->parameter->name);
 }
 
+static bool is_finite(const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i]))
+            return false;
+    return true;
+}
+
 static int read_tensor(struct tensor *tensor, const struct net *net, struct tower *tower, uint32_t parameter)
 {
     tensor->parameter = &net->parameters[parameter];
@@ -35,8 +45,10 @@ static int read_tensor(struct tensor *tensor, const struct net *net, struct towe
         return -ENOMEM;
     const int rc = tower_read(tower, parameter, tensor->data);
     snprintf(tensor->hash_key, sizeof(tensor->hash_key), "pipetrain.xxh3.%s", tensor->parameter->name);
+    if (rc != 0)
+        return rc;
     snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64, XXH3_64bits(tensor->data, count * sizeof(float)));
-    return rc;
+    return is_finite(tensor->data, count) ? 0 : -EDOM;
 }
 
 static int make_header(const struct weights *weights, uint8_t **header_out, size_t *bytes_out)
@@ -85,7 +97,7 @@ static int write_weights(void *arg, FILE *out)
 }
 
 int weights_save(struct run_directory *directory, const char *file, const struct net *net, struct tower *tower,
-                 uint64_t steps)
+                 uint64_t steps, const char **broken_out)
 {
     const uint32_t count = net->parameter_count;
     struct weights weights = {.net = net, .tensors = calloc(count, sizeof(*weights.tensors))};
@@ -93,8 +105,11 @@ int weights_save(struct run_directory *directory, const char *file, const struct
         return -ENOMEM;
     snprintf(weights.steps, sizeof(weights.steps), "%" PRIu64, steps);
     int rc = 0;
-    for (uint32_t i = 0; i < count && rc == 0; i++)
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
         rc = read_tensor(&weights.tensors[i], net, tower, i);
+        if (rc == -EDOM)
+            *broken_out = net->parameters[i].name;
+    }
     if (rc == 0) {
         qsort(weights.tensors, count, sizeof(*weights.tensors), compare_names);
         rc = run_directory_write(directory, file, write_weights, &weights);

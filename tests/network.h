@@ -1,0 +1,45 @@
+/* A network on one backend without a tower around it, for tests: arenas, weights drawn
+ * from a seed, and one training step's numbers read back in the plain layout. */
+#ifndef PIPETRAIN_NETWORK_H
+#define PIPETRAIN_NETWORK_H
+
+#include "compute/backend.h"
+
+enum { NETWORK_PLANS_MAX = 4 };
+
+struct network {
+    const struct backend_ops *ops;
+    const struct net *net;
+    struct device *device;
+    struct stream *compute;
+    struct backend *backend;
+    struct arena arena;
+    float *weights, *gradients;
+    struct plan *plans[NETWORK_PLANS_MAX];
+    uint32_t plan_count;
+    uint32_t done[NET_LAYERS_MAX];      /* layers reported by the last backward, in order */
+    uint32_t done_count;
+};
+
+/* A chain of layers at random: windows, strides, paddings and widths that are not
+ * multiples of anything, `dropout` the rate of its dropout layers. The caller closes it. */
+struct net *network_random_net(uint32_t seed, float dropout);
+
+/* All assert that they succeed. */
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
+void network_close(struct network *network);
+/* Every parameter from `seed`, biases too, of a size that keeps activations near 1. */
+void network_draw_weights(struct network *network, uint64_t seed);
+void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out);
+void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain);
+/* Forward of input->... samples [first, first + count) of `input`; with training also backward. */
+struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
+                                  uint32_t count, bool training);
+/* As network_run without the backward pass. */
+struct backend_result network_forward(struct network *network, const struct backend_input *input, uint32_t count,
+                                      bool training);
+/* Pixels and labels of `count` samples, drawn from `seed`; freed by network_input_release. */
+struct backend_input network_input(const struct net *net, uint32_t count, uint64_t seed);
+void network_input_release(struct backend_input *input);
+
+#endif

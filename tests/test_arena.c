@@ -1,0 +1,118 @@
+/* Tests of the arena layout: reverse layer order, alignment, and what is ready when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "compute/arena.h"
+#include "stage/random.h"
+
+enum { LAYERS_MAX = 12, NETS = 100 };
+
+static uint32_t draw(uint32_t seed, uint32_t index, uint32_t below)
+{
+    return (uint32_t)(random_u64(random_key(seed, RANDOM_DRAW, 0), index) % below);
+}
+
+/* A chain of dense layers and ReLUs, at random, that ends in a loss over 3 classes. */
+static struct net *net_random(uint32_t seed)
+{
+    struct net *net;
+    char name[16];
+    assert_int_equal(net_open(&net, "random", (struct shape){ 1, 3, 4 }, 3), 0);
+    uint32_t from = NET_INPUT;
+    const uint32_t layers = draw(seed, 0, LAYERS_MAX);
+    for (uint32_t i = 0; i < layers; i++) {
+        snprintf(name, sizeof name, "layer%u", i);
+        from = (uint32_t)(draw(seed, 2 * i + 1, 2) ? net_relu(net, name, from)
+                                                   : net_dense(net, name, from, 1 + draw(seed, 2 * i + 2, 40)));
+    }
+    from = (uint32_t)net_dense(net, "last", from, 3);
+    net_softmax_loss(net, "loss", from);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Stored counts as a backend might choose them: the plain count, some padded. */
+static void counts_init(const struct net *net, uint32_t seed, size_t *counts)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        counts[i] = net->parameters[i].count + draw(seed, 100 + i, 20);
+}
+
+static void check_layout(const struct arena *arena, const struct net *net, const size_t *counts)
+{
+    size_t expected = 0;
+    for (uint32_t layer = net->layer_count; layer-- > 0;)
+        for (uint32_t i = 0; i < net->parameter_count; i++) {
+            if (net->parameters[i].layer != layer)
+                continue;
+            assert_int_equal(arena->ranges[i].offset, expected);
+            assert_int_equal(arena->ranges[i].count, counts[i]);
+            expected = (expected + counts[i] + 15) / 16 * 16;
+        }
+    assert_int_equal(arena->count, expected);
+}
+
+/* The prefix is the end of the last parameter of a layer >= `layer`, and the next begins there. */
+static void check_ready(const struct arena *arena, const struct net *net)
+{
+    size_t before = 0;
+    for (uint32_t layer = net->layer_count; layer-- > 0;) {
+        const size_t ready = arena_ready(arena, net, layer);
+        assert_true(ready >= before);
+        for (uint32_t i = 0; i < arena->parameter_count; i++) {
+            const struct arena_range *range = &arena->ranges[i];
+            if (net->parameters[i].layer >= layer)
+                assert_true(range->offset + range->count <= ready);
+            else
+                assert_true(range->offset >= ready);
+        }
+        before = ready;
+    }
+    assert_int_equal(before, arena->count);
+}
+
+static void parameters_lie_aligned_in_reverse_layer_order(void **state)
+{
+    size_t counts[2 * LAYERS_MAX + 2];
+    struct arena arena;
+    (void)state;
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = net_random(seed);
+        counts_init(net, seed, counts);
+        assert_int_equal(arena_init(&arena, net, counts), 0);
+        assert_int_equal(arena.parameter_count, net->parameter_count);
+        check_layout(&arena, net, counts);
+        arena_release(&arena);
+        net_close(net);
+    }
+}
+
+static void backward_makes_ever_longer_prefixes_ready(void **state)
+{
+    size_t counts[2 * LAYERS_MAX + 2];
+    struct arena arena;
+    (void)state;
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = net_random(seed);
+        counts_init(net, seed, counts);
+        assert_int_equal(arena_init(&arena, net, counts), 0);
+        check_ready(&arena, net);
+        arena_release(&arena);
+        net_close(net);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_lie_aligned_in_reverse_layer_order),
+        cmocka_unit_test(backward_makes_ever_longer_prefixes_ready),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

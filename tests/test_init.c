@@ -1,0 +1,138 @@
+/* Tests of the initial weights: Glorot's bounds and spread, and what they depend on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/init.h"
+
+/* Parameters conv.weight, conv.bias, fc.weight, fc.bias. */
+static struct net *net_make(uint32_t filters)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "test", (struct shape){ 3, 12, 12 }, 10), 0);
+    net_conv2d(net, "conv", NET_INPUT, filters, 3, 1, PADDING_VALID);
+    net_dense(net, "fc", 0, 10);
+    net_softmax_loss(net, "loss", 1);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static float *values_make(const struct net *net, uint32_t parameter, uint64_t seed)
+{
+    float *values = malloc(net->parameters[parameter].count * sizeof *values);
+    assert_non_null(values);
+    init_parameter(net, parameter, seed, values);
+    return values;
+}
+
+static double limit_of(const struct net *net, uint32_t parameter)
+{
+    return sqrt(6.0 / (double)(net->parameters[parameter].fan_in + net->parameters[parameter].fan_out));
+}
+
+static void weights_are_uniform_within_the_glorot_limit(void **state)
+{
+    (void)state;
+    struct net *net = net_make(16);
+    for (uint32_t p = 0; p < 4; p += 2) {
+        const size_t count = net->parameters[p].count;
+        const double limit = limit_of(net, p);
+        double sum = 0, squares = 0, largest = 0;
+        float *values = values_make(net, p, 1);
+        for (size_t i = 0; i < count; i++) {
+            sum += values[i];
+            squares += (double)values[i] * values[i];
+            largest = fmax(largest, fabs((double)values[i]));
+        }
+        assert_true(largest <= limit * 1.000001);
+        assert_true(largest >= limit * 0.97);
+        assert_true(fabs(sum / (double)count) < 5 * limit / sqrt(3.0 * (double)count));
+        assert_true(fabs(squares / (double)count / (limit * limit / 3) - 1) < 5 / sqrt((double)count));
+        free(values);
+    }
+    net_close(net);
+}
+
+static void the_glorot_fans_of_a_convolution_count_its_window(void **state)
+{
+    (void)state;
+    struct net *net = net_make(16);
+    assert_true(fabs(limit_of(net, 0) - sqrt(6.0 / (9 * 3 + 9 * 16))) < 1e-12);
+    assert_true(fabs(limit_of(net, 2) - sqrt(6.0 / (1600 + 10))) < 1e-12);
+    net_close(net);
+}
+
+static void biases_are_zero(void **state)
+{
+    (void)state;
+    struct net *net = net_make(16);
+    for (uint32_t p = 1; p < 4; p += 2) {
+        float *values = values_make(net, p, 1);
+        for (size_t i = 0; i < net->parameters[p].count; i++)
+            assert_true(values[i] == 0);
+        free(values);
+    }
+    net_close(net);
+}
+
+static void the_same_seed_gives_the_same_weights_and_another_seed_others(void **state)
+{
+    (void)state;
+    struct net *net = net_make(16);
+    const size_t bytes = net->parameters[0].count * sizeof(float);
+    float *first = values_make(net, 0, 7), *again = values_make(net, 0, 7), *other = values_make(net, 0, 8);
+    assert_memory_equal(first, again, bytes);
+    assert_memory_not_equal(first, other, bytes);
+    free(first);
+    free(again);
+    free(other);
+    net_close(net);
+}
+
+/* Scaled to the limit, an element is a function of seed, parameter and index alone. */
+static void an_element_does_not_depend_on_how_many_there_are(void **state)
+{
+    (void)state;
+    struct net *small = net_make(5), *large = net_make(16);
+    float *a = values_make(small, 0, 3), *b = values_make(large, 0, 3);
+    for (size_t i = 0; i < small->parameters[0].count; i++)
+        assert_true(fabs(a[i] / limit_of(small, 0) - b[i] / limit_of(large, 0)) < 1e-6);
+    free(a);
+    free(b);
+    net_close(small);
+    net_close(large);
+}
+
+static void parameters_do_not_share_their_numbers(void **state)
+{
+    (void)state;
+    struct net *net = net_make(16);
+    float *a = values_make(net, 0, 3), *b = values_make(net, 2, 3);
+    size_t equal = 0;
+    for (size_t i = 0; i < net->parameters[0].count; i++)
+        equal += fabs(a[i] / limit_of(net, 0) - b[i] / limit_of(net, 2)) < 1e-6;
+    assert_int_equal(equal, 0);
+    free(a);
+    free(b);
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_uniform_within_the_glorot_limit),
+        cmocka_unit_test(the_glorot_fans_of_a_convolution_count_its_window),
+        cmocka_unit_test(biases_are_zero),
+        cmocka_unit_test(the_same_seed_gives_the_same_weights_and_another_seed_others),
+        cmocka_unit_test(an_element_does_not_depend_on_how_many_there_are),
+        cmocka_unit_test(parameters_do_not_share_their_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

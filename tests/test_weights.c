@@ -1,0 +1,229 @@
+/* Tests of saved weights: the file says what the tower holds, to any reader of safetensors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <xxhash.h>
+
+#include "tools/config.h"
+#include "tools/weights.h"
+
+static char folder[512];
+
+/* A tower of its own with a directory to save to. */
+struct fixture {
+    struct device *device;
+    struct stream *compute;
+    struct net *net;
+    struct tower *tower;
+    struct run_directory *directory;
+};
+
+static struct net *net_make(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "tiny", (struct shape){ 2, 5, 5 }, 3), 0);
+    net_conv2d(net, "zebra", NET_INPUT, 4, 3, 1, PADDING_VALID);
+    net_dense(net, "ant", 0, 3);
+    net_softmax_loss(net, "loss", 1);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static void directory_open(struct fixture *fixture)
+{
+    struct settings settings;
+    struct problems problems;
+    char text[600], problem[1024];
+    problems_init(&problems);
+    assert_int_equal(settings_init(&settings), 0);
+    snprintf(text, sizeof text, "run.dir=%s/run", folder);
+    config_set(&settings, text, &problems);
+    config_set(&settings, "input.source=synthetic", &problems);
+    assert_int_equal(settings_finish(&settings, &problems), 0);
+    assert_int_equal(run_directory_open(&fixture->directory, &settings, problem, sizeof problem), 0);
+    settings_release(&settings);
+    problems_release(&problems);
+}
+
+static int fixture_open(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    const char *base = getenv("TMPDIR");
+    const struct device_ops *ops = &device_host_ops;
+    const struct device_spec device = { .name = "cpu0" };
+    snprintf(folder, sizeof folder, "%s/pipetrain-weights.XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(ops->open(&fixture->device, &device), 0);
+    assert_int_equal(ops->stream_open(fixture->device, STREAM_COMPUTE, "compute", &fixture->compute), 0);
+    fixture->net = net_make();
+    const struct tower_spec spec = {
+        .net = fixture->net, .device = fixture->device, .compute = fixture->compute,
+        .backend = &backend_reference_ops, .backend_spec = { .threads = 1, .slice_max = 2 }, .seed = 5,
+        .train_counts = { 2, 0 },
+    };
+    assert_int_equal(tower_open(&fixture->tower, &spec), 0);
+    directory_open(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int fixture_close(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct device_ops *ops = &device_host_ops;
+    char command[600];
+    tower_close(fixture->tower);
+    net_close(fixture->net);
+    ops->stream_close(fixture->compute);
+    ops->close(fixture->device);
+    run_directory_close(fixture->directory);
+    free(fixture);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static FILE *file_open(const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/run/%s", folder, name);
+    return fopen(path, "rb");
+}
+
+/* The header, and where the data begin. */
+static json_t *header_read(FILE *file, uint64_t *data_begin_out)
+{
+    uint8_t length[8];
+    uint64_t bytes = 0;
+    assert_int_equal(fread(length, 1, sizeof length, file), sizeof length);
+    for (int i = 7; i >= 0; i--)
+        bytes = bytes << 8 | length[i];
+    assert_in_range(bytes, 2, 100000);
+    char *text = malloc(bytes);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, bytes, file), bytes);
+    json_t *header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    free(text);
+    assert_non_null(header);
+    *data_begin_out = sizeof length + bytes;
+    return header;
+}
+
+static void check_shape(const json_t *entry, const struct parameter *parameter)
+{
+    const json_t *shape = json_object_get(entry, "shape");
+    assert_string_equal(json_string_value(json_object_get(entry, "dtype")), "F32");
+    assert_int_equal(json_array_size(shape), parameter->rank);
+    for (uint32_t axis = 0; axis < parameter->rank; axis++)
+        assert_int_equal(json_integer_value(json_array_get(shape, axis)), parameter->dims[axis]);
+}
+
+static void check_data(FILE *file, uint64_t data_begin, const json_t *header, const json_t *entry,
+                       struct tower *tower, const struct parameter *parameter, uint32_t index)
+{
+    float stored[512], held[512];
+    char key[128], hash[32];
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const uint64_t begin = (uint64_t)json_integer_value(json_array_get(offsets, 0));
+    const uint64_t end = (uint64_t)json_integer_value(json_array_get(offsets, 1));
+    assert_in_range(parameter->count, 1, 512);
+    assert_int_equal(end - begin, parameter->count * sizeof(float));
+    assert_int_equal(fseek(file, (long)(data_begin + begin), SEEK_SET), 0);
+    assert_int_equal(fread(stored, sizeof(float), parameter->count, file), parameter->count);
+    assert_int_equal(tower_read(tower, index, held), 0);
+    assert_memory_equal(stored, held, parameter->count * sizeof(float));
+    snprintf(key, sizeof key, "pipetrain.xxh3.%s", parameter->name);
+    snprintf(hash, sizeof hash, "%016" PRIx64, (uint64_t)XXH3_64bits(held, parameter->count * sizeof(float)));
+    const json_t *metadata = json_object_get(header, "__metadata__");
+    assert_string_equal(json_string_value(json_object_get(metadata, key)), hash);
+}
+
+static void the_file_holds_the_weights_of_the_tower(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct net *net = fixture->net;
+    const char *broken = NULL;
+    uint64_t data_begin;
+    assert_int_equal(weights_save(fixture->directory, "w.safetensors", net, fixture->tower, 77, &broken), 0);
+    assert_null(broken);
+    FILE *file = file_open("w.safetensors");
+    assert_non_null(file);
+    json_t *header = header_read(file, &data_begin);
+    assert_int_equal(json_object_size(header), net->parameter_count + 1);
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const json_t *entry = json_object_get(header, net->parameters[i].name);
+        assert_non_null(entry);
+        check_shape(entry, &net->parameters[i]);
+        check_data(file, data_begin, header, entry, fixture->tower, &net->parameters[i], i);
+    }
+    const json_t *metadata = json_object_get(header, "__metadata__");
+    assert_string_equal(json_string_value(json_object_get(metadata, "format")), "pt");
+    assert_string_equal(json_string_value(json_object_get(metadata, "pipetrain.model")), "tiny");
+    assert_string_equal(json_string_value(json_object_get(metadata, "pipetrain.steps")), "77");
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    assert_int_equal((uint64_t)ftell(file), data_begin + net->trainable_count * sizeof(float));
+    json_decref(header);
+    fclose(file);
+}
+
+static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const names[] = { "ant.bias", "ant.weight", "zebra.bias", "zebra.weight" };
+    const char *broken = NULL;
+    uint64_t data_begin, end = 0;
+    assert_int_equal(weights_save(fixture->directory, "w.safetensors", fixture->net, fixture->tower, 1, &broken), 0);
+    FILE *file = file_open("w.safetensors");
+    json_t *header = header_read(file, &data_begin);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const json_t *offsets = json_object_get(json_object_get(header, names[i]), "data_offsets");
+        assert_int_equal(json_integer_value(json_array_get(offsets, 0)), end);
+        end = (uint64_t)json_integer_value(json_array_get(offsets, 1));
+    }
+    assert_int_equal(data_begin % 8, 0);
+    json_decref(header);
+    fclose(file);
+}
+
+static void weights_that_are_not_finite_are_not_saved(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct net *net = fixture->net;
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        float good[512], changed[512];
+        const size_t count = net->parameters[i].count;
+        assert_int_equal(tower_read(fixture->tower, i, good), 0);
+        memcpy(changed, good, sizeof changed);
+        changed[count - 1] = bad[i % 3];
+        assert_int_equal(tower_write(fixture->tower, i, changed), 0);
+        const char *broken = NULL;
+        assert_int_equal(weights_save(fixture->directory, "bad.safetensors", net, fixture->tower, 1, &broken), -EDOM);
+        assert_string_equal(broken, net->parameters[i].name);
+        assert_null(file_open("bad.safetensors"));
+        assert_int_equal(tower_write(fixture->tower, i, good), 0);
+    }
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file_holds_the_weights_of_the_tower),
+        cmocka_unit_test(tensors_lie_in_the_order_of_their_names_without_gaps),
+        cmocka_unit_test(weights_that_are_not_finite_are_not_saved),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}

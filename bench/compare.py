@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Run two commands in turns and print the ratio of what they report, as a Markdown table row.
 
     compare.py --name NAME --a COMMAND [--b COMMAND] [--key-a KEY] [--key-b KEY] ...

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Run pipetrain with the given keys in a folder of its own and print its summary.json as one line.
 
     ours.py PIPETRAIN [SECTION.KEY=VALUE]...

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """mnist_cnn under PyTorch DistributedDataParallel over gloo: what a second process gives.
 
 One process of one thread alone, then two processes of one thread each with the same batch per

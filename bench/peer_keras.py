@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """mnist_cnn in Keras on TensorFlow: training speed with the data in memory. Prints one JSON line.
 
 The same network and optimizer as peer_torch.py. Two loops: `function`, a tf.function that runs

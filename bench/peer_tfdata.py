@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """tf.data reading MNIST TFRecords: records per second of its best pipeline. Prints one JSON line.
 
 Every variant reads raw records, makes batches of them, parses a whole batch with

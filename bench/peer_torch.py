@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """mnist_cnn in PyTorch: training speed with the data in memory. Prints one JSON line.
 
 conv 3x3 valid 32 relu, the same again, max-pool 2, dropout 0.25, dense 128 relu, dropout 0.5,

@@ -97,7 +97,7 @@ const struct option_row option_table[] = {
       RANGE(0, BATCH_MAX), FIELD(input.chunk), .help = "records a reader hands to a decoder at a time" },
     { SECTION_INPUT, "keep_shards", OPTION_SIZE, .initial = "128MiB",
       AT_LEAST(0), FIELD(input.keep_shards),
-      .help = "read a data set whose shards are no larger only once, keep the shards in memory; 0 = never" },
+      .help = "data sets whose shards are no larger are read once and kept; 0 = none" },
     { SECTION_INPUT, "ram_budget", OPTION_SIZE, .initial = "0", .initial_note = "what the machine has",
       AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start when the plan needs more host memory" },
 

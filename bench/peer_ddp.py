@@ -26,11 +26,12 @@ def free_port():
 
 def wrapped(model):
     """What PyTorch documents as fastest: gradients live in the buckets, the graph is declared static."""
-    return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True,
-                                                     broadcast_buffers=False)
+    return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
 
 
 def work(rank, processes, port, arguments, results):
+    if not arguments.return_memory:
+        peer_common.keep_freed_memory()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     torch.manual_seed(rank)

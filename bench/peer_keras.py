@@ -122,6 +122,8 @@ def main():
     parser.add_argument("--steps-per-call", type=int, default=4, help="steps in one graph call (default %(default)s)")
     parser.add_argument("--jit", action="store_true", help="with XLA")
     arguments = parser.parse_args()
+    if not arguments.return_memory:
+        peer_common.keep_freed_memory()
 
     keras.utils.set_random_seed(1)
     tensorflow.config.threading.set_intra_op_parallelism_threads(arguments.threads)

@@ -87,6 +87,8 @@ def main():
     parser.add_argument("--compile", action="store_true", help="with torch.compile")
     parser.add_argument("--flatten", choices=("permute", "plain"), default="permute")
     arguments = parser.parse_args()
+    if not arguments.return_memory:
+        peer_common.keep_freed_memory()
 
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)

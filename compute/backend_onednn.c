@@ -8,6 +8,7 @@
 #include "compute/onednn_plan.h"
 #include "compute/team.h"
 
+#define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
 
 static uint32_t first_weighted(const struct net *net)
@@ -56,6 +57,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
         return -ENOMEM;
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
+    backend->noted_bytes = NOTED_BYTES;
     backend->first_weighted = first_weighted(spec->net);
     const int rc = backend_init(backend);
     if (rc) {

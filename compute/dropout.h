@@ -8,9 +8,8 @@
  * value is kept when the half >= threshold = rate * 2^16, rounded; kept values are
  * scaled by 2^16 / (2^16 - threshold).
  *
- * e is the value's index within its sample: C,H,W order in the reference backend. A
- * backend with another storage order may count in its own order; it then drops other
- * values, with the same distribution. */
+ * e is the value's index within its sample in C,H,W order, whatever order a backend
+ * stores values in: every backend and every layout drops the same values. */
 #ifndef PIPETRAIN_DROPOUT_H
 #define PIPETRAIN_DROPOUT_H
 

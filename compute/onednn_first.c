@@ -3,7 +3,7 @@
  * three at all, waste most of their work (8 times as long on AVX2 for one channel).
  * Here every thread goes through its samples and keeps the sums of several window places
  * times 8 output channels in registers. A ReLU mask of the gradient is applied on the
- * way, as nobody else reads the gradient of a first layer.
+ * way when nobody else reads that gradient, as in a first layer.
  *
  * The thread's sums are added in thread order: the same bits for the same threads. */
 #include "compute/onednn_plan.h"
@@ -26,6 +26,7 @@ struct first_conv {
     size_t sum_floats;          /* of one thread's sums: [output channel / 8][place, then bias][8] */
     uint32_t images, sums;      /* buffers: one per thread */
     bool with_relu;
+    uint32_t active;            /* buffer of the ReLU mask, or BUFFER_NONE: the values are the mask */
     struct nn_layout stored;    /* of the weights */
     uint32_t *offsets;          /* of a place in the padded image */
 };
@@ -62,7 +63,8 @@ static int buffers_init(struct plan *plan, uint32_t layer, struct first_conv *fi
     return 0;
 }
 
-int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, struct first_conv **first_out)
+int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t active,
+                    struct first_conv **first_out)
 {
     const struct layer *about = plan_layer(plan, layer);
     const struct edge *out = &plan->edges[layer + 1];
@@ -71,6 +73,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, struct fi
         return -ENOMEM;
     *first_out = first;
     first->with_relu = with_relu;
+    first->active = active;
     first->place_count = about->in.channels * about->kernel_h * about->kernel_w;
     first->padded_h = about->in.height + about->pad_top + about->pad_bottom;
     first->padded_w = about->in.width + about->pad_left + about->pad_right;
@@ -93,11 +96,13 @@ void first_conv_close(struct first_conv *first)
 /* What one pass over a sample and 8 output channels reads. */
 struct pass {
     const float *image;         /* padded */
-    const float *gradients, *values;
+    const float *gradients;
+    const uint8_t *active;      /* mask of the gradients, or NULL */
+    const float *values;        /* likewise, where they are above 0 */
     const uint32_t *offsets;    /* of the places of this group */
     uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
     uint32_t row_step, column_step;         /* floats in the image from result to result */
-    bool with_relu, with_bias;
+    bool with_bias;
 };
 
 /* Add to sums[place][8], and with_bias to the bias' sums behind them, for `count` places. */
@@ -112,7 +117,11 @@ ALWAYS_INLINE void group_add(const struct pass *pass, uint32_t count, lanes *res
         for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
             lanes gradient, value;
             LANES_LOAD(gradient, pass->gradients + at, LANES);
-            if (pass->with_relu) {
+            if (pass->active) {
+                lane_bytes active;
+                LANES_LOAD(active, pass->active + at, LANES);
+                gradient = LANES_SELECT(__builtin_convertvector(active, lane_bits) != 0, gradient, (lanes){ 0 });
+            } else if (pass->values) {
                 LANES_LOAD(value, pass->values + at, LANES);
                 gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
             }
@@ -180,18 +189,22 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const struct layer *layer = plan_layer(plan, work->layer);
     const struct edge *in = &plan->edges[work->layer], *out = in + 1;
     const size_t plane = edge_pixels(out) * out->block;
+    const bool is_noted = first->active != BUFFER_NONE;
+    const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
+    const float *values = first->with_relu && !is_noted ? plan_value(plan, work->layer + 1) : NULL;
     float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
     float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
     struct pass pass = {
         .image = image, .out_h = layer->out.height, .out_w = layer->out.width, .pixel_step = out->block,
-        .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w, .with_relu = first->with_relu,
+        .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
     };
     for (size_t i = begin; i < end; i++) {
         image_pad(first, layer, in, plan_value(plan, work->layer) + i * edge_floats(in), image);
         for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
             const size_t at = i * edge_floats(out) + channel / out->block * plane + channel % out->block;
             pass.gradients = plan_gradient(plan, work->layer + 1) + at;
-            pass.values = plan_value(plan, work->layer + 1) + at;
+            pass.active = active ? active + at : NULL;
+            pass.values = values ? values + at : NULL;
             places_add(first, &pass, sums + channel * (first->place_count + 1));
         }
     }

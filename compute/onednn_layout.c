@@ -272,44 +272,56 @@ static nn_md weights_plain(const struct choice *choice)
     return edge_md(&like, (uint32_t)dims[0], 4);
 }
 
-/* How the weights are stored: oneDNN's wish for forward, unless another one fits the
- * three directions better. */
-static int weights_choose(const struct choice *choice, nn_md *stored_out)
+enum { WISHES = 3 };
+
+/* The layouts the weights could be stored in, best first; NULL where there is none. */
+static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
 {
     dnnl_dim_t dims[NN_RANK_MAX];
     const dnnl_dim_t outputs = choice->layer->out.channels;
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs), wishes[3] = { NULL };
+    nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
     struct weighted_mds mds;
-    int rc = any && bias ? weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
-                                             choice->backend->spec.slice_max, any, bias) : -ENOMEM;
+    int rc = -ENOMEM;
+    if (any && bias)
+        rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max, any,
+                               bias);
     if (rc == 0) {
         wishes[0] = weights_wish(choice, &mds, NN_FORWARD);
-        if (choice->layer->kind == LAYER_DENSE) {
+        if (choice->layer->kind == LAYER_DENSE)
             wishes[1] = weights_wish(choice, &mds, NN_BACKWARD_DATA);
-            wishes[2] = weights_plain(choice);
-        }
+        wishes[2] = weights_plain(choice);
         weighted_mds_close(&mds);
     }
+    nn_md_release(any);
+    nn_md_release(bias);
+    return rc;
+}
+
+/* How the weights are stored: oneDNN's wish for forward, unless another one fits the
+ * three directions better. A convolution's small weights are rather reordered in a step
+ * than stored as its forward does not want them. */
+static int weights_choose(const struct choice *choice, nn_md *stored_out)
+{
+    nn_md wishes[WISHES] = { NULL };
+    const int rc = wishes_open(choice, wishes);
     int best = -1;
-    uint32_t best_score = UINT32_MAX;
-    for (int i = 0; i < 3; i++) {
-        const uint32_t found = wishes[i] ? score(choice, wishes[i]) : UINT32_MAX;
-        if (wishes[i] && (best < 0 || found < best_score)) {
+    uint32_t best_score = 0;
+    for (int i = 0; i < WISHES; i++) {
+        if (!wishes[i] || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
+            continue;
+        const uint32_t found = score(choice, wishes[i]);
+        if (best < 0 || found < best_score) {
             best = i;
             best_score = found;
         }
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < WISHES; i++)
         if (i != best)
             nn_md_release(wishes[i]);
     if (best >= 0)
         *stored_out = wishes[best];
-    else
-        *stored_out = weights_plain(choice);
-    nn_md_release(any);
-    nn_md_release(bias);
-    return rc ? rc : *stored_out ? 0 : -ENOMEM;
+    return rc ? rc : best >= 0 ? 0 : -ENOMEM;
 }
 
 static int parameters_choose(struct backend *backend, const struct choice *choice)

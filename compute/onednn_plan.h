@@ -23,6 +23,7 @@ struct backend {
     nn_md *stored;              /* by parameter: how it lies in the arenas, constant after open */
     const struct arena *arena;  /* lent */
     float *weights, *gradients;
+    size_t noted_bytes;         /* values larger than this are not kept as ReLU masks, see relu_note */
     char *pool;                 /* one block of memory for all plans: only one runs at a time */
     size_t pool_bytes;
 };
@@ -85,6 +86,7 @@ static inline uint32_t time_data(const struct plan *plan, uint32_t layer)
     return time_weights(plan, layer) + 1;
 }
 
+#define BUFFER_NONE UINT32_MAX
 /* A new buffer, not used at any time yet. 0 or -ENOMEM. */
 int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out);
 /* The buffer holds something at `time`, and from and to every other time named. */
@@ -184,8 +186,10 @@ int layouts_choose(struct backend *backend);
 /* The weight gradient of a convolution with few input channels (onednn_first.c). */
 struct first_conv;
 bool first_conv_fits(const struct layer *layer, const struct edge *in, const struct edge *out);
-/* with_relu: the gradient is not masked yet, mask it by the layer's values on the way. */
-int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, struct first_conv **first_out);
+/* with_relu: the gradient is not masked yet; mask it on the way, by the buffer `active` of
+ * relu_note or, when that is BUFFER_NONE, by the values. */
+int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t active,
+                    struct first_conv **first_out);
 void first_conv_close(struct first_conv *first);
 void first_conv_run(struct plan *plan, const struct first_conv *first, uint32_t layer);
 
@@ -208,6 +212,9 @@ void edge_mask(const struct plan *plan, const struct edge *edge, const struct dr
                uint8_t *mask_out);
 /* gradient = value > 0 ? gradient * scale : 0. */
 void relu_mask(const struct plan *plan, uint32_t edge, float scale);
+/* Note in a buffer, a byte per value, which values are above 0; mask the gradient by it. */
+void relu_note(const struct plan *plan, uint32_t edge, uint32_t active);
+void relu_mask_noted(const struct plan *plan, uint32_t edge, uint32_t active);
 /* The uint8 pixels of a batch to edge 0. */
 void input_convert(const struct plan *plan, const uint8_t *pixels);
 

@@ -12,7 +12,7 @@
 #define FLOAT_GRAIN 1024u       /* floats a thread takes at least */
 
 /* The whole of an edge's values and gradients, for loops that do not care for the order. */
-struct flat { float *values, *gradients; float scale; };
+struct flat { float *values, *gradients; float scale; uint8_t *active; };
 
 VECTOR_LOOPS
 static void convert(const uint8_t *restrict pixels, float *restrict values, size_t count)
@@ -88,8 +88,40 @@ static size_t edge_total(const struct plan *plan, uint32_t edge)
 
 void relu_mask(const struct plan *plan, uint32_t edge, float scale)
 {
-    struct flat flat = { plan_value(plan, edge), plan_gradient(plan, edge), scale };
+    struct flat flat = { .values = plan_value(plan, edge), .gradients = plan_gradient(plan, edge), .scale = scale };
     team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, mask_part, &flat);
+}
+
+VECTOR_LOOPS
+static void note_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const float *restrict values = ((const struct flat *)arg)->values;
+    uint8_t *restrict active = ((const struct flat *)arg)->active;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        active[i] = values[i] > 0.0f;
+}
+
+void relu_note(const struct plan *plan, uint32_t edge, uint32_t active)
+{
+    struct flat flat = { .values = plan_value(plan, edge), .active = plan_data(plan, active) };
+    team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, note_part, &flat);
+}
+
+VECTOR_LOOPS
+static void mask_noted_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    float *restrict gradients = ((const struct flat *)arg)->gradients;
+    const uint8_t *restrict active = ((const struct flat *)arg)->active;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        gradients[i] = active[i] ? gradients[i] : 0.0f;
+}
+
+void relu_mask_noted(const struct plan *plan, uint32_t edge, uint32_t active)
+{
+    struct flat flat = { .gradients = plan_gradient(plan, edge), .active = plan_data(plan, active) };
+    team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, mask_noted_part, &flat);
 }
 
 /* A ReLU of its own: behind something else than a convolution or dense layer. */

@@ -12,6 +12,7 @@ struct weighted {
     struct first_conv *first;   /* replaces weights when there is one */
     bool has_data;
     bool masks;                 /* backward begins with this layer's own ReLU mask */
+    uint32_t active;            /* buffer of relu_note, or BUFFER_NONE: the values are the mask */
 };
 
 /* Max-pooling and dropout pass on a gradient that already has the mask: a pooled or
@@ -27,6 +28,24 @@ static bool mask_is_left(const struct plan *plan, uint32_t layer)
 static struct operand operand(int arg, nn_md md, enum place_kind kind, uint32_t index)
 {
     return (struct operand){ arg, md, { kind, index } };
+}
+
+/* What is kept for a mask that is left to this layer: the values, or when they are large a
+ * byte per value. That is one more pass, but their memory is then free for the gradients. */
+static int active_open(struct plan *plan, uint32_t layer, struct weighted *state)
+{
+    const struct edge *out = &plan->edges[layer + 1];
+    const size_t values = plan->base.count * edge_floats(out);
+    if (values * sizeof(float) <= plan_backend(plan)->noted_bytes) {
+        plan_use(plan, out->value, time_weights(plan, layer));
+        return 0;
+    }
+    const int rc = plan_buffer(plan, values, &state->active);
+    if (rc)
+        return rc;
+    plan_use(plan, state->active, time_forward(layer));
+    plan_use(plan, state->active, time_weights(plan, layer));
+    return 0;
 }
 
 static int forward_open(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
@@ -54,14 +73,17 @@ static int weights_open(struct plan *plan, uint32_t layer, const struct weighted
     const uint32_t time = time_weights(plan, layer);
     plan_use(plan, plan->edges[layer].value, time);
     plan_use(plan, plan->edges[layer + 1].gradient, time);
-    if (mask_is_left(plan, layer))
-        plan_use(plan, plan->edges[layer + 1].value, time);
-    if (first_conv_fits(about, &plan->edges[layer], &plan->edges[layer + 1])) {
-        const bool with_relu = mask_is_left(plan, layer) && !state->has_data;
-        state->masks = mask_is_left(plan, layer) && !with_relu;
-        return first_conv_open(plan, layer, with_relu, &state->first);
-    }
     state->masks = mask_is_left(plan, layer);
+    if (state->masks) {
+        const int rc = active_open(plan, layer, state);
+        if (rc)
+            return rc;
+    }
+    if (first_conv_fits(about, &plan->edges[layer], &plan->edges[layer + 1])) {
+        const bool with_relu = state->masks && !state->has_data;
+        state->masks = state->masks && !with_relu;
+        return first_conv_open(plan, layer, with_relu, state->active, &state->first);
+    }
     const struct operand operands[] = {
         operand(DNNL_ARG_SRC, mds->src, PLACE_BUFFER, plan->edges[layer].value),
         operand(DNNL_ARG_DIFF_WEIGHTS, mds->weights, PLACE_GRADIENTS, about->weight),
@@ -98,6 +120,7 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
     if (!state)
         return -ENOMEM;
     plan->states[layer] = state;
+    state->active = BUFFER_NONE;
     state->has_data = plan_has_gradient(plan, layer);
     int rc = plan_edge_open(plan, layer + 1);
     if (rc)
@@ -118,14 +141,19 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
 static int weighted_forward(struct plan *plan, uint32_t layer)
 {
     const struct weighted *state = plan->states[layer];
-    return call_run(plan, &state->forward);
+    const int rc = call_run(plan, &state->forward);
+    if (rc == 0 && state->active != BUFFER_NONE)
+        relu_note(plan, layer + 1, state->active);
+    return rc;
 }
 
 static int weighted_backward(struct plan *plan, uint32_t layer)
 {
     const struct weighted *state = plan->states[layer];
     int rc = 0;
-    if (state->masks)
+    if (state->masks && state->active != BUFFER_NONE)
+        relu_mask_noted(plan, layer + 1, state->active);
+    else if (state->masks)
         relu_mask(plan, layer + 1, 1.0f);
     if (state->first)
         first_conv_run(plan, state->first, layer);

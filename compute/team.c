@@ -26,11 +26,13 @@ static void run_member(uint32_t threads, uint32_t member, size_t count, size_t g
         work(arg, member, first, end);
 }
 
-/* A team smaller than asked for (a limit of the environment) does the same ranges in turns. */
+/* One grain is not worth a team, and a smaller team than the one before would make OpenMP
+ * end threads. A team smaller than asked for (a limit of the environment) does the same
+ * ranges in turns. */
 void team_run(uint32_t threads, size_t count, size_t grain, team_work work, void *arg)
 {
 #ifdef _OPENMP
-    if (threads > 1) {
+    if (threads > 1 && count > grain) {
 #pragma omp parallel for num_threads((int)threads) schedule(static, 1)
         for (uint32_t member = 0; member < threads; member++)
             run_member(threads, member, count, grain, work, arg);

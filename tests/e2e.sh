@@ -13,6 +13,8 @@ convert=$build/pipetrain-convert
 json_value=$build/tests/json_value
 shard_maker=$build/tests/shard_maker
 sanitizer=${PIPETRAIN_SANITIZER:-no}
+TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")" && pwd)/thread.supp}
+export TSAN_OPTIONS
 
 for program in "$pipetrain" "$convert" "$json_value" "$shard_maker"; do
     [ -x "$program" ] || { echo "not built: $program"; exit 99; }
@@ -20,7 +22,7 @@ done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-e2e.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
-trap 'exit 99' HUP INT TERM
+trap 'exit 99' HUP INT PIPE TERM
 XDG_CACHE_HOME=$work/cache
 export XDG_CACHE_HOME
 

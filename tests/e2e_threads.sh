@@ -26,10 +26,14 @@ expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/cached/weigh
 train buckets $options --set sync.bucket=1KiB
 expect_same_file "$work/runs/first/weights.safetensors" "$work/runs/buckets/weights.safetensors" 'small buckets'
 
-# So do two threads a tower: every thread has its fixed part of the work.
-train pair $options --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
-train pair_again $options --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
-expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/pair_again/weights.safetensors" 'two threads'
+# So do two threads a tower: every thread has its fixed part of the work. (The thread
+# sanitizer does not see how OpenMP's threads wait for each other.)
+if [ "$sanitizer" != thread ]; then
+    for name in pair pair_again; do
+        train $name $options --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
+    done
+    expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/pair_again/weights.safetensors" 'two threads'
+fi
 
 train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'

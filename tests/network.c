@@ -109,7 +109,8 @@ static float *floats_make(struct network *network)
     return memory;
 }
 
-void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                  uint32_t threads)
 {
     static size_t counts[NET_PARAMETERS_MAX];
     *network = (struct network){ .ops = backend_find(backend), .net = net };
@@ -117,7 +118,7 @@ void network_open(struct network *network, const char *backend, const struct net
     assert_int_equal(host->open(&network->device, &(struct device_spec){ 0, "test" }), 0);
     assert_int_equal(host->stream_open(network->device, STREAM_COMPUTE, "test", &network->compute), 0);
     const struct backend_spec spec = {
-        .net = net, .device = network->device, .compute = network->compute, .threads = 2, .slice_max = slice_max,
+        .net = net, .device = network->device, .compute = network->compute, .threads = threads, .slice_max = slice_max,
         .seed = 9, .allow_ref = true,
     };
     assert_int_equal(network->ops->open(&network->backend, &spec), 0);

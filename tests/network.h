@@ -26,7 +26,8 @@ struct network {
 struct net *network_random_net(uint32_t seed, float dropout);
 
 /* All assert that they succeed. */
-void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                  uint32_t threads);
 void network_close(struct network *network);
 /* Every parameter from `seed`, biases too, of a size that keeps activations near 1. */
 void network_draw_weights(struct network *network, uint64_t seed);

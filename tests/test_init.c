@@ -110,6 +110,19 @@ static void an_element_does_not_depend_on_how_many_there_are(void **state)
     net_close(large);
 }
 
+static void elements_do_not_repeat(void **state)
+{
+    enum { LOOKED_AT = 300 };
+    (void)state;
+    struct net *net = net_make(16);
+    float *values = values_make(net, 2, 3);
+    for (int i = 0; i < LOOKED_AT; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(values[i] != values[j]);
+    free(values);
+    net_close(net);
+}
+
 static void parameters_do_not_share_their_numbers(void **state)
 {
     (void)state;
@@ -132,6 +145,7 @@ int main(void)
         cmocka_unit_test(biases_are_zero),
         cmocka_unit_test(the_same_seed_gives_the_same_weights_and_another_seed_others),
         cmocka_unit_test(an_element_does_not_depend_on_how_many_there_are),
+        cmocka_unit_test(elements_do_not_repeat),
         cmocka_unit_test(parameters_do_not_share_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

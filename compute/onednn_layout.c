@@ -249,7 +249,7 @@ static void blocks_choose(struct backend *backend, uint32_t layer, struct choice
         return;
     }
     if (choice->in.block == 0)
-        choice->in.block = asked == LAYOUT_AUTO ? choice->in.shape.channels : block_asked(asked, choice->in.shape.channels);
+        choice->in.block = asked == LAYOUT_NCHW ? 1 : choice->in.shape.channels;
     if (choice->layer->kind == LAYER_DENSE)
         choice->out.block = choice->out.shape.channels;
     else if (choice->layer->kind == LAYER_CONV2D)

@@ -2,6 +2,7 @@
  * training plan the gradient of the logits' sum of losses. */
 #include "compute/onednn_plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,7 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, int32_t 
             gradient[i] = 0.0f;
         return (struct outcome){ 0 };
     }
+    assert((uint32_t)label < classes);
     const uint32_t best = largest(logits, classes);
     const double sum = exponentials(logits, classes, logits[best], gradient);
     const float factor = (float)(1.0 / sum);

@@ -33,10 +33,10 @@ void network_close(struct network *network);
 void network_draw_weights(struct network *network, uint64_t seed);
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out);
 void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain);
-/* Forward of input->... samples [first, first + count) of `input`; with training also backward. */
+/* Samples [first, first + count) of `input`: forward, with training also backward. */
 struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
                                   uint32_t count, bool training);
-/* As network_run without the backward pass. */
+/* The first `count` samples of `input`, never backward. */
 struct backend_result network_forward(struct network *network, const struct backend_input *input, uint32_t count,
                                       bool training);
 /* Pixels and labels of `count` samples, drawn from `seed`; freed by network_input_release. */

@@ -154,7 +154,7 @@ const struct option_row option_table[] = {
       FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
-      FIELD(report.progress), .help = "progress line; auto: when stderr is a terminal" },
+      FIELD(report.progress), .help = "progress on stderr; auto: one line rewritten on a terminal, else lines" },
     { SECTION_REPORT, "interval", OPTION_INTEGER, .unit = "steps", .initial = "100", RANGE(1, 1000000000),
       FIELD(report.interval), .help = "steps between two reports in metrics.jsonl" },
 

@@ -250,7 +250,7 @@ int report_result(struct report *report, const struct report_end *end)
     end_progress_line(report);
     if (end->ended[0] != '\0')
         printf("ended     early, %s\n", end->ended);
-    if (evaluation->images > 0)
+    if (evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule))
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
                tally_loss(evaluation));

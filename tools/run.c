@@ -202,6 +202,8 @@ static void follow(struct run *run, struct step_report *const *reports)
     }
     if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))
         report_epoch(&run->report, span);
+    if (run->kind == RUN_DRY)
+        pipeline_request_stop(run->pipeline);
 }
 
 static void run_steps(struct run *run)
@@ -266,7 +268,9 @@ static void print_next(const struct run *run)
     const char *const path = run_directory_path(run->directory);
     printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
            run->plan.backend != NULL ? ", weights.safetensors" : "");
-    if (run->plan.cores > 1 && run->plan.schedule.towers == 1 && run->plan.backend != NULL)
+    if (run->plan.backend == NULL)
+        printf("next      the same with less to do: --set input.source=cached, --set data.shuffle=none; all keys: --help\n");
+    else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
         printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "
                "devices.kind=null; all keys: --help\n");
     else

@@ -100,22 +100,21 @@ static struct place place_of(struct shape shape, size_t index)
     };
 }
 
-static size_t index_of(struct shape shape, struct place place)
-{
-    return ((place.sample * shape.channels + place.channel) * shape.height + place.row) * shape.width + place.column;
-}
+/* A tap of a window: the input value it lies on in channel 0, the same row and column of
+ * the next channel so many values further. */
+struct tap { size_t in, next_channel; };
 
-/* The input value in `channel` that tap (kh, kw) of the window of output value `out`
- * lies on. False in the padding. */
-static bool tap_find(const struct layer *layer, struct place out, size_t channel, uint32_t kh, uint32_t kw,
-                     size_t *in_out)
+/* Tap (kh, kw) of the window of output value `out`. False in the padding. */
+static bool tap_find(const struct layer *layer, struct place out, uint32_t kh, uint32_t kw, struct tap *tap_out)
 {
-    const size_t row = out.row * layer->stride_h + kh, column = out.column * layer->stride_w + kw;
-    if (row < layer->pad_top || row - layer->pad_top >= layer->in.height)
+    const size_t row = out.row * layer->stride_h + kh - layer->pad_top;
+    const size_t column = out.column * layer->stride_w + kw - layer->pad_left;
+    if (row >= layer->in.height || column >= layer->in.width)   /* before the first wraps around */
         return false;
-    if (column < layer->pad_left || column - layer->pad_left >= layer->in.width)
-        return false;
-    *in_out = index_of(layer->in, (struct place){out.sample, channel, row - layer->pad_top, column - layer->pad_left});
+    *tap_out = (struct tap){
+        .in = out.sample * shape_count(layer->in) + row * layer->in.width + column,
+        .next_channel = (size_t)layer->in.height * layer->in.width,
+    };
     return true;
 }
 
@@ -136,37 +135,50 @@ static int conv2d_plan(struct plan *base, uint32_t index)
     return values_plan(base, index);
 }
 
-/* Index of the first weight of an output channel; the others follow in (channel, kh, kw) order. */
-static size_t first_weight(const struct layer *layer, size_t out_channel)
+/* Weights lie as [out channel][channel][kh][kw]: the one of a tap in channel 0. */
+static size_t weight_of(const struct layer *layer, size_t out_channel, uint32_t kh, uint32_t kw)
 {
-    return out_channel * layer->in.channels * layer->kernel_h * layer->kernel_w;
+    return (out_channel * layer->in.channels * layer->kernel_h + kh) * layer->kernel_w + kw;
+}
+
+static double tap_sum(const struct view *v, struct tap tap, size_t weight)
+{
+    const size_t next_weight = (size_t)v->layer->kernel_h * v->layer->kernel_w;
+    double sum = 0;
+    for (size_t c = 0; c < v->layer->in.channels; c++)
+        sum += (double)v->in[tap.in + c * tap.next_channel] * v->weight[weight + c * next_weight];
+    return sum;
+}
+
+/* What an output value with gradient `gradient` gives to the weights and inputs of a tap. */
+static void tap_backward(const struct view *v, struct tap tap, size_t weight, double gradient)
+{
+    const size_t next_weight = (size_t)v->layer->kernel_h * v->layer->kernel_w;
+    for (size_t c = 0; c < v->layer->in.channels; c++) {
+        const size_t in = tap.in + c * tap.next_channel, w = weight + c * next_weight;
+        v->state->weight_sums[w] += gradient * v->in[in];
+        v->state->in_sums[in] += gradient * v->weight[w];
+    }
 }
 
 static double window_sum(const struct view *v, struct place out)
 {
-    const struct layer *const layer = v->layer;
-    size_t weight = first_weight(layer, out.channel), in;
+    struct tap tap;
     double sum = 0;
-    for (uint32_t channel = 0; channel < layer->in.channels; channel++)
-        for (uint32_t kh = 0; kh < layer->kernel_h; kh++)
-            for (uint32_t kw = 0; kw < layer->kernel_w; kw++, weight++)
-                if (tap_find(layer, out, channel, kh, kw, &in))
-                    sum += (double)v->in[in] * v->weight[weight];
+    for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
+        for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
+            if (tap_find(v->layer, out, kh, kw, &tap))
+                sum += tap_sum(v, tap, weight_of(v->layer, out.channel, kh, kw));
     return sum;
 }
 
-/* What an output value with gradient `gradient` gives to its weights and inputs. */
 static void window_backward(const struct view *v, struct place out, double gradient)
 {
-    const struct layer *const layer = v->layer;
-    size_t weight = first_weight(layer, out.channel), in;
-    for (uint32_t channel = 0; channel < layer->in.channels; channel++)
-        for (uint32_t kh = 0; kh < layer->kernel_h; kh++)
-            for (uint32_t kw = 0; kw < layer->kernel_w; kw++, weight++)
-                if (tap_find(layer, out, channel, kh, kw, &in)) {
-                    v->state->weight_sums[weight] += gradient * v->in[in];
-                    v->state->in_sums[in] += gradient * v->weight[weight];
-                }
+    struct tap tap;
+    for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
+        for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
+            if (tap_find(v->layer, out, kh, kw, &tap))
+                tap_backward(v, tap, weight_of(v->layer, out.channel, kh, kw), gradient);
 }
 
 static int conv2d_forward(struct plan *base, uint32_t index)
@@ -196,7 +208,7 @@ static void bias_backward(const struct view *v)
 static int conv2d_backward(struct plan *base, uint32_t index)
 {
     const struct view v = view_of(base, index);
-    const size_t weight_count = first_weight(v.layer, v.layer->out.channels);
+    const size_t weight_count = weight_of(v.layer, v.layer->out.channels, 0, 0);
     if (v.layer->relu)
         relu_gradient(v.state->out, v.state->gradient, v.out_count);
     memset(v.state->weight_sums, 0, weight_count * sizeof(double));
@@ -316,11 +328,16 @@ static int max_pool_plan(struct plan *base, uint32_t index)
 /* The first largest value of a window; padding never wins. */
 static size_t window_winner(const struct view *v, struct place out)
 {
-    size_t winner = SIZE_MAX, in;
+    size_t winner = SIZE_MAX;
+    struct tap tap;
     for (uint32_t kh = 0; kh < v->layer->kernel_h; kh++)
-        for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++)
-            if (tap_find(v->layer, out, out.channel, kh, kw, &in) && (winner == SIZE_MAX || v->in[in] > v->in[winner]))
+        for (uint32_t kw = 0; kw < v->layer->kernel_w; kw++) {
+            if (!tap_find(v->layer, out, kh, kw, &tap))
+                continue;
+            const size_t in = tap.in + out.channel * tap.next_channel;
+            if (winner == SIZE_MAX || v->in[in] > v->in[winner])
                 winner = in;
+        }
     return winner;
 }
 

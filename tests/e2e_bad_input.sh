@@ -101,7 +101,7 @@ for place in 3 9 500; do        # length, its checksum, payload of record 70
     train "$name" $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=50 \
         --set data.on_corrupt=skip --set data.max_corrupt=1
     expect_summary "$name" corrupt_records 1
-    try "$name" $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 \
+    try refused $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 \
         --set data.on_corrupt=skip --set data.max_corrupt=0
     expect_code 3 'more damage than max_corrupt'
 done

@@ -96,11 +96,13 @@ static int write_settings(void *arg, FILE *out)
 
 static int write_first_files(struct run_directory *directory, const struct settings *settings)
 {
-    /* Results of an earlier run must not stand beside the metrics of this one. */
-    static const char *const results[] = {"summary.json", "weights.safetensors"};
-    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
-        if (unlinkat(directory->fd, results[i], 0) != 0 && errno != ENOENT)
-            return -errno;
+    /* Results of an earlier run must not stand beside the metrics of this one; its weights
+     * may be all that is left of days, so they are kept. */
+    if (unlinkat(directory->fd, "summary.json", 0) != 0 && errno != ENOENT)
+        return -errno;
+    if (renameat(directory->fd, "weights.safetensors", directory->fd, "weights.previous.safetensors") != 0 &&
+        errno != ENOENT)
+        return -errno;
     const int rc = run_directory_write(directory, "run.conf", write_settings, (void *)settings);
     if (rc != 0)
         return rc;

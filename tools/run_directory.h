@@ -13,8 +13,9 @@ struct run_directory;
 
 /* Make (with parents) and lock the directory. A directory that was named by hand and
  * holds an earlier run is used again: its results are replaced, its weights renamed to
- * weights.previous.safetensors; for the default runs/NAME the next free runs/NAME-2, -3, ... is taken. Writes run.conf and an empty
- * metrics.jsonl. 0, or a negative errno with a message in problem_out. */
+ * weights.previous.safetensors; for the default runs/NAME the next free runs/NAME-2, -3,
+ * ... is taken. Writes run.conf and an empty metrics.jsonl. 0, or a negative errno with a
+ * message in problem_out. */
 int run_directory_open(struct run_directory **directory_out, const struct settings *settings, char *problem_out,
                        size_t problem_size);
 void run_directory_close(struct run_directory *directory);

@@ -5,12 +5,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "loader/index_file.h"
+#include "stage/log.h"
 
 /* Companions of shards, and files still being written. */
 static const char *const other_suffixes[] = {
@@ -87,6 +89,39 @@ static int report(struct text *problems, const char *what, const char *path, con
     return result;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether the file is of the split called `what`: WHAT-NNNNN-of-NNNNN or WHAT.tfrecord*. */
+static bool is_of_split(const char *path, const char *what)
+{
+    const char *name = base_name(path);
+    const size_t length = strlen(what);
+    return strncmp(name, what, length) == 0 && (name[length] == '-' || name[length] == '.');
+}
+
+/* A directory that holds a training and a validation set: of those only the one that is
+ * meant. Without such names all files stay. */
+static void keep_split(struct shard_list *list, const char *what)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        kept += is_of_split(list->paths[i], what);
+    if (kept == 0)
+        return;
+    kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (is_of_split(list->paths[i], what))
+            list->paths[kept++] = list->paths[i];
+        else
+            free(list->paths[i]);
+    }
+    list->count = kept;
+}
+
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     DIR *entries = opendir(folder);
@@ -100,17 +135,12 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
             result = list_add(list, path_join(folder, entry->d_name));
     }
     closedir(entries);
+    keep_split(list, what);
     if (result == 0 && list->count == 0)
         return report(problems, what, folder,
                       "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
                       "pipetrain-convert makes them", -ENOENT);
     return result;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
@@ -133,6 +163,30 @@ static int path_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
+static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total_out)
+{
+    const char *of = strstr(base_name(path), "-of-");
+    int used = 0;
+    if (!of || of - base_name(path) < 6 || sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
+        return false;
+    return of[used - 5] == '\0' && *total_out > 0;
+}
+
+/* A shard missing from an -of-N set may be meant, so it is said and no error. */
+static void tell_missing(const struct shard_list *list, const char *what)
+{
+    uint32_t number, total = 0, first_total = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!read_numbers(list->paths[i], &number, &total) || (i > 0 && total != first_total))
+            return;
+        first_total = total;
+    }
+    if (list->count < first_total)
+        log_message(LOG_RUN, "%s: only %" PRIu32 " of the %" PRIu32 " shards that the names tell of", what,
+                    list->count, first_total);
+}
+
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)
 {
     struct shard_list list = { 0 };
@@ -150,6 +204,7 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
         return result;
     }
     qsort(list.paths, list.count, sizeof *list.paths, path_compare);
+    tell_missing(&list, what);
     *list_out = list;
     return 0;
 }

@@ -14,6 +14,7 @@ import argparse
 import collections
 import glob
 import gzip
+import json
 import os
 import random
 import struct
@@ -161,6 +162,30 @@ def make_source(directory):
             stream.write(struct.pack(">2I", 0x801, count) + bytes(dice.randrange(10) for _ in range(count)))
 
 
+def first_loss(shards, work):
+    """Loss of the untrained network over all training records, as pipetrain reads them."""
+    run = os.path.join(work, "run")
+    keys = [f"run.dir={run}", f"data.train={shards}/train-*", "data.index_cache=no", "train.batch=300", "train.steps=1",
+            "report.progress=no"]
+    settings = [argument for key in keys for argument in ("--set", key)]
+    subprocess.run([os.environ.get("PIPETRAIN", "./pipetrain"), "-c", os.devnull, *settings], check=True,
+                   stdout=subprocess.DEVNULL)
+    with open(os.path.join(run, "summary.json"), encoding="utf-8") as stream:
+        summary = json.load(stream)
+    assert summary["images"] == 300, summary["images"]
+    return summary["loss"]
+
+
+def pipetrain_reads(written, converted, work):
+    """The sets TensorFlow wrote hold, for pipetrain, what the converted one holds: the loss
+    over all records depends on every pixel and label, and but for rounding not on the order."""
+    wanted = first_loss(converted, work)
+    for name in ("plain", "shuffled"):
+        found = first_loss(os.path.join(written, name), work)
+        assert abs(found - wanted) < 1e-6 * wanted, (name, found, wanted)
+        print(f"pipetrain reads the {name} set: loss {found:.7f}, wanted {wanted:.7f}")
+
+
 def convert_and_compare():
     program = os.environ.get("PIPETRAIN_CONVERT", "./pipetrain-convert")
     with tempfile.TemporaryDirectory() as work:
@@ -169,7 +194,9 @@ def convert_and_compare():
         make_source(source)
         subprocess.run([program, "mnist", source, "-o", out], check=True)
         compare(out, source)
-        write_sets(os.path.join(work, "written"), source)
+        written = os.path.join(work, "written")
+        write_sets(written, source)
+        pipetrain_reads(written, out, work)
 
 
 def main():

@@ -20,6 +20,7 @@
 #include "formats/tfrecord.h"
 #include "loader/record.h"
 #include "loader/shard_list.h"
+#include "tests/capture.h"
 #include "tests/tfrecord_fixture.h"
 
 static char folder[256];
@@ -153,6 +154,42 @@ static void shards_are_sorted_bytewise(void **state)
     struct dataset *dataset = fixture_open(&options);
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(strrchr(dataset->paths[i], '/') + 1, sorted[i]);
+    dataset_close(dataset);
+}
+
+static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
+    static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
+    char place[256];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "splits"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        fixture_write_shard(fixture_path(place, names[i]), i, i + 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct dataset_options options = fixture_options(place);
+        options.what = splits[i].what;
+        struct dataset *dataset = fixture_open(&options);
+        assert_int_equal(dataset->record_count, splits[i].records);
+        dataset_close(dataset);
+    }
+}
+
+static void tells_of_shards_that_are_missing(void **state)
+{
+    (void)state;
+    char place[256], text[1024];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "missing"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_set(place, 3, 9);
+    assert_int_equal(unlink(fixture_path(place, "train-00001-of-00003")), 0);
+    const struct dataset_options options = fixture_options(place);
+    struct capture capture;
+    capture_begin(&capture);
+    struct dataset *dataset = fixture_open(&options);
+    capture_end(&capture, text, sizeof text);
+    assert_non_null(strstr(text, "only 2 of the 3 shards"));
     dataset_close(dataset);
 }
 
@@ -415,6 +452,8 @@ int main(void)
         cmocka_unit_test(the_fingerprint_follows_names_sizes_and_counts),
         cmocka_unit_test(takes_shards_and_leaves_their_companions),
         cmocka_unit_test(shards_are_sorted_bytewise),
+        cmocka_unit_test(a_directory_of_two_splits_gives_the_one_that_is_meant),
+        cmocka_unit_test(tells_of_shards_that_are_missing),
         cmocka_unit_test(names_with_glob_characters_are_files_first),
         cmocka_unit_test(says_what_is_wrong_with_a_pattern),
         cmocka_unit_test(lists_every_problem_on_a_line_of_its_own),

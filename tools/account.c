@@ -13,7 +13,7 @@
 struct account {
     const struct schedule *schedule;
     uint64_t warmup;            /* steps that only warm up */
-    struct tally passes[PASS_COUNT], interval, training, warm;
+    struct tally passes[PASS_COUNT], interval, training, warm;     /* warm: after warm-up */
     uint64_t last_end_ns, first_step_ns;
     XXH3_state_t *order;
     double *durations_ms;
@@ -165,7 +165,7 @@ struct fractions tally_fractions(const struct tally *tally)
 
 struct fractions account_fractions(const struct account *account)
 {
-    return tally_fractions(&account->warm);
+    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->training);
 }
 
 static int compare_doubles(const void *left, const void *right)

@@ -16,7 +16,8 @@ struct tally {
     struct step_times times;    /* summed over towers */
 };
 
-/* Shares of tower time in training steps after warm-up; they sum to 1 (all 0 without such a step). */
+/* Shares of tower time in training steps, after warm-up when the run got that far; they
+ * sum to 1 (all 0 without a step). */
 struct fractions { double input_wait, exposed_copy, forward, backward, exposed_reduction, update, other; };
 
 struct step_percentiles { double p50_ms, p90_ms, p99_ms; };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <unistd.h>
 
 #include "compute/model.h"
 #include "stage/clock.h"
@@ -27,7 +28,7 @@ struct arguments {
     char **assignments;                 /* argc places; count of --set */
     int assignment_count;
     enum run_kind kind;
-    bool help, version, describe;
+    bool help, version, describe, check, dry_run;
     const char *help_name, *describe_name;      /* NULL: all */
 };
 
@@ -63,8 +64,8 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         switch (letter) {
         case 'c': arguments->config_path = optarg; break;
         case OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
-        case OPTION_CHECK: arguments->kind = RUN_CHECK; break;
-        case OPTION_DRY_RUN: arguments->kind = RUN_DRY; break;
+        case OPTION_CHECK: arguments->check = true; break;
+        case OPTION_DRY_RUN: arguments->dry_run = true; break;
         case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
         case OPTION_VERSION: arguments->version = true; break;
@@ -76,6 +77,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         arguments->describe_name = argv[optind++];
     if (optind + 1 == argc && arguments->help && arguments->help_name == NULL)
         arguments->help_name = argv[optind++];
+    if (arguments->check && arguments->dry_run) {
+        log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: give one of them");
+        return -EINVAL;
+    }
+    arguments->kind = arguments->check ? RUN_CHECK : arguments->dry_run ? RUN_DRY : RUN_TRAIN;
     if (optind == argc)
         return 0;
     log_message(LOG_ERROR, "unexpected argument '%s' (a configuration file follows -c)", argv[optind]);
@@ -120,10 +126,11 @@ static int read_settings(struct settings *settings, const struct arguments *argu
 {
     struct problems problems;
     problems_init(&problems);
-    config_read(settings, arguments->config_path, &problems);
+    const int read = config_read(settings, arguments->config_path, &problems);
+    const bool is_unread = read != 0 && access(arguments->config_path, R_OK) != 0;
     for (int i = 0; i < arguments->assignment_count; i++)
         config_set(settings, arguments->assignments[i], &problems);
-    const int rc = settings_finish(settings, &problems);
+    const int rc = is_unread ? read : settings_finish(settings, &problems);
     problems_print(&problems, stderr);
     const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
     problems_release(&problems);
@@ -176,7 +183,7 @@ int main(int argc, char **argv)
     const uint64_t process_start_ns = clock_now_ns();
     team_wait_prepare(argv);
     fill_standard_streams();
-    struct arguments arguments = {.kind = RUN_TRAIN, .assignments = calloc((size_t)argc, sizeof(char *))};
+    struct arguments arguments = {.assignments = calloc((size_t)argc, sizeof(char *))};
     if (arguments.assignments == NULL)
         return EXIT_CODE_MEMORY;
     int code = EXIT_CODE_USAGE;

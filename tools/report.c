@@ -250,15 +250,18 @@ int report_result(struct report *report, const struct report_end *end)
     end_progress_line(report);
     if (end->ended[0] != '\0')
         printf("ended     early, %s\n", end->ended);
-    if (evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule))
+    const bool is_whole = evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
+    if (is_whole && report->plan->backend != NULL)
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
                tally_loss(evaluation));
+    if (report->settings->sync.mode == SYNC_INDEPENDENT && report->plan->schedule.towers > 1)
+        printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights are "
+               "tower 0's\n");
     print_speed(report);
     print_time(report);
     if (end->counts.loader.corrupt_records > 0)
-        printf("damage    %s damaged records were replaced or left out\n",
-               number_grouped(end->counts.loader.corrupt_records).text);
+        printf("damage    records replaced or left out: %s\n", number_grouped(end->counts.loader.corrupt_records).text);
     printf("verdict   %s\n", verdict);
     return write_summary(report, end, verdict);
 }

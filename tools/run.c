@@ -196,7 +196,8 @@ static void follow(struct run *run, struct step_report *const *reports)
     const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
     check_finite(run, reports);
     account_add(run->account, reports, run->plan.schedule.towers);
-    if (span->pass == PASS_TRAIN && (span->step + 1) % (uint64_t)run->settings->report.interval == 0) {
+    const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
+    if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
         report_progress(&run->report, span);
         account_interval_reset(run->account);
     }
@@ -237,14 +238,14 @@ static int save_weights(struct run *run)
 
 static int finish(struct run *run, int signal_received)
 {
-    run->end.ended = signal_received == SIGINT ? "interrupted" : signal_received == SIGTERM ? "asked to stop" : "";
+    run->end.ended = signal_received == SIGINT ? "interrupted" : signal_received != 0 ? "asked to stop" : "";
     if (report_result(&run->report, &run->end) != 0) {
         log_message(LOG_ERROR, "%s/summary.json could not be written", run_directory_path(run->directory));
         return EXIT_CODE_OUTPUT;
     }
     if (run->directory != NULL && run_directory_failed(run->directory) != 0)
         return EXIT_CODE_OUTPUT;
-    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : signal_received == SIGTERM ? EXIT_CODE_STOPPED : 0;
+    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : signal_received != 0 ? EXIT_CODE_STOPPED : 0;
 }
 
 static void print_line(void *arg, const char *line)
@@ -292,8 +293,11 @@ static int train(struct run *run)
     code = open_pipeline(run);
     if (code != 0)
         return code;
-    if (signals_start(&run->signals, pipeline_request_stop, run->pipeline) != 0)
+    const int listening = signals_start(&run->signals, pipeline_request_stop, run->pipeline);
+    if (listening != 0) {
+        log_message(LOG_ERROR, "signals cannot be waited for: %s", strerror(-listening));
         return EXIT_CODE_INTERNAL;
+    }
     print_plan(run);
     run_steps(run);
     run->end.loader_wall_ns = clock_now_ns() - run->began_ns;

@@ -227,7 +227,11 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth);
-    fprintf(out, "memory    %s: batches %s, loader %s, slots %s, towers %s\n", number_bytes(run_plan_bytes(plan)).text,
+    fprintf(out, "memory    %s: batches %s, loader %s, slots %s", number_bytes(run_plan_bytes(plan)).text,
             number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-            number_bytes(plan->slot_bytes).text, number_bytes(plan->tower_bytes).text);
+            number_bytes(plan->slot_bytes).text);
+    if (plan->tower_bytes > 0)
+        fprintf(out, ", towers %s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text);
+    else
+        fprintf(out, "; what towers need is known once they are planned (--dry-run)\n");
 }

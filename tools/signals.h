@@ -1,4 +1,4 @@
-/* SIGINT and SIGTERM as requests: the first ends the run after the current step, the
+/* SIGINT, SIGTERM and SIGHUP as requests: the first ends the run after the current step, the
  * second ends the process at once. A thread of its own waits for them, so no handler
  * ever interrupts anything. */
 #ifndef PIPETRAIN_SIGNALS_H

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "tools/number.h"
+
 /* The loader's threads: which kind works all the time, so that the other waits. */
 static void input_verdict(char *text, size_t text_size, double wait, const struct loader_counts *loader,
                           uint64_t wall_ns, const struct run_plan *plan, const struct settings *settings)
@@ -43,8 +45,8 @@ void verdict_write(char *text, size_t text_size, const struct fractions *fractio
     else if (fractions->exposed_reduction > VERDICT_REDUCTION)
         snprintf(text, text_size,
                  "reduction limits (towers waited %.1f %% of their time): use fewer towers with more threads each, a "
-                 "larger batch, or another sync.bucket (now %lld KiB)",
-                 100 * fractions->exposed_reduction, (long long)settings->sync.bucket / 1024);
+                 "larger batch, or another sync.bucket (now %s)",
+                 100 * fractions->exposed_reduction, number_bytes((uint64_t)settings->sync.bucket).text);
     else
         snprintf(text, text_size,
                  "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",

@@ -166,9 +166,11 @@ static int path_compare(const void *a, const void *b)
 /* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
 static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total_out)
 {
-    const char *of = strstr(base_name(path), "-of-");
+    const char *name = base_name(path), *of = strstr(name, "-of-");
     int used = 0;
-    if (!of || of - base_name(path) < 6 || sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
+    if (!of || of - name < 6)
+        return false;
+    if (sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
         return false;
     return of[used - 5] == '\0' && *total_out > 0;
 }

@@ -31,7 +31,6 @@ struct step_report {
 struct trainer_spec {
     const char *name;
     struct tower_spec tower;
-    uint32_t tower_count;
     struct stream *communication;
     struct slots *slots;
     struct reduce *reduce;

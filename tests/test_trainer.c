@@ -145,7 +145,7 @@ static struct trainer_spec spec_make(struct rig *rig, uint32_t tower, enum sync_
                    .backend = &backend_reference_ops,
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .seed = 11 },
-        .tower_count = rig->schedule.towers, .communication = lane->communication, .slots = lane->slots,
+        .communication = lane->communication, .slots = lane->slots,
         .reduce = rig->reduce, .mode = mode, .bucket_bytes = 64, .learning_rate = 0.05f, .gate = rig->gate,
         .stop = rig->stop, .report_depth = 3, .slice_max = rig->layout.capacity,
     };

@@ -173,7 +173,6 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
         .tower = make_tower_spec(pipeline, tower),
-        .tower_count = pipeline->towers,
         .communication = lane->communication,
         .slots = lane->slots,
         .reduce = pipeline->reduce,

@@ -4,6 +4,9 @@
 #include <string.h>
 
 static const struct backend_ops *const backends[] = {
+#ifdef HAVE_CUDA
+    &backend_cuda_ops,
+#endif
 #ifdef HAVE_ONEDNN
     &backend_onednn_ops,
 #endif

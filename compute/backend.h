@@ -20,6 +20,14 @@
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
 
+/* Of activations and of the products' inputs. Weights, statistics, sums, loss and
+ * reductions are fp32 always. fp32 is true fp32; tf32 rounds the inputs of products to
+ * 10 bits of mantissa; fp16 scales the loss (compute/loss_scale.h). */
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16, PRECISION_COUNT };
+
+/* Steps replayed from recorded graphs of the device's work instead of queued call by call. */
+enum graph_use { GRAPH_AUTO, GRAPH_ON, GRAPH_OFF };
+
 struct backend_spec {
     const struct net *net;      /* lent */
     struct device *device;      /* lent; memory comes from here */
@@ -30,6 +38,11 @@ struct backend_spec {
     enum layout layout;
     uint64_t seed;              /* of dropout */
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
+    enum precision precision;   /* the CPU backends know fp32 only: -ENOTSUP */
+    enum graph_use graph;       /* CUDA */
+    size_t workspace_max;       /* CUDA: bytes a convolution may use beside its tensors, 0 = 256 MiB */
+    bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
+    const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */
 };
 
 /* What one step needs besides the weights. Pointers are device memory. */
@@ -45,6 +58,8 @@ struct backend_result {
     double loss_sum;            /* over the samples with a label */
     uint32_t correct;           /* largest logit is the label (first largest wins) */
     uint32_t counted;           /* samples with a label */
+    uint32_t skipped_steps;     /* fp16: updates left out so far because a gradient overflowed */
+    float loss_scale;           /* fp16: the factor of this step's gradients, else 1 */
 };
 
 struct backend;                 /* each implementation's begins with struct backend_base */
@@ -61,7 +76,8 @@ struct layer_ops {
 };
 
 struct backend_ops {
-    const char *name;           /* "reference", "onednn" */
+    const char *name;           /* "reference", "onednn", "cuda" */
+    bool host_memory;           /* computes on memory of the host, else on that of a CUDA device */
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
     void (*close)(struct backend *backend);
     /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
@@ -88,8 +104,17 @@ struct backend_ops {
     int (*forward)(struct plan *plan);
     /* Layers from the last to the first; after each layer that has parameters, layer_done(arg, layer). */
     int (*backward)(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
-    /* Of the last forward. On an asynchronous device waits for it. */
+    /* Queue the result of the last forward into *result_out (pinned host memory), which
+     * holds it once the compute stream has come that far. */
     int (*result)(struct plan *plan, struct backend_result *result_out);
+    /* The caller needs layer_done only after the layers whose `ends` is true (by layer
+     * index): all between may be run as one piece. Once, after all plans are made; until
+     * then every layer with parameters is an end. NULL: makes no difference. */
+    int (*segment)(struct backend *backend, const bool *ends);
+    /* For precisions whose gradients may overflow (fp16): every range of the reduced gradients
+     * is checked before the one update of the whole arena, which does nothing but lower the
+     * loss scale when one held a number that is not finite. NULL: nothing to check. */
+    int (*check)(struct backend *backend, const float *gradients, size_t count);
 
     /* One optimizer pass over a range of the arenas (device memory), on the compute stream. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
@@ -98,6 +123,7 @@ struct backend_ops {
 
 extern const struct backend_ops backend_reference_ops;
 extern const struct backend_ops backend_onednn_ops;
+extern const struct backend_ops backend_cuda_ops;
 const struct backend_ops *backend_find(const char *name);       /* NULL when there is none */
 
 #endif

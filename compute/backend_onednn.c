@@ -7,6 +7,7 @@
 
 #include "compute/onednn_plan.h"
 #include "compute/team.h"
+#include "stage/log.h"
 
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
@@ -52,6 +53,10 @@ static int backend_init(struct backend *backend)
 
 static int onednn_open(struct backend **backend_out, const struct backend_spec *spec)
 {
+    if (spec->precision != PRECISION_FP32) {
+        log_message(LOG_ERROR, "the onednn backend computes in fp32 only");
+        return -ENOTSUP;
+    }
     struct backend *backend = calloc(1, sizeof *backend);
     if (!backend)
         return -ENOMEM;
@@ -179,6 +184,7 @@ static int onednn_update(struct backend *backend, const struct optimizer *optimi
 
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
+    .host_memory = true,
     .open = onednn_open,
     .close = onednn_close,
     .store = onednn_store,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/log.h"
+
 struct reference {
     struct backend_base base;
     struct backend_spec spec;
@@ -43,6 +45,10 @@ void reference_free(struct reference_plan *plan, void *memory)
 
 static int reference_open(struct backend **backend_out, const struct backend_spec *spec)
 {
+    if (spec->precision != PRECISION_FP32) {
+        log_message(LOG_ERROR, "the reference backend computes in fp32 only");
+        return -ENOTSUP;
+    }
     struct reference *const backend = calloc(1, sizeof(*backend));
     if (backend == NULL)
         return -ENOMEM;
@@ -203,6 +209,7 @@ static int reference_update(struct backend *backend, const struct optimizer *opt
 
 const struct backend_ops backend_reference_ops = {
     .name = "reference",
+    .host_memory = true,
     .open = reference_open,
     .close = reference_close,
     .store = reference_store,

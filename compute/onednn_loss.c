@@ -95,7 +95,7 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
 
 static void result_sum(struct plan *plan, const struct outcome *outcomes)
 {
-    struct backend_result result = { 0 };
+    struct backend_result result = { .loss_scale = 1 };
     for (uint32_t i = 0; i < plan->base.count; i++) {
         result.loss_sum += outcomes[i].loss;
         result.correct += outcomes[i].is_correct;

@@ -422,7 +422,7 @@ static int loss_forward(struct plan *base, uint32_t index)
     struct reference_plan *const plan = reference_plan_of(base);
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
-    plan->result = (struct backend_result){0};
+    plan->result = (struct backend_result){.loss_scale = 1};
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);

@@ -223,9 +223,48 @@ int tower_update(struct tower *tower, size_t offset, size_t count, float gradien
     return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale, &range);
 }
 
+bool tower_updates_at_once(const struct tower *tower)
+{
+    return tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16;
+}
+
+int tower_check(struct tower *tower, size_t offset, size_t count)
+{
+    return tower->spec.backend->check(tower->backend, tower->gradients + offset, count);
+}
+
+/* A layer ends a piece when it is the first, going backward, behind which a bucket is full. */
+static void find_ends(const struct tower *tower, const size_t *ends, uint32_t count, bool *is_end)
+{
+    const struct net *const net = tower->spec.net;
+    uint32_t next = 0;
+    for (uint32_t layer = net->layer_count; layer-- > 0;) {
+        if (net->layers[layer].weight == NET_NO_PARAMETER)
+            continue;
+        const size_t ready = arena_ready(&tower->arena, net, layer);
+        is_end[layer] = next < count && ready >= ends[next];
+        while (next < count && ready >= ends[next])
+            next++;
+    }
+}
+
+int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    if (backend->segment == NULL)
+        return 0;
+    bool *const is_end = calloc(tower->spec.net->layer_count, sizeof(*is_end));
+    if (is_end == NULL)
+        return -ENOMEM;
+    find_ends(tower, ends, count, is_end);
+    const int rc = backend->segment(tower->backend, is_end);
+    free(is_end);
+    return rc;
+}
+
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
-    *result_out = (struct backend_result){0};
+    *result_out = (struct backend_result){.loss_scale = 1};
     return tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
 }
 

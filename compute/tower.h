@@ -39,7 +39,15 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training);
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
 /* Queue the update of arena range [offset, offset + count). gradient_scale = 1 / global count. */
 int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate);
-/* Loss and counts of the last forward. */
+/* Must every bucket be checked by tower_check, and then the whole arena be updated by one
+ * tower_update? (fp16; backend.h says why.) Else buckets are updated as they come. */
+bool tower_updates_at_once(const struct tower *tower);
+int tower_check(struct tower *tower, size_t offset, size_t count);
+/* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
+ * ascending order, the last the whole arena. Once, before the first step. */
+int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);
+/* Queue loss and counts of the last forward into *result_out (pinned host memory): there
+ * once the compute stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 
 const struct arena *tower_arena(const struct tower *tower);

@@ -19,6 +19,7 @@
 
 #include "formats/tfrecord.h"
 #include "loader/file_read.h"
+#include "stage/cache_folder.h"
 #include "stage/clock.h"
 
 #define INDEX_MAGIC "PTINDEX"
@@ -74,39 +75,14 @@ static bool path_beside(const char *path, char *out, size_t out_size)
     return wanted > 0 && (size_t)wanted < out_size;
 }
 
-static bool cache_folder(char *out, size_t out_size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int wanted = -1;
-    if (cache && cache[0] == '/')
-        wanted = snprintf(out, out_size, "%s/pipetrain", cache);
-    else if (home && home[0] == '/')
-        wanted = snprintf(out, out_size, "%s/.cache/pipetrain", home);
-    return wanted > 0 && (size_t)wanted < out_size;
-}
-
 static bool path_in_cache(const char *path, char *out, size_t out_size)
 {
     char folder[PATH_MAX], absolute[PATH_MAX];
-    if (!cache_folder(folder, sizeof folder) || !realpath(path, absolute))
+    if (!cache_folder_find(folder, sizeof folder) || !realpath(path, absolute))
         return false;
     const int wanted = snprintf(out, out_size, "%s/%016" PRIx64 INDEX_FILE_SUFFIX, folder,
                                 (uint64_t)XXH3_64bits(absolute, strlen(absolute)));
     return wanted > 0 && (size_t)wanted < out_size;
-}
-
-/* The cache directory and its parent; whether that worked shows when a file is made. */
-static void cache_folder_make(void)
-{
-    char folder[PATH_MAX];
-    if (!cache_folder(folder, sizeof folder))
-        return;
-    char *last = strrchr(folder, '/');
-    *last = '\0';
-    (void)mkdir(folder, 0700);
-    *last = '/';
-    (void)mkdir(folder, 0700);
 }
 
 /* Reading. */

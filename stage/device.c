@@ -10,6 +10,9 @@ static const struct {
     { "host", &device_host_ops },
     { "cpu", &device_host_ops },
     { "null", &device_null_ops },
+#ifdef HAVE_CUDA
+    { "cuda", &device_cuda_ops },
+#endif
 };
 
 const struct device_ops *device_find(const char *kind)

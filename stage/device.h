@@ -6,7 +6,8 @@
  * on the host device it is inline (the thread itself runs each operation, and
  * stream_wait blocks it), on CUDA it is a stream like the others. An event is a
  * point in a stream; waiting on an event means its latest record at the time of the
- * call, and an event never recorded counts as passed. Every passed record has a time. */
+ * call, and an event never recorded counts as passed. Timed events also tell how much
+ * device time lies between two of them; order alone is cheaper. */
 #ifndef PIPETRAIN_DEVICE_H
 #define PIPETRAIN_DEVICE_H
 
@@ -15,10 +16,11 @@
 #include <stdint.h>
 
 enum stream_role { STREAM_COMPUTE, STREAM_COPY, STREAM_COMMUNICATION };
+enum event_kind { EVENT_ORDER, EVENT_TIMED };
 enum copy_direction { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
 
 struct device_spec {
-    uint32_t index;             /* of the device among those of its kind */
+    uint32_t index;             /* of the device among those of its kind, below count() */
     const char *name;           /* for messages and thread names, e.g. "cpu0" */
 };
 
@@ -28,10 +30,24 @@ struct event;
 
 struct device_ops {
     const char *kind;           /* "host", "null", "cuda" */
+    bool host_memory;           /* device memory is host memory: host code may use it */
+    uint32_t steps_ahead;       /* steps worth queueing beyond the one that is computed; 0 where
+                                 * the compute stream is inline */
+    /* How many devices of this kind there are; 0 with the reason in `why` ("" else). Prints
+     * nothing. The first of all calls, from main before it starts threads. A device may be
+     * opened more than once: several towers may share it. */
+    uint32_t (*count)(char *why, size_t why_size);
+    /* Can device `index` use the memory of device `other`? */
+    bool (*reaches)(uint32_t index, uint32_t other);
     int (*open)(struct device **device_out, const struct device_spec *spec);
     void (*close)(struct device *device);
     /* One line for people: what the device is and its memory. */
     void (*describe)(struct device *device, char *text, size_t text_size);
+    /* Bytes that can still be allocated / that there are. */
+    int (*memory)(struct device *device, size_t *free_out, size_t *total_out);
+    /* Bind the calling thread to the CPUs next to the device, within the affinity it has.
+     * Does nothing where that has no meaning. */
+    void (*bind)(struct device *device);
     /* Zeroed, 64-byte aligned memory of the device / of the host for copies. */
     int (*alloc)(struct device *device, size_t bytes, void **memory_out);
     void (*free)(struct device *device, void *memory);
@@ -39,22 +55,28 @@ struct device_ops {
     void (*free_pinned)(struct device *device, void *memory);
     int (*stream_open)(struct device *device, enum stream_role role, const char *name, struct stream **stream_out);
     void (*stream_close)(struct stream *stream);        /* drains first */
-    int (*event_open)(struct device *device, struct event **event_out);
+    /* Wait until nothing that is queued on the stream uses memory any more. After a cancel
+     * too: work that cannot be taken back is waited for, a second at most. */
+    void (*stream_drain)(struct stream *stream);
+    int (*event_open)(struct device *device, enum event_kind kind, struct event **event_out);
     void (*event_close)(struct event *event);
     int (*record)(struct stream *stream, struct event *event);
     int (*stream_wait)(struct stream *stream, struct event *event);
     int (*copy)(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction);
-    /* Queue call(arg), run by the stream in order (host code: reductions on the host). */
+    /* Queue call(arg), run by the stream in order (host code: reductions on the host). It
+     * must not use the device itself. */
     int (*call)(struct stream *stream, void (*call)(void *arg), void *arg);
-    /* The calling thread waits for the event's latest record. 0, or -ECANCELED
-     * when the device was cancelled. */
+    /* The calling thread waits for the event's latest record. 0, -ECANCELED when the device
+     * was cancelled, or -EIO when it failed. */
     int (*event_wait)(struct event *event);
     bool (*event_passed)(struct event *event);
-    /* When the latest record passed, on the device's own clock in ns (host: clock_now_ns).
-     * -EAGAIN while it has not. */
-    int (*event_time)(struct event *event, uint64_t *time_ns_out);
-    /* Every wait on this device ends now, queued work is dropped. Fits stop_on_failure
-     * through device_cancel. */
+    /* Device time from the latest record of one timed event to that of another of the same
+     * device, 0 when they passed the other way round. -EAGAIN while one has not passed. */
+    int (*event_elapsed)(struct event *from, struct event *to, uint64_t *elapsed_ns_out);
+    /* Every wait on this device ends now and it takes no more work. What is queued is dropped
+     * where that is possible; on a GPU it goes on, and closing a stream waits for it for a
+     * second: after that the stream is left behind, and memory is no longer freed. Any
+     * thread, never blocks. Fits stop_on_failure through device_cancel. */
     void (*cancel)(struct device *device);
 };
 
@@ -66,6 +88,8 @@ struct event { struct device *device; };
 extern const struct device_ops device_host_ops;
 /* As host, but copies move nothing: what the loader alone can do. */
 extern const struct device_ops device_null_ops;
+/* One GPU each, through the CUDA runtime. Only where the program was built with it. */
+extern const struct device_ops device_cuda_ops;
 
 /* The table named `kind` ("cpu" is "host"), or NULL. */
 const struct device_ops *device_find(const char *kind);

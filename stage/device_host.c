@@ -28,6 +28,7 @@
 
 struct host_event {
     struct event base;
+    enum event_kind kind;
     LIST_ENTRY(host_event) link;        /* under the device's lock */
     pthread_mutex_t lock;               /* of what follows */
     pthread_cond_t has_passed;
@@ -82,6 +83,20 @@ static bool is_cancelled(struct device *device)
 
 /* Device. */
 
+/* Any number of devices: each is a share of the host. */
+uint32_t host_count(char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", "");
+    return UINT32_MAX;
+}
+
+bool host_reaches(uint32_t index, uint32_t other)
+{
+    (void)index;
+    (void)other;
+    return true;
+}
+
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops)
 {
     struct host_device *device = calloc(1, sizeof *device);
@@ -114,6 +129,37 @@ void host_describe(struct device *device, char *text, size_t text_size)
              device->ops->kind, sysconf(_SC_NPROCESSORS_ONLN), bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
+/* What the kernel believes can be had without swapping, or where it does not say, what is free. */
+static size_t available_bytes(void)
+{
+    size_t bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    FILE *const file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return bytes;
+    char line[128];
+    unsigned long long kib;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            bytes = (size_t)kib * 1024;
+    }
+    fclose(file);
+    return bytes;
+}
+
+int host_memory(struct device *device, size_t *free_out, size_t *total_out)
+{
+    (void)device;
+    *free_out = available_bytes();
+    *total_out = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return 0;
+}
+
+/* All CPUs are next to the host's memory. */
+void host_bind(struct device *device)
+{
+    (void)device;
+}
+
 int host_alloc(struct device *device, size_t bytes, void **memory_out)
 {
     (void)device;
@@ -137,13 +183,14 @@ void host_free(struct device *device, void *memory)
 
 /* Events. */
 
-int host_event_open(struct device *base, struct event **event_out)
+int host_event_open(struct device *base, enum event_kind kind, struct event **event_out)
 {
     struct host_device *device = host_device_of(base);
     struct host_event *event = calloc(1, sizeof *event);
     if (!event)
         return -ENOMEM;
     event->base.device = base;
+    event->kind = kind;
     pthread_mutex_init(&event->lock, NULL);
     pthread_cond_init(&event->has_passed, NULL);
     pthread_mutex_lock(&device->lock);
@@ -210,15 +257,27 @@ bool host_event_passed(struct event *base)
     return passed;
 }
 
-int host_event_time(struct event *base, uint64_t *time_ns_out)
+/* When the latest record passed. False while it has not. */
+static bool event_time(struct event *base, uint64_t *time_ns_out)
 {
     struct host_event *event = (struct host_event *)base;
+    assert(event->kind == EVENT_TIMED);
     pthread_mutex_lock(&event->lock);
     const bool has_time = event->recorded > 0 && event->passed == event->recorded;
     if (has_time)
         *time_ns_out = event->time_ns;
     pthread_mutex_unlock(&event->lock);
-    return has_time ? 0 : -EAGAIN;
+    return has_time;
+}
+
+int host_event_elapsed(struct event *from, struct event *to, uint64_t *elapsed_ns_out)
+{
+    assert(from->device == to->device);
+    uint64_t from_ns, to_ns;
+    if (!event_time(from, &from_ns) || !event_time(to, &to_ns))
+        return -EAGAIN;
+    *elapsed_ns_out = to_ns > from_ns ? to_ns - from_ns : 0;
+    return 0;
 }
 
 /* Streams. */
@@ -408,6 +467,17 @@ static void stream_wake(struct host_stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
+/* A command that runs ends by itself, and is waited for in host_stream_close. */
+void host_stream_drain(struct stream *stream)
+{
+    struct event *event;
+    if (!((struct host_stream *)stream)->worker || host_event_open(stream->device, EVENT_ORDER, &event) != 0)
+        return;
+    if (host_record(stream, event) == 0)
+        host_event_wait(event);
+    host_event_close(event);
+}
+
 void host_cancel(struct device *base)
 {
     struct host_device *device = host_device_of(base);
@@ -429,15 +499,22 @@ static int host_ops_open(struct device **device_out, const struct device_spec *s
 
 const struct device_ops device_host_ops = {
     .kind = "host",
+    .host_memory = true,
+    .steps_ahead = 0,
+    .count = host_count,
+    .reaches = host_reaches,
     .open = host_ops_open,
     .close = host_close,
     .describe = host_describe,
+    .memory = host_memory,
+    .bind = host_bind,
     .alloc = host_alloc,
     .free = host_free,
     .alloc_pinned = host_alloc,
     .free_pinned = host_free,
     .stream_open = host_stream_open,
     .stream_close = host_stream_close,
+    .stream_drain = host_stream_drain,
     .event_open = host_event_open,
     .event_close = host_event_close,
     .record = host_record,
@@ -446,6 +523,6 @@ const struct device_ops device_host_ops = {
     .call = host_call,
     .event_wait = host_event_wait,
     .event_passed = host_event_passed,
-    .event_time = host_event_time,
+    .event_elapsed = host_event_elapsed,
     .cancel = host_cancel,
 };

@@ -5,15 +5,20 @@
 
 #include "stage/device.h"
 
+uint32_t host_count(char *why, size_t why_size);
+bool host_reaches(uint32_t index, uint32_t other);
 /* As device_ops.open, for a device that answers to `ops`. */
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops);
 void host_close(struct device *device);
 void host_describe(struct device *device, char *text, size_t text_size);
+int host_memory(struct device *device, size_t *free_out, size_t *total_out);
+void host_bind(struct device *device);
 int host_alloc(struct device *device, size_t bytes, void **memory_out);
 void host_free(struct device *device, void *memory);
 int host_stream_open(struct device *device, enum stream_role role, const char *name, struct stream **stream_out);
 void host_stream_close(struct stream *stream);
-int host_event_open(struct device *device, struct event **event_out);
+void host_stream_drain(struct stream *stream);
+int host_event_open(struct device *device, enum event_kind kind, struct event **event_out);
 void host_event_close(struct event *event);
 int host_record(struct stream *stream, struct event *event);
 int host_stream_wait(struct stream *stream, struct event *event);
@@ -21,7 +26,7 @@ int host_copy(struct stream *stream, void *to, const void *from, size_t bytes, e
 int host_call(struct stream *stream, void (*call)(void *arg), void *arg);
 int host_event_wait(struct event *event);
 bool host_event_passed(struct event *event);
-int host_event_time(struct event *event, uint64_t *time_ns_out);
+int host_event_elapsed(struct event *from, struct event *to, uint64_t *elapsed_ns_out);
 void host_cancel(struct device *device);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/clock.h"
 #include "stage/random.h"
 #include "stage/thread.h"
 
@@ -16,6 +15,7 @@ struct feeder {
     struct feeder_spec spec;
     struct thread *thread;
     struct stream *copy;
+    struct event *begun, *ended;        /* around the copy that runs */
     void *block;                /* pinned, synthetic input: where values are drawn */
     uint32_t drawn;             /* synthetic input: slots that have their values */
     struct feeder_counts counts;        /* written by the thread, read after the join */
@@ -37,14 +37,22 @@ static int copy_queue(struct feeder *feeder, struct slot *slot, const void *bloc
     const size_t bytes = feeder->spec.layout->block_bytes;
     int error = stream_wait(feeder->copy, slot->free);
     if (!error)
+        error = stream_record(feeder->copy, feeder->begun);
+    if (!error)
         error = ops->copy(feeder->copy, slot->block, block, bytes, COPY_TO_DEVICE);
+    if (!error)
+        error = stream_record(feeder->copy, feeder->ended);
     return error ? error : stream_record(feeder->copy, slot->ready);
 }
 
-static int copy_wait(struct feeder *feeder, struct slot *slot, uint64_t queued_ns)
+static int copy_wait(struct feeder *feeder, struct slot *slot)
 {
-    const int error = feeder->spec.device->ops->event_wait(slot->ready);
-    feeder->counts.copy_ns += clock_now_ns() - queued_ns;
+    const struct device_ops *const ops = feeder->spec.device->ops;
+    uint64_t copy_ns = 0;
+    int error = ops->event_wait(slot->ready);
+    if (!error)
+        error = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
+    feeder->counts.copy_ns += copy_ns;
     return error;
 }
 
@@ -53,7 +61,6 @@ static int copy_wait(struct feeder *feeder, struct slot *slot, uint64_t queued_n
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
     const uint32_t count = batch->span.count;
-    const uint64_t queued_ns = clock_now_ns();
     int error = 0;
     slot->span = batch->span;
     memcpy(slot->ids, batch->ids, count * sizeof slot->ids[0]);
@@ -62,7 +69,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     if (!error)
         slots_publish(feeder->spec.slots, slot);
     if (!error && count > 0)
-        error = copy_wait(feeder, slot, queued_ns);
+        error = copy_wait(feeder, slot);
     return error ? feeder_fail(feeder, batch->span.number, error) : 0;
 }
 
@@ -107,9 +114,8 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot)
     if (feeder->drawn == slots_depth(feeder->spec.slots))
         return 0;
     synthetic_draw(&feeder->spec, feeder->drawn++, feeder->block);
-    const uint64_t queued_ns = clock_now_ns();
     const int error = copy_queue(feeder, slot, feeder->block);
-    return error ? error : copy_wait(feeder, slot, queued_ns);
+    return error ? error : copy_wait(feeder, slot);
 }
 
 /* Returns 0 while there may be more. */
@@ -138,6 +144,7 @@ static void feeder_loop(void *arg)
 {
     struct feeder *feeder = arg;
     int (*const feed)(struct feeder *) = feeder->spec.ring ? feed_from_ring : feed_synthetic;
+    feeder->spec.device->ops->bind(feeder->spec.device);
     while (feed(feeder) == 0)
         ;
     slots_finish(feeder->spec.slots);
@@ -148,6 +155,8 @@ static void feeder_close(struct feeder *feeder)
     struct device *const device = feeder->spec.device;
     if (feeder->copy)
         device->ops->stream_close(feeder->copy);
+    device->ops->event_close(feeder->ended);
+    device->ops->event_close(feeder->begun);
     if (feeder->block)
         device->ops->free_pinned(device, feeder->block);
     free(feeder);
@@ -159,7 +168,11 @@ static int feeder_prepare(struct feeder *feeder)
     struct device *const device = feeder->spec.device;
     char name[16];
     snprintf(name, sizeof name, "copy%u", feeder->spec.tower);
-    const int error = device->ops->stream_open(device, STREAM_COPY, name, &feeder->copy);
+    int error = device->ops->stream_open(device, STREAM_COPY, name, &feeder->copy);
+    if (!error)
+        error = device->ops->event_open(device, EVENT_TIMED, &feeder->begun);
+    if (!error)
+        error = device->ops->event_open(device, EVENT_TIMED, &feeder->ended);
     if (error || feeder->spec.ring)
         return error;
     return device->ops->alloc_pinned(device, feeder->spec.layout->block_bytes, &feeder->block);

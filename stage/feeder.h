@@ -26,7 +26,7 @@ struct feeder;
 
 struct feeder_counts {
     uint64_t batches;
-    uint64_t copy_ns;           /* copies, from queued to passed */
+    uint64_t copy_ns;           /* device time of the copies themselves */
     uint64_t wait_batch_ns;     /* waiting for the loader */
     uint64_t wait_slot_ns;      /* waiting for an empty slot */
 };

@@ -35,8 +35,8 @@ static int slot_open(struct slot *slot, struct device *device, const struct batc
         return error;
     slot->pixels = slot->block;
     slot->labels = (int32_t *)(slot->pixels + layout->labels_offset);
-    error = device->ops->event_open(device, &slot->ready);
-    return error ? error : device->ops->event_open(device, &slot->free);
+    error = device->ops->event_open(device, EVENT_ORDER, &slot->ready);
+    return error ? error : device->ops->event_open(device, EVENT_ORDER, &slot->free);
 }
 
 static void slot_close(struct slot *slot, struct device *device)

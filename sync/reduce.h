@@ -14,23 +14,40 @@ struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
     float *gradients;           /* the tower's arena */
+    size_t gradient_count;      /* floats in it */
+};
+
+struct reduce_spec {
+    uint32_t towers;
+    uint32_t deadline_ms;       /* for setting up, and for one bucket, where the reduction can fail by itself */
 };
 
 struct reduce_ops {
-    const char *name;           /* "host", "none" */
-    /* For `towers` towers. The buckets are known when the first tower joins. */
-    int (*open)(struct reduce **reduce_out, uint32_t towers);
+    const char *name;           /* "host", "none", "peer", "nccl" */
+    /* The buckets are known when the first tower joins. */
+    int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
+    /* Every tower that joined has left. */
     void (*close)(struct reduce *reduce);
-    /* Called once by every tower's thread; returns when all have joined. 0 or -ECANCELED. */
+    /* Called once by every tower's thread; returns when all have joined. 0, -ECANCELED, or
+     * another negative errno; its cause is logged, but for -ENOMEM. */
     int (*join)(struct reduce *reduce, uint32_t tower, const struct reduce_member *member,
                 const struct buckets *buckets);
     /* The bucket's gradients are queued on the tower's compute stream. Every tower starts
-     * every bucket of every step, in the same order. Never waits for other towers. */
+     * every bucket of every step, from the first to the last, and has at most the device's
+     * steps_ahead + 1 steps queued. Never waits for other towers. */
     int (*start)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
     /* What the tower queues on its compute stream from here on comes behind the
      * bucket's sum. 0 or -ECANCELED. */
     int (*wait)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
-    /* Every wait ends now. */
+    /* Called from the tower's thread again and again while it waits for its device: 0, or a
+     * negative errno when the reduction failed or is late (-ETIMEDOUT); the cause is logged.
+     * NULL: cannot fail behind the caller's back. */
+    int (*poll)(struct reduce *reduce, uint32_t tower);
+    /* Called once by every tower's thread that joined or tried to, when it starts no more
+     * buckets: lets go of what belongs to that thread. After a cancel it does not wait for
+     * other towers. NULL: there is nothing of the kind. */
+    void (*leave)(struct reduce *reduce, uint32_t tower);
+    /* Every wait ends now. Any thread, never blocks. */
     void (*cancel)(struct reduce *reduce);
 };
 
@@ -39,8 +56,15 @@ struct reduce { const struct reduce_ops *ops; };
 /* Sum in fixed tower order, each tower's communication stream summing its share of the
  * bucket for all: the same bits in every tower and every run. */
 extern const struct reduce_ops reduce_host_ops;
+/* The same sum on CUDA devices that reach each other's memory (or share one device). */
+extern const struct reduce_ops reduce_peer_ops;
+/* By NCCL, one rank a device. */
+extern const struct reduce_ops reduce_nccl_ops;
 /* No reduction: mode independent, and one tower. */
 extern const struct reduce_ops reduce_none_ops;
+
+/* The table named `name`, or NULL when it is not built in. */
+const struct reduce_ops *reduce_find(const char *name);
 
 void reduce_cancel(void *reduce);       /* as a closer */
 

@@ -1,61 +1,31 @@
-/* Reduction in host memory. The last tower to bring a bucket queues, on every tower's
- * communication stream, a wait for all towers' gradients and the sum of that tower's
- * share; the streams then work side by side while backward goes on. */
+/* Reduction by the host. Where device memory is the host's, the towers' arenas are summed
+ * as they are; else every tower's communication stream copies its bucket to pinned memory,
+ * which takes the arena's place, and the sums back. The sums run on the communication
+ * streams. */
 #include "sync/reduce.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE_ALIGN 16u         /* floats: shares begin on cache lines */
+#include "sync/meeting.h"
+
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 
-struct host_reduce;
-
-/* One tower's part in one bucket. */
-struct share {
-    struct host_reduce *reduce;
-    uint32_t tower, bucket;
-    struct event *queued;       /* on the tower's compute stream: its gradients are there */
-    struct event *summed;       /* on its communication stream: its share is in every arena */
-    uint64_t waited;            /* generations this tower has waited for; its own thread only */
+/* Where a tower's gradients are summed: its arena, or what stands for it in host memory. */
+struct place {
+    float *floats;
+    struct device *pinned_by;   /* NULL: the arena itself */
 };
-
-/* A bucket between the towers: `arrived` counts the towers that brought it in this step;
- * it is reset before `generation` is raised, and no tower brings the bucket again before
- * it has seen that. */
-struct meeting { atomic_uint arrived; uint64_t generation; };
 
 struct host_reduce {
-    struct reduce base;
-    uint32_t towers;
-    struct reduce_member *members;
-    struct buckets buckets;
-    struct share *shares;       /* [bucket * towers + tower] */
-    struct meeting *meetings;   /* [bucket] */
-    pthread_mutex_t lock;       /* guards joined, cancelled, every generation */
-    pthread_cond_t changed;
-    uint32_t joined;
-    bool cancelled;
+    struct meeting meeting;
+    struct place *places;       /* [tower]; each set by its tower before it joins */
 };
 
-static struct share *share_at(struct host_reduce *reduce, uint32_t tower, uint32_t bucket)
+static struct host_reduce *host_reduce_of(struct meeting *meeting)
 {
-    return &reduce->shares[(size_t)bucket * reduce->towers + tower];
-}
-
-/* Tower `tower`'s part of a bucket: equal runs of whole cache lines. */
-static void share_range(const struct host_reduce *reduce, const struct share *share, size_t *begin, size_t *end)
-{
-    const struct bucket *const bucket = &reduce->buckets.bucket[share->bucket];
-    const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN;
-    const size_t first = lines * share->tower / reduce->towers * SHARE_ALIGN;
-    const size_t last = lines * (share->tower + 1) / reduce->towers * SHARE_ALIGN;
-    *begin = bucket->offset + first;
-    *end = bucket->offset + (last < bucket->count ? last : bucket->count);
+    return (struct host_reduce *)meeting;
 }
 
 static void add(float *restrict sum, const float *restrict gradients, size_t count)
@@ -64,54 +34,68 @@ static void add(float *restrict sum, const float *restrict gradients, size_t cou
         sum[i] += gradients[i];
 }
 
-/* Runs on a communication stream: sum the share over all towers, in tower order, into all arenas. */
+/* Runs on a communication stream: sum the share over all towers, in tower order, into all places. */
 static void share_sum(void *arg)
 {
     const struct share *const share = arg;
-    struct host_reduce *const reduce = share->reduce;
-    size_t begin, end;
-    share_range(reduce, share, &begin, &end);
+    const struct place *const places = host_reduce_of(share->meeting)->places;
+    const uint32_t towers = share->meeting->towers;
     float sum[BLOCK_FLOATS];
-    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
-        const size_t count = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
-        memcpy(sum, reduce->members[0].gradients + at, count * sizeof(float));
-        for (uint32_t d = 1; d < reduce->towers; d++)
-            add(sum, reduce->members[d].gradients + at, count);
-        for (uint32_t d = 0; d < reduce->towers; d++)
-            memcpy(reduce->members[d].gradients + at, sum, count * sizeof(float));
+    for (size_t at = share->begin; at < share->end; at += BLOCK_FLOATS) {
+        const size_t count = share->end - at < BLOCK_FLOATS ? share->end - at : BLOCK_FLOATS;
+        memcpy(sum, places[0].floats + at, count * sizeof(float));
+        for (uint32_t d = 1; d < towers; d++)
+            add(sum, places[d].floats + at, count);
+        for (uint32_t d = 0; d < towers; d++)
+            memcpy(places[d].floats + at, sum, count * sizeof(float));
     }
 }
 
-static int host_open(struct reduce **reduce_out, uint32_t towers)
+static int queue_sum(struct meeting *meeting, struct share *share)
+{
+    struct stream *const communication = meeting->members[share->tower].communication;
+    return communication->device->ops->call(communication, share_sum, share);
+}
+
+/* Queue a copy of the share's whole bucket between the tower's arena and its place. */
+static int queue_copy(struct meeting *meeting, const struct share *share, enum copy_direction direction)
+{
+    const struct reduce_member *const member = &meeting->members[share->tower];
+    const struct bucket *const bucket = &meeting->buckets.bucket[share->bucket];
+    float *const arena = member->gradients + bucket->offset;
+    float *const place = host_reduce_of(meeting)->places[share->tower].floats + bucket->offset;
+    const bool is_back = direction == COPY_TO_DEVICE;
+    return member->device->ops->copy(member->communication, is_back ? arena : place, is_back ? place : arena,
+                                     bucket->count * sizeof(float), direction);
+}
+
+static int queue_bring(struct meeting *meeting, const struct share *share)
+{
+    return queue_copy(meeting, share, COPY_FROM_DEVICE);
+}
+
+static int queue_take(struct meeting *meeting, const struct share *share)
+{
+    return queue_copy(meeting, share, COPY_TO_DEVICE);
+}
+
+static const struct meeting_ops in_arenas = {.sum = queue_sum};
+static const struct meeting_ops in_pinned_memory = {.bring = queue_bring, .take = queue_take, .sum = queue_sum};
+
+static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
     struct host_reduce *const reduce = calloc(1, sizeof(*reduce));
     if (reduce == NULL)
         return -ENOMEM;
-    reduce->members = calloc(towers, sizeof(*reduce->members));
-    if (reduce->members == NULL) {
+    reduce->places = calloc(spec->towers, sizeof(*reduce->places));
+    const int rc = reduce->places == NULL ? -ENOMEM : meeting_init(&reduce->meeting, &reduce_host_ops, spec);
+    if (rc != 0) {
+        free(reduce->places);
         free(reduce);
-        return -ENOMEM;
+        return rc;
     }
-    reduce->base.ops = &reduce_host_ops;
-    reduce->towers = towers;
-    pthread_mutex_init(&reduce->lock, NULL);
-    pthread_cond_init(&reduce->changed, NULL);
-    *reduce_out = &reduce->base;
+    *reduce_out = &reduce->meeting.base;
     return 0;
-}
-
-static void close_shares(struct host_reduce *reduce)
-{
-    if (reduce->shares == NULL)
-        return;
-    const size_t count = (size_t)reduce->buckets.count * reduce->towers;
-    for (size_t i = 0; i < count; i++) {
-        const struct share *const share = &reduce->shares[i];
-        if (share->queued != NULL)
-            share->queued->device->ops->event_close(share->queued);
-        if (share->summed != NULL)
-            share->summed->device->ops->event_close(share->summed);
-    }
 }
 
 static void host_close(struct reduce *base)
@@ -119,125 +103,37 @@ static void host_close(struct reduce *base)
     struct host_reduce *const reduce = (struct host_reduce *)base;
     if (reduce == NULL)
         return;
-    close_shares(reduce);
-    pthread_cond_destroy(&reduce->changed);
-    pthread_mutex_destroy(&reduce->lock);
-    free(reduce->shares);
-    free(reduce->meetings);
-    free(reduce->members);
+    for (uint32_t d = 0; d < reduce->meeting.towers; d++) {
+        const struct place *const place = &reduce->places[d];
+        if (place->pinned_by != NULL)
+            place->pinned_by->ops->free_pinned(place->pinned_by, place->floats);
+    }
+    meeting_release(&reduce->meeting);
+    free(reduce->places);
     free(reduce);
 }
 
-/* The first tower to join brings the buckets; all bring the same. Lock held. */
-static int make_room(struct host_reduce *reduce, const struct buckets *buckets)
+static int open_place(struct place *place, const struct reduce_member *member)
 {
-    if (reduce->shares != NULL)
+    struct device *const device = member->device;
+    if (device->ops->host_memory) {
+        *place = (struct place){.floats = member->gradients};
         return 0;
-    reduce->buckets = *buckets;
-    reduce->shares = calloc((size_t)buckets->count * reduce->towers, sizeof(*reduce->shares));
-    reduce->meetings = calloc(buckets->count, sizeof(*reduce->meetings));
-    return reduce->shares != NULL && reduce->meetings != NULL ? 0 : -ENOMEM;
-}
-
-static int open_shares(struct host_reduce *reduce, uint32_t tower, struct device *device)
-{
-    for (uint32_t b = 0; b < reduce->buckets.count; b++) {
-        struct share *const share = share_at(reduce, tower, b);
-        *share = (struct share){.reduce = reduce, .tower = tower, .bucket = b};
-        int rc = device->ops->event_open(device, &share->queued);
-        if (rc == 0)
-            rc = device->ops->event_open(device, &share->summed);
-        if (rc != 0)
-            return rc;
     }
-    return 0;
+    void *memory;
+    const int rc = device->ops->alloc_pinned(device, member->gradient_count * sizeof(float), &memory);
+    if (rc == 0)
+        *place = (struct place){.floats = memory, .pinned_by = device};
+    return rc;
 }
 
 static int host_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
     struct host_reduce *const reduce = (struct host_reduce *)base;
-    pthread_mutex_lock(&reduce->lock);
-    int rc = make_room(reduce, buckets);
-    pthread_mutex_unlock(&reduce->lock);
-    if (rc == 0)
-        rc = open_shares(reduce, tower, member->device);
-    if (rc != 0)
-        return rc;
-
-    pthread_mutex_lock(&reduce->lock);
-    reduce->members[tower] = *member;
-    reduce->joined++;
-    pthread_cond_broadcast(&reduce->changed);
-    while (reduce->joined < reduce->towers && !reduce->cancelled)
-        pthread_cond_wait(&reduce->changed, &reduce->lock);
-    rc = reduce->cancelled ? -ECANCELED : 0;
-    pthread_mutex_unlock(&reduce->lock);
-    return rc;
-}
-
-/* Queue one tower's share of a bucket that all towers have brought. */
-static int queue_share(struct host_reduce *reduce, uint32_t tower, uint32_t bucket)
-{
-    struct stream *const communication = reduce->members[tower].communication;
-    for (uint32_t d = 0; d < reduce->towers; d++) {
-        const int rc = stream_wait(communication, share_at(reduce, d, bucket)->queued);
-        if (rc != 0)
-            return rc;
-    }
-    struct share *const share = share_at(reduce, tower, bucket);
-    const int rc = communication->device->ops->call(communication, share_sum, share);
-    return rc != 0 ? rc : stream_record(communication, share->summed);
-}
-
-static int host_start(struct reduce *base, uint32_t tower, uint32_t bucket)
-{
-    struct host_reduce *const reduce = (struct host_reduce *)base;
-    struct meeting *const meeting = &reduce->meetings[bucket];
-    int rc = stream_record(reduce->members[tower].compute, share_at(reduce, tower, bucket)->queued);
-    if (rc != 0)
-        return rc;
-    if (atomic_fetch_add(&meeting->arrived, 1) + 1 < reduce->towers)
-        return 0;
-    atomic_store(&meeting->arrived, 0);
-    for (uint32_t d = 0; d < reduce->towers && rc == 0; d++)
-        rc = queue_share(reduce, d, bucket);
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&reduce->lock);
-    meeting->generation++;
-    pthread_cond_broadcast(&reduce->changed);
-    pthread_mutex_unlock(&reduce->lock);
-    return 0;
-}
-
-static int host_wait(struct reduce *base, uint32_t tower, uint32_t bucket)
-{
-    struct host_reduce *const reduce = (struct host_reduce *)base;
-    struct share *const share = share_at(reduce, tower, bucket);
-    pthread_mutex_lock(&reduce->lock);
-    while (reduce->meetings[bucket].generation <= share->waited && !reduce->cancelled)
-        pthread_cond_wait(&reduce->changed, &reduce->lock);
-    const bool cancelled = reduce->cancelled;
-    pthread_mutex_unlock(&reduce->lock);
-    if (cancelled)
-        return -ECANCELED;
-    share->waited++;
-    for (uint32_t d = 0; d < reduce->towers; d++) {
-        const int rc = stream_wait(reduce->members[tower].compute, share_at(reduce, d, bucket)->summed);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
-
-static void host_cancel(struct reduce *base)
-{
-    struct host_reduce *const reduce = (struct host_reduce *)base;
-    pthread_mutex_lock(&reduce->lock);
-    reduce->cancelled = true;
-    pthread_cond_broadcast(&reduce->changed);
-    pthread_mutex_unlock(&reduce->lock);
+    const struct meeting_ops *const ops = member->device->ops->host_memory ? &in_arenas : &in_pinned_memory;
+    const int rc = open_place(&reduce->places[tower], member);
+    return rc != 0 ? rc : meeting_join(&reduce->meeting, ops, tower, member, buckets);
 }
 
 const struct reduce_ops reduce_host_ops = {
@@ -245,7 +141,7 @@ const struct reduce_ops reduce_host_ops = {
     .open = host_open,
     .close = host_close,
     .join = host_join,
-    .start = host_start,
-    .wait = host_wait,
-    .cancel = host_cancel,
+    .start = meeting_start,
+    .wait = meeting_wait,
+    .cancel = meeting_cancel,
 };

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int none_open(struct reduce **reduce_out, uint32_t towers)
+static int none_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
-    (void)towers;
+    (void)spec;
     struct reduce *const reduce = malloc(sizeof(*reduce));
     if (reduce == NULL)
         return -ENOMEM;

@@ -6,15 +6,17 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "stage/clock.h"
 #include "stage/thread.h"
+
+#define POLL_NAP_NS 20000       /* between looks at a device that computes */
 
 /* Where the thread is; main and the thread move it forward under the lock. */
 enum phase { PHASE_OPENING, PHASE_OPEN, PHASE_FAILED, PHASE_RUNNING, PHASE_DONE, PHASE_LEAVING };
 
-/* Points on the compute stream of one step, in order; the time between two is accounted. */
-enum mark { MARK_BEGIN, MARK_TAKEN, MARK_INPUT, MARK_FORWARD, MARK_BACKWARD, MARK_END, MARK_COUNT };
+/* A step that is queued and not yet reported. */
+struct flight { struct step_report *report; struct step_facts facts; };
 
 struct trainer {
     struct trainer_spec spec;
@@ -23,9 +25,12 @@ struct trainer {
     struct buckets buckets;
     uint32_t started;               /* buckets of this step whose reduction is started */
     int start_result;               /* of the first reduce start that failed in this step */
-    struct event *marks[MARK_COUNT];
-    struct event *reduced[BUCKETS_MAX], *updated[BUCKETS_MAX];
-    uint64_t last_end_ns;
+    struct step_clock *clock;
+    uint32_t depth;                 /* steps that may be queued and not yet reported */
+    struct flight *flights;         /* step n has flights[n % depth] */
+    struct backend_result *results; /* pinned, of the same places */
+    uint64_t queued, finished;      /* steps */
+    bool joined;                    /* the reduction, or tried to */
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
     struct queue *full, *empty;
@@ -57,10 +62,13 @@ static int await_phase(struct trainer *trainer, enum phase phase)
     return rc;
 }
 
-static void bind_to_cpus(const struct trainer_spec *spec)
+static void bind_thread(const struct trainer_spec *spec)
 {
-    if (spec->cpus == NULL)
+    struct device *const device = spec->tower.device;
+    if (spec->cpus == NULL) {
+        device->ops->bind(device);
         return;
+    }
     cpu_set_t set;
     CPU_ZERO(&set);
     for (uint32_t i = 0; i < spec->cpu_count; i++)
@@ -68,66 +76,80 @@ static void bind_to_cpus(const struct trainer_spec *spec)
     pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-static int mark_open(struct trainer *trainer, struct event **event_out)
+static int open_flights(struct trainer *trainer)
 {
     struct device *const device = trainer->spec.tower.device;
-    return device->ops->event_open(device, event_out);
+    trainer->depth = device->ops->steps_ahead + 1;
+    trainer->flights = calloc(trainer->depth, sizeof(*trainer->flights));
+    if (trainer->flights == NULL)
+        return -ENOMEM;
+    void *memory;
+    int rc = device->ops->alloc_pinned(device, trainer->depth * sizeof(*trainer->results), &memory);
+    if (rc != 0)
+        return rc;
+    trainer->results = memory;
+    return step_clock_open(&trainer->clock, trainer->spec.tower.compute, trainer->buckets.count, trainer->depth);
 }
 
-static int marks_open(struct trainer *trainer)
+static void close_flights(struct trainer *trainer)
 {
-    int rc = 0;
-    for (uint32_t i = 0; i < MARK_COUNT && rc == 0; i++)
-        rc = mark_open(trainer, &trainer->marks[i]);
-    for (uint32_t b = 0; b < trainer->buckets.count && rc == 0; b++) {
-        rc = mark_open(trainer, &trainer->reduced[b]);
-        if (rc == 0)
-            rc = mark_open(trainer, &trainer->updated[b]);
-    }
-    return rc;
+    struct device *const device = trainer->spec.tower.device;
+    step_clock_close(trainer->clock);
+    if (trainer->results != NULL)
+        device->ops->free_pinned(device, trainer->results);
+    free(trainer->flights);
 }
 
-static void mark_close(struct event *event)
+/* The tower may run from the end of one bucket to the end of the next as one piece. */
+static int cut_tower(struct trainer *trainer)
 {
-    if (event != NULL)
-        event->device->ops->event_close(event);
+    size_t ends[BUCKETS_MAX];
+    for (uint32_t b = 0; b < trainer->buckets.count; b++)
+        ends[b] = trainer->buckets.bucket[b].offset + trainer->buckets.bucket[b].count;
+    return tower_cut(trainer->tower, ends, trainer->buckets.count);
 }
 
-static void marks_close(struct trainer *trainer)
-{
-    for (uint32_t i = 0; i < MARK_COUNT; i++)
-        mark_close(trainer->marks[i]);
-    for (uint32_t b = 0; b < trainer->buckets.count; b++) {
-        mark_close(trainer->reduced[b]);
-        mark_close(trainer->updated[b]);
-    }
-}
-
-static int open_tower(struct trainer *trainer)
+static int join_reduction(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    bind_to_cpus(spec);
-    if (spec->no_compute)
-        return marks_open(trainer);
-    int rc = tower_open(&trainer->tower, &spec->tower);
-    if (rc != 0)
-        return rc;
-    buckets_init(&trainer->buckets, tower_arena(trainer->tower), spec->bucket_bytes);
-    rc = marks_open(trainer);
-    if (rc != 0)
-        return rc;
     const struct reduce_member member = {
         .device = spec->tower.device,
         .compute = spec->tower.compute,
         .communication = spec->communication,
         .gradients = tower_gradients(trainer->tower),
+        .gradient_count = tower_arena(trainer->tower)->count,
     };
+    trainer->joined = true;
     return spec->reduce->ops->join(spec->reduce, spec->tower.index, &member, &trainer->buckets);
 }
 
-static int mark(struct trainer *trainer, struct event *event)
+/* From the tower's own thread: what belongs to it in the reduction. */
+static void leave_reduction(struct trainer *trainer)
 {
-    return stream_record(trainer->spec.tower.compute, event);
+    const struct reduce_ops *const ops = trainer->spec.reduce->ops;
+    if (trainer->joined && ops->leave != NULL)
+        ops->leave(trainer->spec.reduce, trainer->spec.tower.index);
+}
+
+static int open_tower(struct trainer *trainer)
+{
+    const struct trainer_spec *const spec = &trainer->spec;
+    bind_thread(spec);
+    if (spec->no_compute)
+        return open_flights(trainer);
+    int rc = tower_open(&trainer->tower, &spec->tower);
+    if (rc != 0)
+        return rc;
+    buckets_init(&trainer->buckets, tower_arena(trainer->tower), spec->bucket_bytes);
+    rc = cut_tower(trainer);
+    if (rc == 0)
+        rc = open_flights(trainer);
+    return rc == 0 ? join_reduction(trainer) : rc;
+}
+
+static int mark(struct trainer *trainer, enum mark mark)
+{
+    return step_clock_mark(trainer->clock, trainer->queued, mark);
 }
 
 /* Called by tower_backward: start the buckets that lie in the first `floats` gradients. */
@@ -144,6 +166,19 @@ static void start_buckets(void *arg, size_t floats)
     }
 }
 
+/* What is to be done with a bucket that is reduced. */
+static int use_bucket(struct trainer *trainer, uint32_t b, float gradient_scale)
+{
+    const struct bucket *const bucket = &trainer->buckets.bucket[b];
+    const float learning_rate = trainer->spec.learning_rate;
+    if (!tower_updates_at_once(trainer->tower))
+        return tower_update(trainer->tower, bucket->offset, bucket->count, gradient_scale, learning_rate);
+    const int rc = tower_check(trainer->tower, bucket->offset, bucket->count);
+    if (rc != 0 || b + 1 < trainer->buckets.count)
+        return rc;
+    return tower_update(trainer->tower, 0, tower_arena(trainer->tower)->count, gradient_scale, learning_rate);
+}
+
 /* Wait for each bucket's sum and update its range. */
 static int update_buckets(struct trainer *trainer, const struct span *span)
 {
@@ -152,15 +187,13 @@ static int update_buckets(struct trainer *trainer, const struct span *span)
     const uint32_t samples = alone ? span->count : span->global_count;
     int rc = 0;
     for (uint32_t b = 0; b < trainer->buckets.count && rc == 0; b++) {
-        const struct bucket *const bucket = &trainer->buckets.bucket[b];
         rc = spec->reduce->ops->wait(spec->reduce, spec->tower.index, b);
         if (rc == 0)
-            rc = mark(trainer, trainer->reduced[b]);
+            rc = step_clock_mark_bucket(trainer->clock, trainer->queued, b, BUCKET_REDUCED);
         if (rc == 0 && samples > 0)
-            rc = tower_update(trainer->tower, bucket->offset, bucket->count, 1.0f / (float)samples,
-                              spec->learning_rate);
+            rc = use_bucket(trainer, b, 1.0f / (float)samples);
         if (rc == 0)
-            rc = mark(trainer, trainer->updated[b]);
+            rc = step_clock_mark_bucket(trainer->clock, trainer->queued, b, BUCKET_UPDATED);
     }
     return rc;
 }
@@ -173,85 +206,108 @@ static int train(struct trainer *trainer, const struct span *span)
     if (rc == 0)
         rc = trainer->start_result;
     if (rc == 0)
-        rc = mark(trainer, trainer->marks[MARK_BACKWARD]);
+        rc = mark(trainer, MARK_BACKWARD);
     return rc == 0 ? update_buckets(trainer, span) : rc;
 }
 
-/* Forward, and the slot goes back; then the rest of a training step. */
-static int compute(struct trainer *trainer, struct slot *slot, const struct span *span)
+static uint32_t place_of(const struct trainer *trainer, uint64_t number)
+{
+    return (uint32_t)(number % trainer->depth);
+}
+
+static int queue_result(struct trainer *trainer, const struct span *span)
+{
+    struct backend_result *const result = &trainer->results[place_of(trainer, trainer->queued)];
+    if (!trainer->spec.no_compute)
+        return tower_result(trainer->tower, result);
+    *result = (struct backend_result){.counted = span->count};
+    return 0;
+}
+
+static struct flight *flight_of(struct trainer *trainer, uint64_t number)
+{
+    return &trainer->flights[place_of(trainer, number)];
+}
+
+/* Queue the whole step; the slot goes back as soon as what reads it is queued. */
+static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    const bool training = span->pass == PASS_TRAIN;
+    struct flight *const flight = flight_of(trainer, trainer->queued);
+    const bool training = slot->span.pass == PASS_TRAIN;
+    report->span = slot->span;
+    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
+    flight->report = report;
+    flight->facts.trained = training && !spec->no_compute;
     int rc = spec->no_compute ? stream_record(spec->tower.compute, slot->free)
                               : tower_forward(trainer->tower, slot, training);
     slots_give_back(spec->slots, slot);
     if (rc == 0)
-        rc = mark(trainer, trainer->marks[MARK_FORWARD]);
-    if (rc == 0 && training && !spec->no_compute)
-        rc = train(trainer, span);
+        rc = mark(trainer, MARK_FORWARD);
+    if (rc == 0 && flight->facts.trained)
+        rc = train(trainer, &report->span);
+    if (rc == 0)
+        rc = queue_result(trainer, &report->span);
+    if (rc == 0)
+        rc = mark(trainer, MARK_END);
+    if (rc == 0)
+        trainer->queued++;
     return rc;
 }
 
-static uint64_t mark_time(struct event *event)
+static bool is_cancelled(struct trainer *trainer)
 {
-    uint64_t time_ns = 0;
-    event->device->ops->event_time(event, &time_ns);
-    return time_ns;
+    pthread_mutex_lock(&trainer->lock);
+    const bool cancelled = trainer->cancelled;
+    pthread_mutex_unlock(&trainer->lock);
+    return cancelled;
 }
 
-/* All marks of the step have passed. */
-static void account(struct trainer *trainer, const struct span *span, struct step_times *times)
+/* Wait for the device, looking after a reduction that can fail by itself. */
+static int await_end(struct trainer *trainer, struct event *end)
 {
-    uint64_t at[MARK_COUNT];
-    for (uint32_t i = 0; i < MARK_COUNT; i++)
-        at[i] = mark_time(trainer->marks[i]);
-    *times = (struct step_times){
-        .input_wait = at[MARK_TAKEN] - at[MARK_BEGIN],
-        .exposed_copy = at[MARK_INPUT] - at[MARK_TAKEN],
-        .forward = at[MARK_FORWARD] - at[MARK_INPUT],
-        .total = at[MARK_END] - trainer->last_end_ns,
-    };
-    if (span->pass == PASS_TRAIN && !trainer->spec.no_compute) {
-        times->backward = at[MARK_BACKWARD] - at[MARK_FORWARD];
-        uint64_t before = at[MARK_BACKWARD];
-        for (uint32_t b = 0; b < trainer->buckets.count; b++) {
-            const uint64_t reduced = mark_time(trainer->reduced[b]);
-            const uint64_t updated = mark_time(trainer->updated[b]);
-            times->exposed_reduction += reduced - before;
-            times->update += updated - reduced;
-            before = updated;
-        }
-    }
-    times->other = times->total - times->input_wait - times->exposed_copy - times->forward - times->backward -
-                   times->exposed_reduction - times->update;
-    trainer->last_end_ns = at[MARK_END];
-}
-
-static int finish_report(struct trainer *trainer, struct step_report *report)
-{
-    struct event *const end = trainer->marks[MARK_END];
+    const struct device_ops *const device = end->device->ops;
+    struct reduce *const reduce = trainer->spec.reduce;
+    const struct timespec nap = {.tv_nsec = POLL_NAP_NS};
     int rc = 0;
-    if (trainer->spec.no_compute)
-        report->result = (struct backend_result){.counted = report->span.count};
-    else
-        rc = tower_result(trainer->tower, &report->result);
+    while (trainer->joined && reduce->ops->poll != NULL && !device->event_passed(end) && rc == 0) {
+        nanosleep(&nap, NULL);
+        rc = is_cancelled(trainer) ? -ECANCELED : reduce->ops->poll(reduce, trainer->spec.tower.index);
+    }
+    return rc != 0 ? rc : device->event_wait(end);
+}
+
+/* Report the oldest step that is not yet reported. */
+static int finish_step(struct trainer *trainer)
+{
+    const uint64_t number = trainer->finished;
+    const struct flight *const flight = flight_of(trainer, number);
+    struct step_report *const report = flight->report;
+    int rc = await_end(trainer, step_clock_end(trainer->clock, number));
     if (rc == 0)
-        rc = mark(trainer, end);
-    if (rc == 0)
-        rc = end->device->ops->event_wait(end);
+        rc = step_clock_read(trainer->clock, number, flight->facts, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
-    account(trainer, &report->span, &report->times);
-    report->ended_ns = trainer->last_end_ns;
+    report->result = trainer->results[place_of(trainer, number)];
+    trainer->finished++;
     return queue_put(trainer->full, report);
+}
+
+static uint64_t waited_ns(const struct trainer *trainer)
+{
+    struct slots_counts counts;
+    slots_count(trainer->spec.slots, &counts);
+    return counts.take_waited_ns;
 }
 
 /* The next slot the gate lets through, its pixels readable. -ENODATA at the end. */
 static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
     const struct trainer_spec *const spec = &trainer->spec;
+    struct step_facts *const facts = &flight_of(trainer, trainer->queued)->facts;
+    const uint64_t before_ns = waited_ns(trainer);
     struct slot *slot;
-    int rc = mark(trainer, trainer->marks[MARK_BEGIN]);
+    int rc = mark(trainer, MARK_BEGIN);
     if (rc == 0)
         rc = slots_take(spec->slots, &slot);
     if (rc != 0)
@@ -260,39 +316,50 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         slots_give_back(spec->slots, slot);
         return -ENODATA;
     }
-    rc = mark(trainer, trainer->marks[MARK_TAKEN]);
+    facts->waited = waited_ns(trainer) > before_ns;
+    facts->copied = slot->ready->device->ops->event_passed(slot->ready);
+    rc = mark(trainer, MARK_TAKEN);
     if (rc == 0)
         rc = stream_wait(spec->tower.compute, slot->ready);
     if (rc == 0)
-        rc = mark(trainer, trainer->marks[MARK_INPUT]);
+        rc = mark(trainer, MARK_INPUT);
     *slot_out = slot;
     return rc;
 }
 
+/* Queue a step, then report the one that is steps_ahead before it. */
 static int step(struct trainer *trainer)
 {
-    void *item;
-    int rc = queue_get(trainer->empty, &item);
+    void *report;
+    int rc = queue_get(trainer->empty, &report);
     if (rc != 0)
         return rc;
-    struct step_report *const report = item;
     struct slot *slot;
     rc = take_slot(trainer, &slot);
-    if (rc != 0)
-        return rc;
-    report->span = slot->span;
-    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    rc = compute(trainer, slot, &report->span);
-    return rc == 0 ? finish_report(trainer, report) : rc;
+    if (rc == 0)
+        rc = queue_step(trainer, slot, report);
+    if (rc == 0 && trainer->queued - trainer->finished == trainer->depth)
+        rc = finish_step(trainer);
+    return rc;
+}
+
+/* No more is queued: report what is. */
+static int finish_steps(struct trainer *trainer)
+{
+    int rc = 0;
+    while (rc == 0 && trainer->finished < trainer->queued)
+        rc = finish_step(trainer);
+    return rc;
 }
 
 static void run_steps(struct trainer *trainer)
 {
-    trainer->last_end_ns = clock_now_ns();
-    int rc = 0;
+    int rc = step_clock_start(trainer->clock);
     while (rc == 0)
         rc = step(trainer);
-    if (rc != -ENODATA && rc != -ECANCELED)
+    if (rc == -ENODATA)
+        rc = finish_steps(trainer);
+    if (rc != 0 && rc != -ECANCELED)
         stop_fail(trainer->spec.stop, EXIT_CODE_DEVICE, "%s: a step failed: %s", trainer->spec.name, strerror(-rc));
     slots_end(trainer->spec.slots);
     queue_finish(trainer->full);
@@ -308,9 +375,11 @@ static void trainer_loop(void *arg)
     set_phase(trainer, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
     if (rc == 0 && await_phase(trainer, PHASE_RUNNING) == 0)
         run_steps(trainer);
+    leave_reduction(trainer);
+    trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
     set_phase(trainer, PHASE_DONE, rc);
     await_phase(trainer, PHASE_LEAVING);
-    marks_close(trainer);
+    close_flights(trainer);
     tower_close(trainer->tower);
 }
 

@@ -1,6 +1,8 @@
 /* The trainer thread of one tower, the life of a step:
  * slot -> forward -> backward, buckets starting reduction as they fill -> wait, update
- * bucket by bucket -> report. Evaluation batches run forward only. */
+ * bucket by bucket -> report. Evaluation batches run forward only. On a device that
+ * computes by itself, the thread queues a step while the ones before are computed, waits
+ * only for the end of step number - steps_ahead, and reports that one. */
 #ifndef PIPETRAIN_TRAINER_H
 #define PIPETRAIN_TRAINER_H
 
@@ -10,14 +12,9 @@
 #include "stage/stop.h"
 #include "sync/gate.h"
 #include "sync/reduce.h"
+#include "sync/step_clock.h"
 
 enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT };
-
-/* Where a tower's time went in one step, ns; they sum to total_ns. */
-struct step_times {
-    uint64_t input_wait, exposed_copy, forward, backward, exposed_reduction, update, other;
-    uint64_t total;
-};
 
 /* What a tower says about one global batch; taken by main, given back to the pool. */
 struct step_report {

@@ -2,17 +2,23 @@
 # run the program, to expect an exit code, and to say what failed with its command.
 #
 # PIPETRAIN_BUILD: where the programs are (the current directory if not set).
+# PIPETRAIN_PROGRAM: another pipetrain than the one there.
+# PIPETRAIN_TEST_DEVICE: host (the default) or cuda: what the tiny configuration trains on.
 
 set -u
 LC_ALL=C
 export LC_ALL
 
 build=${PIPETRAIN_BUILD:-$PWD}
-pipetrain=$build/pipetrain
+pipetrain=${PIPETRAIN_PROGRAM:-$build/pipetrain}
 convert=$build/pipetrain-convert
 json_value=$build/tests/json_value
 shard_maker=$build/tests/shard_maker
 sanitizer=${PIPETRAIN_SANITIZER:-no}
+case ${PIPETRAIN_TEST_DEVICE:-host} in
+    host) kind=cpu ;;
+    *) kind=$PIPETRAIN_TEST_DEVICE ;;
+esac
 TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")" && pwd)/thread.supp}
 export TSAN_OPTIONS
 
@@ -129,6 +135,7 @@ validation = $work/data/validation-*
 epochs = 1
 batch = 64
 [devices]
+kind = $kind
 threads_per_tower = 1
 [report]
 interval = 1

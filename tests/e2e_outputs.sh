@@ -8,6 +8,8 @@ train first --set train.epochs=2 --set devices.towers=2
 dir=$work/runs/first
 cat >"$work/promised" <<END
 batch
+copy.hidden
+copy.seconds
 corrupt_records
 device
 epochs

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device_memory.h"
 #include "network.h"
 #include "stage/random.h"
+#include "test_device_kind.h"
 
 /* ---- nets ---- */
 
@@ -101,12 +103,30 @@ struct net *network_random_net(uint32_t seed, float dropout)
 
 /* ---- networks ---- */
 
-static float *floats_make(struct network *network)
+void network_for_each_backend(void (*check)(const char *backend))
 {
-    void *memory;
-    const size_t bytes = network->arena.count * sizeof(float);
-    assert_int_equal(network->device->ops->alloc(network->device, bytes, &memory), 0);
-    return memory;
+    static const char *const backends[] = { "reference", "onednn", "cuda" };
+    const bool host_memory = test_device_ops()->host_memory;
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        const struct backend_ops *ops = backend_find(backends[i]);
+        if (ops && ops->host_memory == host_memory)
+            check(backends[i]);
+        else
+            print_message("backend %s is not in this build or not of this device\n", backends[i]);
+    }
+}
+
+static void buffers_make(struct network *network, uint32_t slice_max)
+{
+    struct device *device = network->device;
+    const size_t arena_bytes = network->arena.count * sizeof(float);
+    void *result;
+    network->weights = device_memory_make(network->compute, NULL, arena_bytes);
+    network->gradients = device_memory_make(network->compute, NULL, arena_bytes);
+    network->pixels = device_memory_make(network->compute, NULL, slice_max * shape_count(network->net->input));
+    network->labels = device_memory_make(network->compute, NULL, slice_max * sizeof(int32_t));
+    assert_int_equal(device->ops->alloc_pinned(device, sizeof *network->result, &result), 0);
+    network->result = result;
 }
 
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
@@ -114,9 +134,7 @@ void network_open(struct network *network, const char *backend, const struct net
 {
     static size_t counts[NET_PARAMETERS_MAX];
     *network = (struct network){ .ops = backend_find(backend), .net = net };
-    const struct device_ops *host = &device_host_ops;
-    assert_int_equal(host->open(&network->device, &(struct device_spec){ 0, "test" }), 0);
-    assert_int_equal(host->stream_open(network->device, STREAM_COMPUTE, "test", &network->compute), 0);
+    network->device = device_memory_open(network->ops, &network->compute);
     const struct backend_spec spec = {
         .net = net, .device = network->device, .compute = network->compute, .threads = threads, .slice_max = slice_max,
         .seed = 9, .allow_ref = true,
@@ -124,22 +142,23 @@ void network_open(struct network *network, const char *backend, const struct net
     assert_int_equal(network->ops->open(&network->backend, &spec), 0);
     assert_int_equal(network->ops->store(network->backend, counts), 0);
     assert_int_equal(arena_init(&network->arena, net, counts), 0);
-    network->weights = floats_make(network);
-    network->gradients = floats_make(network);
+    buffers_make(network, slice_max);
     assert_int_equal(network->ops->bind(network->backend, &network->arena, network->weights, network->gradients), 0);
 }
 
 void network_close(struct network *network)
 {
-    const struct device_ops *host = network->device->ops;
+    struct device *device = network->device;
     for (uint32_t i = 0; i < network->plan_count; i++)
         network->ops->plan_close(network->plans[i]);
     network->ops->close(network->backend);
-    host->free(network->device, network->weights);
-    host->free(network->device, network->gradients);
+    device->ops->free(device, network->weights);
+    device->ops->free(device, network->gradients);
+    device->ops->free(device, network->pixels);
+    device->ops->free(device, network->labels);
+    device->ops->free_pinned(device, network->result);
     arena_release(&network->arena);
-    host->stream_close(network->compute);
-    host->close(network->device);
+    device_memory_close(device, network->compute);
 }
 
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out)
@@ -186,8 +205,11 @@ static struct plan *forward(struct network *network, const struct backend_input 
                             uint32_t count, bool training)
 {
     struct plan *plan = plan_find(network, count, training);
+    const size_t image = shape_count(network->net->input);
+    device_memory_write(network->compute, network->pixels, input->pixels + first * image, count * image);
+    device_memory_write(network->compute, network->labels, input->labels + first, count * sizeof *input->labels);
     const struct backend_input part = {
-        .pixels = input->pixels + first * shape_count(network->net->input), .labels = input->labels + first,
+        .pixels = network->pixels, .labels = network->labels,
         .first_position = input->first_position + first, .epoch = input->epoch,
     };
     assert_int_equal(network->ops->input(plan, &part), 0);
@@ -201,24 +223,27 @@ static void layer_done(void *arg, uint32_t layer)
     network->done[network->done_count++] = layer;
 }
 
+static struct backend_result result_of(struct network *network, struct plan *plan)
+{
+    assert_int_equal(network->ops->result(plan, network->result), 0);
+    device_memory_wait(network->compute);
+    return *network->result;
+}
+
 struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
                                   uint32_t count, bool training)
 {
-    struct backend_result result;
     struct plan *plan = forward(network, input, first, count, training);
     network->done_count = 0;
     if (training)
         assert_int_equal(network->ops->backward(plan, layer_done, network), 0);
-    assert_int_equal(network->ops->result(plan, &result), 0);
-    return result;
+    return result_of(network, plan);
 }
 
 struct backend_result network_forward(struct network *network, const struct backend_input *input, uint32_t count,
                                       bool training)
 {
-    struct backend_result result;
-    assert_int_equal(network->ops->result(forward(network, input, 0, count, training), &result), 0);
-    return result;
+    return result_of(network, forward(network, input, 0, count, training));
 }
 
 struct backend_input network_input(const struct net *net, uint32_t count, uint64_t seed)

@@ -17,6 +17,9 @@ struct network {
     float *weights, *gradients;
     struct plan *plans[NETWORK_PLANS_MAX];
     uint32_t plan_count;
+    uint8_t *pixels;                    /* device memory: the input of the last pass */
+    int32_t *labels;
+    struct backend_result *result;      /* pinned */
     uint32_t done[NET_LAYERS_MAX];      /* layers reported by the last backward, in order */
     uint32_t done_count;
 };
@@ -24,6 +27,10 @@ struct network {
 /* A chain of layers at random: windows, strides, paddings and widths that are not
  * multiples of anything, `dropout` the rate of its dropout layers. The caller closes it. */
 struct net *network_random_net(uint32_t seed, float dropout);
+
+/* Calls check(backend) for every backend of this build that computes on the kind of device
+ * the test runs on. */
+void network_for_each_backend(void (*check)(const char *backend));
 
 /* All assert that they succeed. */
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,

@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_memory.h"
 #include "network.h"
 #include "stage/random.h"
-
-static const char *const backends[] = { "reference", "onednn" };
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -24,17 +23,7 @@ enum { NETS = 8 };
 #else
 enum { NETS = 48 };
 #endif
-enum { BACKENDS = sizeof backends / sizeof backends[0], COUNT = 5, PROBES = 5 };
-
-/* Calls check(backend) for every backend of this build. */
-static void for_each_backend(void (*check)(const char *backend))
-{
-    for (int i = 0; i < BACKENDS; i++)
-        if (backend_find(backends[i]))
-            check(backends[i]);
-        else
-            print_message("backend %s is not in this build\n", backends[i]);
-}
+enum { COUNT = 5, PROBES = 5 };
 
 static float *gradient_of(struct network *network, uint32_t parameter)
 {
@@ -201,7 +190,7 @@ static void check_against_reference(const char *backend)
 static void every_backend_gives_what_the_reference_gives(void **state)
 {
     (void)state;
-    for_each_backend(check_against_reference);
+    network_for_each_backend(check_against_reference);
 }
 
 /* ---- slices ---- */
@@ -266,7 +255,7 @@ static void check_slices(const char *backend)
 static void the_parts_of_a_batch_sum_to_the_whole_with_dropout_on(void **state)
 {
     (void)state;
-    for_each_backend(check_slices);
+    network_for_each_backend(check_slices);
 }
 
 static void check_no_label(const char *backend)
@@ -297,7 +286,7 @@ static void check_no_label(const char *backend)
 static void a_sample_without_a_label_counts_for_nothing(void **state)
 {
     (void)state;
-    for_each_backend(check_no_label);
+    network_for_each_backend(check_no_label);
 }
 
 /* ---- order, layout ---- */
@@ -325,14 +314,14 @@ static void check_order(const char *backend)
 static void backward_reports_every_layer_with_parameters_last_first(void **state)
 {
     (void)state;
-    for_each_backend(check_order);
+    network_for_each_backend(check_order);
 }
 
 /* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
 static void assert_padding_zero(struct network *network, const float *arena)
 {
-    float *copy = calloc(network->arena.count, sizeof *copy);
-    assert_non_null(copy);
+    const size_t bytes = network->arena.count * sizeof *arena;
+    float *copy = device_memory_make(network->compute, NULL, bytes);
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
         float *plain = malloc(network->net->parameters[p].count * sizeof *plain);
         assert_non_null(plain);
@@ -340,9 +329,15 @@ static void assert_padding_zero(struct network *network, const float *arena)
         network_write(network, copy, p, plain);
         free(plain);
     }
+    float *expected = malloc(bytes), *values = malloc(bytes);
+    assert_true(expected && values);
+    device_memory_read(network->compute, expected, arena, bytes);
+    device_memory_read(network->compute, values, copy, bytes);
     for (size_t i = 0; i < network->arena.count; i++)
-        assert_true(copy[i] == arena[i]);
-    free(copy);
+        assert_true(values[i] == expected[i]);
+    free(expected);
+    free(values);
+    network->device->ops->free(network->device, copy);
 }
 
 static void check_packing(const char *backend)
@@ -365,7 +360,7 @@ static void check_packing(const char *backend)
 static void padding_of_the_arenas_stays_zero(void **state)
 {
     (void)state;
-    for_each_backend(check_packing);
+    network_for_each_backend(check_packing);
 }
 
 /* ---- forward values, seen through a dense layer behind them ---- */
@@ -413,7 +408,7 @@ static void check_ramp(const char *backend)
 static void same_padding_with_stride_2_pads_nothing_before(void **state)
 {
     (void)state;
-    for_each_backend(check_ramp);
+    network_for_each_backend(check_ramp);
 }
 
 static void check_flatten(const char *backend)
@@ -445,7 +440,7 @@ static void check_flatten(const char *backend)
 static void a_dense_layer_reads_pixels_in_channel_height_width_order(void **state)
 {
     (void)state;
-    for_each_backend(check_flatten);
+    network_for_each_backend(check_flatten);
 }
 
 /* A pool of 2 over pixels that are all equal: where the gradient goes shows in the
@@ -477,7 +472,7 @@ static void check_ties(const char *backend)
 static void the_first_of_equal_maxima_takes_the_gradient(void **state)
 {
     (void)state;
-    for_each_backend(check_ties);
+    network_for_each_backend(check_ties);
 }
 
 /* ---- the loss ---- */
@@ -527,7 +522,7 @@ static void check_loss(const char *backend)
 static void the_loss_is_softmax_cross_entropy_at_any_size_of_logits(void **state)
 {
     (void)state;
-    for_each_backend(check_loss);
+    network_for_each_backend(check_loss);
 }
 
 int main(void)

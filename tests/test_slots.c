@@ -1,4 +1,5 @@
-/* Tests of staging slots and of the feeder that fills them. */
+/* Tests of staging slots and of the feeder that fills them, on the kind of device that
+ * test_device_kind.h says and on the null device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/capture.h"
+#include "tests/test_device_kind.h"
 
 enum { SIDE = 4, CAPACITY = 13, CLASSES = 10, DEPTH_MAX = 3, RING_DEPTH = 2, TOWERS_MAX = 8 };
 
@@ -48,7 +51,7 @@ static void slots_come_round_in_one_cycle_on_both_sides(void **state)
 {
     (void)state;
     for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++) {
-        struct device *device = device_make(&device_host_ops);
+        struct device *device = device_make(test_device_ops());
         struct slots *slots = slots_make(device, depth);
         struct slot *seen[DEPTH_MAX] = { NULL }, *slot;
         for (uint32_t round = 0; round < 10; round++) {
@@ -83,7 +86,7 @@ static void a_slot_has_its_own_aligned_memory_and_events(void **state)
 {
     (void)state;
     const struct batch_layout layout = layout_make();
-    struct device *device = device_make(&device_host_ops);
+    struct device *device = device_make(test_device_ops());
     struct slots *slots = slots_make(device, 2);
     struct slot *first, *second;
     assert_int_equal(slots_empty(slots, &first), 0);
@@ -103,7 +106,7 @@ static void a_slot_has_its_own_aligned_memory_and_events(void **state)
 static void a_finished_staging_area_is_drained(void **state)
 {
     (void)state;
-    struct device *device = device_make(&device_host_ops);
+    struct device *device = device_make(test_device_ops());
     struct slots *slots = slots_make(device, 2);
     struct slot *slot;
     assert_int_equal(slots_empty(slots, &slot), 0);
@@ -143,7 +146,7 @@ static void cancel(struct slots *slots)
 static uint64_t check_end(void (*loop)(void *arg), bool is_full, void (*end)(struct slots *), int result,
                           useconds_t delay_us)
 {
-    struct device *device = device_make(&device_host_ops);
+    struct device *device = device_make(test_device_ops());
     struct waiting waiting = { slots_make(device, 1), NULL, 0 };
     struct slot *slot;
     struct thread *thread;
@@ -191,6 +194,8 @@ struct lane {
     struct device *device;
     struct stop *stop;
     struct stream *compute;
+    void *fetched;              /* pinned: what slot_fetch copied */
+    struct event *has_fetched;
     struct slots *slots;
     struct ring *ring;
     void *blocks[RING_DEPTH];
@@ -245,6 +250,8 @@ static void lane_open(struct lane *lane, const struct device_ops *ops, const str
     lane->device = device_make(ops);
     assert_int_equal(stop_open(&lane->stop), 0);
     assert_int_equal(lane->device->ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute), 0);
+    assert_int_equal(lane->device->ops->event_open(lane->device, EVENT_ORDER, &lane->has_fetched), 0);
+    assert_int_equal(lane->device->ops->alloc_pinned(lane->device, lane->layout.block_bytes, &lane->fetched), 0);
     lane->slots = slots_make(lane->device, 2);
     assert_int_equal(stop_on_failure(lane->stop, slots_cancel, lane->slots), 0);
     assert_int_equal(stop_on_failure(lane->stop, device_cancel, lane->device), 0);
@@ -276,6 +283,8 @@ static void lane_close(struct lane *lane)
     for (int i = 0; i < RING_DEPTH; i++)
         lane->device->ops->free_pinned(lane->device, lane->blocks[i]);
     lane->device->ops->stream_close(lane->compute);
+    lane->device->ops->event_close(lane->has_fetched);
+    lane->device->ops->free_pinned(lane->device, lane->fetched);
     lane->device->ops->close(lane->device);
     stop_close(lane->stop);
 }
@@ -304,12 +313,27 @@ static void check_span(const struct lane *lane, uint64_t number, const struct sl
         assert_int_equal(slot->ids[i], expected.first_position + i);
 }
 
-static void check_samples(const struct slot *slot, bool arrived)
+/* What the slot holds now, where the host can read it. */
+static const uint8_t *slot_fetch(struct lane *lane, const struct slot *slot)
 {
+    const struct device_ops *const ops = lane->device->ops;
+    if (ops->host_memory)
+        return slot->block;
+    assert_int_equal(ops->copy(lane->compute, lane->fetched, slot->block, lane->layout.block_bytes,
+                               COPY_FROM_DEVICE), 0);
+    assert_int_equal(stream_record(lane->compute, lane->has_fetched), 0);
+    assert_int_equal(ops->event_wait(lane->has_fetched), 0);
+    return lane->fetched;
+}
+
+static void check_samples(struct lane *lane, const struct slot *slot, bool arrived)
+{
+    const uint8_t *pixels = slot_fetch(lane, slot);
+    const int32_t *labels = (const int32_t *)(const void *)(pixels + lane->layout.labels_offset);
     for (uint32_t i = 0; i < slot->span.count; i++) {
         for (size_t p = 0; p < SIDE * SIDE; p++)
-            assert_int_equal(slot->pixels[i * SIDE * SIDE + p], arrived ? pixel_of(&slot->span, i, p) : 0);
-        assert_int_equal(slot->labels[i], arrived ? (int32_t)(slot->ids[i] % CLASSES) : 0);
+            assert_int_equal(pixels[i * SIDE * SIDE + p], arrived ? pixel_of(&slot->span, i, p) : 0);
+        assert_int_equal(labels[i], arrived ? (int32_t)(slot->ids[i] % CLASSES) : 0);
     }
 }
 
@@ -322,7 +346,7 @@ static void check_lane(const struct device_ops *ops, const struct schedule *sche
     while (slots_take(lane.slots, &slot) == 0) {
         slot_wait(&lane, slot);
         check_span(&lane, number++, slot);
-        check_samples(slot, ops == &device_host_ops);
+        check_samples(&lane, slot, ops != &device_null_ops);
         slot_release(&lane, slot);
     }
     assert_int_equal(number, schedule_batch_count(schedule));
@@ -344,8 +368,10 @@ static void every_batch_of_the_schedule_reaches_the_tower_in_order(void **state)
     (void)state;
     for (size_t i = 0; i < SCHEDULES; i++)
         for (uint32_t tower = 0; tower < schedules[i].towers; tower++)
-            check_lane(&device_host_ops, &schedules[i], tower);
+            check_lane(test_device_ops(), &schedules[i], tower);
 }
+
+enum { READER_US = 100000 };
 
 static void reader_call(void *arg)
 {
@@ -360,7 +386,7 @@ static void a_slot_is_not_written_before_its_last_reader_is_through(void **state
     struct stream *reader;
     sem_t through;
     sem_init(&through, 0, 0);
-    lane_open(&lane, &device_host_ops, &schedules[0], 0, false);
+    lane_open(&lane, test_device_ops(), &schedules[0], 0, false);
     const struct device_ops *const ops = lane.device->ops;
     assert_int_equal(ops->stream_open(lane.device, STREAM_COMMUNICATION, "reader", &reader), 0);
 
@@ -375,19 +401,21 @@ static void a_slot_is_not_written_before_its_last_reader_is_through(void **state
     slot_release(&lane, again);
     assert_int_equal(slots_take(lane.slots, &again), 0);
     assert_ptr_equal(again, slot);
-    usleep(3000);
+    usleep(READER_US);
     assert_false(ops->event_passed(slot->ready));
-    assert_int_equal(slot->pixels[0], pixel_of(&first, 0, 0));
+    assert_int_equal(slot_fetch(&lane, slot)[0], pixel_of(&first, 0, 0));
     sem_post(&through);
     slot_wait(&lane, again);
     check_span(&lane, 2, again);
-    check_samples(again, true);
+    check_samples(&lane, again, true);
     slot_release(&lane, again);
 
     slots_end(lane.slots);
     ops->stream_close(reader);
     sem_destroy(&through);
     lane_close(&lane);
+    /* The time of copies is theirs alone. */
+    assert_in_range(lane.counts.copy_ns, 1, READER_US * 1000 - 1);
 }
 
 static void on_the_null_device_everything_but_the_samples_arrives(void **state)
@@ -410,20 +438,22 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
     struct lane lane;
     struct slot *slot;
     memset(drawn, 0, sizeof *drawn);
-    lane_open(&lane, &device_host_ops, schedule, tower, true);
+    lane_open(&lane, test_device_ops(), schedule, tower, true);
     while (slots_take(lane.slots, &slot) == 0) {
         slot_wait(&lane, slot);
+        const uint8_t *pixels = slot_fetch(&lane, slot);
+        const int32_t *labels = (const int32_t *)(const void *)(pixels + lane.layout.labels_offset);
         check_span(&lane, drawn->batches, slot);
         const size_t place = drawn->batches % 2;
         if (drawn->batches < 2) {
-            memcpy(drawn->pixels[place], slot->pixels, sizeof drawn->pixels[place]);
-            memcpy(drawn->labels[place], slot->labels, sizeof drawn->labels[place]);
+            memcpy(drawn->pixels[place], pixels, sizeof drawn->pixels[place]);
+            memcpy(drawn->labels[place], labels, sizeof drawn->labels[place]);
         }
         /* Slots keep what they were given. */
-        assert_memory_equal(drawn->pixels[place], slot->pixels, sizeof drawn->pixels[place]);
+        assert_memory_equal(drawn->pixels[place], pixels, sizeof drawn->pixels[place]);
         for (uint32_t i = 0; i < CAPACITY; i++) {
-            assert_true(slot->labels[i] >= 0 && slot->labels[i] < CLASSES);
-            drawn->of_class[slot->labels[i]]++;
+            assert_true(labels[i] >= 0 && labels[i] < CLASSES);
+            drawn->of_class[labels[i]]++;
         }
         drawn->batches++;
         slot_release(&lane, slot);
@@ -463,7 +493,7 @@ static void a_tower_that_ends_early_ends_its_feeder(void **state)
         for (uint64_t taken = 0; taken < 6; taken++) {
             struct lane lane;
             struct slot *slot;
-            lane_open(&lane, &device_host_ops, &schedules[0], 0, synthetic);
+            lane_open(&lane, test_device_ops(), &schedules[0], 0, synthetic);
             for (uint64_t i = 0; i < taken; i++) {
                 assert_int_equal(slots_take(lane.slots, &slot), 0);
                 slot_wait(&lane, slot);
@@ -476,6 +506,36 @@ static void a_tower_that_ends_early_ends_its_feeder(void **state)
         }
 }
 
+static struct {
+    struct device *device;
+    pthread_t by;
+    int count;
+} bound;
+
+static void noting_bind(struct device *device)
+{
+    bound.device = device;
+    bound.by = pthread_self();
+    bound.count++;
+}
+
+static void a_feeder_binds_its_thread_to_its_device(void **state)
+{
+    (void)state;
+    struct device_ops noting = *test_device_ops();
+    noting.bind = noting_bind;
+    struct lane lane;
+    struct slot *slot;
+    lane_open(&lane, &noting, &schedules[0], 0, false);
+    const struct device *const device = lane.device;
+    while (slots_take(lane.slots, &slot) == 0)
+        slot_release(&lane, slot);
+    lane_close(&lane);
+    assert_int_equal(bound.count, 1);
+    assert_ptr_equal(bound.device, device);
+    assert_false(pthread_equal(bound.by, pthread_self()));
+}
+
 static int failing_copy(struct stream *stream, void *to, const void *from, size_t bytes,
                         enum copy_direction direction)
 {
@@ -486,7 +546,7 @@ static int failing_copy(struct stream *stream, void *to, const void *from, size_
 static void a_copy_that_fails_ends_the_run_and_names_the_batch(void **state)
 {
     (void)state;
-    struct device_ops failing = device_host_ops;
+    struct device_ops failing = *test_device_ops();
     failing.copy = failing_copy;
     for (int synthetic = 0; synthetic <= 1; synthetic++) {
         struct lane lane;
@@ -516,7 +576,7 @@ static void a_failure_elsewhere_ends_the_feeder_wherever_it_waits(void **state)
         struct slot *slot;
         struct capture capture;
         char captured[512];
-        lane_open(&lane, &device_host_ops, &schedules[0], 0, false);
+        lane_open(&lane, test_device_ops(), &schedules[0], 0, false);
         for (uint64_t i = 0; i < taken; i++) {
             assert_int_equal(slots_take(lane.slots, &slot), 0);
             slot_release(&lane, slot);
@@ -537,6 +597,7 @@ static void a_failure_elsewhere_ends_the_feeder_wherever_it_waits(void **state)
 int main(void)
 {
     alarm(60);
+    test_device_ops();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_come_round_in_one_cycle_on_both_sides),
         cmocka_unit_test(a_slot_has_its_own_aligned_memory_and_events),
@@ -547,6 +608,7 @@ int main(void)
         cmocka_unit_test(on_the_null_device_everything_but_the_samples_arrives),
         cmocka_unit_test(synthetic_input_is_the_same_in_every_run_and_differs_between_towers),
         cmocka_unit_test(a_tower_that_ends_early_ends_its_feeder),
+        cmocka_unit_test(a_feeder_binds_its_thread_to_its_device),
         cmocka_unit_test(a_copy_that_fails_ends_the_run_and_names_the_batch),
         cmocka_unit_test(a_failure_elsewhere_ends_the_feeder_wherever_it_waits),
     };

@@ -1,5 +1,6 @@
 /* Tests of the life of a step: towers in step give what one tower gives, end together, and
- * say where their time went. A tiny net on the reference backend, fed by threads of the test. */
+ * say where their time went. A tiny net on the reference backend or on CUDA, fed by threads of
+ * the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,8 +19,12 @@
 #include "stage/random.h"
 #include "stage/thread.h"
 #include "sync/trainer.h"
+#include "test_device_kind.h"
 
 enum { TOWERS_MAX = 5, SIDE = 6, CLASSES = 4, PARAMETERS_MAX = 8, DEPTH = 2 };
+
+/* How towers that train together sum their gradients. */
+static const char *reduction = "host";
 
 struct rig;
 
@@ -110,11 +115,23 @@ static void source_loop(void *arg)
     slots_finish(lane->slots);
 }
 
+/* Towers go round the devices. */
+static uint32_t device_index(uint32_t tower)
+{
+    char why[256];
+    return tower % test_device_ops()->count(why, sizeof why);
+}
+
+static const struct backend_ops *backend_of_device(void)
+{
+    return backend_find(test_device_ops()->host_memory ? "reference" : "cuda");
+}
+
 static void lane_open(struct rig *rig, uint32_t tower)
 {
-    const struct device_ops *ops = &device_host_ops;
+    const struct device_ops *ops = test_device_ops();
     struct lane *lane = &rig->lanes[tower];
-    const struct device_spec spec = { .index = tower, .name = "cpu" };
+    const struct device_spec spec = { .index = device_index(tower), .name = "device" };
     lane->rig = rig;
     lane->tower = tower;
     assert_int_equal(ops->open(&lane->device, &spec), 0);
@@ -122,7 +139,9 @@ static void lane_open(struct rig *rig, uint32_t tower)
     assert_int_equal(ops->stream_open(lane->device, STREAM_COMMUNICATION, "reduce", &lane->communication), 0);
     assert_int_equal(ops->stream_open(lane->device, STREAM_COPY, "copy", &lane->copy), 0);
     assert_int_equal(slots_open(&lane->slots, lane->device, DEPTH, &rig->layout), 0);
-    lane->block = calloc(1, rig->layout.block_bytes);
+    void *block;
+    assert_int_equal(ops->alloc_pinned(lane->device, rig->layout.block_bytes, &block), 0);
+    lane->block = block;
     assert_int_equal(stop_on_failure(rig->stop, slots_cancel, lane->slots), 0);
     assert_int_equal(stop_on_failure(rig->stop, device_cancel, lane->device), 0);
 }
@@ -142,7 +161,7 @@ static struct trainer_spec spec_make(struct rig *rig, uint32_t tower, enum sync_
     struct trainer_spec spec = {
         .name = "tower",
         .tower = { .index = tower, .net = rig->net, .device = lane->device, .compute = lane->compute,
-                   .backend = &backend_reference_ops,
+                   .backend = backend_of_device(),
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .seed = 11 },
         .communication = lane->communication, .slots = lane->slots,
@@ -164,8 +183,9 @@ static void rig_open(struct rig *rig, const struct schedule *schedule, enum sync
     assert_int_equal(stop_open(&rig->stop), 0);
     assert_int_equal(gate_open(&rig->gate), 0);
     const bool together = mode == SYNC_REPLICATED && schedule->towers > 1;
-    const struct reduce_ops *ops = together ? &reduce_host_ops : &reduce_none_ops;
-    assert_int_equal(ops->open(&rig->reduce, schedule->towers), 0);
+    const struct reduce_ops *ops = reduce_find(together ? reduction : "none");
+    const struct reduce_spec spec = { .towers = schedule->towers, .deadline_ms = 20000 };
+    assert_int_equal(ops->open(&rig->reduce, &spec), 0);
     assert_int_equal(stop_on_failure(rig->stop, reduce_cancel, rig->reduce), 0);
     for (uint32_t d = 0; d < schedule->towers; d++)
         lane_open(rig, d);
@@ -253,7 +273,7 @@ static void read_weights(struct rig *rig, uint32_t tower, float *weights)
 /* The order of pipeline_close. */
 static void rig_close(struct rig *rig)
 {
-    const struct device_ops *ops = &device_host_ops;
+    const struct device_ops *ops = test_device_ops();
     const uint32_t towers = rig->schedule.towers;
     for (uint32_t d = 0; d < towers; d++)
         slots_end(rig->lanes[d].slots);
@@ -272,7 +292,7 @@ static void rig_close(struct rig *rig)
         ops->stream_close(lane->copy);
         slots_close(lane->slots);
         ops->stream_close(lane->compute);
-        free(lane->block);
+        ops->free_pinned(lane->device, lane->block);
     }
     for (uint32_t d = 0; d < towers; d++)
         ops->close(rig->lanes[d].device);
@@ -400,7 +420,7 @@ static void a_tower_that_cannot_be_set_up_ends_the_others(void **state)
     (void)state;
     for (uint32_t bad = 0; bad < 3; bad++) {
         static struct rig rig;
-        struct backend_ops broken = backend_reference_ops;
+        struct backend_ops broken = *backend_of_device();
         struct capture capture;
         char text[512];
         const struct schedule schedule = schedule_of(3);
@@ -514,5 +534,10 @@ int main(void)
         cmocka_unit_test(towers_that_never_begin_end_by_a_cancel),
         cmocka_unit_test(nothing_is_computed_without_compute),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("gradients summed on the host", tests, NULL, NULL);
+    if (!test_device_ops()->host_memory) {
+        reduction = "peer";
+        failed += cmocka_run_group_tests_name("gradients summed by the devices", tests, NULL, NULL);
+    }
+    return failed;
 }

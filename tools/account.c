@@ -18,6 +18,7 @@ struct account {
     XXH3_state_t *order;
     double *durations_ms;
     uint64_t duration_count, duration_every;
+    uint32_t skipped_steps;
 };
 
 int account_open(struct account **account_out, const struct schedule *schedule)
@@ -99,6 +100,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     const struct span *const span = &reports[0]->span;
     for (uint32_t d = 0; d < towers; d++)
         XXH3_64bits_update(account->order, reports[d]->ids, reports[d]->span.count * sizeof(*reports[d]->ids));
+    account->skipped_steps = reports[0]->result.skipped_steps;
     add_tally(&account->training, tally);
     add_tally(&account->interval, tally);
     if (span->step < account->warmup)
@@ -204,4 +206,9 @@ uint64_t account_order_hash(const struct account *account)
 uint64_t account_first_step_ns(const struct account *account)
 {
     return account->first_step_ns;
+}
+
+uint32_t account_skipped_steps(const struct account *account)
+{
+    return account->skipped_steps;
 }

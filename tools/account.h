@@ -47,6 +47,8 @@ struct step_percentiles account_percentiles(const struct account *account);
 double account_images_per_second(const struct account *account);
 /* xxh3 over the ids (64-bit, little-endian) of the training samples in step order. */
 uint64_t account_order_hash(const struct account *account);
+/* fp16: training steps whose update was left out, as the last report knew. */
+uint32_t account_skipped_steps(const struct account *account);
 /* When the first training step ended, 0 = none did. */
 uint64_t account_first_step_ns(const struct account *account);
 

@@ -33,10 +33,19 @@ static const struct option_choice optimizer_choices[] = {
     { "adadelta", OPTIMIZER_ADADELTA }, { NULL, 0 }
 };
 static const struct option_choice kind_choices[] = {
-    { "auto", DEVICE_CHOICE_AUTO }, { "cpu", DEVICE_CHOICE_CPU }, { "null", DEVICE_CHOICE_NULL }, { NULL, 0 }
+    { "auto", DEVICE_CHOICE_AUTO }, { "cpu", DEVICE_CHOICE_CPU }, { "cuda", DEVICE_CHOICE_CUDA },
+    { "null", DEVICE_CHOICE_NULL }, { NULL, 0 }
 };
 static const struct option_choice precision_choices[] = {
-    { "fp32", PRECISION_FP32 }, { NULL, 0 }
+    { "fp32", PRECISION_FP32 }, { "tf32", PRECISION_TF32 }, { "bf16", PRECISION_BF16 }, { "fp16", PRECISION_FP16 },
+    { NULL, 0 }
+};
+static const struct option_choice graph_choices[] = {
+    { "auto", GRAPH_AUTO }, { "on", GRAPH_ON }, { "off", GRAPH_OFF }, { NULL, 0 }
+};
+static const struct option_choice reduce_choices[] = {
+    { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL }, { "peer", REDUCE_CHOICE_PEER },
+    { "host", REDUCE_CHOICE_HOST }, { NULL, 0 }
 };
 static const struct option_choice layout_choices[] = {
     { "auto", LAYOUT_AUTO }, { "nhwc", LAYOUT_NHWC }, { "nchw", LAYOUT_NCHW }, { NULL, 0 }
@@ -132,13 +141,23 @@ const struct option_row option_table[] = {
       FIELD(train.weight_decay), .help = "times the weight, added to every gradient" },
 
     { SECTION_DEVICES, "kind", OPTION_CHOICE, .initial = "auto", .choices = kind_choices,
-      FIELD(devices.kind), .help = "what computes; null takes batches and computes nothing" },
+      FIELD(devices.kind), .help = "what computes; auto: CUDA where it is, else cpu; null computes nothing" },
+    { SECTION_DEVICES, "list", OPTION_STRING, .initial = "", .initial_note = "all there are",
+      FIELD(devices.list), .help = "CUDA devices to use, e.g. 0,1; towers go round them" },
     { SECTION_DEVICES, "towers", OPTION_INTEGER, .initial = "1", RANGE(1, 256),
       FIELD(devices.towers), .help = "replicas of the network, each with its share of every batch" },
     { SECTION_DEVICES, "threads_per_tower", OPTION_INTEGER, .initial = "0", .initial_note = "cores / towers",
       RANGE(0, THREADS_MAX), FIELD(devices.threads_per_tower), .help = "CPU threads of each tower" },
     { SECTION_DEVICES, "precision", OPTION_CHOICE, .initial = "fp32", .choices = precision_choices,
-      FIELD(devices.precision), .help = "number format of the computation" },
+      FIELD(devices.precision), .help = "number format of the computation; weights stay fp32 (cpu: fp32 only)" },
+    { SECTION_DEVICES, "graph", OPTION_CHOICE, .initial = "auto", .choices = graph_choices,
+      FIELD(devices.graph), .help = "CUDA: replay steps as recorded graphs; auto: small steps only" },
+    { SECTION_DEVICES, "workspace", OPTION_SIZE, .initial = "256MiB", RANGE(0, TIB),
+      FIELD(devices.workspace), .help = "CUDA: memory a convolution may use beside its tensors" },
+    { SECTION_DEVICES, "time_plans", OPTION_YES_NO, .initial = "no",
+      FIELD(devices.time_plans), .help = "CUDA: measure convolution plans at the start instead of trusting cuDNN" },
+    { SECTION_DEVICES, "plan_cache", OPTION_STRING, .initial = "", .initial_note = "the user's cache folder",
+      FIELD(devices.plan_cache), .help = "CUDA: folder that keeps convolution plans for the next run, or none" },
     { SECTION_DEVICES, "layout", OPTION_CHOICE, .initial = "auto", .choices = layout_choices,
       FIELD(devices.layout), .help = "memory layout of activations, for experiments" },
     { SECTION_DEVICES, "backend", OPTION_CHOICE, .initial = "auto", .choices = backend_choices,
@@ -150,6 +169,10 @@ const struct option_row option_table[] = {
 
     { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
       FIELD(sync.mode), .help = "gradients are summed over the towers, or each tower trains alone" },
+    { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
+      FIELD(sync.reduce), .help = "how gradients are summed: by NCCL, from device to device, or on the host" },
+    { SECTION_SYNC, "deadline", OPTION_NUMBER, .unit = "seconds", .initial = "120", .low = 0.1, .high = 86400,
+      FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
     { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "1 MiB", RANGE(1, TIB),
       FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
 

@@ -40,11 +40,13 @@ static bool is_synthetic(const struct pipeline *pipeline)
 
 static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t tower)
 {
-    const struct device_ops *const ops = pipeline->parts.plan->device;
-    snprintf(lane->device_name, sizeof(lane->device_name), "cpu%u", tower);
+    const struct device_plan *const devices = &pipeline->parts.plan->devices;
+    const struct device_ops *const ops = devices->ops;
+    const uint32_t index = ops->host_memory ? tower : device_plan_index(devices, tower);
+    snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->host_memory ? "cpu" : ops->kind, index);
     snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", tower);
     snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", tower);
-    const struct device_spec spec = {.index = tower, .name = lane->device_name};
+    const struct device_spec spec = {.index = index, .name = lane->device_name};
     int rc = ops->open(&lane->device, &spec);
     if (rc == 0)
         rc = ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute);
@@ -61,7 +63,7 @@ static int open_ring(struct pipeline *pipeline, struct lane *lane)
     if (lane->blocks == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < depth; i++) {
-        const int rc = plan->device->alloc_pinned(lane->device, plan->layout.block_bytes, &lane->blocks[i]);
+        const int rc = lane->device->ops->alloc_pinned(lane->device, plan->layout.block_bytes, &lane->blocks[i]);
         if (rc != 0)
             return rc;
     }
@@ -101,9 +103,12 @@ static int register_lane(struct pipeline *pipeline, const struct lane *lane)
 
 static int open_reduction(struct pipeline *pipeline)
 {
-    const bool together = pipeline->towers > 1 && pipeline->parts.settings->sync.mode == SYNC_REPLICATED;
-    const struct reduce_ops *const ops = together ? &reduce_host_ops : &reduce_none_ops;
-    const int rc = ops->open(&pipeline->reduce, pipeline->towers);
+    const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
+    const struct reduce_spec spec = {
+        .towers = pipeline->towers,
+        .deadline_ms = (uint32_t)(pipeline->parts.settings->sync.deadline * 1e3),
+    };
+    const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
 }
 
@@ -137,12 +142,17 @@ static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32
         .net = pipeline->parts.net,
         .device = lane->device,
         .compute = lane->compute,
-        .backend = plan->backend,
+        .backend = plan->devices.backend,
         .backend_spec = {.threads = plan->threads_per_tower,
                          .slice_max = plan->layout.capacity,
                          .layout = settings->devices.layout,
                          .seed = (uint64_t)settings->run.seed,
-                         .allow_ref = settings->devices.allow_ref},
+                         .allow_ref = settings->devices.allow_ref,
+                         .precision = settings->devices.precision,
+                         .graph = settings->devices.graph,
+                         .workspace_max = (size_t)settings->devices.workspace,
+                         .time_plans = settings->devices.time_plans,
+                         .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL},
         .optimizer = plan->optimizer,
         .seed = (uint64_t)settings->run.seed,
     };
@@ -167,7 +177,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
     const struct settings *const settings = pipeline->parts.settings;
     const struct run_plan *const plan = pipeline->parts.plan;
     struct lane *const lane = &pipeline->lanes[tower];
-    int rc = settings->devices.bind ? choose_cpus(pipeline, lane, tower) : 0;
+    int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, tower) : 0;
     if (rc != 0)
         return rc;
     const struct trainer_spec spec = {
@@ -177,11 +187,11 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
         .slots = lane->slots,
         .reduce = pipeline->reduce,
         .mode = settings->sync.mode,
-        .bucket_bytes = (size_t)settings->sync.bucket,
+        .bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : (size_t)settings->sync.bucket,
         .learning_rate = (float)settings->train.learning_rate,
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
-        .no_compute = plan->backend == NULL,
+        .no_compute = plan->devices.backend == NULL,
         .report_depth = REPORT_DEPTH,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,
@@ -229,7 +239,7 @@ static int await_towers(struct pipeline *pipeline)
         if (rc == 0)
             rc = ready;
     }
-    for (uint32_t d = 0; d < pipeline->towers && rc == 0 && pipeline->parts.plan->backend != NULL; d++) {
+    for (uint32_t d = 0; d < pipeline->towers && rc == 0 && pipeline->parts.plan->devices.backend != NULL; d++) {
         const struct tower_memory memory = tower_memory(trainer_tower(pipeline->lanes[d].trainer));
         pipeline->parts.plan->tower_bytes += memory.arena_bytes + memory.plan_bytes;
     }

@@ -142,11 +142,6 @@ static double first_step_seconds(const struct report *report)
     return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
 }
 
-static const char *device_word(const struct report *report)
-{
-    return report->plan->backend == NULL ? "null" : "cpu";
-}
-
 static void summarize_result(const struct report *report, struct json *json)
 {
     const struct tally *const training = account_training(report->account);
@@ -175,6 +170,18 @@ static void summarize_result(const struct report *report, struct json *json)
     json_close_object(json);
 }
 
+/* How much of the time that copies to the devices took was hidden behind computing, steps
+ * of evaluation apart. */
+static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
+{
+    const double copied = (double)end->counts.feeders.copy_ns / 1e9;
+    const double exposed = (double)account_training(report->account)->times.exposed_copy / 1e9;
+    json_open_object(json, "copy");
+    json_double(json, "seconds", copied);
+    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
+    json_close_object(json);
+}
+
 static void summarize(const struct report *report, struct json *json, const struct report_end *end,
                       const char *verdict)
 {
@@ -184,12 +191,15 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_string(json, "version", PIPETRAIN_VERSION);
     json_string(json, "model", report->net->model);
     json_u64(json, "parameters", report->net->trainable_count);
-    json_string(json, "device", device_word(report));
+    json_string(json, "device", device_plan_word(&report->plan->devices));
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);
-    json_string(json, "precision", "fp32");
+    json_string(json, "precision", precision_name(report->settings->devices.precision));
     summarize_result(report, json);
     json_string(json, "verdict", verdict);
+    summarize_copies(report, json, end);
+    if (report->settings->devices.precision == PRECISION_FP16)
+        json_u64(json, "skipped_steps", account_skipped_steps(report->account));
     json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
     json_open_object(json, "memory");
     json_u64(json, "planned_bytes", run_plan_bytes(report->plan));
@@ -251,10 +261,13 @@ int report_result(struct report *report, const struct report_end *end)
     if (end->ended[0] != '\0')
         printf("ended     early, %s\n", end->ended);
     const bool is_whole = evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
-    if (is_whole && report->plan->backend != NULL)
+    if (is_whole && report->plan->devices.backend != NULL)
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
                tally_loss(evaluation));
+    if (report->settings->devices.precision == PRECISION_FP16)
+        printf("fp16      %s steps were left out because a gradient overflowed\n",
+               number_grouped(account_skipped_steps(report->account)).text);
     if (report->settings->sync.mode == SYNC_INDEPENDENT && report->plan->schedule.towers > 1)
         printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights are "
                "tower 0's\n");

@@ -109,7 +109,13 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
-/* Settings -> net, data, plan: all that can be refused before anything is started. */
+static int choose_devices(struct run *run, struct problems *problems)
+{
+    const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+}
+
+/* Settings -> net, data, devices, plan: all that can be refused before anything is started. */
 static int prepare(struct run *run)
 {
     struct problems problems;
@@ -117,6 +123,8 @@ static int prepare(struct run *run)
     int code = open_net(run, &problems);
     if (code == 0)
         code = open_data(run, &problems);
+    if (code == 0)
+        code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     if (code == 0 && run_plan_check_memory(&run->plan, run->settings, &problems) != 0)
@@ -268,8 +276,8 @@ static void print_next(const struct run *run)
         return;
     const char *const path = run_directory_path(run->directory);
     printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
-           run->plan.backend != NULL ? ", weights.safetensors" : "");
-    if (run->plan.backend == NULL)
+           run->plan.devices.backend != NULL ? ", weights.safetensors" : "");
+    if (run->plan.devices.backend == NULL)
         printf("next      the same with less to do: --set input.source=cached, --set data.shuffle=none; all keys: --help\n");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
         printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "

@@ -33,17 +33,6 @@ uint32_t run_plan_cpu(uint32_t n)
     return cpu;
 }
 
-static const struct backend_ops *choose_backend(const struct settings *settings, struct problems *problems)
-{
-    const char *const name = settings->devices.backend == BACKEND_CHOICE_REFERENCE ? "reference" : "onednn";
-    const struct backend_ops *backend = backend_find(name);
-    if (backend == NULL && settings->devices.backend == BACKEND_CHOICE_AUTO)
-        backend = backend_find("reference");
-    if (backend == NULL)
-        problems_add(problems, "[devices] backend", "this program was built without %s", name);
-    return backend;
-}
-
 static void init_schedule(struct run_plan *plan, const struct settings *settings,
                           const struct dataset *const datasets[PASS_COUNT])
 {
@@ -107,7 +96,6 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
-    *plan = (struct run_plan){.device = &device_host_ops};
     init_schedule(plan, settings, datasets);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
@@ -122,10 +110,6 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
         return -EINVAL;
     }
-    if (settings->devices.kind == DEVICE_CHOICE_NULL)
-        plan->device = &device_null_ops;
-    else if ((plan->backend = choose_backend(settings, problems)) == NULL)
-        return -EINVAL;
 
     const size_t towers = plan->schedule.towers;
     plan->slot_bytes = towers * (size_t)settings->input.staging_depth * plan->layout.block_bytes;
@@ -164,25 +148,22 @@ size_t run_plan_bytes(const struct run_plan *plan)
     return plan->ring_bytes + plan->loader_bytes + plan->slot_bytes + plan->tower_bytes;
 }
 
+size_t run_plan_host_bytes(const struct run_plan *plan)
+{
+    return plan->devices.ops->host_memory ? run_plan_bytes(plan) : plan->ring_bytes + plan->loader_bytes;
+}
+
 static uint64_t available_bytes(void)
 {
-    const long pages = sysconf(_SC_AVPHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    FILE *const file = fopen("/proc/meminfo", "r");
-    uint64_t available = pages > 0 ? (uint64_t)pages * (uint64_t)page_bytes : UINT64_MAX;
-    if (file == NULL)
-        return available;
-    char line[128];
-    unsigned long long kib;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            available = (uint64_t)kib * 1024;
-    fclose(file);
+    size_t available = 0, total = 0;
+    device_host_ops.memory(NULL, &available, &total);
     return available;
 }
 
 int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
 {
-    const size_t bytes = run_plan_bytes(plan);
+    const bool in_host = plan->devices.ops->host_memory;
+    const size_t bytes = run_plan_host_bytes(plan);
     const uint64_t budget = (uint64_t)settings->input.ram_budget;
     const bool over_budget = budget > 0 && bytes > budget;
     const uint64_t limit = over_budget ? budget : available_bytes();
@@ -192,7 +173,7 @@ int run_plan_check_memory(const struct run_plan *plan, const struct settings *se
                  "the run needs %s (batches %s, loader %s, slots %s, towers %s), %s %s: use a smaller batch, "
                  "prefetch_depth or staging_depth",
                  number_bytes(bytes).text, number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-                 number_bytes(plan->slot_bytes).text, number_bytes(plan->tower_bytes).text,
+                 number_bytes(in_host ? plan->slot_bytes : 0).text, number_bytes(in_host ? plan->tower_bytes : 0).text,
                  over_budget ? "the budget is" : "available are", number_bytes(limit).text);
     return -ENOMEM;
 }
@@ -205,6 +186,47 @@ static void print_data(const char *what, const struct dataset *dataset, FILE *ou
             dataset->shard_count, dataset->shard_count == 1 ? "" : "s", dataset->options.pattern);
 }
 
+static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    const struct device_plan *const devices = &plan->devices;
+    fprintf(out, "devices   %s", device_plan_word(devices));
+    if (!devices->ops->host_memory)
+        for (uint32_t i = 0; i < devices->count; i++)
+            fprintf(out, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
+    if (devices->backend != NULL)
+        fprintf(out, ", %s, %s", devices->backend->name, precision_name(settings->devices.precision));
+    if (devices->note[0] != '\0')
+        fprintf(out, devices->ops->host_memory ? " (no CUDA: %s)" : " (not there: %s)", devices->note);
+    fputc('\n', out);
+}
+
+static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    const uint32_t towers = plan->schedule.towers;
+    const bool replicated = settings->sync.mode == SYNC_REPLICATED;
+    fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
+            plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
+    if (plan->devices.backend == NULL)
+        fprintf(out, "nothing computed\n");
+    else if (towers > 1 && replicated)
+        fprintf(out, "replicated, gradients summed by %s\n", plan->devices.reduce->name);
+    else
+        fprintf(out, "%s\n", towers == 1 ? "no reduction needed" : "independent");
+}
+
+static void print_memory(const struct run_plan *plan, FILE *out)
+{
+    fprintf(out, "memory    %s: batches %s, loader %s, slots %s", number_bytes(run_plan_bytes(plan)).text,
+            number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
+            number_bytes(plan->slot_bytes).text);
+    const char *const place = plan->devices.ops->host_memory ? "" : " (slots and towers on the devices)";
+    if (plan->tower_bytes > 0)
+        fprintf(out, ", towers %s%s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text,
+                place);
+    else
+        fprintf(out, "%s; what towers need is known once they are planned (--dry-run)\n", place);
+}
+
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
@@ -215,11 +237,8 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_data("validation", datasets[PASS_EVALUATE], out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");
-    fprintf(out, "towers    %u x %u thread%s on %u core%s, %s, %s\n", schedule->towers, plan->threads_per_tower,
-            plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s",
-            plan->backend != NULL ? plan->backend->name : "nothing computed",
-            schedule->towers == 1 ? "no reduction needed"
-            : settings->sync.mode == SYNC_REPLICATED ? "replicated" : "independent");
+    print_devices(plan, settings, out);
+    print_towers(plan, settings, out);
     fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,
             number_grouped(schedule_steps_per_epoch(schedule)).text, number_grouped(schedule_step_count(schedule)).text);
     if (settings->input.source != INPUT_SYNTHETIC)
@@ -227,11 +246,5 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth);
-    fprintf(out, "memory    %s: batches %s, loader %s, slots %s", number_bytes(run_plan_bytes(plan)).text,
-            number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-            number_bytes(plan->slot_bytes).text);
-    if (plan->tower_bytes > 0)
-        fprintf(out, ", towers %s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text);
-    else
-        fprintf(out, "; what towers need is known once they are planned (--dry-run)\n");
+    print_memory(plan, out);
 }

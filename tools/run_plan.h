@@ -11,27 +11,26 @@
 #include "compute/net.h"
 #include "loader/loader.h"
 #include "stage/batch.h"
-#include "stage/device.h"
 #include "stage/schedule.h"
+#include "tools/device_plan.h"
 #include "tools/settings.h"
 
 struct run_plan {
     struct schedule schedule;
     struct batch_layout layout;         /* of one tower's batch */
-    const struct device_ops *device;
-    const struct backend_ops *backend;  /* NULL: nothing is computed (kind = null) */
+    struct device_plan devices;
     uint32_t threads_per_tower;
     uint32_t read_threads, decode_threads;
     uint32_t cores;                     /* this process may run on */
     uint64_t corrupt_max;
     struct optimizer optimizer;
-    /* Bytes, all towers together. */
+    /* Bytes, all towers together. Slots and towers are in device memory. */
     size_t ring_bytes, loader_bytes, slot_bytes;
     size_t tower_bytes;                 /* arenas and plans; known once the towers are open */
 };
 
-/* Decide everything. `datasets` may hold NULLs (synthetic input, no validation). 0, or
- * -EINVAL / -ENODATA with one message per problem in `problems`. */
+/* Decide everything but the devices, which are there already. `datasets` may hold NULLs
+ * (synthetic input, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems);
 /* What the loader is told, but for rings and stop. */
@@ -40,8 +39,10 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 /* The CPU number of the n-th core this process may run on, counted around. */
 uint32_t run_plan_cpu(uint32_t n);
 size_t run_plan_bytes(const struct run_plan *plan);
-/* 0, or -ENOMEM with the arithmetic in `problems`: over ram_budget or over the memory
- * that is available now. */
+/* The part of it that is host memory. */
+size_t run_plan_host_bytes(const struct run_plan *plan);
+/* 0, or -ENOMEM with the arithmetic in `problems`: over ram_budget or over the host
+ * memory that is available now. What devices have, their backends look after. */
 int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out);

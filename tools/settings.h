@@ -18,9 +18,9 @@ enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum weight_init { WEIGHT_INIT_GLOROT_UNIFORM };
-enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_NULL };
+enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
-enum precision { PRECISION_FP32 };
+enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
 enum progress { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
 
 /* Field types by option type: OPTION_STRING and OPTION_NAME char * (owned, never
@@ -73,7 +73,12 @@ struct device_settings {
     enum device_choice kind;
     int64_t towers;
     int64_t threads_per_tower;  /* 0 = cores / towers, at least 1 */
+    char *list;                 /* numbers of the devices to use; "" = all there are */
     enum precision precision;
+    enum graph_use graph;
+    int64_t workspace;          /* bytes a convolution may use beside its tensors */
+    bool time_plans;
+    char *plan_cache;           /* folder; "" = the user's cache folder, "none" = none */
     enum layout layout;
     enum backend_choice backend;
     bool bind;
@@ -82,7 +87,9 @@ struct device_settings {
 
 struct sync_settings {
     enum sync_mode mode;
+    enum reduce_choice reduce;
     int64_t bucket;             /* bytes */
+    double deadline;            /* seconds */
 };
 
 struct report_settings {

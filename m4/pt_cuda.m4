@@ -1,0 +1,77 @@
+dnl CUDA with cuDNN, cuBLASLt and NCCL: all or nothing. nvcc compiles the kernels, the C compiler the rest.
+
+dnl PT_CUDA_ARCHITECTURES: machine code for each, and PTX of the lowest for what comes later.
+AC_DEFUN([PT_CUDA_ARCHITECTURES], [
+  AC_ARG_VAR([CUDA_ARCHS], [architectures to compile the kernels for (default: 80 90 100 120)])
+  AS_IF([test -z "$CUDA_ARCHS"], [CUDA_ARCHS="80 90 100 120"])
+  NVCC_ARCHS=
+  for pt_arch in $CUDA_ARCHS; do
+    AS_IF([test -z "$NVCC_ARCHS"], [NVCC_ARCHS="-gencode arch=compute_$pt_arch,code=compute_$pt_arch"])
+    NVCC_ARCHS="$NVCC_ARCHS -gencode arch=compute_$pt_arch,code=sm_$pt_arch"
+  done
+  AC_SUBST([NVCC_ARCHS])
+])
+
+dnl PT_CUDA_HAS(WHAT, HEADER, FUNCTION CALL): does a program with it link? Else $pt_cuda_lacks names it.
+AC_DEFUN([PT_CUDA_HAS], [
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <$2>]], [[$3;]])], [], [pt_cuda_lacks="$pt_cuda_lacks $1"])
+])
+
+AC_DEFUN([PT_CUDA], [
+  AC_ARG_WITH([cuda],
+    [AS_HELP_STRING([--with-cuda=DIR], [CUDA 13 in DIR/include and DIR/lib64, with cuDNN 9 and NCCL 2.28 or newer])
+AS_HELP_STRING([--with-cuda=auto], [the default: used when /usr/local/cuda or the folder of nvcc has all of it])
+AS_HELP_STRING([--without-cuda], [only the CPU])],
+    [], [with_cuda=auto])
+  AC_ARG_VAR([NVCC], [CUDA compiler])
+  cuda_found=no pt_cuda_lacks= pt_cuda_dir=
+  CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS=
+  AS_CASE([$with_cuda],
+    [no], [],
+    [auto | yes], [
+      AC_PATH_PROG([NVCC], [nvcc], [], [$PATH:/usr/local/cuda/bin])
+      AS_IF([test -n "$NVCC"], [pt_cuda_dir=$(cd "$(dirname "$NVCC")/.." && pwd)])],
+    [pt_cuda_dir=$(cd "$with_cuda" 2>/dev/null && pwd)
+     AS_IF([test -z "$pt_cuda_dir"], [AC_MSG_ERROR([--with-cuda: there is no folder $with_cuda])])
+     : ${NVCC=$pt_cuda_dir/bin/nvcc}])
+  AS_IF([test "$with_cuda" != no], [
+    AC_MSG_CHECKING([for CUDA with cuDNN, cuBLASLt and NCCL])
+    AS_IF([test -z "$NVCC" || test ! -x "$NVCC"], [pt_cuda_lacks=" nvcc"], [
+      pt_cuda_lib=$pt_cuda_dir/lib64
+      AS_IF([test ! -d "$pt_cuda_lib"], [pt_cuda_lib=$pt_cuda_dir/lib])
+      pt_cuda_link="-L$pt_cuda_lib -Wl,-rpath,$pt_cuda_lib -Wl,--as-needed"
+      CUDA_CPPFLAGS="-isystem $pt_cuda_dir/include"
+      CUDART_LIBS="$pt_cuda_link -lcudart -ldl" CUDNN_LIBS="$pt_cuda_link -lcudnn -lstdc++" NCCL_LIBS="$pt_cuda_link -lnccl"
+      pt_saved_cppflags=$CPPFLAGS pt_saved_libs=$LIBS
+      CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS" LIBS="$NCCL_LIBS $CUDNN_LIBS $CUDART_LIBS $LIBS"
+      PT_CUDA_HAS([CUDA-13], [cuda_runtime_api.h], [
+#if CUDART_VERSION < 13000
+#error too old
+#endif
+return cudaDeviceSynchronize()])
+      PT_CUDA_HAS([cuDNN-9], [cudnn.h], [
+#if CUDNN_MAJOR < 9
+#error too old
+#endif
+return (int)cudnnGetVersion()])
+      PT_CUDA_HAS([cuBLASLt-header], [cublasLt.h], [return CUBLAS_VER_MAJOR])
+      PT_CUDA_HAS([NCCL-2.28], [nccl.h], [
+#if NCCL_VERSION_CODE < 22800
+#error too old
+#endif
+int version; return ncclGetVersion(&version)])
+      CPPFLAGS=$pt_saved_cppflags LIBS=$pt_saved_libs
+    ])
+    AS_IF([test -z "$pt_cuda_lacks"], [cuda_found=yes], [CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS=])
+    AS_IF([test $cuda_found = yes], [AC_MSG_RESULT([$pt_cuda_dir])], [AC_MSG_RESULT([no, missing:$pt_cuda_lacks])])
+    AS_IF([test $cuda_found = no && test "$with_cuda" != auto],
+      [AC_MSG_ERROR([--with-cuda=$with_cuda: missing:$pt_cuda_lacks])])
+  ])
+  PT_CUDA_ARCHITECTURES
+  AC_SUBST([with_cuda])
+  AC_SUBST([CUDA_CPPFLAGS])
+  AC_SUBST([CUDART_LIBS])
+  AC_SUBST([CUDNN_LIBS])
+  AC_SUBST([NCCL_LIBS])
+  AM_CONDITIONAL([HAVE_CUDA], [test $cuda_found = yes])
+])

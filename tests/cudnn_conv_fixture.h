@@ -1,0 +1,65 @@
+/* What the tests of convolutions through the simulated cuDNN share: a device with a handle and
+ * memory, shapes, numbers, and a plain loop to compare with. After cmocka's headers. */
+#ifndef PIPETRAIN_CUDNN_CONV_FIXTURE_H
+#define PIPETRAIN_CUDNN_CONV_FIXTURE_H
+
+#include <cuda_runtime_api.h>
+#include <library_types.h>
+
+#include "compute/cudnn_conv.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cudnn.h"
+
+#define assert_cuda(call) assert_int_equal((call), cudaSuccess)
+#define MEMORY ((size_t)1 << 18)
+#define WORKSPACE_MAX ((size_t)1 << 20)
+#define DESCRIPTION 128
+
+enum { IN, WEIGHT, BIAS, OUT, TENSORS };
+
+struct bench {
+    cudnnHandle_t handle;
+    cudaStream_t stream;
+    unsigned char *memory[TENSORS], *workspace, *scratch;
+    struct conv_planner planner;
+    char folder[32];
+};
+
+/* Setup and teardown; nothing of cuDNN may be left. */
+int bench_open(void **state);
+int bench_close(void **state);
+/* Calls use(path) for every kept plan; how many there are. */
+int each_file(const char *folder, void (*use)(const char *path));
+void file_remove(const char *path);
+
+struct conv_shape random_shape(enum conv_pass pass, enum precision precision);
+/* A forward convolution with bias and ReLU. */
+struct conv_shape fused_shape(enum precision precision);
+cudaDataType_t value_type(const struct conv_shape *shape);
+size_t count_of(const struct conv_shape *shape, int tensor);
+size_t bytes_of(const struct conv_shape *shape, int tensor);
+int result_of(const struct conv_shape *shape);
+
+/* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
+ * away. */
+void fill(struct bench *bench, const struct conv_shape *shape, bool fine);
+double value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32);
+/* What the result has to be, by a plain loop, to be freed; `apart`: the sum is rounded before
+ * the bias is added. */
+float *expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart);
+/* How many elements of the result are not. */
+size_t wrong(const struct bench *bench, const struct conv_shape *shape, const float *results);
+
+int run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape);
+/* Open, run, close; the plan's description. */
+int open_and_run(const struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
+                 char *description);
+/* The same, and the result is what it has to be. */
+void assert_computes(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
+                     bool apart, char *description);
+/* One that measures candidates. */
+struct conv_planner timing_planner(const struct bench *bench);
+
+#define bench_test(function) cmocka_unit_test_setup_teardown(function, bench_open, bench_close)
+
+#endif

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Training on the CUDA device from the command line: every precision, reduction and graph
+# setting learns the same data, towers see the same samples, and what cannot work is refused
+# before the first step with one clear message.
+. "$(dirname "$0")/e2e.sh"
+[ "$kind" = cuda ] || skip 'this test is for the CUDA device'
+make_tiny
+options='--set train.epochs=2 --set train.learning_rate=0.5'
+[ "${PIPETRAIN_TEST_SIMULATED:-no}" = no ] ||       # a device that computes ten thousand times slower
+    options='--set train.steps=3 --set train.batch=12 --set train.learning_rate=0.5 --set data.validation='
+
+train reference $options --set devices.kind=cpu
+hash=$(summary reference sample_order_hash)
+loss=$(summary reference loss)
+
+# near NAME LIMIT: the run's loss is within a share LIMIT of the CPU's.
+near() {
+    expect_summary "$1" sample_order_hash "$hash"
+    expect_summary "$1" device cuda
+    awk -v a="$(summary "$1" loss)" -v b="$loss" -v limit="$2" \
+        'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= limit * b) }' ||
+        fail "the loss of $1 is $(summary "$1" loss), on the CPU $loss"
+}
+
+for precision in fp32 tf32 bf16 fp16; do
+    train $precision $options --set devices.precision=$precision
+    expect_summary $precision precision $precision
+    case $precision in
+        fp32) near $precision 0.02 ;;
+        *) near $precision 0.1 ;;
+    esac
+done
+
+# Recorded or not, the same bits; and again the same bits.
+for run_name in recorded direct again; do
+    graph=on
+    [ $run_name != direct ] || graph=off
+    train $run_name $options --set devices.graph=$graph
+done
+for run_name in direct again; do
+    expect_same_file "$work/runs/recorded/weights.safetensors" "$work/runs/$run_name/weights.safetensors" \
+        "weights of run $run_name"
+done
+
+# Several towers on one device, by every reduction that can.
+for reduce in auto peer host; do
+    train towers-$reduce $options --set devices.towers=3 --set devices.list=0 --set sync.reduce=$reduce \
+        --set sync.bucket=64KiB
+    near towers-$reduce 0.02
+done
+expect_same_file "$work/runs/towers-peer/weights.safetensors" "$work/runs/towers-host/weights.safetensors" \
+    'weights by peer and host reduction'
+
+refused() {
+    try refused $options "$@"
+    expect_code 71 "$*"
+    expect_err_lines 1
+    [ ! -e "$work/runs/refused/metrics.jsonl" ] || fail "a refused run left metrics: $*"
+}
+
+refused --set devices.towers=2 --set devices.list=0 --set sync.reduce=nccl
+expect_err 'one tower a device'
+refused --set devices.list=99
+expect_err 'there is no device 99'
+refused --set devices.precision=bf16 --set devices.kind=auto --set devices.backend=reference
+expect_err 'fp32 only'
+finish

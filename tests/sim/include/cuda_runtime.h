@@ -1,0 +1,97 @@
+/* Found instead of the toolkit's <cuda_runtime.h> when compute/kernels.cu is compiled by the
+ * host's C++ compiler: as much of CUDA C++ as our kernels use, on top of tests/sim/sim_kernel.h. */
+#ifndef PIPETRAIN_SIM_CUDA_RUNTIME_H
+#define PIPETRAIN_SIM_CUDA_RUNTIME_H
+
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "tests/sim/sim_kernel.h"
+
+/* Blocks run one after the other on a stream's thread, which has the variable to itself. In a
+ * function thread_local says static, too, which may stand before it. */
+#undef __shared__
+#define __shared__ thread_local
+
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+#define __syncthreads() sim_wait_block(__LINE__)
+#define __syncwarp() sim_sync_warp(__LINE__)
+#define __shfl_down_sync(...) sim_shuffle_down(__LINE__, __VA_ARGS__)
+#define __shfl_xor_sync(...) sim_shuffle_xor(__LINE__, __VA_ARGS__)
+#define __shfl_sync(...) sim_shuffle_from(__LINE__, __VA_ARGS__)
+
+static inline void sim_sync_warp(int line)
+{
+    unsigned int lane;
+    sim_wait_warp(line, 0xFFFFFFFFu, 0, &lane);
+}
+
+/* from(lane) is the lane whose value the caller gets; its own where there is no such lane. */
+template <typename T, typename F> static inline T sim_shuffle(int line, unsigned int mask, T value, const F &from)
+{
+    static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
+    uint64_t bits = 0;
+    unsigned int lane;
+    memcpy(&bits, &value, sizeof(value));
+    const uint64_t *const given = sim_wait_warp(line, mask, bits, &lane);
+    const unsigned int source = from(lane);
+    memcpy(&value, &given[source < SIM_WARP ? source : lane], sizeof(value));
+    return value;
+}
+
+template <typename T> static inline T sim_shuffle_down(int line, unsigned int mask, T value, unsigned int delta)
+{
+    return sim_shuffle(line, mask, value, [delta](unsigned int lane) { return lane + delta; });
+}
+
+template <typename T> static inline T sim_shuffle_xor(int line, unsigned int mask, T value, unsigned int bits)
+{
+    return sim_shuffle(line, mask, value, [bits](unsigned int lane) { return lane ^ bits; });
+}
+
+template <typename T> static inline T sim_shuffle_from(int line, unsigned int mask, T value, unsigned int source)
+{
+    return sim_shuffle(line, mask, value, [source](unsigned int) { return source % SIM_WARP; });
+}
+
+static inline void __threadfence() {}
+
+static inline unsigned int atomicAdd(unsigned int *address, unsigned int value)
+{
+    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+}
+
+template <typename P>
+static inline void sim_check_parameter(const P &parameter, const cudaLaunchConfig_t *config, const char *name)
+{
+    if constexpr (std::is_pointer_v<P>)
+        sim_check_argument(parameter, config, name);
+}
+
+/* A kernel's name in messages: its parameters' types, for want of better. */
+template <typename... P> static inline const char *sim_kernel_name()
+{
+    return __PRETTY_FUNCTION__;
+}
+
+template <typename... P, typename... A>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             A &&...arguments)
+{
+    return [&](P... converted) {
+        const auto body = [kernel, converted...]() { kernel(converted...); };
+        using body_type = std::remove_const_t<decltype(body)>;
+        static_assert(std::is_trivially_copyable_v<body_type> && sizeof(body) <= SIM_KERNEL_ARGUMENTS_MAX);
+        const char *const name = sim_kernel_name<P...>();
+        (sim_check_parameter(converted, config, name), ...);
+        return sim_launch(config, name, [](const void *copy) { (*static_cast<const body_type *>(copy))(); }, &body,
+                          sizeof(body));
+    }(std::forward<A>(arguments)...);
+}
+
+#endif

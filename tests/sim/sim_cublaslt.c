@@ -1,0 +1,490 @@
+/* cuBLASLt's products on the CPU, in place of compute/cublaslt_api.c: real-valued,
+ * column-major, one matrix per call, with the epilogues RELU, BIAS, RELU_BIAS and BGRADB.
+ * Our own mistakes end the test; what a real library may lack is answered with a status:
+ *
+ *   SIM_CUBLASLT_NO_EPILOGUE=1  epilogues are "not supported"
+ *   SIM_CUBLASLT_NO_EPILOGUE=2  the heuristics succeed and find nothing for them
+ *
+ * Queued products are computed by sim_product.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cublaslt_api.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_product.h"
+#include "tests/sim/sim_values.h"
+
+#define HANDLE_MAGIC 0x4c74u
+#define OPERATION_MAGIC 0x4c75u
+#define LAYOUT_MAGIC 0x4c76u
+#define PREFERENCE_MAGIC 0x4c77u
+#define ALGORITHM_MAGIC 0x4c78u
+#define ALGORITHM_ID 66
+#define SPLIT_FROM 1024u            /* inner dimensions from here are cut in two, in the workspace */
+#define WORKSPACE_ALIGNMENT 16u
+#define ENTER()                                     \
+    do {                                            \
+        const int status_ = sim_enter(__func__);    \
+        if (status_ != 0)                           \
+            return (cublasStatus_t)status_;         \
+    } while (0)
+
+struct cublasLtContext { uint32_t magic; int device; };
+
+struct operation {
+    uint32_t magic;
+    int32_t compute, scale, a_operation, b_operation;
+    uint32_t epilogue;
+    int32_t bias_type;
+    void *bias;
+};
+
+struct layout {
+    uint32_t magic;
+    cudaDataType_t type;
+    uint64_t rows, columns;
+    int64_t stride;
+};
+
+struct preference {
+    uint32_t magic;
+    uint64_t workspace_max, implementations;
+    uint32_t reductions;
+    uint32_t alignments[4];         /* of A, B, C, D */
+};
+
+/* What a product is, but for its addresses: an algorithm found for one fits no other. */
+struct problem {
+    struct operation operation;     /* bias NULL */
+    struct layout a, b, d;
+};
+
+/* In a cublasLtMatmulAlgo_t. */
+struct algorithm {
+    int32_t id;
+    uint32_t magic;
+    int32_t device;
+    bool split, in_place;
+    uint32_t alignments[3];
+    uint64_t workspace, fingerprint;
+};
+_Static_assert(sizeof(struct algorithm) <= sizeof(cublasLtMatmulAlgo_t), "algorithms are copied by callers");
+
+static void *object_open(uint32_t magic, size_t bytes)
+{
+    uint32_t *const object = calloc(1, bytes);
+    if (object == NULL)
+        sim_die("out of memory");
+    *object = magic;
+    return object;
+}
+
+static void *object_check(void *object, uint32_t magic, const char *who)
+{
+    if (object == NULL || *(uint32_t *)object != magic)
+        sim_die("%s: not an object of the right kind, or closed", who);
+    return object;
+}
+
+/* Objects are freed even where the call is made to fail. */
+static cublasStatus_t object_close(void *object, uint32_t magic, const char *who)
+{
+    *(uint32_t *)object_check(object, magic, who) = 0;
+    free(object);
+    return (cublasStatus_t)sim_enter(who);
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "success"
+        : status == CUBLAS_STATUS_NOT_INITIALIZED ? "the library was not initialized"
+        : status == CUBLAS_STATUS_ALLOC_FAILED ? "an allocation failed"
+        : status == CUBLAS_STATUS_INVALID_VALUE ? "a value is invalid"
+        : status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : "failed";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+{
+    ENTER();
+    *handle = object_open(HANDLE_MAGIC, sizeof **handle);
+    (*handle)->device = sim_current_device();
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    return object_close(handle, HANDLE_MAGIC, __func__);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation_out, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    ENTER();
+    struct operation *const operation = object_open(OPERATION_MAGIC, sizeof *operation);
+    operation->compute = (int32_t)compute;
+    operation->scale = (int32_t)scale;
+    operation->a_operation = operation->b_operation = CUBLAS_OP_N;
+    operation->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    operation->bias_type = -1;
+    *operation_out = (cublasLtMatmulDesc_t)(void *)operation;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
+{
+    return object_close(operation, OPERATION_MAGIC, __func__);
+}
+
+/* Values are copied into fields of exactly their size, else the caller's type is wrong. */
+static void attribute_set(void *field, size_t field_bytes, const void *value, size_t bytes, const char *who)
+{
+    if (value == NULL || bytes != field_bytes)
+        sim_die("%s: an attribute of %zu bytes is given as %zu", who, field_bytes, bytes);
+    memcpy(field, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object, cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes)
+{
+    ENTER();
+    struct operation *const operation = object_check(object, OPERATION_MAGIC, __func__);
+    switch ((int)attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        attribute_set(&operation->a_operation, sizeof operation->a_operation, value, bytes, "TRANSA");
+        break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        attribute_set(&operation->b_operation, sizeof operation->b_operation, value, bytes, "TRANSB");
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        attribute_set(&operation->epilogue, sizeof operation->epilogue, value, bytes, "EPILOGUE");
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        attribute_set(&operation->bias, sizeof operation->bias, value, bytes, "BIAS_POINTER");
+        break;
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        attribute_set(&operation->bias_type, sizeof operation->bias_type, value, bytes, "BIAS_DATA_TYPE");
+        break;
+    default:
+        sim_die("%s: attribute %d is not simulated", __func__, (int)attribute);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout_out, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t stride)
+{
+    ENTER();
+    if (rows == 0 || columns == 0 || stride < (int64_t)rows || rows > INT32_MAX || columns > INT32_MAX)
+        sim_die("%s: %llu x %llu, leading dimension %lld", __func__, (unsigned long long)rows,
+                (unsigned long long)columns, (long long)stride);
+    struct layout *const layout = object_open(LAYOUT_MAGIC, sizeof *layout);
+    layout->type = type;
+    layout->rows = rows;
+    layout->columns = columns;
+    layout->stride = stride;
+    *layout_out = (cublasLtMatrixLayout_t)(void *)layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    return object_close(layout, LAYOUT_MAGIC, __func__);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference_out)
+{
+    ENTER();
+    struct preference *const preference = object_open(PREFERENCE_MAGIC, sizeof *preference);
+    preference->implementations = UINT64_MAX;
+    preference->reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+    for (size_t i = 0; i < 4; i++)
+        preference->alignments[i] = 256;
+    *preference_out = (cublasLtMatmulPreference_t)(void *)preference;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    return object_close(preference, PREFERENCE_MAGIC, __func__);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t object,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                                    size_t bytes)
+{
+    ENTER();
+    struct preference *const preference = object_check(object, PREFERENCE_MAGIC, __func__);
+    uint32_t *const alignments = preference->alignments;
+    switch ((int)attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        attribute_set(&preference->workspace_max, sizeof preference->workspace_max, value, bytes, "MAX_WORKSPACE");
+        break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        attribute_set(&preference->reductions, sizeof preference->reductions, value, bytes, "REDUCTION_SCHEME");
+        break;
+    case CUBLASLT_MATMUL_PREF_IMPL_MASK:
+        attribute_set(&preference->implementations, sizeof preference->implementations, value, bytes, "IMPL_MASK");
+        break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        attribute_set(&alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], sizeof *alignments, value,
+                      bytes, "MIN_ALIGNMENT");
+        break;
+    default:
+        sim_die("%s: attribute %d is not simulated", __func__, (int)attribute);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool epilogue_has_bias(uint32_t epilogue)
+{
+    return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB)) != 0;
+}
+
+static struct problem problem_of(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                 cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const char *who)
+{
+    if (c != d)
+        sim_die("%s: only C = D is simulated", who);
+    struct problem problem;
+    memset(&problem, 0, sizeof problem);        /* holes too: it is compared by its bytes */
+    memcpy(&problem.operation, object_check(operation, OPERATION_MAGIC, who), sizeof problem.operation);
+    memcpy(&problem.a, object_check(a, LAYOUT_MAGIC, who), sizeof problem.a);
+    memcpy(&problem.b, object_check(b, LAYOUT_MAGIC, who), sizeof problem.b);
+    memcpy(&problem.d, object_check(d, LAYOUT_MAGIC, who), sizeof problem.d);
+    problem.operation.bias = NULL;
+    return problem;
+}
+
+static uint64_t problem_fingerprint(const struct problem *problem)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof *problem; i++)
+        hash = (hash ^ ((const unsigned char *)problem)[i]) * 1099511628211u;
+    return hash;
+}
+
+static size_t inner(const struct problem *problem)
+{
+    return problem->operation.a_operation == CUBLAS_OP_N ? problem->a.columns : problem->a.rows;
+}
+
+static void check_dimensions(const struct problem *problem, const char *who)
+{
+    const bool a_plain = problem->operation.a_operation == CUBLAS_OP_N;
+    const bool b_plain = problem->operation.b_operation == CUBLAS_OP_N;
+    if ((!a_plain && problem->operation.a_operation != CUBLAS_OP_T)
+        || (!b_plain && problem->operation.b_operation != CUBLAS_OP_T))
+        sim_die("%s: operations %d and %d", who, problem->operation.a_operation, problem->operation.b_operation);
+    if ((a_plain ? problem->a.rows : problem->a.columns) != problem->d.rows
+        || (b_plain ? problem->b.columns : problem->b.rows) != problem->d.columns
+        || (b_plain ? problem->b.rows : problem->b.columns) != inner(problem))
+        sim_die("%s: the matrices' dimensions do not fit", who);
+}
+
+/* The rows of the library's table of types that are simulated. */
+static bool is_supported(const struct problem *problem)
+{
+    const cudaDataType_t type = problem->a.type, result = problem->d.type;
+    if (problem->operation.scale != CUDA_R_32F || problem->b.type != type)
+        return false;
+    if (problem->operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+        return type == CUDA_R_32F && result == CUDA_R_32F;
+    return problem->operation.compute == CUBLAS_COMPUTE_32F
+        && (type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF)
+        && (result == type || result == CUDA_R_32F);
+}
+
+static void check_epilogue(const struct operation *operation, cudaDataType_t result, const char *who)
+{
+    const uint32_t epilogue = operation->epilogue;
+    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogue != CUBLASLT_EPILOGUE_RELU
+        && epilogue != CUBLASLT_EPILOGUE_BIAS && epilogue != CUBLASLT_EPILOGUE_RELU_BIAS
+        && epilogue != CUBLASLT_EPILOGUE_BGRADB)
+        sim_die("%s: epilogue %u is not simulated", who, epilogue);
+    if (!epilogue_has_bias(epilogue))
+        return;
+    if (operation->bias == NULL || (uintptr_t)operation->bias % 16 != 0)
+        sim_die("%s: a bias at %p", who, operation->bias);
+    if (operation->bias_type != -1 && operation->bias_type != (int32_t)result)
+        sim_die("%s: a bias of type %d beside a result of type %d", who, operation->bias_type, (int)result);
+}
+
+static void check_strides(const struct problem *problem, const struct preference *preference, const char *who)
+{
+    const struct layout *const layouts[] = { &problem->a, &problem->b, &problem->d };
+    const uint32_t alignments[] = { preference->alignments[0], preference->alignments[1], preference->alignments[3] };
+    for (size_t i = 0; i < 3; i++)
+        if ((size_t)layouts[i]->stride * sim_value_bytes(layouts[i]->type) % alignments[i] != 0)
+            sim_die("%s: a leading dimension of %lld is not aligned to %u bytes", who, (long long)layouts[i]->stride,
+                    alignments[i]);
+}
+
+/* Which kind of refusal the environment asks for, 0 none. */
+static int epilogue_refusal(const struct problem *problem)
+{
+    const char *const text = getenv("SIM_CUBLASLT_NO_EPILOGUE");
+    return text == NULL || problem->operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 0 : atoi(text);
+}
+
+static struct algorithm algorithm_for(const struct problem *problem, const struct preference *preference, int device)
+{
+    const uint64_t workspace = 2 * problem->d.rows * problem->d.columns * sizeof(float);
+    const uint32_t *const alignments = preference->alignments;
+    struct algorithm algorithm = {
+        .id = ALGORITHM_ID, .magic = ALGORITHM_MAGIC, .device = device,
+        .in_place = (preference->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0,
+        .alignments = { alignments[0], alignments[1], alignments[3] },
+        .fingerprint = problem_fingerprint(problem),
+    };
+    algorithm.split = inner(problem) >= SPLIT_FROM && workspace <= preference->workspace_max
+        && (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
+    algorithm.workspace = algorithm.split ? workspace : 0;
+    return algorithm;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference_object, int wanted,
+                                              cublasLtMatmulHeuristicResult_t results[], int *count_out)
+{
+    ENTER();
+    object_check(handle, HANDLE_MAGIC, __func__);
+    const struct preference *const preference = object_check(preference_object, PREFERENCE_MAGIC, __func__);
+    const struct problem problem = problem_of(operation, a, b, c, d, __func__);
+    check_dimensions(&problem, __func__);
+    check_epilogue((const struct operation *)(const void *)operation, problem.d.type, __func__);
+    if (wanted < 1 || sim_current_device() != handle->device)
+        sim_die("%s: %d results on device %d for a handle of %d", __func__, wanted, sim_current_device(),
+                handle->device);
+    if (!is_supported(&problem) || epilogue_refusal(&problem) == 1)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    check_strides(&problem, preference, __func__);
+    *count_out = epilogue_refusal(&problem) == 2 ? 0 : 1;
+    if (*count_out == 0)
+        return CUBLAS_STATUS_SUCCESS;
+    const struct algorithm algorithm = algorithm_for(&problem, preference, handle->device);
+    memset(results, 0, sizeof *results);
+    memcpy(&results->algo, &algorithm, sizeof algorithm);
+    results->workspaceSize = algorithm.workspace;
+    results->state = CUBLAS_STATUS_SUCCESS;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void *value,
+                                                    size_t bytes, size_t *written_out)
+{
+    ENTER();
+    struct algorithm algorithm;
+    memcpy(&algorithm, algo, sizeof algorithm);
+    if (attribute != CUBLASLT_ALGO_CONFIG_ID || algorithm.magic != ALGORITHM_MAGIC)
+        sim_die("%s: attribute %d of algorithm %d", __func__, (int)attribute, algorithm.id);
+    attribute_set(value, bytes, &algorithm.id, sizeof algorithm.id, "CONFIG_ID");
+    *written_out = sizeof algorithm.id;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+struct extent { uintptr_t begin; size_t bytes; };
+
+static size_t matrix_bytes(const struct layout *layout)
+{
+    return ((layout->columns - 1) * (size_t)layout->stride + layout->rows) * sim_value_bytes(layout->type);
+}
+
+/* What is written must overlap nothing else. */
+static void check_overlap(const struct extent *extents, size_t count, size_t written, const char *who)
+{
+    for (size_t i = 0; i < written; i++)
+        for (size_t j = i + 1; j < count; j++)
+            if (extents[i].begin < extents[j].begin + extents[j].bytes
+                && extents[j].begin < extents[i].begin + extents[i].bytes)
+                sim_die("%s: operands %zu and %zu overlap", who, i, j);
+}
+
+static void check_operands(const struct problem *problem, const struct sim_product *product,
+                           const struct algorithm *algorithm, const char *who)
+{
+    const size_t bias_count = product->epilogue == CUBLASLT_EPILOGUE_BGRADB ? product->n : product->m;
+    const size_t bias_bytes = epilogue_has_bias(product->epilogue) ? bias_count * sim_value_bytes(problem->d.type) : 0;
+    const struct extent extents[] = {   /* the first three may be written */
+        { (uintptr_t)product->d.values, matrix_bytes(&problem->d) },
+        { (uintptr_t)product->workspace, product->workspace_bytes }, { (uintptr_t)product->bias, bias_bytes },
+        { (uintptr_t)product->a.values, matrix_bytes(&problem->a) },
+        { (uintptr_t)product->b.values, matrix_bytes(&problem->b) },
+    };
+    const uint32_t alignments[] = { algorithm->alignments[2], WORKSPACE_ALIGNMENT, 16, algorithm->alignments[0],
+                                    algorithm->alignments[1] };
+    for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
+        if (extents[i].bytes == 0)
+            continue;
+        const void *const begin = (const void *)extents[i].begin;
+        if (extents[i].begin % alignments[i] != 0)
+            sim_die("%s: operand %zu at %p is not aligned to %u bytes", who, i, begin, alignments[i]);
+        sim_check_memory(begin, extents[i].bytes, algorithm->device, who);
+    }
+    check_overlap(extents, sizeof extents / sizeof *extents, 3, who);
+}
+
+static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const struct problem *problem,
+                                        const void *workspace, size_t workspace_bytes, const char *who)
+{
+    struct algorithm algorithm;
+    if (algo == NULL)
+        sim_die("%s: no algorithm", who);
+    memcpy(&algorithm, algo, sizeof algorithm);
+    if (algorithm.magic != ALGORITHM_MAGIC || algorithm.fingerprint != problem_fingerprint(problem))
+        sim_die("%s: the algorithm was found for another product", who);
+    if (workspace_bytes < algorithm.workspace || (algorithm.workspace > 0 && workspace == NULL))
+        sim_die("%s: %zu bytes of workspace at %p where %llu are needed", who, workspace_bytes, workspace,
+                (unsigned long long)algorithm.workspace);
+    return algorithm;
+}
+
+static struct sim_matrix matrix_of(const struct layout *layout, int32_t operation, const void *values)
+{
+    return (struct sim_matrix){ layout->type, (size_t)layout->stride, operation == CUBLAS_OP_T,
+                            (void *)(uintptr_t)values };
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation_object, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream)
+{
+    ENTER();
+    object_check(handle, HANDLE_MAGIC, __func__);
+    const struct operation *const operation = object_check(operation_object, OPERATION_MAGIC, __func__);
+    const struct problem problem = problem_of(operation_object, a_layout, b_layout, c_layout, d_layout, __func__);
+    const struct algorithm algorithm = algorithm_check(algo, &problem, workspace, workspace_bytes, __func__);
+    if (c != d || alpha == NULL || beta == NULL)
+        sim_die("%s: C is not D, or no factors", __func__);
+    if (sim_stream_device(stream) != handle->device || algorithm.device != handle->device)
+        sim_die("%s: stream of device %d, algorithm of %d, handle of %d", __func__, sim_stream_device(stream),
+                algorithm.device, handle->device);
+    check_epilogue(operation, problem.d.type, __func__);
+    const struct sim_product product = {
+        .m = problem.d.rows, .n = problem.d.columns, .k = inner(&problem),
+        .a = matrix_of(&problem.a, operation->a_operation, a), .b = matrix_of(&problem.b, operation->b_operation, b),
+        .d = matrix_of(&problem.d, CUBLAS_OP_N, d), .alpha = *(const float *)alpha, .beta = *(const float *)beta,
+        .epilogue = operation->epilogue, .bias = operation->bias,
+        .tf32 = operation->compute == CUBLAS_COMPUTE_32F_FAST_TF32, .split = algorithm.split,
+        .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
+    };
+    check_operands(&problem, &product, &algorithm, __func__);
+    sim_stream_push(stream, sim_product_run, &product, sizeof product);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Not the real one's "once": a test may make it fail and try again. */
+const struct cublaslt_api *cublaslt_api_find(void)
+{
+#define MEMBER(name) .name = name,
+    static struct cublaslt_api api = { CUBLASLT_FUNCTIONS(MEMBER) };
+    return sim_enter(__func__) == 0 ? &api : NULL;
+}

@@ -1,0 +1,237 @@
+/* The simulated cuDNN's engines: what they say of themselves, when the heuristics propose
+ * them, and plans, which are an engine for a graph. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cudnn.h"
+#include "tests/sim/sim_cudnn_graph.h"
+
+#define HUGE_WORKSPACE ((int64_t)1 << 30)
+#define MORE_THAN_THERE_ARE 3           /* so many too many are announced */
+#define BIT(note) (1u << CUDNN_NUMERICAL_NOTE_##note)
+#define SCHEMA 4
+#define PLAN_FORMAT "{\"cudnnVersion\":%zu,\"schemaVersion\":%d,\"engine\":%lld,\"check\":\"%016llx\",\"graph\":\""
+#define PLAN_END "\"}"
+
+struct engine {
+    int64_t index;
+    unsigned notes, float_notes;        /* of all graphs; besides those of FLOAT ones */
+    bool compiled, may_be_taken;
+};
+
+/* In the order of the heuristics. */
+static const struct engine engines[] = {
+    { .index = SIM_ENGINE_VARYING, .notes = BIT(NONDETERMINISTIC) },
+    { .index = SIM_ENGINE_LARGE },
+    { .index = SIM_ENGINE_COARSE, .notes = BIT(REDUCED_PRECISION_REDUCTION) },
+    { .index = SIM_ENGINE_UNPLANNED },
+    { .index = SIM_ENGINE_COMPILED, .compiled = true, .may_be_taken = true },
+    { .index = SIM_ENGINE_TENSOR, .notes = BIT(TENSOR_CORE), .float_notes = BIT(DOWN_CONVERT_INPUTS),
+      .may_be_taken = true },
+    { .index = SIM_ENGINE_TILED, .may_be_taken = true },
+    { .index = SIM_ENGINE_REVERSED, .may_be_taken = true },
+    { .index = SIM_ENGINE_PLAIN, .notes = BIT(STRICT_NAN_PROP), .may_be_taken = true },
+};
+#define ENGINES (sizeof(engines) / sizeof(*engines))
+
+static const struct engine *find(int64_t index)
+{
+    for (size_t i = 0; i < ENGINES; i++)
+        if (engines[i].index == index)
+            return &engines[i];
+    return NULL;
+}
+
+bool sim_engine_exists(int64_t index)
+{
+    return find(index) != NULL;
+}
+
+void sim_engine_describe(struct sim_engine *engine)
+{
+    const struct engine *const row = find(engine->index);
+    const bool is_float = engine->graph.operations[0].x.type == CUDNN_DATA_FLOAT;
+    const unsigned notes = row->notes | (is_float ? row->float_notes : 0);
+    engine->note_count = 0;
+    for (unsigned note = 0; note < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; note++)
+        if (notes >> note & 1)
+            engine->notes[engine->note_count++] = (cudnnBackendNumericalNote_t)note;
+    engine->behavior_count = row->compiled;
+    engine->behavior[0] = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+}
+
+/* A bias may be FLOAT beside others; all else is of one type. */
+static bool has_one_type(const struct sim_operations *graph)
+{
+    const struct sim_operation *const first = &graph->operations[0];
+    const cudnnDataType_t type = first->x.type;
+    for (int64_t i = 1; i < graph->count; i++)
+        if (graph->operations[i].has_b && graph->operations[i].b.type != type &&
+            graph->operations[i].b.type != CUDNN_DATA_FLOAT)
+            return false;
+    return first->w.type == type && sim_operations_result(graph)->type == type &&
+           (graph->count > 1 || first->y.type == type);
+}
+
+static bool is_proposed(const struct sim_heuristics *heuristics, const struct engine *engine)
+{
+    const unsigned refused = sim_cudnn_refused();
+    if ((refused & SIM_CUDNN_ENGINES) != 0 || !has_one_type(&heuristics->graph))
+        return false;
+    if ((refused & SIM_CUDNN_FUSION_ENGINES) != 0 && heuristics->graph.count > 1)
+        return false;
+    if (heuristics->mode == CUDNN_HEUR_MODE_FALLBACK)
+        return engine->index == SIM_ENGINE_PLAIN;
+    return engine->index != SIM_ENGINE_PLAIN &&
+           ((refused & SIM_CUDNN_HEURISTICS) == 0 || !engine->may_be_taken);
+}
+
+cudnnStatus_t sim_heuristics_find(struct sim_heuristics *heuristics)
+{
+    if (heuristics->mode != CUDNN_HEUR_MODE_A && heuristics->mode != CUDNN_HEUR_MODE_FALLBACK)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "heuristics of mode %d", (int)heuristics->mode);
+    if ((sim_cudnn_refused() & SIM_CUDNN_FUSION) != 0 && heuristics->graph.count > 1)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "a test wants no fusion");
+    heuristics->result_count = 0;
+    for (size_t i = 0; i < ENGINES; i++)
+        if (is_proposed(heuristics, &engines[i]))
+            heuristics->results[heuristics->result_count++] = engines[i].index;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t fill_config(const struct sim_heuristics *heuristics, int64_t i, cudnnBackendDescriptor_t handle)
+{
+    struct sim_descriptor *const config = sim_descriptor_of(handle, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (config == NULL || config->final)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
+                              "result %d goes into a fresh ENGINECFG descriptor", (int)i);
+    struct sim_engine *const engine = &config->body.config.engine;
+    memcpy(&engine->graph, &heuristics->graph, sizeof(engine->graph));
+    engine->index = heuristics->results[i];
+    sim_engine_describe(engine);
+    config->final = true;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t sim_heuristics_results(const struct sim_heuristics *heuristics, int64_t capacity, int64_t *count_out,
+                                     cudnnBackendDescriptor_t *descriptors)
+{
+    const bool wanted = descriptors != NULL && capacity > 0;
+    const int64_t count = !wanted ? heuristics->result_count + MORE_THAN_THERE_ARE
+        : capacity < heuristics->result_count ? capacity : heuristics->result_count;
+    for (int64_t i = 0; wanted && i < count; i++) {
+        const cudnnStatus_t status = fill_config(heuristics, i, descriptors[i]);
+        if (status != CUDNN_STATUS_SUCCESS)
+            return status;
+    }
+    if (count_out != NULL)
+        *count_out = count;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static int64_t workspace_of(const struct sim_engine *engine)
+{
+    if (engine->index == SIM_ENGINE_LARGE)
+        return HUGE_WORKSPACE;
+    if (engine->index == SIM_ENGINE_TENSOR)
+        return 131;
+    if (engine->index == SIM_ENGINE_TILED)
+        return (int64_t)sim_tensor_bytes(&engine->graph.operations[0].w) + 107;
+    return 0;
+}
+
+static uint64_t checksum(const void *data, size_t bytes)
+{
+    uint64_t sum = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < bytes; i++)
+        sum = (sum ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return sum;
+}
+
+static void write_text(struct sim_descriptor *plan)
+{
+    struct sim_engine engine;
+    size_t bytes = 0;
+    FILE *const text = open_memstream(&plan->text, &bytes);
+    if (text == NULL)
+        sim_die("out of memory");
+    memcpy(&engine, &plan->body.plan.config.engine, sizeof(engine));
+    engine.graph.handle = NULL;
+    fprintf(text, PLAN_FORMAT, (size_t)CUDNN_VERSION, SCHEMA, (long long)engine.index,
+            (unsigned long long)checksum(&engine, sizeof(engine)));
+    for (size_t i = 0; i < sizeof(engine); i++)
+        fprintf(text, "%02x", ((const unsigned char *)&engine)[i]);
+    fputs(PLAN_END, text);
+    fclose(text);
+    plan->text_bytes = (int64_t)bytes;
+}
+
+static int digit(char letter)
+{
+    const char *const digits = "0123456789abcdef", *const found = strchr(digits, letter);
+    return letter == '\0' || found == NULL ? -1 : (int)(found - digits);
+}
+
+/* The engine written at `text`, or false. */
+static bool read_engine(const char *text, struct sim_engine *engine)
+{
+    for (size_t i = 0; i < sizeof(*engine); i++) {
+        const int high = digit(text[2 * i]), low = high < 0 ? -1 : digit(text[2 * i + 1]);
+        if (low < 0)
+            return false;
+        ((unsigned char *)engine)[i] = (unsigned char)(high << 4 | low);
+    }
+    return strcmp(text + 2 * sizeof(*engine), PLAN_END) == 0;
+}
+
+static cudnnStatus_t read_plan(const char *text, struct sim_engine *engine)
+{
+    size_t version;
+    long long index;
+    unsigned long long sum;
+    int schema, used = 0;
+    if (sscanf(text, PLAN_FORMAT "%n", &version, &schema, &index, &sum, &used) != 4 || used == 0)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "not the text of a plan");
+    if (version != CUDNN_VERSION || schema != SCHEMA)
+        return sim_cudnn_fail(CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, "a plan of version %zu", version);
+    if (!read_engine(text + used, engine) || engine->index != index || checksum(engine, sizeof(*engine)) != sum)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the text of the plan is damaged");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t read_text(struct sim_descriptor *plan)
+{
+    char *const text = strndup(plan->text, (size_t)plan->text_bytes);
+    if (text == NULL)
+        sim_die("out of memory");
+    const cudnnStatus_t status = read_plan(text, &plan->body.plan.config.engine);
+    free(text);
+    return status;
+}
+
+cudnnStatus_t sim_plan_finish(struct sim_descriptor *descriptor)
+{
+    struct sim_plan *const plan = &descriptor->body.plan;
+    const struct sim_engine *const engine = &plan->config.engine;
+    const bool has_config = sim_descriptor_has(descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    if (plan->handle == NULL && !sim_descriptor_has(descriptor, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP))
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "a plan for no device");
+    if (has_config == (descriptor->text != NULL))
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "a plan of neither a configuration nor a text, or of both");
+    if (plan->handle != NULL)
+        sim_handle_device(plan->handle);
+    if (!has_config) {
+        const cudnnStatus_t status = read_text(descriptor);
+        if (status != CUDNN_STATUS_SUCCESS)
+            return status;
+    }
+    if (engine->index == SIM_ENGINE_UNPLANNED)
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, "engine %lld does not take the graph",
+                              (long long)engine->index);
+    plan->workspace = workspace_of(engine);
+    if (has_config)
+        write_text(descriptor);
+    return CUDNN_STATUS_SUCCESS;
+}

@@ -1,0 +1,304 @@
+/* What the simulated cuDNN checks when a descriptor is finalised. */
+#include "tests/sim/sim_cudnn_graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cudnn.h"
+
+#define BAD(...) sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, __VA_ARGS__)
+#define UNSUPPORTED(...) sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED, __VA_ARGS__)
+#define ID(tensor) ((long long)(tensor)->id)
+
+size_t sim_element_bytes(cudnnDataType_t type)
+{
+    return type == CUDNN_DATA_FLOAT ? 4 : type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 ? 2 : 0;
+}
+
+size_t sim_tensor_bytes(const struct sim_tensor *tensor)
+{
+    size_t last = 0;
+    for (int i = 0; i < SIM_RANK; i++)
+        last += (size_t)((tensor->dims[i] - 1) * tensor->strides[i]);
+    return (last + 1) * sim_element_bytes(tensor->type);
+}
+
+static cudnnStatus_t finalize_tensor(const struct sim_tensor *tensor)
+{
+    const int64_t bytes = (int64_t)sim_element_bytes(tensor->type);
+    if (bytes == 0)
+        return UNSUPPORTED("tensor %lld: data type %d", ID(tensor), (int)tensor->type);
+    if (tensor->dim_count != tensor->stride_count)
+        return BAD("tensor %lld: %lld dimensions, %lld strides", ID(tensor), (long long)tensor->dim_count,
+                   (long long)tensor->stride_count);
+    if (tensor->dim_count != SIM_RANK)
+        return UNSUPPORTED("tensor %lld: %lld dimensions", ID(tensor), (long long)tensor->dim_count);
+    for (int i = 0; i < SIM_RANK; i++)
+        if (tensor->dims[i] < 1 || tensor->strides[i] < 1)
+            return BAD("tensor %lld: dimension %d or its stride is not positive", ID(tensor), i);
+    if (tensor->alignment < 1 || tensor->alignment % bytes != 0)
+        return BAD("tensor %lld: alignment %lld", ID(tensor), (long long)tensor->alignment);
+    if (tensor->by_value)
+        return UNSUPPORTED("tensor %lld: by value", ID(tensor));
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_window(const struct sim_window *window)
+{
+    if (window->rank != 2)
+        return UNSUPPORTED("convolution of %lld dimensions", (long long)window->rank);
+    if (window->dilation_count != 2 || window->stride_count != 2 || window->before_count != 2 ||
+        window->after_count != 2)
+        return BAD("convolution: an array does not have 2 elements");
+    for (int i = 0; i < 2; i++) {
+        if (window->strides[i] < 1 || window->dilations[i] < 1 || window->before[i] < 0 || window->after[i] < 0)
+            return BAD("convolution: stride, dilation or padding of dimension %d", i);
+        if (window->dilations[i] != 1)
+            return UNSUPPORTED("convolution: dilation");
+    }
+    if (window->mode != CUDNN_CROSS_CORRELATION || window->compute != CUDNN_DATA_FLOAT)
+        return UNSUPPORTED("convolution: mode %d, compute type %d", (int)window->mode, (int)window->compute);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_pointwise(const struct sim_pointwise *pointwise)
+{
+    if (pointwise->mode != CUDNN_POINTWISE_ADD && pointwise->mode != CUDNN_POINTWISE_RELU_FWD)
+        return UNSUPPORTED("pointwise mode %d", (int)pointwise->mode);
+    if (pointwise->compute != CUDNN_DATA_FLOAT)
+        return UNSUPPORTED("pointwise compute type %d", (int)pointwise->compute);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
+{
+    const struct sim_window *const window = &operation->window;
+    const int64_t *const x = operation->x.dims, *const w = operation->w.dims, *const y = operation->y.dims;
+    if (x[0] != y[0] || w[0] != y[1])
+        return BAD("convolution: images or output channels differ");
+    if (x[1] % w[1] != 0)
+        return BAD("convolution: %lld channels, filters of %lld", (long long)x[1], (long long)w[1]);
+    if (x[1] != w[1])
+        return UNSUPPORTED("convolution: groups");
+    for (int i = 0; i < 2; i++) {
+        const int64_t room = x[2 + i] + window->before[i] + window->after[i] - w[2 + i];
+        if (room < 0 || y[2 + i] != room / window->strides[i] + 1)
+            return BAD("convolution: output dimension %d is %lld", i, (long long)y[2 + i]);
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_pointwise_operation(struct sim_operation *operation, bool has_b)
+{
+    operation->has_b = has_b;
+    if (has_b != (operation->pointwise.mode == CUDNN_POINTWISE_ADD))
+        return BAD("pointwise: number of inputs");
+    for (int i = 0; i < SIM_RANK; i++) {
+        if (operation->x.dims[i] != operation->y.dims[i])
+            return BAD("pointwise: dimension %d of input and output differs", i);
+        if (has_b && operation->b.dims[i] != 1 && operation->b.dims[i] != operation->y.dims[i])
+            return BAD("pointwise: dimension %d of the second input is %lld", i, (long long)operation->b.dims[i]);
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+const struct sim_tensor *sim_operations_result(const struct sim_operations *graph)
+{
+    const struct sim_operation *const last = &graph->operations[graph->count - 1];
+    return last->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? &last->x
+        : last->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? &last->w : &last->y;
+}
+
+/* Tensors of the graph: the convolution's, then every pointwise operation's others. */
+static int list_tensors(const struct sim_operations *graph, const struct sim_tensor **tensors)
+{
+    const struct sim_operation *const first = &graph->operations[0];
+    int count = 0;
+    tensors[count++] = &first->x;
+    tensors[count++] = &first->w;
+    tensors[count++] = &first->y;
+    for (int64_t i = 1; i < graph->count; i++) {
+        if (graph->operations[i].has_b)
+            tensors[count++] = &graph->operations[i].b;
+        tensors[count++] = &graph->operations[i].y;
+    }
+    return count;
+}
+
+/* Is it what one operation hands to the next? */
+static bool is_between(const struct sim_operations *graph, const struct sim_tensor *tensor)
+{
+    for (int64_t i = 0; i + 1 < graph->count; i++)
+        if (tensor == &graph->operations[i].y)
+            return true;
+    return false;
+}
+
+static cudnnStatus_t check_tensors(const struct sim_operations *graph)
+{
+    const struct sim_tensor *tensors[3 + 2 * SIM_OPERATIONS_MAX];
+    const int count = list_tensors(graph, tensors);
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < i; j++)
+            if (tensors[i]->id == tensors[j]->id)
+                return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "two tensors are %lld",
+                                      ID(tensors[i]));
+        if (tensors[i]->is_virtual && !is_between(graph, tensors[i]))
+            return BAD("tensor %lld is virtual at the graph's edge", ID(tensors[i]));
+        if (!tensors[i]->is_virtual && is_between(graph, tensors[i]))
+            return UNSUPPORTED("tensor %lld inside the graph is not virtual", ID(tensors[i]));
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Forward [-> add bias] [-> ReLU], or one gradient. */
+static cudnnStatus_t check_pattern(const struct sim_operations *graph)
+{
+    const struct sim_operation *const operations = graph->operations;
+    if (operations[0].type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR ||
+        (graph->count > 1 && operations[0].type != CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR))
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "the first of the operations");
+    for (int64_t i = 1; i < graph->count; i++) {
+        if (operations[i].type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+            return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "more than one convolution");
+        if (memcmp(&operations[i].x, &operations[i - 1].y, sizeof(operations[i].x)) != 0)
+            return BAD("operation %d does not read what the one before it writes", (int)i);
+    }
+    if (graph->count == 3 && (!operations[1].has_b || operations[2].has_b))
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "not bias, then ReLU");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t check_bias(const struct sim_operations *graph)
+{
+    const int64_t wanted[SIM_RANK] = { 1, graph->operations[0].y.dims[1], 1, 1 };
+    for (int64_t i = 1; i < graph->count; i++)
+        if (graph->operations[i].has_b && memcmp(graph->operations[i].b.dims, wanted, sizeof(wanted)) != 0)
+            return sim_cudnn_fail(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "a bias that is not 1,K,1,1");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_graph(struct sim_operations *graph, bool has_handle)
+{
+    if (has_handle)
+        sim_handle_device(graph->handle);
+    cudnnStatus_t status = check_pattern(graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = check_tensors(graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = check_bias(graph);
+    if (status == CUDNN_STATUS_SUCCESS && graph->count > 1 && graph->operations[0].beta != 0)
+        status = BAD("beta with a virtual output");
+    graph->engine_count = SIM_ENGINE_REVERSED + 1;
+    return status;
+}
+
+static cudnnStatus_t finalize_engine(struct sim_engine *engine)
+{
+    if (!sim_engine_exists(engine->index))
+        return UNSUPPORTED("engine %lld", (long long)engine->index);
+    sim_engine_describe(engine);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_pack(const struct sim_pack *pack)
+{
+    if (pack->id_count != pack->pointer_count)
+        return BAD("%lld ids, %lld pointers", (long long)pack->id_count, (long long)pack->pointer_count);
+    for (int64_t i = 0; i < pack->id_count; i++)
+        for (int64_t j = 0; j < i; j++)
+            if (pack->ids[i] == pack->ids[j])
+                return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, "two pointers for tensor %lld",
+                                      (long long)pack->ids[i]);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* What cuDNN wants to know of a device, and what the simulated ones say. */
+static const struct { const char *key, *value; } properties[] = {
+    { "maxGridSize", "[2147483647,65535,65535]" },
+    { "maxBlockSize", "[1024,1024,64]" },
+    { "driverVer", "13000" },
+    { "regsPerBlock", "65536" },
+    { "multiProcessorCount", "132" },
+    { "smClockRateKHz", "1980000" },
+    { "memClockRateKHz", "3201000" },
+    { "l2CacheSize", "62914560" },
+    { "warpSize", "32" },
+    { "maxSharedMemoryPerBlock", "49152" },
+    { "maxSharedMemoryPerBlockOptin", "232448" },
+    { "reservedSharedMemoryPerBlock", "1024" },
+    { "maxRegistersPerSM", "65536" },
+    { "pciDeviceId", "0" },
+    { "maxCtasPerSM", "32" },
+    { "maxThreadsPerBlock", "1024" },
+    { "maxThreadsPerSM", "2048" },
+    { "isTccDriver", "0" },
+    { "supportCoopLaunch", "1" },
+    { "deviceVer", "900" },
+    { "cudaDeviceId", "0" },
+    { "totalGlobalMem", "1073741824" },
+    { "deviceName", "\"simulated\"" },
+};
+#define PROPERTIES (sizeof(properties) / sizeof(*properties))
+
+static cudnnStatus_t describe_device(struct sim_descriptor *descriptor)
+{
+    size_t bytes = 0;
+    sim_handle_device(descriptor->body.properties.handle);
+    FILE *const text = open_memstream(&descriptor->text, &bytes);
+    if (text == NULL)
+        sim_die("out of memory");
+    for (size_t i = 0; i < PROPERTIES; i++)
+        fprintf(text, "%c\"%s\":%s", i == 0 ? '{' : ',', properties[i].key, properties[i].value);
+    fputc('}', text);
+    fclose(text);
+    descriptor->text_bytes = (int64_t)bytes;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize_properties(struct sim_descriptor *descriptor)
+{
+    const bool has_handle = sim_descriptor_has(descriptor, CUDNN_ATTR_DEVICEPROP_HANDLE);
+    if (has_handle == (descriptor->text != NULL))
+        return sim_cudnn_fail(CUDNN_STATUS_NOT_INITIALIZED, "properties of neither a handle nor a text, or of both");
+    if (has_handle)
+        return describe_device(descriptor);
+    for (size_t i = 0; i < PROPERTIES; i++)
+        if (memmem(descriptor->text, (size_t)descriptor->text_bytes, properties[i].key,
+                   strlen(properties[i].key)) == NULL)
+            return BAD("properties without %s", properties[i].key);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor)
+{
+    union sim_body *const body = &descriptor->body;
+    switch (descriptor->type) {
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+        return finalize_tensor(&body->tensor);
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+        return finalize_window(&body->window);
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+        return finalize_pointwise(&body->pointwise);
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        return finalize_pointwise_operation(&body->operation,
+                                            sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+        return finalize_graph(&body->graph, sim_descriptor_has(descriptor, CUDNN_ATTR_OPERATIONGRAPH_HANDLE));
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+        return sim_heuristics_find(&body->heuristics);
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+        return finalize_engine(&body->engine);
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+        return CUDNN_STATUS_SUCCESS;
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+        return sim_plan_finish(descriptor);
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+        return finalize_pack(&body->pack);
+    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
+        return finalize_properties(descriptor);
+    default:
+        return finalize_convolution(&body->operation);
+    }
+}

@@ -1,0 +1,151 @@
+/* What the files of the simulated cuDNN share: descriptors, which hold copies of the
+ * descriptors they are made of. */
+#ifndef PIPETRAIN_SIM_CUDNN_GRAPH_H
+#define PIPETRAIN_SIM_CUDNN_GRAPH_H
+
+#include <cudnn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_RANK 4                      /* dimensions of every tensor: N,C,H,W or K,C,R,S */
+#define SIM_OPERATIONS_MAX 3
+#define SIM_NOTES_MAX 4
+#define SIM_RESULTS_MAX 12
+#define SIM_POINTERS_MAX 16
+
+struct sim_tensor {
+    cudnnDataType_t type;
+    int64_t dims[SIM_RANK], dim_count, strides[SIM_RANK], stride_count;
+    int64_t id, alignment;
+    bool is_virtual, by_value;
+};
+
+/* Height, then width. */
+struct sim_window {
+    cudnnDataType_t compute;
+    cudnnConvolutionMode_t mode;
+    int64_t rank, dilations[2], strides[2], before[2], after[2];
+    int64_t dilation_count, stride_count, before_count, after_count;
+};
+
+struct sim_pointwise {
+    cudnnPointwiseMode_t mode;
+    cudnnDataType_t compute;
+};
+
+/* A convolution of x, w and y, whichever of them is computed, or a pointwise y of x and b. */
+struct sim_operation {
+    cudnnBackendDescriptorType_t type;
+    struct sim_window window;
+    struct sim_pointwise pointwise;
+    struct sim_tensor x, w, b, y;
+    bool has_b;
+    float alpha, beta;
+};
+
+struct sim_operations {
+    cudnnHandle_t handle;
+    struct sim_operation operations[SIM_OPERATIONS_MAX];
+    int64_t count, engine_count;
+};
+
+struct sim_engine {
+    struct sim_operations graph;
+    int64_t index;
+    cudnnBackendNumericalNote_t notes[SIM_NOTES_MAX];
+    cudnnBackendBehaviorNote_t behavior[SIM_NOTES_MAX];
+    int64_t note_count, behavior_count;
+};
+
+struct sim_config { struct sim_engine engine; };
+
+struct sim_properties { cudnnHandle_t handle; };
+
+struct sim_heuristics {
+    struct sim_operations graph;
+    cudnnBackendHeurMode_t mode;
+    struct sim_properties properties;
+    int64_t results[SIM_RESULTS_MAX], result_count;     /* engines, best first */
+};
+
+struct sim_plan {
+    struct sim_config config;
+    cudnnHandle_t handle;
+    struct sim_properties properties;
+    int64_t workspace;
+};
+
+struct sim_pack {
+    int64_t ids[SIM_POINTERS_MAX], id_count, pointer_count;
+    void *pointers[SIM_POINTERS_MAX], *workspace;
+};
+
+union sim_body {
+    struct sim_tensor tensor;
+    struct sim_window window;
+    struct sim_pointwise pointwise;
+    struct sim_operation operation;
+    struct sim_operations graph;
+    struct sim_engine engine;
+    struct sim_config config;
+    struct sim_properties properties;
+    struct sim_heuristics heuristics;
+    struct sim_plan plan;
+    struct sim_pack pack;
+};
+
+struct sim_descriptor {
+    uint32_t magic;
+    cudnnBackendDescriptorType_t type;
+    bool final;
+    uint64_t given;             /* bit by bit the rows of sim_attributes that were set */
+    char *text;                 /* JSON, not terminated */
+    int64_t text_bytes;
+    union sim_body body;
+};
+
+/* `status`, which cudnnGetLastErrorString then explains to this thread. */
+cudnnStatus_t sim_cudnn_fail(cudnnStatus_t status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* sim_enter for cuDNN's functions. */
+cudnnStatus_t sim_cudnn_enter(const char *function);
+#define SIM_CUDNN_ENTER()                                               \
+    do {                                                                \
+        const cudnnStatus_t entered_ = sim_cudnn_enter(__func__);       \
+        if (entered_ != CUDNN_STATUS_SUCCESS)                           \
+            return entered_;                                            \
+    } while (0)
+
+/* One handle or descriptor more or less. */
+void sim_cudnn_count(int change);
+unsigned sim_cudnn_refused(void);
+
+/* A handle's device and stream. Ends the test when it is none. */
+int sim_handle_device(cudnnHandle_t handle);
+cudaStream_t sim_handle_stream(cudnnHandle_t handle);
+
+/* NULL when it is none, or not of that type. */
+struct sim_descriptor *sim_descriptor_of(cudnnBackendDescriptor_t descriptor, cudnnBackendDescriptorType_t type);
+/* Was the attribute set? */
+bool sim_descriptor_has(const struct sim_descriptor *descriptor, cudnnBackendAttributeName_t name);
+/* Checks and what follows from the attributes; all required ones are there. */
+cudnnStatus_t sim_descriptor_finalize(struct sim_descriptor *descriptor);
+
+size_t sim_element_bytes(cudnnDataType_t type);
+size_t sim_tensor_bytes(const struct sim_tensor *tensor);
+/* The one the graph writes to memory: the last operation's, or a gradient. */
+const struct sim_tensor *sim_operations_result(const struct sim_operations *graph);
+
+/* Engines (sim_cudnn_engine.c): is there such a one, what it says of itself, its proposals. */
+bool sim_engine_exists(int64_t index);
+void sim_engine_describe(struct sim_engine *engine);
+cudnnStatus_t sim_heuristics_find(struct sim_heuristics *heuristics);
+/* Configurations that were asked for into descriptors of the caller; more than the real
+ * number when only asked how many. */
+cudnnStatus_t sim_heuristics_results(const struct sim_heuristics *heuristics, int64_t capacity, int64_t *count_out,
+                                     cudnnBackendDescriptor_t *descriptors);
+/* From a configuration or from JSON. */
+cudnnStatus_t sim_plan_finish(struct sim_descriptor *plan);
+
+#endif

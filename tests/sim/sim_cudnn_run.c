@@ -1,0 +1,372 @@
+/* Running the simulated cuDNN's plans: convolutions as sums of scaled rows, channels
+ * innermost. Queued with all they need, computed on the stream's thread. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cudnn.h"
+#include "tests/sim/sim_cudnn_graph.h"
+#include "tests/sim/sim_values.h"
+
+#define LANES 8u                /* channels are padded to, in buffers */
+#define WORKSPACE_PATTERN 0xFF  /* NaNs */
+
+struct job {
+    int device;
+    int64_t engine;
+    struct sim_operation convolution;
+    struct sim_tensor result, bias;     /* the tensor written; what is added to it */
+    bool has_bias, relu;
+    void *x, *w, *y;                    /* of the convolution; the one computed is NULL */
+    void *bias_memory, *result_memory;
+    void *workspace;
+    size_t workspace_bytes;
+};
+
+/* Values of a tensor as floats, dimensions in the order N,H,W,C, or K,R,S,C or R,S,C,K for
+ * filters; the last one padded with zeros. */
+struct values {
+    int64_t dims[SIM_RANK];
+    size_t row;                 /* padded last dimension */
+    float *at;
+};
+
+static const int channels_last[SIM_RANK] = { 0, 2, 3, 1 };
+static const int filters_last[SIM_RANK] = { 2, 3, 1, 0 };
+
+static cudaDataType_t value_type(cudnnDataType_t type)
+{
+    return type == CUDNN_DATA_FLOAT ? CUDA_R_32F : type == CUDNN_DATA_HALF ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static struct values open_values(const struct sim_tensor *tensor, const int *order)
+{
+    struct values values;
+    for (int i = 0; i < SIM_RANK; i++)
+        values.dims[i] = tensor->dims[order[i]];
+    values.row = ((size_t)values.dims[3] + LANES - 1) / LANES * LANES;
+    values.at = calloc((size_t)(values.dims[0] * values.dims[1] * values.dims[2]), values.row * sizeof(float));
+    if (values.at == NULL)
+        sim_die("out of memory");
+    return values;
+}
+
+static float *row_at(const struct values *values, int64_t a, int64_t b, int64_t c)
+{
+    return values->at + (size_t)((a * values->dims[1] + b) * values->dims[2] + c) * values->row;
+}
+
+/* Where in memory the row begins, and how far apart its elements are. */
+static size_t place_of(const struct sim_tensor *tensor, const int *order, int64_t a, int64_t b, int64_t c)
+{
+    return (size_t)(a * tensor->strides[order[0]] + b * tensor->strides[order[1]] + c * tensor->strides[order[2]]);
+}
+
+static struct values read_values(const struct sim_tensor *tensor, const void *memory, const int *order, bool tf32)
+{
+    const struct values values = open_values(tensor, order);
+    const size_t step = (size_t)tensor->strides[order[3]];
+    const cudaDataType_t type = value_type(tensor->type);
+    for (int64_t a = 0; a < values.dims[0]; a++)
+        for (int64_t b = 0; b < values.dims[1]; b++)
+            for (int64_t c = 0; c < values.dims[2]; c++) {
+                float *const row = row_at(&values, a, b, c);
+                const size_t place = place_of(tensor, order, a, b, c);
+                for (size_t i = 0; i < (size_t)values.dims[3]; i++) {
+                    const float value = sim_value_read(type, memory, place + i * step);
+                    row[i] = tf32 ? sim_tf32_round(value) : value;
+                }
+            }
+    return values;
+}
+
+/* sum += factor * row; whole lanes, so that compilers see vectors. */
+static void add_scaled(float *restrict sum, float factor, const float *restrict row, size_t count)
+{
+    for (size_t i = 0; i < count; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            sum[i + lane] += factor * row[i + lane];
+}
+
+struct tap { int64_t r, s; };
+
+/* Engines that sum in another order go through the filter backwards. */
+static struct tap tap_at(const struct job *job, int64_t i)
+{
+    const int64_t *const dims = job->convolution.w.dims, count = dims[2] * dims[3];
+    const int64_t at = job->engine == SIM_ENGINE_REVERSED ? count - 1 - i : i;
+    return (struct tap){ at / dims[3], at % dims[3] };
+}
+
+/* The input pixel an output pixel sees through the tap, or false beside the image. */
+static bool seen(const struct job *job, struct tap tap, int64_t row, int64_t column, int64_t *h, int64_t *w)
+{
+    const struct sim_window *const window = &job->convolution.window;
+    *h = row * window->strides[0] + tap.r - window->before[0];
+    *w = column * window->strides[1] + tap.s - window->before[1];
+    return *h >= 0 && *h < job->convolution.x.dims[2] && *w >= 0 && *w < job->convolution.x.dims[3];
+}
+
+/* The other way round: the output position that sees the input position through the tap. */
+static bool seen_from(const struct job *job, int axis, int64_t tap, int64_t at, int64_t *from)
+{
+    const struct sim_window *const window = &job->convolution.window;
+    const int64_t shifted = at + window->before[axis] - tap;
+    *from = shifted / window->strides[axis];
+    return shifted >= 0 && shifted % window->strides[axis] == 0 && *from < job->convolution.y.dims[2 + axis];
+}
+
+static void forward_pixel(const struct job *job, const struct values *x, const struct values *w, int64_t n, int64_t row,
+                          int64_t column, float *sum)
+{
+    const int64_t *const dims = job->convolution.w.dims;
+    for (int64_t i = 0; i < dims[2] * dims[3]; i++) {
+        const struct tap tap = tap_at(job, i);
+        int64_t h, v;
+        if (!seen(job, tap, row, column, &h, &v))
+            continue;
+        const float *const pixel = row_at(x, n, h, v);
+        for (int64_t c = 0; c < dims[1]; c++)
+            add_scaled(sum, pixel[c], row_at(w, tap.r, tap.s, c), w->row);
+    }
+}
+
+static void forward(const struct job *job, const struct values *x, const struct values *w, struct values *y)
+{
+    for (int64_t n = 0; n < y->dims[0]; n++)
+        for (int64_t row = 0; row < y->dims[1]; row++)
+            for (int64_t column = 0; column < y->dims[2]; column++)
+                forward_pixel(job, x, w, n, row, column, row_at(y, n, row, column));
+}
+
+static void data_pixel(const struct job *job, const struct values *y, const struct values *w, int64_t n, int64_t h,
+                       int64_t v, float *sum)
+{
+    const int64_t *const dims = job->convolution.w.dims;
+    for (int64_t i = 0; i < dims[2] * dims[3]; i++) {
+        const struct tap tap = tap_at(job, i);
+        int64_t row, column;
+        if (!seen_from(job, 0, tap.r, h, &row) || !seen_from(job, 1, tap.s, v, &column))
+            continue;
+        const float *const pixel = row_at(y, n, row, column);
+        for (int64_t k = 0; k < dims[0]; k++)
+            add_scaled(sum, pixel[k], row_at(w, k, tap.r, tap.s), w->row);
+    }
+}
+
+static void data_gradient(const struct job *job, const struct values *y, const struct values *w, struct values *x)
+{
+    for (int64_t n = 0; n < x->dims[0]; n++)
+        for (int64_t h = 0; h < x->dims[1]; h++)
+            for (int64_t v = 0; v < x->dims[2]; v++)
+                data_pixel(job, y, w, n, h, v, row_at(x, n, h, v));
+}
+
+/* One image's part of the filters' gradient. */
+static void weight_image(const struct job *job, const struct values *x, const struct values *y, int64_t n,
+                         struct values *part)
+{
+    const int64_t *const dims = job->convolution.w.dims;
+    for (int64_t row = 0; row < y->dims[1]; row++)
+        for (int64_t column = 0; column < y->dims[2]; column++)
+            for (int64_t i = 0; i < dims[2] * dims[3]; i++) {
+                const struct tap tap = tap_at(job, i);
+                int64_t h, v;
+                if (!seen(job, tap, row, column, &h, &v))
+                    continue;
+                for (int64_t k = 0; k < dims[0]; k++)
+                    add_scaled(row_at(part, k, tap.r, tap.s), row_at(y, n, row, column)[k], row_at(x, n, h, v), x->row);
+            }
+}
+
+/* Summed image by image, which keeps long sums exact enough. */
+static void weight_gradient(const struct job *job, const struct values *x, const struct values *y, struct values *w)
+{
+    struct values part = open_values(&job->convolution.w, channels_last);
+    const size_t count = (size_t)(w->dims[0] * w->dims[1] * w->dims[2]) * w->row;
+    for (int64_t i = 0; i < x->dims[0]; i++) {
+        memset(part.at, 0, count * sizeof(float));
+        weight_image(job, x, y, job->engine == SIM_ENGINE_REVERSED ? x->dims[0] - 1 - i : i, &part);
+        add_scaled(w->at, 1, part.at, count);
+    }
+    free(part.at);
+}
+
+/* 1 but for the engine that gives other numbers in every run. */
+static float noise(const struct job *job)
+{
+    static atomic_uint state;
+    if (job->engine != SIM_ENGINE_VARYING)
+        return 1;
+    const unsigned next = atomic_fetch_add(&state, 1) * 2654435761u;
+    return 1 + (float)(next >> 16 & 255) / 4096;
+}
+
+static float finish(const struct job *job, float sum, float before, float bias)
+{
+    float value = job->convolution.alpha * sum;
+    if (job->engine == SIM_ENGINE_COARSE)
+        value = isnan(value) ? value : sim_float_of_bits(sim_round_bits(sim_float_bits(value), 18));
+    value = value * noise(job) + bias;
+    if (job->convolution.beta != 0)
+        value += job->convolution.beta * before;
+    return job->relu && value < 0 ? 0 : value;      /* NaN stays: it shows */
+}
+
+static void write_row(const struct job *job, const float *row, size_t count, size_t place, size_t step)
+{
+    const struct sim_tensor *const tensor = &job->result, *const bias = &job->bias;
+    const cudaDataType_t type = value_type(tensor->type);
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = place + i * step;
+        const float before = sim_value_read(type, job->result_memory, at);
+        const float added = job->has_bias
+            ? sim_value_read(value_type(bias->type), job->bias_memory, i * (size_t)bias->strides[1]) : 0;
+        sim_value_write(type, job->result_memory, at, finish(job, row[i], before, added));
+    }
+}
+
+static void write_values(const struct job *job, const struct values *values)
+{
+    const size_t step = (size_t)job->result.strides[channels_last[3]];
+    for (int64_t a = 0; a < values->dims[0]; a++)
+        for (int64_t b = 0; b < values->dims[1]; b++)
+            for (int64_t c = 0; c < values->dims[2]; c++)
+                write_row(job, row_at(values, a, b, c), (size_t)values->dims[3],
+                          place_of(&job->result, channels_last, a, b, c), step);
+}
+
+static void compute(const struct job *job)
+{
+    const struct sim_operation *const convolution = &job->convolution;
+    const bool tf32 = job->engine == SIM_ENGINE_TENSOR && convolution->x.type == CUDNN_DATA_FLOAT;
+    struct values x = { .at = NULL }, w = { .at = NULL }, y = { .at = NULL };
+    struct values result = open_values(&job->result, channels_last);
+    if (job->x != NULL)
+        x = read_values(&convolution->x, job->x, channels_last, tf32);
+    if (job->w != NULL)
+        w = read_values(&convolution->w, job->w, job->y == NULL ? filters_last : channels_last, tf32);
+    if (job->y != NULL)
+        y = read_values(&convolution->y, job->y, channels_last, tf32);
+    if (job->y == NULL)
+        forward(job, &x, &w, &result);
+    else if (job->x == NULL)
+        data_gradient(job, &y, &w, &result);
+    else
+        weight_gradient(job, &x, &y, &result);
+    write_values(job, &result);
+    free(x.at);
+    free(w.at);
+    free(y.at);
+    free(result.at);
+}
+
+struct range { const char *what; const unsigned char *memory; size_t bytes; };
+
+static bool overlap(const struct range *a, const struct range *b)
+{
+    return a->memory < b->memory + b->bytes && b->memory < a->memory + a->bytes;
+}
+
+/* All memory of the job is the device's, and what it writes is apart from all else. */
+static void check_ranges(const struct job *job)
+{
+    const struct sim_operation *const convolution = &job->convolution;
+    const struct range ranges[] = {
+        { "cudnnBackendExecute, result", job->result_memory, sim_tensor_bytes(&job->result) },
+        { "cudnnBackendExecute, workspace", job->workspace, job->workspace_bytes },
+        { "cudnnBackendExecute, x", job->x, job->x == NULL ? 0 : sim_tensor_bytes(&convolution->x) },
+        { "cudnnBackendExecute, w", job->w, job->w == NULL ? 0 : sim_tensor_bytes(&convolution->w) },
+        { "cudnnBackendExecute, y", job->y, job->y == NULL ? 0 : sim_tensor_bytes(&convolution->y) },
+        { "cudnnBackendExecute, bias", job->bias_memory, job->has_bias ? sim_tensor_bytes(&job->bias) : 0 },
+    };
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
+        sim_check_memory(ranges[i].memory, ranges[i].bytes, job->device, ranges[i].what);
+        for (size_t j = 0; j < i && j < 2; j++)
+            if (ranges[i].bytes > 0 && ranges[j].bytes > 0 && overlap(&ranges[i], &ranges[j]))
+                sim_die("%s overlaps %s", ranges[i].what, ranges[j].what);
+    }
+}
+
+static void run(void *argument)
+{
+    const struct job *const job = argument;
+    check_ranges(job);
+    if (job->workspace_bytes > 0)
+        memset(job->workspace, WORKSPACE_PATTERN, job->workspace_bytes);
+    compute(job);
+    if (job->workspace_bytes > 0)
+        memset(job->workspace, WORKSPACE_PATTERN, job->workspace_bytes);
+}
+
+static cudnnStatus_t bind(const struct sim_pack *pack, const struct sim_tensor *tensor, void **memory_out)
+{
+    for (int64_t i = 0; i < pack->id_count; i++) {
+        if (pack->ids[i] != tensor->id)
+            continue;
+        if (pack->pointers[i] == NULL)
+            return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "tensor %lld is NULL", (long long)tensor->id);
+        if ((uintptr_t)pack->pointers[i] % (uintptr_t)tensor->alignment != 0)
+            return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "tensor %lld is not aligned to %lld",
+                                  (long long)tensor->id, (long long)tensor->alignment);
+        *memory_out = pack->pointers[i];
+        return CUDNN_STATUS_SUCCESS;
+    }
+    return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "no pointer for tensor %lld", (long long)tensor->id);
+}
+
+static cudnnStatus_t bind_all(struct job *job, const struct sim_operations *graph, const struct sim_pack *pack)
+{
+    const struct sim_operation *const first = &graph->operations[0];
+    const struct sim_tensor *const result = sim_operations_result(graph);
+    const bool is_forward = first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    cudnnStatus_t status = bind(pack, result, &job->result_memory);
+    if (status == CUDNN_STATUS_SUCCESS && result != &first->x)
+        status = bind(pack, &first->x, &job->x);
+    if (status == CUDNN_STATUS_SUCCESS && result != &first->w)
+        status = bind(pack, &first->w, &job->w);
+    if (status == CUDNN_STATUS_SUCCESS && !is_forward)
+        status = bind(pack, &first->y, &job->y);
+    if (status == CUDNN_STATUS_SUCCESS && job->has_bias)
+        status = bind(pack, &job->bias, &job->bias_memory);
+    return status;
+}
+
+static void describe(struct job *job, const struct sim_operations *graph)
+{
+    job->convolution = graph->operations[0];
+    job->result = *sim_operations_result(graph);
+    for (int64_t i = 1; i < graph->count; i++) {
+        if (graph->operations[i].has_b)
+            job->bias = graph->operations[i].b;
+        job->has_bias |= graph->operations[i].has_b;
+        job->relu |= graph->operations[i].pointwise.mode == CUDNN_POINTWISE_RELU_FWD;
+    }
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_handle,
+                                  cudnnBackendDescriptor_t pack_handle)
+{
+    SIM_CUDNN_ENTER();
+    const struct sim_descriptor *const plan = sim_descriptor_of(plan_handle, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    const struct sim_descriptor *const pack = sim_descriptor_of(pack_handle, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    if (plan == NULL || pack == NULL)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "not a plan and a variant pack");
+    if (!plan->final || !pack->final)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or the pack is not finalised");
+    struct job job = { .device = sim_handle_device(handle), .engine = plan->body.plan.config.engine.index };
+    if (plan->body.plan.handle == NULL || sim_handle_device(plan->body.plan.handle) != job.device)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM, "the plan is not made for this device");
+    describe(&job, &plan->body.plan.config.engine.graph);
+    job.workspace_bytes = (size_t)plan->body.plan.workspace;
+    job.workspace = pack->body.pack.workspace;
+    if (job.workspace_bytes > 0 && job.workspace == NULL)
+        return sim_cudnn_fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no workspace");
+    const cudnnStatus_t status = bind_all(&job, &plan->body.plan.config.engine.graph, &pack->body.pack);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
+    check_ranges(&job);
+    sim_stream_push(sim_handle_stream(handle), run, &job, sizeof(job));
+    return CUDNN_STATUS_SUCCESS;
+}

@@ -1,0 +1,416 @@
+/* Runs the blocks of a kernel. Threads are run one after another on a fiber; one that waits at a
+ * barrier keeps its fiber, and the threads after it get another. So a kernel without barriers
+ * is a plain loop, and one with them needs nothing special. Fibers belong to the stream's thread
+ * and are used again for every block. */
+#include "tests/sim/sim_kernel.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "tests/sim/sim.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SIM_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIM_ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifdef SIM_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+/* Valgrind has to be told of stacks; elsewhere this does nothing. */
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define SIM_STACK_REGISTER(begin, end) VALGRIND_STACK_REGISTER(begin, end)
+#define SIM_STACK_DEREGISTER(id) VALGRIND_STACK_DEREGISTER(id)
+#else
+#define SIM_STACK_REGISTER(begin, end) 0
+#define SIM_STACK_DEREGISTER(id) ((void)(id))
+#endif
+
+/* The variables of a kernel. */
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+__thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace {
+
+constexpr unsigned int THREADS_MAX = 1024;
+constexpr size_t STACK_BYTES = 256 << 10;       /* address space; only what is touched is memory */
+constexpr uint64_t CANARY = 0x5AFE57ACC0FFEEull;
+
+enum thread_state : unsigned char { RUNNING, AT_WARP, AT_BLOCK, ENDED };
+
+/* ---- switching between stacks ---- */
+
+#if defined(__x86_64__) && !defined(SIM_UCONTEXT)
+
+typedef void *context;
+extern "C" void sim_switch_stack(context *save, context load);
+asm(".text\n"
+    ".type sim_switch_stack, @function\n"
+    "sim_switch_stack:\n"
+    "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+    "    movq %rsp, (%rdi)\n"
+    "    movq %rsi, %rsp\n"
+    "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
+    "    popq %rcx\n"
+    "    jmp *%rcx\n"              /* a return here would always be predicted wrongly */
+    ".size sim_switch_stack, . - sim_switch_stack\n");
+
+void context_switch(context *from, context *to)
+{
+    sim_switch_stack(from, *to);
+}
+
+/* As if `entry`, called from nowhere, had been left before its first instruction. */
+void context_make(context *made, void *stack, void (*entry)())
+{
+    uintptr_t *top = (uintptr_t *)((unsigned char *)stack + STACK_BYTES);
+    *--top = 0;
+    *--top = (uintptr_t)entry;
+    for (int saved = 0; saved < 6; saved++)
+        *--top = 0;
+    *made = top;
+}
+
+#else
+
+#include <ucontext.h>
+
+typedef ucontext_t context;
+
+void context_switch(context *from, context *to)
+{
+    swapcontext(from, to);
+}
+
+void context_make(context *made, void *stack, void (*entry)())
+{
+    getcontext(made);
+    made->uc_stack.ss_sp = stack;
+    made->uc_stack.ss_size = STACK_BYTES;
+    made->uc_link = nullptr;
+    makecontext(made, entry, 0);
+}
+
+#endif
+
+/* ---- fibers ---- */
+
+struct fiber {
+    context at;
+    unsigned char *stack;
+    void *fake_stack;           /* the address sanitizer's */
+    unsigned int stack_id;      /* Valgrind's */
+    unsigned int thread;        /* of the block, that waits on this fiber */
+};
+
+struct launch {
+    const char *name;
+    uint3 grid, block;
+    void (*call)(const void *body);
+    alignas(16) unsigned char body[SIM_KERNEL_ARGUMENTS_MAX];   /* only its beginning is copied */
+};
+
+/* What a stream's thread needs to run a block. */
+struct runner {
+    const launch *kernel = nullptr;
+    bool descending = false;
+    unsigned int count = 0;             /* threads of the block */
+    unsigned int started = 0, ended = 0;
+    thread_state states[THREADS_MAX];
+    int lines[THREADS_MAX];             /* where it waits */
+    fiber *fiber_of[THREADS_MAX];       /* while it waits */
+    uint64_t given[2][THREADS_MAX];     /* to shuffles, alternately: a lane may be one ahead */
+    unsigned char turn[THREADS_MAX / SIM_WARP];
+
+    context home;                       /* of the stream's thread itself */
+    const void *home_stack = nullptr;
+    size_t home_stack_bytes = 0;
+    void *home_fake_stack = nullptr;
+    fiber *fibers[THREADS_MAX];
+    unsigned int fibers_made = 0;
+    fiber *running = nullptr;
+    bool closing = false;
+
+    ~runner();
+};
+
+/* Every stream's thread has its own, and the threads of a kernel are fibers of one thread. */
+__thread runner *self;
+
+void enter_fiber(fiber *to)
+{
+    self->running = to;
+#ifdef SIM_ADDRESS_SANITIZER
+    __sanitizer_start_switch_fiber(&self->home_fake_stack, to->stack, STACK_BYTES);
+#endif
+    context_switch(&self->home, &to->at);
+#ifdef SIM_ADDRESS_SANITIZER
+    __sanitizer_finish_switch_fiber(self->home_fake_stack, nullptr, nullptr);
+#endif
+}
+
+void arrived_on_fiber(void *fake_stack)
+{
+#ifdef SIM_ADDRESS_SANITIZER
+    __sanitizer_finish_switch_fiber(fake_stack, &self->home_stack, &self->home_stack_bytes);
+#else
+    (void)fake_stack;
+#endif
+}
+
+void leave_fiber(bool for_good)
+{
+    fiber *const from = self->running;
+#ifdef SIM_ADDRESS_SANITIZER
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &from->fake_stack, self->home_stack, self->home_stack_bytes);
+#else
+    (void)for_good;
+#endif
+    context_switch(&from->at, &self->home);
+    arrived_on_fiber(from->fake_stack);
+}
+
+/* The i-th thread (warp, block) of `count` in this launch's order. */
+unsigned int ordered(unsigned int i, unsigned int count)
+{
+    return self->descending ? count - 1 - i : i;
+}
+
+uint3 place_of(unsigned int i, const uint3 &size)
+{
+    if (i < size.x)
+        return uint3{ i, 0, 0 };
+    return uint3{ i % size.x, i / size.x % size.y, i / size.x / size.y };
+}
+
+/* Start threads until all are; one that waits leaves the fiber in the middle of its call. */
+void run_threads()
+{
+    while (self->started < self->count) {
+        const unsigned int thread = ordered(self->started++, self->count);
+        self->running->thread = thread;
+        threadIdx = place_of(thread, self->kernel->block);
+        self->kernel->call(self->kernel->body);
+        self->states[self->running->thread] = ENDED;
+        self->ended++;
+    }
+}
+
+void fiber_main()
+{
+    arrived_on_fiber(nullptr);
+    while (!self->closing) {
+        run_threads();
+        leave_fiber(false);
+    }
+    leave_fiber(true);
+    abort();                    /* nobody enters it again */
+}
+
+fiber *fiber_new()
+{
+    fiber *const made = new fiber();
+    void *const stack =
+        mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED)
+        sim_die("no memory for the stack of a kernel's thread");
+#ifdef SIM_ADDRESS_SANITIZER
+    ASAN_UNPOISON_MEMORY_REGION(stack, STACK_BYTES);    /* a thread's stack may have been here */
+#endif
+    made->stack = (unsigned char *)stack;
+    made->stack_id = SIM_STACK_REGISTER(made->stack, made->stack + STACK_BYTES);
+    memcpy(made->stack, &CANARY, sizeof(CANARY));
+    context_make(&made->at, stack, fiber_main);
+    return made;
+}
+
+fiber *fiber_number(unsigned int i)
+{
+    if (i == self->fibers_made)
+        self->fibers[self->fibers_made++] = fiber_new();
+    return self->fibers[i];
+}
+
+void check_stacks(unsigned int used)
+{
+    for (unsigned int i = 0; i < used; i++)
+        if (memcmp(self->fibers[i]->stack, &CANARY, sizeof(CANARY)) != 0)
+            sim_die("%s: a thread's stack overflowed", self->kernel->name);
+}
+
+runner::~runner()
+{
+    closing = true;
+    self = this;
+    for (unsigned int i = 0; i < fibers_made; i++) {
+        enter_fiber(fibers[i]);
+        SIM_STACK_DEREGISTER(fibers[i]->stack_id);
+        munmap(fibers[i]->stack, STACK_BYTES);
+        delete fibers[i];
+    }
+}
+
+/* ---- barriers ---- */
+
+void wait_in(thread_state state, int line)
+{
+    const unsigned int thread = self->running->thread;
+    self->states[thread] = state;
+    self->lines[thread] = line;
+    self->fiber_of[thread] = self->running;
+    leave_fiber(false);
+}
+
+/* Let a waiting thread go on to where it waits next or ends. */
+void resume(unsigned int thread)
+{
+    self->states[thread] = RUNNING;
+    threadIdx = place_of(thread, self->kernel->block);
+    enter_fiber(self->fiber_of[thread]);
+}
+
+/* Ends the test unless threads [begin, end) all wait in `state`, in the same line. */
+void check_together(unsigned int begin, unsigned int end, thread_state state, const char *what)
+{
+    unsigned int first = begin;
+    while (self->states[first] != state)
+        first++;
+    for (unsigned int i = begin; i < end; i++)
+        if (self->states[i] != state || self->lines[i] != self->lines[first])
+            sim_die("%s: thread %u of the block waits at %s in line %d, thread %u %s", self->kernel->name, first, what,
+                    self->lines[first], i, self->states[i] == ENDED ? "has ended" : "waits elsewhere");
+}
+
+bool any_waits(unsigned int begin, unsigned int end, thread_state state)
+{
+    for (unsigned int i = begin; i < end; i++)
+        if (self->states[i] == state)
+            return true;
+    return false;
+}
+
+/* Run a warp until none of its threads waits for the warp. */
+void settle_warp(unsigned int warp)
+{
+    const unsigned int begin = warp * SIM_WARP;
+    const unsigned int end = begin + SIM_WARP < self->count ? begin + SIM_WARP : self->count;
+    while (any_waits(begin, end, AT_WARP)) {
+        check_together(begin, end, AT_WARP, "a shuffle");
+        self->turn[warp] ^= 1;
+        for (unsigned int i = 0; i < end - begin; i++)
+            resume(begin + ordered(i, end - begin));
+    }
+}
+
+/* Run all threads to the next barrier of the block, or to their end: false. */
+bool settle_block()
+{
+    const unsigned int warps = (self->count + SIM_WARP - 1) / SIM_WARP;
+    if (self->ended == self->count)
+        return false;
+    for (unsigned int i = 0; i < warps; i++)
+        settle_warp(ordered(i, warps));
+    if (self->ended == self->count)
+        return false;
+    check_together(0, self->count, AT_BLOCK, "__syncthreads");
+    return true;
+}
+
+void run_block()
+{
+    unsigned int used = 0;
+    self->started = self->ended = 0;
+    while (self->started < self->count)
+        enter_fiber(fiber_number(used++));
+    while (settle_block())
+        for (unsigned int i = 0; i < self->count; i++)
+            resume(ordered(i, self->count));
+    check_stacks(used);
+}
+
+/* The operation of the stream. */
+void run_grid(void *arguments)
+{
+    static thread_local runner own;
+    const launch *const kernel = (const launch *)arguments;
+    const uint3 grid = kernel->grid, block = kernel->block;
+    const unsigned int blocks = grid.x * grid.y * grid.z;
+    self = &own;
+    self->kernel = kernel;
+    self->count = block.x * block.y * block.z;
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned int i = 0; i < blocks; i++) {
+        blockIdx = place_of(ordered(i, blocks), grid);
+        run_block();
+    }
+    self->descending = !self->descending;
+}
+
+bool has_size(const dim3 &size, unsigned int x, unsigned int y, unsigned int z)
+{
+    return size.x > 0 && size.x <= x && size.y > 0 && size.y <= y && size.z > 0 && size.z <= z;
+}
+
+/* As the device would check it, and that the number of blocks fits 32 bits: more would not end. */
+bool can_launch(const cudaLaunchConfig_t &config)
+{
+    const dim3 &grid = config.gridDim, &block = config.blockDim;
+    return has_size(grid, 0x7FFFFFFF, 0xFFFF, 0xFFFF) && has_size(block, 1024, 1024, 64) &&
+           (uint64_t)block.x * block.y * block.z <= THREADS_MAX && (uint64_t)grid.x * grid.y * grid.z <= 0xFFFFFFFF;
+}
+
+}
+
+void sim_wait_block(int line)
+{
+    wait_in(AT_BLOCK, line);
+}
+
+const uint64_t *sim_wait_warp(int line, unsigned int mask, uint64_t bits, unsigned int *lane_out)
+{
+    const unsigned int thread = self->running->thread, warp = thread / SIM_WARP;
+    if (mask != 0xFFFFFFFFu)
+        sim_die("%s: line %d: a shuffle with a mask that is not full is not simulated", self->kernel->name, line);
+    if (self->count % SIM_WARP != 0)
+        sim_die("%s: line %d: a shuffle in a block of %u threads, not whole warps", self->kernel->name, line,
+                self->count);
+    uint64_t *const given = self->given[self->turn[warp]];
+    given[thread] = bits;
+    *lane_out = thread % SIM_WARP;
+    wait_in(AT_WARP, line);
+    return given + warp * SIM_WARP;
+}
+
+void sim_check_argument(const void *pointer, const cudaLaunchConfig_t *config, const char *name)
+{
+    if (pointer != nullptr)
+        sim_check_memory(pointer, 1, sim_stream_device(config->stream), name);
+}
+
+cudaError_t sim_launch(const cudaLaunchConfig_t *config, const char *name, void (*call)(const void *body),
+                       const void *body, size_t bytes)
+{
+    launch kernel;
+    const cudaError_t status = sim_runtime_enter("cudaLaunchKernelEx");
+    if (status != cudaSuccess)
+        return status;
+    if (!can_launch(*config))
+        return sim_result(cudaErrorInvalidConfiguration);
+    if (config->dynamicSmemBytes != 0 || config->numAttrs != 0)
+        sim_die("%s: dynamic shared memory and attributes of a launch are not simulated", name);
+    kernel.name = name;
+    kernel.grid = config->gridDim;
+    kernel.block = config->blockDim;
+    kernel.call = call;
+    memcpy(kernel.body, body, bytes);
+    return sim_result(sim_stream_try_push(config->stream, run_grid, &kernel, offsetof(launch, body) + bytes));
+}

@@ -1,0 +1,381 @@
+/* Memory of the simulated devices, pinned memory, copies. Device memory is filled with NaNs
+ * (bytes of 0xFF) when it is allocated and again when it is freed. */
+#include "tests/sim/sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICE_ALIGNMENT 256
+#define PINNED_ALIGNMENT 4096
+#define UNWRITTEN 0xFF          /* four of them are a NaN */
+#define GUARD 0xA5
+
+/* Behind each allocation, to see writes past its end; the address sanitizer sees them itself. */
+#ifdef __SANITIZE_ADDRESS__
+static const size_t guard_bytes = 0;
+#else
+static const size_t guard_bytes = 64;
+#endif
+
+enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
+
+struct allocation {
+    struct allocation *next;
+    unsigned char *memory;
+    size_t bytes;
+    enum place place;
+    int device;                 /* of device memory, or current when pinned memory was allocated */
+};
+
+/* For all below. Looking up does not order the threads that do. */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct allocation *allocations;
+static size_t used[SIM_DEVICES_MAX];
+static bool peers[SIM_DEVICES_MAX][SIM_DEVICES_MAX];            /* [who uses][whose memory] */
+
+static void *allocate(size_t bytes, size_t alignment, int fill)
+{
+    void *memory;
+    if (posix_memalign(&memory, alignment, bytes + guard_bytes) != 0)
+        sim_die("out of memory");
+    memset(memory, fill, bytes);
+    memset((unsigned char *)memory + bytes, GUARD, guard_bytes);
+    return memory;
+}
+
+/* The lock is held. */
+static void add(void *memory, size_t bytes, enum place place, int device)
+{
+    struct allocation *const allocation = malloc(sizeof(*allocation));
+    if (allocation == NULL)
+        sim_die("out of memory");
+    *allocation = (struct allocation){ allocations, memory, bytes, place, device };
+    allocations = allocation;
+}
+
+/* The allocation that holds the byte, or NULL. The lock is held. */
+static struct allocation **find(const void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    for (struct allocation **place = &allocations; *place != NULL; place = &(*place)->next)
+        if (at >= (uintptr_t)(*place)->memory && at - (uintptr_t)(*place)->memory < (*place)->bytes)
+            return place;
+    return NULL;
+}
+
+/* Where [memory, memory + bytes) lies and, unless pageable, the device it was allocated on.
+ * Ends the test when it begins in an allocation and does not end in it. */
+static enum place locate(const void *memory, size_t bytes, int *device_out, const char *who)
+{
+    enum place place = PLACE_PAGEABLE;
+    bool inside = true;
+    pthread_rwlock_rdlock(&lock);
+    struct allocation **const found = find(memory);
+    if (found != NULL) {
+        const struct allocation *const allocation = *found;
+        place = allocation->place;
+        *device_out = allocation->device;
+        inside = bytes <= allocation->bytes - ((uintptr_t)memory - (uintptr_t)allocation->memory);
+    }
+    pthread_rwlock_unlock(&lock);
+    if (!inside)
+        sim_die("%s: %zu bytes at %p go past the end of the allocation", who, bytes, memory);
+    return place;
+}
+
+/* May `device` use memory of `owner`? */
+static bool is_reachable(int device, int owner)
+{
+    pthread_rwlock_rdlock(&lock);
+    const bool enabled = device == owner || peers[device][owner];
+    pthread_rwlock_unlock(&lock);
+    return enabled;
+}
+
+void sim_check_memory(const void *memory, size_t bytes, int device, const char *who)
+{
+    int owner = 0;
+    if (bytes == 0)
+        return;
+    if (locate(memory, bytes, &owner, who) != PLACE_DEVICE)
+        sim_die("%s: %p is not device memory", who, memory);
+    if (!is_reachable(device, owner))
+        sim_die("%s: %p is memory of device %d, used on device %d", who, memory, owner, device);
+}
+
+/* What the calls that allocate and free have in common. */
+static cudaError_t may_allocate(void)
+{
+    return sim_device_count() == 0 ? cudaErrorNoDevice : sim_unsafe_call();
+}
+
+cudaError_t cudaMalloc(void **memory_out, size_t bytes)
+{
+    SIM_ENTER();
+    const cudaError_t status = memory_out == NULL ? cudaErrorInvalidValue : may_allocate();
+    if (status != cudaSuccess)
+        return sim_result(status);
+    *memory_out = NULL;
+    if (bytes == 0)
+        return cudaSuccess;
+    const int device = sim_current_device();
+    pthread_rwlock_wrlock(&lock);
+    const bool fits = bytes <= sim_device_bytes() - used[device];
+    if (fits) {
+        *memory_out = allocate(bytes, DEVICE_ALIGNMENT, UNWRITTEN);
+        add(*memory_out, bytes, PLACE_DEVICE, device);
+        used[device] += bytes;
+    }
+    pthread_rwlock_unlock(&lock);
+    return sim_result(fits ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
+{
+    SIM_ENTER();
+    const unsigned int known = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+    const cudaError_t status =
+        memory_out == NULL || (flags & ~known) != 0 ? cudaErrorInvalidValue : may_allocate();
+    if (status != cudaSuccess)
+        return sim_result(status);
+    *memory_out = NULL;
+    if (bytes == 0)
+        return cudaSuccess;
+    *memory_out = allocate(bytes, PINNED_ALIGNMENT, UNWRITTEN);
+    pthread_rwlock_wrlock(&lock);
+    add(*memory_out, bytes, PLACE_PINNED, sim_current_device());
+    pthread_rwlock_unlock(&lock);
+    return cudaSuccess;
+}
+
+/* Take what begins at `memory` out of the list. */
+static struct allocation *take(void *memory, enum place place, const char *who)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct allocation **const found = find(memory);
+    if (found == NULL || (*found)->memory != memory || (*found)->place != place)
+        sim_die("%s: %p was not allocated so, or is freed already", who, memory);
+    struct allocation *const allocation = *found;
+    *found = allocation->next;
+    if (place == PLACE_DEVICE)
+        used[allocation->device] -= allocation->bytes;
+    pthread_rwlock_unlock(&lock);
+    return allocation;
+}
+
+static void release(struct allocation *allocation, const char *who)
+{
+    for (size_t i = 0; i < guard_bytes; i++)
+        if (allocation->memory[allocation->bytes + i] != GUARD)
+            sim_die("%s: %zu bytes past the end of %p were written", who, i + 1, (void *)allocation->memory);
+    memset(allocation->memory, UNWRITTEN, allocation->bytes);
+    free(allocation->memory);
+    free(allocation);
+}
+
+/* Waits for the device, as the real one does. */
+cudaError_t cudaFree(void *memory)
+{
+    SIM_ENTER();
+    const cudaError_t status = sim_unsafe_call();
+    if (status != cudaSuccess || memory == NULL)
+        return sim_result(status);
+    struct allocation *const allocation = take(memory, PLACE_DEVICE, __func__);
+    sim_device_drain(allocation->device);
+    release(allocation, __func__);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    SIM_ENTER();
+    const cudaError_t status = sim_unsafe_call();
+    if (status == cudaSuccess && memory != NULL)
+        release(take(memory, PLACE_PINNED, __func__), __func__);
+    return sim_result(status);
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_out, size_t *total_out)
+{
+    SIM_ENTER();
+    if (free_out == NULL || total_out == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    if (sim_device_count() == 0)
+        return sim_result(cudaErrorNoDevice);
+    pthread_rwlock_rdlock(&lock);
+    *total_out = sim_device_bytes();
+    *free_out = *total_out - used[sim_current_device()];
+    pthread_rwlock_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
+{
+    SIM_ENTER();
+    static const enum cudaMemoryType types[] = {
+        [PLACE_PAGEABLE] = cudaMemoryTypeUnregistered,
+        [PLACE_PINNED] = cudaMemoryTypeHost,
+        [PLACE_DEVICE] = cudaMemoryTypeDevice,
+    };
+    if (attributes == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    int device = cudaInvalidDeviceId;
+    const enum place place = locate(memory, 1, &device, __func__);
+    memset(attributes, 0, sizeof(*attributes));
+    attributes->type = types[place];
+    attributes->device = device;
+    attributes->devicePointer = place == PLACE_PAGEABLE ? NULL : (void *)memory;
+    attributes->hostPointer = place == PLACE_DEVICE ? NULL : (void *)memory;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can_access, int device, int peer)
+{
+    SIM_ENTER();
+    const int count = sim_device_count();
+    if (can_access == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    if (device < 0 || device >= count || peer < 0 || peer >= count)
+        return sim_result(cudaErrorInvalidDevice);
+    *can_access = device != peer && sim_peer_access();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+    SIM_ENTER();
+    const int device = sim_current_device();
+    if (flags != 0)
+        return sim_result(cudaErrorInvalidValue);
+    if (peer < 0 || peer >= sim_device_count() || peer == device)
+        return sim_result(cudaErrorInvalidDevice);
+    if (!sim_peer_access())
+        return sim_result(cudaErrorPeerAccessUnsupported);
+    pthread_rwlock_wrlock(&lock);
+    const bool before = peers[device][peer];
+    peers[device][peer] = true;
+    pthread_rwlock_unlock(&lock);
+    return sim_result(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
+}
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static void run_copy(void *arguments)
+{
+    const struct copy *const copy = arguments;
+    memcpy(copy->to, copy->from, copy->bytes);
+}
+
+struct fill {
+    void *memory;
+    int value;
+    size_t bytes;
+};
+
+static void run_fill(void *arguments)
+{
+    const struct fill *const fill = arguments;
+    memset(fill->memory, fill->value, fill->bytes);
+}
+
+/* Ends the test unless the memory is where the direction of a copy says. */
+static void check_side(enum place place, bool on_device, const void *memory, const char *who)
+{
+    if ((place == PLACE_DEVICE) != on_device)
+        sim_die("%s: %p is %sdevice memory", who, memory, on_device ? "not " : "");
+}
+
+static bool overlap(const struct copy *copy)
+{
+    const uintptr_t to = (uintptr_t)copy->to, from = (uintptr_t)copy->from;
+    return to < from + copy->bytes && from < to + copy->bytes;
+}
+
+/* Is one side of the copy pageable memory? Memory of any device may be copied, whatever may be
+ * accessed. */
+static bool check_copy(const struct copy *copy, enum cudaMemcpyKind kind, const char *who)
+{
+    int device;
+    const enum place to = locate(copy->to, copy->bytes, &device, who);
+    const enum place from = locate(copy->from, copy->bytes, &device, who);
+    if (kind != cudaMemcpyDefault) {
+        check_side(to, kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice, copy->to, who);
+        check_side(from, kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, copy->from, who);
+    }
+    if (overlap(copy))
+        sim_die("%s: from and to overlap", who);
+    return to == PLACE_PAGEABLE || from == PLACE_PAGEABLE;
+}
+
+static cudaError_t add_copy(const struct copy *copy, cudaStream_t handle, bool wait)
+{
+    cudaStream_t stream;
+    cudaError_t status = wait ? sim_unsafe_call() : cudaSuccess;
+    if (status == cudaSuccess)
+        status = sim_stream_find(handle, &stream);
+    if (status == cudaSuccess)
+        status = sim_stream_add(stream, sim_op_new(run_copy, copy, sizeof(*copy), true));
+    if (status == cudaSuccess && wait)
+        sim_stream_drain(stream);
+    return status;
+}
+
+static bool kind_is_known(enum cudaMemcpyKind kind)
+{
+    return (unsigned int)kind <= cudaMemcpyDefault;
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    SIM_ENTER();
+    const struct copy copy = { .to = to, .from = from, .bytes = bytes };
+    if (!kind_is_known(kind))
+        return sim_result(cudaErrorInvalidMemcpyDirection);
+    if (bytes == 0)
+        return cudaSuccess;
+    if (to == NULL || from == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    check_copy(&copy, kind, __func__);
+    return sim_result(add_copy(&copy, NULL, true));
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    SIM_ENTER();
+    const struct copy copy = { .to = to, .from = from, .bytes = bytes };
+    if (!kind_is_known(kind))
+        return sim_result(cudaErrorInvalidMemcpyDirection);
+    if (bytes == 0)
+        return cudaSuccess;
+    if (to == NULL || from == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    const bool pageable = check_copy(&copy, kind, __func__);
+    if (pageable)
+        sim_count("pageable copy");
+    return sim_result(add_copy(&copy, stream, pageable));
+}
+
+cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+{
+    SIM_ENTER();
+    const struct fill fill = { .memory = memory, .value = value, .bytes = bytes };
+    const cudaError_t status = sim_unsafe_call();
+    if (status != cudaSuccess || bytes == 0)
+        return sim_result(status);
+    sim_check_memory(memory, bytes, sim_current_device(), __func__);
+    return sim_result(sim_stream_try_push(NULL, run_fill, &fill, sizeof(fill)));
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    SIM_ENTER();
+    const struct fill fill = { .memory = memory, .value = value, .bytes = bytes };
+    if (bytes == 0)
+        return cudaSuccess;
+    sim_check_memory(memory, bytes, sim_stream_device(stream), __func__);
+    return sim_result(sim_stream_try_push(stream, run_fill, &fill, sizeof(fill)));
+}

@@ -1,0 +1,462 @@
+/* NCCL between threads of one process, on simulated streams: all-reduce of fp32 sums, by
+ * non-blocking communicators only, whose every call really goes on behind the caller's back
+ * (ncclInProgress): a collective is in its stream only after ncclCommGetAsyncError has said
+ * so. Our own mistakes end the test: a communicator used from a second thread, during a call
+ * that goes on or after its end; ranks that disagree about a collective; a communicator
+ * destroyed before it is finalised. As with a ring, every part of a sum is added in an order
+ * of its own. Communicators and cliques stay for good, so that use after the end is noticed. */
+#include "tests/sim/sim_nccl.h"
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/sim_internal.h"
+
+#define RANKS_MAX 64
+#define ROUNDS 64                   /* collectives a clique can have in its streams at a time */
+#define QUESTIONS 3u                /* asked for at least, until a call is done */
+#define CONFIG_MAGIC 0xcafebeefu
+#define ENTER()                                     \
+    do {                                            \
+        const int status_ = sim_enter(__func__);    \
+        if (status_ != 0)                           \
+            return (ncclResult_t)status_;           \
+    } while (0)
+
+enum activity { COMM_JOINING, COMM_READY, COMM_QUEUEING, COMM_FINALIZING, COMM_FINALIZED, COMM_GONE };
+
+struct transfer {
+    struct ncclComm *comm;
+    uint64_t number;                /* of the collective on its communicator */
+    const float *from;
+    float *to;
+    size_t count;
+};
+
+/* A collective while its ranks gather in their streams. */
+struct round {
+    int arrived;
+    uint64_t done;                  /* collectives of this place: number / ROUNDS, plus 1 */
+    struct transfer transfers[RANKS_MAX];
+};
+
+/* The ranks of one unique id. */
+struct clique {
+    struct clique *next;
+    ncclUniqueId id;
+    int ranks;                      /* 0 until the first one comes */
+    int arrived, finalizing;
+    struct ncclComm *comms[RANKS_MAX];
+    atomic_int error;               /* ncclResult_t of all its communicators */
+    pthread_mutex_t lock;           /* of what follows, and of `aborted` */
+    pthread_cond_t changed;
+    struct round rounds[ROUNDS];
+};
+
+struct ncclComm {
+    struct clique *clique;
+    int rank, device;
+    pthread_t owner;
+    enum activity activity;
+    uint32_t questions;             /* about the call that goes on */
+    bool aborted;
+    uint64_t queued;                /* collectives */
+    _Atomic uint64_t finished;      /* of them */
+    struct transfer transfer;       /* COMM_QUEUEING */
+    cudaStream_t stream;
+    const void *registered;
+};
+
+/* For all of the above but what streams use: nothing but the collectives themselves may order
+ * streams and threads, or a thread sanitizer would not see that an event is missing. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct clique *cliques;
+static uint64_t next_id = 1;
+static uint32_t open_comms;
+
+static ncclResult_t error_of(const struct clique *clique)
+{
+    return (ncclResult_t)atomic_load_explicit(&clique->error, memory_order_relaxed);
+}
+
+static void set_error(struct clique *clique, ncclResult_t error)
+{
+    atomic_store_explicit(&clique->error, (int)error, memory_order_relaxed);
+}
+
+static atomic_int lost_rank = -1;
+static atomic_uint break_after;
+static atomic_bool abort_hangs;
+
+void sim_nccl_lose_rank(int rank)
+{
+    atomic_store(&lost_rank, rank);
+}
+
+void sim_nccl_break_after(uint32_t number)
+{
+    atomic_store(&break_after, number);
+}
+
+void sim_nccl_hang_abort(bool hangs)
+{
+    atomic_store(&abort_hangs, hangs);
+}
+
+uint32_t sim_nccl_open_communicators(void)
+{
+    pthread_mutex_lock(&lock);
+    const uint32_t count = open_comms;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* The rest of NCCL. */
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {
+        [ncclSuccess] = "no error",
+        [ncclUnhandledCudaError] = "unhandled cuda error",
+        [ncclSystemError] = "unhandled system error",
+        [ncclInternalError] = "internal error",
+        [ncclInvalidArgument] = "invalid argument",
+        [ncclInvalidUsage] = "invalid usage",
+        [ncclRemoteError] = "remote process exited or there was a network error",
+        [ncclInProgress] = "NCCL operation in progress",
+    };
+    return (unsigned int)result < ncclNumResults ? texts[result] : "unknown result code";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return "";
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    ENTER();
+    if (version == NULL)
+        return ncclInvalidArgument;
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    ENTER();
+    if (id == NULL)
+        return ncclInvalidArgument;
+    struct clique *const clique = calloc(1, sizeof(*clique));
+    if (clique == NULL)
+        sim_die("out of memory");
+    pthread_mutex_init(&clique->lock, NULL);
+    pthread_cond_init(&clique->changed, NULL);
+    pthread_mutex_lock(&lock);
+    memcpy(clique->id.internal, &next_id, sizeof(next_id));
+    next_id++;
+    clique->next = cliques;
+    cliques = clique;
+    *id = clique->id;
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+/* Coming together. The lock is held by what has no comment about it. */
+
+static struct clique *find_clique(const ncclUniqueId *id)
+{
+    for (struct clique *clique = cliques; clique != NULL; clique = clique->next)
+        if (memcmp(&clique->id, id, sizeof(*id)) == 0)
+            return clique;
+    sim_die("ncclCommInitRankConfig: an id that ncclGetUniqueId has not given");
+}
+
+static bool device_is_taken(const struct clique *clique, int device)
+{
+    for (int r = 0; r < clique->ranks; r++)
+        if (clique->comms[r] != NULL && clique->comms[r]->device == device)
+            return true;
+    return false;
+}
+
+static struct ncclComm *open_comm(struct clique *clique, int ranks, int rank)
+{
+    if (clique->ranks != 0 && clique->ranks != ranks)
+        sim_die("ncclCommInitRankConfig: ranks disagree how many they are");
+    if (clique->comms[rank] != NULL)
+        sim_die("ncclCommInitRankConfig: rank %d comes twice", rank);
+    struct ncclComm *const comm = calloc(1, sizeof(*comm));
+    if (comm == NULL)
+        sim_die("out of memory");
+    clique->ranks = ranks;
+    comm->clique = clique;
+    comm->rank = rank;
+    comm->device = sim_current_device();
+    comm->owner = pthread_self();
+    if (device_is_taken(clique, comm->device))
+        set_error(clique, ncclInvalidUsage);
+    clique->comms[rank] = comm;
+    clique->arrived += rank != atomic_load(&lost_rank);
+    open_comms++;
+    return comm;
+}
+
+/* Without the lock. */
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    ENTER();
+    if (comm == NULL || nranks < 1 || nranks > RANKS_MAX || rank < 0 || rank >= nranks)
+        return ncclInvalidArgument;
+    if (config == NULL || config->magic != CONFIG_MAGIC || config->size != sizeof(*config))
+        return ncclInvalidArgument;
+    if (config->blocking != 0)
+        sim_die("ncclCommInitRankConfig: blocking communicators are not simulated");
+    pthread_mutex_lock(&lock);
+    *comm = open_comm(find_clique(&id), nranks, rank);
+    pthread_mutex_unlock(&lock);
+    return ncclInProgress;
+}
+
+/* May the calling thread use the communicator now? */
+static void check_comm(const struct ncclComm *comm, const char *who, enum activity wanted)
+{
+    if (comm == NULL)
+        sim_die("%s: no communicator", who);
+    if (comm->activity == COMM_GONE)
+        sim_die("%s: the communicator of rank %d was ended", who, comm->rank);
+    if (!pthread_equal(comm->owner, pthread_self()))
+        sim_die("%s: the communicator of rank %d is another thread's", who, comm->rank);
+    if (wanted != COMM_GONE && comm->activity != wanted)
+        sim_die("%s: rank %d: not while a call goes on, or out of its order", who, comm->rank);
+}
+
+/* Collectives. */
+
+static bool is_broken_now(void)
+{
+    unsigned int left = atomic_load(&break_after);
+    while (left > 0)
+        if (atomic_compare_exchange_weak(&break_after, &left, left - 1))
+            return left == 1;
+    return false;
+}
+
+static void check_round(const struct clique *clique, const struct round *round)
+{
+    for (int r = 1; r < clique->ranks; r++)
+        if (round->transfers[r].count != round->transfers[0].count ||
+            round->transfers[r].number != round->transfers[0].number)
+            sim_die("ncclAllReduce: ranks 0 and %d disagree about a collective", r);
+}
+
+/* Part p of the sum is added from rank p + 1 on. */
+static float sum_at(const struct clique *clique, const struct round *round, size_t at, size_t part)
+{
+    float sum = 0.0f;
+    for (int r = 0; r < clique->ranks; r++) {
+        const size_t rank = (part + 1 + (size_t)r) % (size_t)clique->ranks;
+        const float value = round->transfers[rank].from[at];
+        sum = r == 0 ? value : sum + value;
+    }
+    return sum;
+}
+
+static void reduce_round(const struct clique *clique, const struct round *round)
+{
+    const size_t count = round->transfers[0].count, ranks = (size_t)clique->ranks;
+    for (size_t i = 0; i < count; i++) {
+        const float sum = sum_at(clique, round, i, i * ranks / count);
+        for (size_t r = 0; r < ranks; r++)
+            round->transfers[r].to[i] = sum;
+    }
+}
+
+static void complete_round(struct clique *clique, struct round *round)
+{
+    check_round(clique, round);
+    round->arrived = 0;
+    if (is_broken_now()) {
+        set_error(clique, ncclRemoteError);
+        return;
+    }
+    reduce_round(clique, round);
+    round->done++;
+    pthread_cond_broadcast(&clique->changed);
+}
+
+/* On the rank's stream. A collective that breaks lasts until its communicator is aborted. */
+static void run_all_reduce(void *arguments)
+{
+    const struct transfer *const transfer = arguments;
+    struct ncclComm *const comm = transfer->comm;
+    struct clique *const clique = comm->clique;
+    struct round *const round = &clique->rounds[transfer->number % ROUNDS];
+    pthread_mutex_lock(&clique->lock);
+    if (!comm->aborted && error_of(clique) == ncclSuccess) {
+        round->transfers[comm->rank] = *transfer;
+        if (++round->arrived == clique->ranks)
+            complete_round(clique, round);
+    }
+    while (round->done <= transfer->number / ROUNDS && !comm->aborted)
+        pthread_cond_wait(&clique->changed, &clique->lock);
+    pthread_mutex_unlock(&clique->lock);
+    atomic_fetch_add_explicit(&comm->finished, 1, memory_order_relaxed);
+}
+
+/* Without the lock. */
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    ENTER();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_READY);
+    const ncclResult_t error = error_of(comm->clique);
+    pthread_mutex_unlock(&lock);
+    if (error != ncclSuccess)
+        return error;
+    if (type != ncclFloat32 || operation != ncclSum)
+        sim_die("ncclAllReduce: only sums of fp32 are simulated");
+    if (sim_stream_device(stream) != comm->device)
+        sim_die("ncclAllReduce: the stream is of device %d, rank %d of device %d", sim_stream_device(stream),
+                comm->rank, comm->device);
+    if (count == 0)
+        return ncclSuccess;
+    sim_check_memory(from, count * sizeof(float), comm->device, __func__);
+    sim_check_memory(to, count * sizeof(float), comm->device, __func__);
+    pthread_mutex_lock(&lock);
+    if (comm->queued - atomic_load_explicit(&comm->finished, memory_order_relaxed) >= ROUNDS)
+        sim_die("ncclAllReduce: more than %d collectives are queued", ROUNDS);
+    comm->transfer = (struct transfer){ .comm = comm, .number = comm->queued++, .from = from, .to = to,
+                                        .count = count };
+    comm->stream = stream;
+    comm->activity = COMM_QUEUEING;
+    comm->questions = 0;
+    pthread_mutex_unlock(&lock);
+    return ncclInProgress;
+}
+
+/* Without the lock: what was called is in its stream now. */
+static void push_transfer(const struct ncclComm *comm)
+{
+    const int current = sim_current_device();
+    sim_set_current_device(comm->device);
+    sim_stream_push(comm->stream, run_all_reduce, &comm->transfer, sizeof(comm->transfer));
+    sim_set_current_device(current);
+}
+
+static ncclResult_t ask(struct ncclComm *comm)
+{
+    const struct clique *const clique = comm->clique;
+    const bool is_asked_enough = ++comm->questions >= QUESTIONS;
+    const bool is_idle = atomic_load_explicit(&comm->finished, memory_order_relaxed) == comm->queued;
+    if (error_of(clique) != ncclSuccess)
+        return error_of(clique);
+    switch (comm->activity) {
+    case COMM_JOINING:
+        return is_asked_enough && clique->arrived == clique->ranks ? ncclSuccess : ncclInProgress;
+    case COMM_QUEUEING:
+        return is_asked_enough ? ncclSuccess : ncclInProgress;
+    case COMM_FINALIZING:
+        return is_asked_enough && is_idle && clique->finalizing == clique->ranks ? ncclSuccess : ncclInProgress;
+    default:
+        return ncclSuccess;
+    }
+}
+
+/* Without the lock. */
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    ENTER();
+    if (error == NULL)
+        return ncclInvalidArgument;
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_GONE);
+    const ncclResult_t state = ask(comm);
+    const bool is_pushed = comm->activity == COMM_QUEUEING && state == ncclSuccess;
+    if (state == ncclSuccess && (comm->activity == COMM_JOINING || is_pushed))
+        comm->activity = COMM_READY;
+    else if (state == ncclSuccess && comm->activity == COMM_FINALIZING)
+        comm->activity = COMM_FINALIZED;
+    pthread_mutex_unlock(&lock);
+    if (is_pushed)
+        push_transfer(comm);
+    *error = state;
+    return ncclSuccess;
+}
+
+/* Registered memory. Without the lock, as all that follows. */
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle)
+{
+    ENTER();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_READY);
+    pthread_mutex_unlock(&lock);
+    if (handle == NULL || comm->registered != NULL)
+        return ncclInvalidArgument;
+    sim_check_memory(buffer, bytes, comm->device, __func__);
+    comm->registered = buffer;
+    *handle = &comm->registered;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    ENTER();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_READY);
+    pthread_mutex_unlock(&lock);
+    if (handle != &comm->registered || comm->registered == NULL)
+        sim_die("ncclCommDeregister: not a handle of ncclCommRegister");
+    comm->registered = NULL;
+    return ncclSuccess;
+}
+
+/* The end. */
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    ENTER();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_READY);
+    comm->activity = COMM_FINALIZING;
+    comm->questions = 0;
+    comm->clique->finalizing++;
+    pthread_mutex_unlock(&lock);
+    return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    ENTER();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_FINALIZED);
+    if (comm->registered != NULL)
+        sim_die("ncclCommDestroy: rank %d has registered memory", comm->rank);
+    comm->activity = COMM_GONE;
+    open_comms--;
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    ENTER();
+    while (atomic_load(&abort_hangs))
+        pause();
+    pthread_mutex_lock(&lock);
+    check_comm(comm, __func__, COMM_GONE);
+    comm->activity = COMM_GONE;
+    open_comms--;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&comm->clique->lock);
+    comm->aborted = true;
+    pthread_cond_broadcast(&comm->clique->changed);
+    pthread_mutex_unlock(&comm->clique->lock);
+    return ncclSuccess;
+}

@@ -1,0 +1,100 @@
+/* What the tests of the simulated cuDNN share: graphs of one convolution, a device with memory for
+ * its tensors, and a plain loop to compare with. After cmocka's headers. */
+#ifndef PIPETRAIN_SIM_CUDNN_FIXTURE_H
+#define PIPETRAIN_SIM_CUDNN_FIXTURE_H
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_cudnn.h"
+
+#define assert_cuda(call) assert_int_equal((call), cudaSuccess)
+#define assert_cudnn(call) assert_int_equal((call), CUDNN_STATUS_SUCCESS)
+
+typedef cudnnBackendDescriptor_t part;
+
+enum { X = 1, W, Y, BIAS, PRODUCT, SUM };
+enum pass { FORWARD, DATA, WEIGHT, PASSES };
+
+struct shape { int n, c, h, w, k, r, s, stride_h, stride_w, top, bottom, left, right; };
+
+#define SHAPES 4
+#define TYPES 3
+extern const struct shape shapes[SHAPES];
+extern const cudnnDataType_t types[TYPES];
+
+struct tensor {
+    int64_t id;
+    cudnnDataType_t type;
+    int64_t dims[4];
+    bool is_virtual, planar;            /* planar: channels outermost in memory */
+};
+
+/* A graph to be built, and what of it is not as usual. */
+struct wish {
+    struct shape shape;
+    enum pass pass;
+    cudnnDataType_t type;
+    bool bias, relu;
+    float alpha, beta;          /* alpha 0: not set */
+    struct tensor tensors[SUM + 1];     /* by id */
+};
+
+/* Descriptors to be freed together. */
+struct parts { part all[24]; int count; };
+
+struct bench {
+    cudnnHandle_t handle;
+    cudaStream_t stream;
+    unsigned char *memory[BIAS + 1], *workspace;
+};
+
+part part_new(cudnnBackendDescriptorType_t type);
+void part_free(part old);
+void set(part to, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+         const void *values);
+void set_part(part to, cudnnBackendAttributeName_t name, part value);
+/* `start`: not finalised yet. */
+part tensor_start(const struct tensor *tensor);
+part tensor_new(const struct tensor *tensor);
+part window_new(const struct shape *shape);
+
+/* As usual. */
+struct wish wish_for(const struct shape *shape, enum pass pass, cudnnDataType_t type);
+part keep(struct parts *parts, part made);
+void parts_free(struct parts *parts);
+part add_tensor(struct parts *parts, const struct wish *wish, int id);
+part convolution_start(struct parts *parts, const struct wish *wish, part y);
+/* The last of the parts. */
+part graph_start(struct parts *parts, const struct wish *wish);
+part graph_new(struct parts *parts, const struct wish *wish);
+part config_new(struct parts *parts, part graph, int64_t index);
+/* config NULL: not set. */
+part plan_start(struct parts *parts, const struct bench *bench, part config);
+part plan_new(struct parts *parts, const struct bench *bench, const struct wish *wish, int64_t engine);
+part pack_new(struct parts *parts, const struct bench *bench);
+/* Every descriptor is gone before the work is done. */
+void run(const struct bench *bench, const struct wish *wish, int64_t engine);
+size_t count_of(const struct tensor *tensor);
+
+/* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
+ * away. */
+void fill(struct bench *bench, const struct wish *wish, bool fine);
+double value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32);
+/* The sums of all products, by the plain loop; to be freed. */
+double *expected(const struct bench *bench, const struct wish *wish, int result, bool tf32);
+/* How many elements of the result are not the sums, rounded once. */
+size_t wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums);
+/* The same for the pass run by an engine. */
+size_t errors_of(struct bench *bench, const struct wish *wish, int64_t engine, bool fine, bool tf32);
+
+int64_t workspace_of(part plan);
+int64_t index_of(part engine);
+
+/* Setup and teardown; nothing of cuDNN may be left. */
+int bench_open(void **state);
+int bench_close(void **state);
+#define bench_test(function) cmocka_unit_test_setup_teardown(function, bench_open, bench_close)
+
+#endif

@@ -24,8 +24,8 @@ AS_HELP_STRING([--with-cuda=auto], [the default: used when /usr/local/cuda or th
 AS_HELP_STRING([--without-cuda], [only the CPU])],
     [], [with_cuda=auto])
   AC_ARG_VAR([NVCC], [CUDA compiler])
-  cuda_found=no pt_cuda_lacks= pt_cuda_dir=
-  CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS=
+  cuda_found=no cupti_found=no pt_cuda_lacks= pt_cuda_dir=
+  CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS= CUPTI_LIBS=
   AS_CASE([$with_cuda],
     [no], [],
     [auto | yes], [
@@ -60,9 +60,13 @@ return (int)cudnnGetVersion()])
 #error too old
 #endif
 int version; return ncclGetVersion(&version)])
+      dnl Only a test uses it, which counts the runtime's calls on a GPU.
+      LIBS="-lcupti $LIBS"
+      AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cupti.h>]], [[uint32_t version; return cuptiGetVersion(&version)]])],
+        [cupti_found=yes CUPTI_LIBS="$pt_cuda_link -lcupti"])
       CPPFLAGS=$pt_saved_cppflags LIBS=$pt_saved_libs
     ])
-    AS_IF([test -z "$pt_cuda_lacks"], [cuda_found=yes], [CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS=])
+    AS_IF([test -z "$pt_cuda_lacks"], [cuda_found=yes], [cupti_found=no CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS= CUPTI_LIBS=])
     AS_IF([test $cuda_found = yes], [AC_MSG_RESULT([$pt_cuda_dir])], [AC_MSG_RESULT([no, missing:$pt_cuda_lacks])])
     AS_IF([test $cuda_found = no && test "$with_cuda" != auto],
       [AC_MSG_ERROR([--with-cuda=$with_cuda: missing:$pt_cuda_lacks])])
@@ -73,5 +77,7 @@ int version; return ncclGetVersion(&version)])
   AC_SUBST([CUDART_LIBS])
   AC_SUBST([CUDNN_LIBS])
   AC_SUBST([NCCL_LIBS])
+  AC_SUBST([CUPTI_LIBS])
   AM_CONDITIONAL([HAVE_CUDA], [test $cuda_found = yes])
+  AM_CONDITIONAL([HAVE_CUPTI], [test $cupti_found = yes])
 ])

@@ -37,7 +37,7 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     bool no_compute;            /* kind = null: slots are taken and given back, nothing is computed */
-    uint32_t report_depth;      /* reports a tower may be ahead of main */
+    uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* ids a report has room for */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
     uint32_t cpu_count;

@@ -388,6 +388,26 @@ static void measured_convolutions_compute_the_same_in_no_more_memory(void **stat
     net_close(net);
 }
 
+/* Layers that work in place between layers that do not keep their input. */
+static void matches_the_reference_where_layers_work_in_place(void **state)
+{
+    (void)state;
+    struct net *net;
+    assert_int_equal(net_open(&net, "in place", (struct shape){ 8, 12, 12 }, 3), 0);
+    net_conv2d(net, "conv", NET_INPUT, 8, 1, 1, PADDING_VALID);
+    net_max_pool(net, "pool1", 0, 2, 1, PADDING_SAME);
+    net_relu(net, "relu", 1);
+    net_dropout(net, "dropout", 2, 0.5f);
+    net_max_pool(net, "pool2", 3, 2, 1, PADDING_SAME);
+    net_max_pool(net, "pool3", 4, 2, 1, PADDING_SAME);
+    net_dense(net, "fc", 5, 3);
+    net_softmax_loss(net, "loss", 6);
+    assert_int_equal(net_finish(net), 0);
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
+        compare_net(net, (enum precision)precision);
+    net_close(net);
+}
+
 /* ---- dropout ---- */
 
 /* Without rounding, what is dropped shows in every bit of the loss. */
@@ -706,12 +726,12 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
     struct net *net = small(0);
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        for (uint32_t number = 1; number <= 4; number += 3) {
+        for (uint32_t number = 2; number <= 3; number++) {
             struct stand stand;
             struct capture capture;
             char text[2048];
             struct backend_spec spec = spec_of(net, PRECISION_FP32);
-            spec.graph = number == 1 ? GRAPH_AUTO : GRAPH_ON;
+            spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
             stand_open_with(&stand, "cuda", &spec, false);
             sim_fail(functions[i], number, cudaErrorUnknown);
             capture_begin(&capture);
@@ -723,6 +743,7 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
             sim_calls_clear();
             run(&stand, SAMPLES, true);
+            run(&stand, SAMPLES, false);
             assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
             stand_close(&stand);
         }
@@ -763,6 +784,34 @@ static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
         device_memory_wait(stand.compute);
         stand_close(&stand);
     }
+    net_close(net);
+}
+
+/* So that libraries load what they load at first use before the first step. */
+static void a_plan_is_run_once_when_it_is_made(void **state)
+{
+    (void)state;
+    static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
+    uint64_t calls[sizeof functions / sizeof functions[0]];
+    struct net *net = small(0.5f);
+    struct stand stand;
+    stand_open(&stand, "cuda", net, PRECISION_FP16);
+    float *before = read_plain(&stand, stand.weights, 2);
+    sim_calls_clear();
+    plan_of(&stand, SAMPLES, true);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        calls[i] = sim_calls(functions[i]);
+    sim_calls_clear();
+    assert_float_equal(run(&stand, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        assert_true(calls[i] > 0);
+        assert_int_equal(calls[i], sim_calls(functions[i]));
+    }
+    float *after = read_plain(&stand, stand.weights, 2);
+    assert_memory_equal(after, before, net->parameters[2].count * sizeof *after);
+    free(before);
+    free(after);
+    stand_close(&stand);
     net_close(net);
 }
 
@@ -1058,6 +1107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_reference_on_mnist),
         cmocka_unit_test(matches_the_reference_on_random_nets),
+        cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
         cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
         cmocka_unit_test(drops_the_values_the_reference_drops),
         cmocka_unit_test(stores_parameters_padded_with_zeros_and_gives_them_back),
@@ -1070,6 +1120,7 @@ int main(void)
         cmocka_unit_test(records_small_steps_unless_told_otherwise),
         cmocka_unit_test(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded),
         cmocka_unit_test(a_step_allocates_nothing_and_waits_for_nothing),
+        cmocka_unit_test(a_plan_is_run_once_when_it_is_made),
         cmocka_unit_test(says_how_many_samples_would_fit),
         cmocka_unit_test(plans_share_their_memory),
         cmocka_unit_test(refuses_what_it_cannot_do),

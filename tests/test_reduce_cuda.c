@@ -218,13 +218,14 @@ static void nccl_names_the_tower_that_does_not_start_a_bucket(void **state)
 static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
 {
     (void)state;
-    sim_delay_us(400);
-    open_towers(&reduce_nccl_ops, 2, 2, SHORT_MS);
-    bench.tower[0].steps = bench.tower[1].steps = 25;
+    const uint32_t deadline_ms = 1000;  /* of a bucket, far above what one takes on a busy machine */
+    sim_delay_us(2000);
+    open_towers(&reduce_nccl_ops, 2, 2, deadline_ms);
+    bench.tower[0].steps = bench.tower[1].steps = 40;
     const uint64_t begun_ns = clock_now_ns();
     run_towers();
     sim_delay_us(0);
-    assert_true(clock_now_ns() - begun_ns > SHORT_MS * 1000000u);
+    assert_true(clock_now_ns() - begun_ns > deadline_ms * UINT64_C(1000000));
     assert_int_equal(bench.tower[0].result, 0);
     assert_int_equal(bench.tower[1].result, 0);
     close_towers();

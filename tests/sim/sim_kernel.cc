@@ -215,6 +215,17 @@ void fiber_main()
     abort();                    /* nobody enters it again */
 }
 
+/* What the address sanitizer remembers of frames is not true of what comes to lie there next:
+ * stacks of threads before, and behind, a fiber's. */
+void stack_unpoison(void *stack)
+{
+#ifdef SIM_ADDRESS_SANITIZER
+    ASAN_UNPOISON_MEMORY_REGION(stack, STACK_BYTES);
+#else
+    (void)stack;
+#endif
+}
+
 fiber *fiber_new()
 {
     fiber *const made = new fiber();
@@ -222,9 +233,7 @@ fiber *fiber_new()
         mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED)
         sim_die("no memory for the stack of a kernel's thread");
-#ifdef SIM_ADDRESS_SANITIZER
-    ASAN_UNPOISON_MEMORY_REGION(stack, STACK_BYTES);    /* a thread's stack may have been here */
-#endif
+    stack_unpoison(stack);
     made->stack = (unsigned char *)stack;
     made->stack_id = SIM_STACK_REGISTER(made->stack, made->stack + STACK_BYTES);
     memcpy(made->stack, &CANARY, sizeof(CANARY));
@@ -253,6 +262,7 @@ runner::~runner()
     for (unsigned int i = 0; i < fibers_made; i++) {
         enter_fiber(fibers[i]);
         SIM_STACK_DEREGISTER(fibers[i]->stack_id);
+        stack_unpoison(fibers[i]->stack);
         munmap(fibers[i]->stack, STACK_BYTES);
         delete fibers[i];
     }

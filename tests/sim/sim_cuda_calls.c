@@ -1,0 +1,29 @@
+/* Calls of the simulated CUDA, for tests that run on a GPU as well. */
+#include "tests/cuda_calls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+bool cuda_calls_open(char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", "");
+    return true;
+}
+
+/* The simulation stands in for a template of the runtime's header, which calls this. */
+uint64_t cuda_calls(const char *function)
+{
+    return sim_calls(strcmp(function, "cudaLaunchKernelExC") == 0 ? "cudaLaunchKernelEx" : function);
+}
+
+bool cuda_is_simulated(void)
+{
+    return true;
+}
+
+void cuda_slow_us(uint32_t us)
+{
+    sim_delay_us(us);
+}

@@ -43,7 +43,7 @@ table=$(mktemp) || exit 1
 trap 'rm -f "$table" "$table.new"' EXIT
 
 # The two sides. Arguments are section.key=value for ours, options for the peer.
-ours() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=mnist_cnn 'data.train=$shards' devices.kind=cuda $*"; }
+ours() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=mnist_cnn 'data.train=$shards' devices.kind=cuda devices.time_plans=yes $*"; }
 peer() { echo "'$torch' '$bench/peer_torch_gpu.py' $*"; }
 
 # row NAME TARGET A B [COMPARE OPTIONS]: nothing when the time is up.

@@ -9,7 +9,7 @@
 #include "stage/log.h"
 
 struct conv2d {
-    struct conv_plan *passes[CONV_PASS_COUNT];  /* lent by the backend; NULL: not needed */
+    struct conv_plan *passes[CONV_PASS_COUNT];  /* NULL: not needed */
     uint32_t partials, weight_gradient;         /* buffers; weight_gradient NO_BUFFER: the arena's range itself */
 };
 
@@ -74,22 +74,28 @@ static int make_room(struct backend *backend)
     return 0;
 }
 
-/* The backend's plan for the shape; a new one when it is the first of its kind. */
-static int take_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
+static int add_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
 {
     struct backend *const backend = plan->base.backend;
-    struct conv_plan *conv = find_conv(backend, shape);
-    if (conv == NULL) {
-        int rc = make_room(backend);
-        if (rc == 0)
-            rc = conv_plan_open(&conv, &plan->planner, shape, false);
-        if (rc != 0)
-            return rc;
-        backend->convs[backend->conv_count++] = (struct conv_entry){*shape, conv};
-    }
-    cuda_plan_workspace(plan, conv_plan_workspace(conv));
-    *conv_out = conv;
-    return 0;
+    int rc = make_room(backend);
+    if (rc == 0)
+        rc = conv_plan_open(conv_out, &plan->planner, shape, false);
+    if (rc == 0)
+        backend->convs[backend->conv_count++] = (struct conv_entry){*shape, *conv_out};
+    return rc;
+}
+
+/* A layer's own plan for the shape, which remembers the layer's pointers; shares the backend's,
+ * which is new when the shape is the first of its kind. */
+static int open_conv(struct plan *plan, const struct conv_shape *shape, struct conv_plan **conv_out)
+{
+    struct conv_plan *conv = find_conv(plan->base.backend, shape);
+    int rc = conv == NULL ? add_conv(plan, shape, &conv) : 0;
+    if (rc == 0)
+        rc = conv_plan_share(conv_out, conv);
+    if (rc == 0)
+        cuda_plan_workspace(plan, conv_plan_workspace(conv));
+    return rc;
 }
 
 void cuda_convs_close(struct backend *backend)
@@ -103,7 +109,7 @@ static int plan_pass(struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
     struct conv2d *const state = plan->states[layer];
     const struct conv_shape shape = shape_of(plan, layer, pass);
-    const int rc = take_conv(plan, &shape, &state->passes[pass]);
+    const int rc = open_conv(plan, &shape, &state->passes[pass]);
     if (rc == -ENOTSUP)
         log_message(LOG_ERROR, "%s: layer %s cannot be computed: its %s", plan->base.backend->name,
                     plan_layer(plan, layer)->name, pass_names[pass]);
@@ -199,7 +205,10 @@ static int conv2d_backward(struct plan *plan, uint32_t index)
 
 static void conv2d_release(struct plan *plan, uint32_t layer)
 {
-    free(plan->states[layer]);
+    struct conv2d *const state = plan->states[layer];
+    for (uint32_t pass = 0; pass < CONV_PASS_COUNT; pass++)
+        conv_plan_close(state->passes[pass]);
+    free(state);
 }
 
 void cuda_conv2d_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)

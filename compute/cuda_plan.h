@@ -17,7 +17,7 @@
 #include "compute/kernels.h"
 #include "compute/lifetime.h"
 
-/* A convolution of any of the backend's plans. */
+/* A convolution of any of the backend's plans. Layers run plans that share this one. */
 struct conv_entry {
     struct conv_shape shape;
     struct conv_plan *plan;

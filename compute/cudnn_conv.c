@@ -24,13 +24,19 @@ enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_P
 /* In the order of the ids, then the workspace. */
 struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
 
-struct conv_plan {
+/* What plans of one shape share. */
+struct conv_engine {
+    uint32_t user_count;        /* plans; the last one closes it */
     char name[32];
     struct conv_shape shape;
     struct conv_shape fused;    /* what cuDNN does of it: without bias and ReLU where it refuses those */
     struct cudnn_graph graph;
     struct engine_plan chosen;
     bool cached, measured;
+};
+
+struct conv_plan {
+    struct conv_engine *engine;
     struct conv_pointers bound; /* by `pack` */
     cudnnBackendDescriptor_t pack;      /* NULL before the first run */
 };
@@ -144,13 +150,13 @@ static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_
     return graph->status;
 }
 
-static struct engine_rules rules_of(const struct conv_plan *plan, const struct conv_planner *planner)
+static struct engine_rules rules_of(const struct conv_engine *engine, const struct conv_planner *planner)
 {
     return (struct engine_rules){
-        .name = plan->name,
+        .name = engine->name,
         .handle = planner->handle,
         .properties = planner->properties,
-        .exact = plan->shape.precision == PRECISION_FP32,
+        .exact = engine->shape.precision == PRECISION_FP32,
         .workspace_max = planner->workspace_max,
     };
 }
@@ -170,28 +176,28 @@ static int key_print(const struct conv_planner *planner, const struct engine_rul
 }
 
 /* 0, -ENOTSUP when there is none that fits, or another negative errno. */
-static int load(struct conv_plan *plan, const struct engine_rules *rules, const char *folder, const char *key)
+static int load(struct conv_engine *engine, const struct engine_rules *rules, const char *folder, const char *key)
 {
     char *text;
     size_t bytes;
     if (!plan_cache_load(folder, key, &text, &bytes))
         return -ENOTSUP;
-    int status = engine_plan_load(&plan->chosen, rules, text, bytes);
+    int status = engine_plan_load(&engine->chosen, rules, text, bytes);
     free(text);
-    if (status == 0 && plan->chosen.workspace > rules->workspace_max) {
-        engine_plan_close(&plan->chosen);
+    if (status == 0 && engine->chosen.workspace > rules->workspace_max) {
+        engine_plan_close(&engine->chosen);
         status = -ENOTSUP;
     }
-    plan->cached = status == 0;
+    engine->cached = status == 0;
     return status;
 }
 
 /* A plan that has no text is made anew in every run. */
-static int keep(const struct conv_plan *plan, const char *folder, const char *key)
+static int keep(const struct conv_engine *engine, const char *folder, const char *key)
 {
     char *text;
     size_t bytes;
-    const int status = engine_plan_save(&plan->chosen, plan->name, &text, &bytes);
+    const int status = engine_plan_save(&engine->chosen, engine->name, &text, &bytes);
     if (status < 0)
         return status == -ENOTSUP ? 0 : status;
     plan_cache_store(folder, key, text, bytes);
@@ -199,9 +205,10 @@ static int keep(const struct conv_plan *plan, const char *folder, const char *ke
     return 0;
 }
 
-static int bind(const struct conv_plan *plan, const struct conv_pointers *pointers, cudnnBackendDescriptor_t *pack_out)
+static int bind(const struct conv_engine *engine, const struct conv_pointers *pointers,
+                cudnnBackendDescriptor_t *pack_out)
 {
-    return pointers_bind(pack_out, plan->name, plan->fused.bias ? TENSOR_BIAS : TENSOR_OUT, pointers->tensors,
+    return pointers_bind(pack_out, engine->name, engine->fused.bias ? TENSOR_BIAS : TENSOR_OUT, pointers->tensors,
                          pointers->workspace);
 }
 
@@ -217,13 +224,13 @@ static struct conv_pointers scratch_of(const struct conv_planner *planner, const
     return pointers;
 }
 
-static int fastest(const struct conv_plan *plan, const struct conv_planner *planner, const struct engine_rules *rules,
-                   const struct engine_plan *plans, uint32_t count, uint32_t *best_out,
-                   struct cudnn_refusal *refusal)
+static int fastest(const struct conv_engine *engine, const struct conv_planner *planner,
+                   const struct engine_rules *rules, const struct engine_plan *plans, uint32_t count,
+                   uint32_t *best_out, struct cudnn_refusal *refusal)
 {
-    const struct conv_pointers pointers = scratch_of(planner, &plan->fused);
+    const struct conv_pointers pointers = scratch_of(planner, &engine->fused);
     cudnnBackendDescriptor_t pack;
-    int status = bind(plan, &pointers, &pack);
+    int status = bind(engine, &pointers, &pack);
     if (status < 0)
         return status;
     status = timing_choose(plans, count, rules, pack, planner->stream, best_out, refusal);
@@ -231,54 +238,54 @@ static int fastest(const struct conv_plan *plan, const struct conv_planner *plan
     return status;
 }
 
-static int find(struct conv_plan *plan, const struct conv_planner *planner, const struct engine_rules *rules,
+static int find(struct conv_engine *engine, const struct conv_planner *planner, const struct engine_rules *rules,
                 struct cudnn_refusal *refusal)
 {
     struct engine_plan plans[ENGINE_PLANS_MAX];
     uint32_t count = 0, best = 0;
     const uint32_t wanted = planner->handle != NULL && planner->scratch != NULL ? ENGINE_PLANS_MAX : 1;
-    int status = engine_find(&plan->graph, rules, wanted, plans, &count, refusal);
-    plan->measured = count > 1;
-    if (status == 0 && plan->measured)
-        status = fastest(plan, planner, rules, plans, count, &best, refusal);
+    int status = engine_find(&engine->graph, rules, wanted, plans, &count, refusal);
+    engine->measured = count > 1;
+    if (status == 0 && engine->measured)
+        status = fastest(engine, planner, rules, plans, count, &best, refusal);
     for (uint32_t i = 0; i < count; i++)
         if (status < 0 || i != best)
             engine_plan_close(&plans[i]);
     if (status == 0)
-        plan->chosen = plans[best];
+        engine->chosen = plans[best];
     return status;
 }
 
-/* Choose a plan for what plan->fused says. -ENOTSUP is not logged. */
-static int choose(struct conv_plan *plan, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+/* Choose a plan for what engine->fused says. -ENOTSUP is not logged. */
+static int choose(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
-    const struct engine_rules rules = rules_of(plan, planner);
+    const struct engine_rules rules = rules_of(engine, planner);
     char key[3072];
-    int status = graph_build(&plan->graph, plan->name, planner->handle, &plan->fused);
+    int status = graph_build(&engine->graph, engine->name, planner->handle, &engine->fused);
     if (status == 0 && planner->cache != NULL)
-        status = key_print(planner, &rules, &plan->fused, key, sizeof(key));
+        status = key_print(planner, &rules, &engine->fused, key, sizeof(key));
     if (status < 0) {
-        *refusal = plan->graph.refusal;
+        *refusal = engine->graph.refusal;
         return status;
     }
-    status = planner->cache != NULL ? load(plan, &rules, planner->cache, key) : -ENOTSUP;
+    status = planner->cache != NULL ? load(engine, &rules, planner->cache, key) : -ENOTSUP;
     if (status != -ENOTSUP)
         return status;
-    status = find(plan, planner, &rules, refusal);
+    status = find(engine, planner, &rules, refusal);
     if (status == 0 && planner->cache != NULL)
-        status = keep(plan, planner->cache, key);
+        status = keep(engine, planner->cache, key);
     return status;
 }
 
 /* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
-static int choose_any(struct conv_plan *plan, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
-    const int status = choose(plan, planner, refusal);
-    if (status != -ENOTSUP || !plan->fused.bias)
+    const int status = choose(engine, planner, refusal);
+    if (status != -ENOTSUP || !engine->fused.bias)
         return status;
-    plan->fused.bias = plan->fused.relu = false;
-    graph_release(&plan->graph);
-    return choose(plan, planner, refusal);
+    engine->fused.bias = engine->fused.relu = false;
+    graph_release(&engine->graph);
+    return choose(engine, planner, refusal);
 }
 
 static int check(const struct conv_planner *planner, const struct conv_shape *shape)
@@ -291,29 +298,64 @@ static int check(const struct conv_planner *planner, const struct conv_shape *sh
     return -EINVAL;
 }
 
-int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
-                   bool quiet)
+static void conv_engine_close(struct conv_engine *engine)
+{
+    engine_plan_close(&engine->chosen);
+    graph_release(&engine->graph);
+    free(engine);
+}
+
+static int conv_engine_open(struct conv_engine **engine_out, const struct conv_planner *planner,
+                            const struct conv_shape *shape, bool quiet)
 {
     struct cudnn_refusal refusal = {""};
-    int status = check(planner, shape);
-    if (status < 0)
-        return status;
-    struct conv_plan *const plan = calloc(1, sizeof(*plan));
-    if (plan == NULL)
+    struct conv_engine *const engine = calloc(1, sizeof(*engine));
+    if (engine == NULL)
         return -ENOMEM;
-    snprintf(plan->name, sizeof(plan->name), "%s", planner->name);
-    plan->shape = plan->fused = *shape;
-    status = choose_any(plan, planner, &refusal);
+    snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
+    engine->shape = engine->fused = *shape;
+    const int status = choose_any(engine, planner, &refusal);
     if (status == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));
         log_message(LOG_ERROR, "%s: cuDNN has no engine for %s: %s", planner->name, text, refusal.text);
     }
     if (status == 0)
-        *plan_out = plan;
+        *engine_out = engine;
     else
-        conv_plan_close(plan);
+        conv_engine_close(engine);
     return status;
+}
+
+static int plan_open(struct conv_plan **plan_out, struct conv_engine *engine)
+{
+    struct conv_plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->engine = engine;
+    engine->user_count++;
+    *plan_out = plan;
+    return 0;
+}
+
+int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
+                   bool quiet)
+{
+    struct conv_engine *engine = NULL;
+    int status = check(planner, shape);
+    if (status == 0)
+        status = conv_engine_open(&engine, planner, shape, quiet);
+    if (status < 0)
+        return status;
+    status = plan_open(plan_out, engine);
+    if (status < 0)
+        conv_engine_close(engine);
+    return status;
+}
+
+int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of)
+{
+    return plan_open(plan_out, of->engine);
 }
 
 void conv_plan_close(struct conv_plan *plan)
@@ -321,26 +363,27 @@ void conv_plan_close(struct conv_plan *plan)
     if (plan == NULL)
         return;
     descriptor_close(plan->pack);
-    engine_plan_close(&plan->chosen);
-    graph_release(&plan->graph);
+    if (--plan->engine->user_count == 0)
+        conv_engine_close(plan->engine);
     free(plan);
 }
 
 size_t conv_plan_workspace(const struct conv_plan *plan)
 {
-    return plan->chosen.workspace;
+    return plan->engine->chosen.workspace;
 }
 
-static bool leaves_bias(const struct conv_plan *plan)
+static bool leaves_bias(const struct conv_engine *engine)
 {
-    return plan->shape.bias && !plan->fused.bias;
+    return engine->shape.bias && !engine->fused.bias;
 }
 
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size)
 {
-    snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", plan->chosen.engine,
-             (double)plan->chosen.workspace / (1 << 20), leaves_bias(plan) ? ", bias apart" : "",
-             plan->measured ? ", measured" : "", plan->cached ? ", cached" : "");
+    const struct conv_engine *const engine = plan->engine;
+    snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", engine->chosen.engine,
+             (double)engine->chosen.workspace / (1 << 20), leaves_bias(engine) ? ", bias apart" : "",
+             engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 
 /* The same pointers come in every step, so the pack is made anew only when one changed. */
@@ -349,7 +392,7 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     cudnnBackendDescriptor_t pack;
     if (plan->pack != NULL && memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
         return 0;
-    const int status = bind(plan, pointers, &pack);
+    const int status = bind(plan->engine, pointers, &pack);
     if (status < 0)
         return status;
     descriptor_close(plan->pack);
@@ -358,26 +401,27 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     return 0;
 }
 
-static int add_left_bias(const struct conv_plan *plan, cudnnHandle_t handle, const void *bias, void *out)
+static int add_left_bias(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
 {
-    const struct conv_shape *const shape = &plan->shape;
+    const struct conv_shape *const shape = &engine->shape;
     const size_t rows = (size_t)shape->count * shape->out_h * shape->out_w;
     cudaStream_t stream;
-    const int status = CUDNN_CALL(plan->name, cudnnGetStream(handle, &stream));
+    const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
     if (status < 0)
         return status;
-    return CUDA_CALL(plan->name, kernel_bias(stream, precision_type(shape->precision), rows, shape->out_channels,
-                                             bias, shape->relu, out));
+    return CUDA_CALL(engine->name, kernel_bias(stream, precision_type(shape->precision), rows, shape->out_channels,
+                                               bias, shape->relu, out));
 }
 
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace)
 {
     const struct conv_pointers pointers = {.tensors = {in, weight, out, bias}, .workspace = workspace};
+    const struct conv_engine *const engine = plan->engine;
     int status = rebind(plan, &pointers);
     if (status == 0)
-        status = CUDNN_CALL(plan->name, cudnnBackendExecute(handle, plan->chosen.plan, plan->pack));
-    if (status == 0 && leaves_bias(plan))
-        status = add_left_bias(plan, handle, bias, out);
+        status = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
+    if (status == 0 && leaves_bias(engine))
+        status = add_left_bias(engine, handle, bias, out);
     return status;
 }

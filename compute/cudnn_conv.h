@@ -61,13 +61,18 @@ size_t conv_shape_bytes(const struct conv_shape *shape);
  * `planner` is not needed afterwards but for its handle or properties. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
                    bool quiet);
+/* Another plan for the shape of `of`, by the same engine: a plan remembers the pointers of its
+ * last run, so each set of pointers wants one of its own. They are closed in any order, the
+ * engine with the last; all from one thread. 0 or -ENOMEM. */
+int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of);
 void conv_plan_close(struct conv_plan *plan);
 size_t conv_plan_workspace(const struct conv_plan *plan);
 /* For people, e.g. "engine 27, 12.0 MiB workspace, bias apart, cached". Engine 0 is cuDNN's
  * last resort, slow: in fp32 a larger workspace_max may do without it. */
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size);
 /* Queue on the handle's stream. Pointers are device memory, 16-byte aligned; bias is NULL
- * without one; workspace has conv_plan_workspace bytes. Allocates nothing and may be captured. */
+ * without one; workspace has conv_plan_workspace bytes. May be captured; allocates nothing with
+ * the pointers of the plan's last run. */
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace);
 

@@ -11,7 +11,7 @@
 
 /* Gradients are sums over samples: the factor begins lower than where means are scaled. */
 #define LOSS_SCALE_FIRST 1024.0f
-#define LOSS_SCALE_LEAST 1.0f
+#define LOSS_SCALE_LEAST 0x1p-14f
 #define LOSS_SCALE_MOST 16777216.0f
 #define LOSS_SCALE_GROWTH 2000u
 

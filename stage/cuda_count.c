@@ -58,13 +58,9 @@ static void explain(cudaError_t status, char *why, size_t why_size)
         snprintf(why, why_size, "%s (%s)", cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-/* Main asks for the number of devices before it starts a thread, so here the environment
- * can still be written. A kernel that is loaded when it is first called would stop the whole
- * device meanwhile, and with it for ever a reduction that waits for a peer. */
 uint32_t cuda_count(char *why, size_t why_size)
 {
     int count = 0;
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaSuccess && count > 0) {
         snprintf(why, why_size, "%s", "");

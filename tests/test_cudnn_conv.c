@@ -89,25 +89,77 @@ static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
     conv_plan_close(plan);
 }
 
+/* With the result at `place`. */
+static void assert_runs_at(struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape,
+                           unsigned char *place)
+{
+    const int result = result_of(shape);
+    unsigned char *kept = bench->memory[result];
+    bench->memory[result] = place;
+    memset(place, 0xff, bytes_of(shape, result));
+    fill(bench, shape, false);
+    float *results = expected(bench, shape, false, false);
+    assert_int_equal(run(bench, plan, shape), 0);
+    assert_cuda(cudaStreamSynchronize(bench->stream));
+    assert_int_equal(wrong(bench, shape, results), 0);
+    free(results);
+    bench->memory[result] = kept;
+}
+
 static void other_pointers_are_used_when_given(void **state)
 {
     struct bench *bench = *state;
     const struct conv_shape shape = fused_shape(PRECISION_FP16);
     struct conv_plan *plan = NULL;
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
-    for (int i = 0; i < 4; i++) {
-        unsigned char *kept = bench->memory[OUT];
-        bench->memory[OUT] = i % 2 == 0 ? kept : bench->scratch;
-        memset(bench->memory[OUT], 0xff, bytes_of(&shape, OUT));
-        fill(bench, &shape, false);
-        float *results = expected(bench, &shape, false, false);
-        assert_int_equal(run(bench, plan, &shape), 0);
-        assert_cuda(cudaStreamSynchronize(bench->stream));
-        assert_int_equal(wrong(bench, &shape, results), 0);
-        free(results);
-        bench->memory[OUT] = kept;
-    }
+    for (int i = 0; i < 4; i++)
+        assert_runs_at(bench, plan, &shape, i % 2 == 0 ? bench->memory[OUT] : bench->scratch);
     conv_plan_close(plan);
+}
+
+static void assert_takes_turns(struct bench *bench, struct conv_plan *const plans[2], const struct conv_shape *shape)
+{
+    assert_runs_at(bench, plans[0], shape, bench->memory[result_of(shape)]);
+    assert_runs_at(bench, plans[1], shape, bench->scratch);
+}
+
+static void plans_that_share_an_engine_have_pointers_of_their_own(void **state)
+{
+    struct bench *bench = *state;
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
+        const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_BF16);
+        struct conv_plan *plans[2] = { NULL, NULL };
+        assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
+        sim_calls_clear();
+        assert_int_equal(conv_plan_share(&plans[1], plans[0]), 0);
+        assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+        assert_int_equal(conv_plan_workspace(plans[1]), conv_plan_workspace(plans[0]));
+        assert_takes_turns(bench, plans, &shape);
+        sim_calls_clear();
+        assert_takes_turns(bench, plans, &shape);
+        assert_takes_turns(bench, plans, &shape);
+        assert_int_equal(sim_calls("cudnnBackendExecute"), 4);
+        assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+        assert_int_equal(sim_calls("cudnnBackendSetAttribute"), 0);
+        conv_plan_close(plans[0]);
+        conv_plan_close(plans[1]);
+    }
+}
+
+static void an_engine_stays_until_its_last_plan_is_closed(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = fused_shape(PRECISION_FP32);
+    for (int last = 0; last <= 1; last++) {
+        struct conv_plan *plans[2] = { NULL, NULL };
+        assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
+        assert_int_equal(conv_plan_share(&plans[1], plans[0]), 0);
+        assert_takes_turns(bench, plans, &shape);
+        conv_plan_close(plans[!last]);
+        assert_runs_at(bench, plans[last], &shape, bench->memory[OUT]);
+        conv_plan_close(plans[last]);
+        assert_int_equal(sim_cudnn_live(), 1);          /* the handle */
+    }
 }
 
 static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
@@ -286,6 +338,8 @@ int main(void)
         bench_test(runs_of_one_plan_give_the_same_bits),
         bench_test(only_the_first_run_with_its_pointers_makes_descriptors),
         bench_test(other_pointers_are_used_when_given),
+        bench_test(plans_that_share_an_engine_have_pointers_of_their_own),
+        bench_test(an_engine_stays_until_its_last_plan_is_closed),
         bench_test(bias_and_relu_are_done_apart_where_cudnn_refuses_them),
         bench_test(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules),
         bench_test(no_engine_is_enotsup_and_told_unless_quiet),

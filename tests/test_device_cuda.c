@@ -65,18 +65,6 @@ static void says_why_there_is_no_device_and_prints_nothing(void **state)
     assert_string_equal(why, "");
 }
 
-static void kernels_are_loaded_early_unless_the_user_says_otherwise(void **state)
-{
-    (void)state;
-    char why[64];
-    unsetenv("CUDA_MODULE_LOADING");
-    ops->count(why, sizeof why);
-    assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
-    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
-    ops->count(why, sizeof why);
-    assert_string_equal(getenv("CUDA_MODULE_LOADING"), "LAZY");
-}
-
 static void asks_which_devices_reach_each_other(void **state)
 {
     (void)state;
@@ -662,7 +650,6 @@ int main(void)
     sim_setup(2, (size_t)64 << 20);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(says_why_there_is_no_device_and_prints_nothing, no_failures_left),
-        cmocka_unit_test(kernels_are_loaded_early_unless_the_user_says_otherwise),
         cmocka_unit_test(asks_which_devices_reach_each_other),
         cmocka_unit_test_teardown(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, no_failures_left),
         cmocka_unit_test(memory_that_is_short_is_told_with_its_size),

@@ -117,7 +117,7 @@ static void defaults_are_what_the_manual_says(void **state)
     assert_true(settings->train.learning_rate == 1.0 && settings->train.rho == 0.95 && settings->train.epsilon == 1e-8);
     assert_int_equal(settings->devices.towers, 1);
     assert_false(settings->devices.bind);
-    assert_int_equal(settings->sync.bucket, 1 << 20);
+    assert_int_equal(settings->sync.bucket, 0);
     assert_int_equal(settings->sync.mode, SYNC_REPLICATED);
 }
 
@@ -199,7 +199,7 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
-        {"1", 1, "1"}, {"4096", 4096, "4 KiB"}, {"4KiB", 4096, "4 KiB"}, {"3 MiB", 3 << 20, "3 MiB"}, {"1000 B", 1000, "1000"},
+        {"0", 0, "0"}, {"1", 1, "1"}, {"4096", 4096, "4 KiB"}, {"4KiB", 4096, "4 KiB"}, {"3 MiB", 3 << 20, "3 MiB"}, {"1000 B", 1000, "1000"},
         {"2\tGiB", INT64_C(2) << 30, "2 GiB"}, {"1 TiB", INT64_C(1) << 40, "1 TiB"}, {"1025", 1025, "1025"}};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         assert_int_equal(parse(settings, "sync", "bucket", right[i].text), 0);
@@ -209,7 +209,7 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
         free(text);
     }
     settings->sync.bucket = 7;
-    static const char *const wrong[] = {"", "0", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
+    static const char *const wrong[] = {"", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
                                         "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ", "0x10"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(parse(settings, "sync", "bucket", wrong[i]), -EINVAL);

@@ -222,11 +222,24 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         plan->plan_cache[0] = '\0';
 }
 
+/* A kernel that is loaded when it is first called stops its device meanwhile, and with it for
+ * ever a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at
+ * the start takes seconds and memory, so only runs that may use NCCL do. Before the first call
+ * of CUDA, which reads this. */
+static void choose_loading(const struct settings *settings)
+{
+    const enum reduce_choice reduce = settings->sync.reduce;
+    if (settings->devices.towers > 1 && settings->sync.mode == SYNC_REPLICATED &&
+        (reduce == REDUCE_CHOICE_AUTO || reduce == REDUCE_CHOICE_NCCL))
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems)
 {
     *plan = (struct device_plan){.ops = NULL};
     uint32_t available;
+    choose_loading(settings);
     int rc = choose_kind(plan, settings, must_exist, &available, problems);
     if (rc == 0)
         rc = choose_devices(plan, settings, available, problems);

@@ -173,8 +173,8 @@ const struct option_row option_table[] = {
       FIELD(sync.reduce), .help = "how gradients are summed: by NCCL, from device to device, or on the host" },
     { SECTION_SYNC, "deadline", OPTION_NUMBER, .unit = "seconds", .initial = "120", .low = 0.1, .high = 86400,
       FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
-    { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "1 MiB", RANGE(1, TIB),
-      FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
+    { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "0", .initial_note = "1 MiB on the CPU, 16 MiB on GPUs",
+      RANGE(0, TIB), FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
       FIELD(report.progress), .help = "progress on stderr; auto: one line rewritten on a terminal, else lines" },

@@ -187,7 +187,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
         .slots = lane->slots,
         .reduce = pipeline->reduce,
         .mode = settings->sync.mode,
-        .bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : (size_t)settings->sync.bucket,
+        .bucket_bytes = plan->bucket_bytes,
         .learning_rate = (float)settings->train.learning_rate,
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
@@ -255,7 +255,8 @@ static int make_room(struct pipeline *pipeline)
     return pipeline->lanes != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
 }
 
-/* The list. What blocks is registered with stop before any thread of its kind runs. */
+/* The list. What blocks is registered with stop before any thread of its kind runs. Nothing is
+ * copied to a device before its towers are open: they measure, and warm up collectives. */
 static int build(struct pipeline *pipeline)
 {
     const uint32_t towers = pipeline->towers;
@@ -272,9 +273,11 @@ static int build(struct pipeline *pipeline)
         rc = start_trainer(pipeline, d);
     if (rc == 0)
         rc = start_loader(pipeline);
+    if (rc == 0)
+        rc = await_towers(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_feeder(pipeline, d);
-    return rc == 0 ? await_towers(pipeline) : rc;
+    return rc;
 }
 
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts)

@@ -59,6 +59,14 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
     };
 }
 
+/* Small ones begin early; every one costs some time that does not depend on its size, more of
+ * it on GPUs. Without a reduction there is nothing to begin early. */
+static void init_buckets(struct run_plan *plan, int64_t bucket)
+{
+    const size_t chosen = (size_t)(plan->devices.ops->host_memory ? 1 : 16) << 20;
+    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : bucket > 0 ? (size_t)bucket : chosen;
+}
+
 static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
 {
     return (uint64_t)(max_corrupt < 1 ? ceil(max_corrupt * (double)records) : max_corrupt);
@@ -99,6 +107,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     init_schedule(plan, settings, datasets);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
+    init_buckets(plan, settings->sync.bucket);
     if (check_schedule(plan, problems) != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];

@@ -19,6 +19,7 @@ struct run_plan {
     struct schedule schedule;
     struct batch_layout layout;         /* of one tower's batch */
     struct device_plan devices;
+    size_t bucket_bytes;                /* of the gradients of a bucket, at least */
     uint32_t threads_per_tower;
     uint32_t read_threads, decode_threads;
     uint32_t cores;                     /* this process may run on */

@@ -88,7 +88,7 @@ struct device_settings {
 struct sync_settings {
     enum sync_mode mode;
     enum reduce_choice reduce;
-    int64_t bucket;             /* bytes */
+    int64_t bucket;             /* bytes, 0 = chosen */
     double deadline;            /* seconds */
 };
 

@@ -46,7 +46,7 @@ void verdict_write(char *text, size_t text_size, const struct fractions *fractio
         snprintf(text, text_size,
                  "reduction limits (towers waited %.1f %% of their time): use fewer towers with more threads each, a "
                  "larger batch, or another sync.bucket (now %s)",
-                 100 * fractions->exposed_reduction, number_bytes((uint64_t)settings->sync.bucket).text);
+                 100 * fractions->exposed_reduction, number_bytes(plan->bucket_bytes).text);
     else
         snprintf(text, text_size,
                  "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",

@@ -38,6 +38,9 @@ if test -z "$shards"; then
     ls $shards >/dev/null 2>&1 || shards="$build/data/digits/train-*"
 fi
 export PYTHONDONTWRITEBYTECODE=1
+nvidia-smi >/dev/null 2>&1 || { echo "$0: nvidia-smi finds no GPU here" >&2; exit 2; }
+"$torch" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
+    { echo "$0: $torch has no PyTorch that finds the GPU: name one with PEER_TORCH" >&2; exit 2; }
 
 table=$(mktemp) || exit 1
 trap 'rm -f "$table" "$table.new"' EXIT

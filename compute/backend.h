@@ -40,6 +40,7 @@ struct backend_spec {
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
     enum precision precision;   /* the CPU backends know fp32 only: -ENOTSUP */
     enum graph_use graph;       /* CUDA */
+    uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
     size_t workspace_max;       /* CUDA: bytes a convolution may use beside its tensors, 0 = 256 MiB */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */

@@ -13,7 +13,6 @@
 
 #define WORKSPACE_MAX ((size_t)256 << 20)       /* of a convolution, unless the spec says otherwise */
 #define PAGE_BYTES ((size_t)2 << 20)            /* a GPU's memory is handed out in these */
-#define GIB ((double)(1 << 30))
 
 /* ---- buffers ---- */
 
@@ -124,17 +123,32 @@ static size_t pages(size_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* Activations grow with the samples, the workspace hardly does. */
+struct size_text { char text[24]; };
+
+static struct size_text size_text(size_t bytes)
+{
+    struct size_text size;
+    const bool is_large = bytes >= (size_t)1 << 30;
+    snprintf(size.text, sizeof(size.text), "%.1f %s", (double)bytes / (is_large ? 1 << 30 : 1 << 20),
+             is_large ? "GiB" : "MiB");
+    return size;
+}
+
+/* Activations grow with the samples, the workspace hardly does. Towers that share the device
+ * may not have taken theirs yet. */
 static void refuse_memory(const struct plan *plan, size_t pool, size_t workspace, size_t there)
 {
-    const size_t left = there > pages(workspace) + PAGE_BYTES ? there - pages(workspace) - PAGE_BYTES : 0;
-    const uint32_t fitting = (uint32_t)((double)plan->base.count * (double)left / (double)pool);
+    const struct backend *const backend = plan->base.backend;
+    const uint32_t towers = backend->spec.device_towers > 0 ? backend->spec.device_towers : 1;
+    const size_t fixed = pages(workspace) + PAGE_BYTES, share = there / towers;
+    const uint32_t fitting = share > fixed ? (uint32_t)((double)plan->base.count * (double)(share - fixed) / (double)pool)
+                                           : 0;
     char hint[64] = "";
     if (fitting > 0)
-        snprintf(hint, sizeof(hint), ": batch_per_tower %u would fit", fitting);
-    log_message(LOG_ERROR, "%s: a tower of %u samples needs %.1f GiB (activations %.1f, workspace %.1f) and %.1f GiB "
-                "are free%s", plan->base.backend->name, plan->base.count, (double)(pool + workspace) / GIB,
-                (double)pool / GIB, (double)workspace / GIB, (double)there / GIB, hint);
+        snprintf(hint, sizeof(hint), ": %u samples a tower would fit", fitting);
+    log_message(LOG_ERROR, "%s: a tower of %u samples needs %s (activations %s, workspace %s) and %s are free%s",
+                backend->name, plan->base.count, size_text(pool + workspace).text, size_text(pool).text,
+                size_text(workspace).text, size_text(there).text, hint);
 }
 
 /* Pool and workspace get these sizes, of which at least one is not what it was. */

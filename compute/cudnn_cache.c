@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,10 +31,10 @@ static char *file_read(const char *path, size_t *bytes_out)
 {
     char *text = NULL;
     struct stat facts;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return NULL;
-    if (fstat(file, &facts) == 0 && facts.st_size > 0 && facts.st_size < FILE_BYTES_MAX)
+    if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 && facts.st_size < FILE_BYTES_MAX)
         text = malloc((size_t)facts.st_size);
     if (text != NULL && read(file, text, (size_t)facts.st_size) != facts.st_size) {
         free(text);
@@ -122,8 +123,9 @@ static int store(const char *folder, const char *path, const char *key, const ch
 
 void plan_cache_store(const char *folder, const char *key, const char *plan, size_t bytes)
 {
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
     char path[PATH_MAX];
     const int status = path_of(path, folder, key) ? store(folder, path, key, plan, bytes) : -ENAMETOOLONG;
-    if (status < 0)
-        log_message(LOG_RUN, "convolution plan not kept in %s: %s", folder, strerror(-status));
+    if (status < 0 && !atomic_flag_test_and_set(&is_told))
+        log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-status));
 }

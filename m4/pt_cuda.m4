@@ -2,14 +2,17 @@ dnl CUDA with cuDNN, cuBLASLt and NCCL: all or nothing. nvcc compiles the kernel
 
 dnl PT_CUDA_ARCHITECTURES: machine code for each, and PTX of the lowest for what comes later.
 AC_DEFUN([PT_CUDA_ARCHITECTURES], [
-  AC_ARG_VAR([CUDA_ARCHS], [architectures to compile the kernels for (default: 80 90 100 120)])
+  AC_ARG_VAR([CUDA_ARCHS], [architectures to compile the kernels for, lowest first (default: 80 90 100 120)])
   AS_IF([test -z "$CUDA_ARCHS"], [CUDA_ARCHS="80 90 100 120"])
-  NVCC_ARCHS=
+  NVCC_ARCHS= CUDA_ARCH_LEAST=
   for pt_arch in $CUDA_ARCHS; do
+    AS_CASE([$pt_arch], [*@<:@!0-9@:>@*], [AC_MSG_ERROR([CUDA_ARCHS: '$pt_arch' is no architecture such as 90])])
+    AS_IF([test -z "$CUDA_ARCH_LEAST"], [CUDA_ARCH_LEAST=$pt_arch])
     AS_IF([test -z "$NVCC_ARCHS"], [NVCC_ARCHS="-gencode arch=compute_$pt_arch,code=compute_$pt_arch"])
     NVCC_ARCHS="$NVCC_ARCHS -gencode arch=compute_$pt_arch,code=sm_$pt_arch"
   done
   AC_SUBST([NVCC_ARCHS])
+  AC_SUBST([CUDA_ARCH_LEAST])
 ])
 
 dnl PT_CUDA_HAS(WHAT, HEADER, FUNCTION CALL): does a program with it link? Else $pt_cuda_lacks names it.

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "stage/log.h"
 
@@ -52,6 +53,7 @@ int cuda_check(cudaError_t status, const char *name, const char *call)
     /* The runtime keeps the error for the thread's next question after a launch. */
     cudaGetLastError();
     if (!is_sticky(status) || !atomic_flag_test_and_set(&has_stuck))
-        log_message(LOG_ERROR, "%s: %s: %s (%s)", name, call, cudaGetErrorString(status), cudaGetErrorName(status));
+        log_message(LOG_ERROR, "%s: %.*s: %s (%s)", name, (int)strcspn(call, "("), call, cudaGetErrorString(status),
+                    cudaGetErrorName(status));
     return errno_of(status);
 }

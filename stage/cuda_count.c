@@ -3,6 +3,7 @@
 #include "stage/cuda_count.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +59,29 @@ static void explain(cudaError_t status, char *why, size_t why_size)
         snprintf(why, why_size, "%s (%s)", cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
+/* Is there machine code, or code to compile it from, for all of them? */
+static bool are_new_enough(int count, char *why, size_t why_size)
+{
+    for (int i = 0; i < count; i++) {
+        int major = 0, minor = 0;
+        if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i) != cudaSuccess ||
+            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i) != cudaSuccess ||
+            10 * major + minor >= CUDA_ARCH_LEAST)
+            continue;
+        snprintf(why, why_size, "device %d has compute capability %d.%d and this program is built for %d.%d and newer "
+                 "(configure's CUDA_ARCHS; CUDA_VISIBLE_DEVICES hides devices)",
+                 i, major, minor, CUDA_ARCH_LEAST / 10, CUDA_ARCH_LEAST % 10);
+        return false;
+    }
+    return true;
+}
+
 uint32_t cuda_count(char *why, size_t why_size)
 {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0 && !are_new_enough(count, why, why_size))
+        return 0;
     if (status == cudaSuccess && count > 0) {
         snprintf(why, why_size, "%s", "");
         return (uint32_t)count;

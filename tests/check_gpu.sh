@@ -35,6 +35,10 @@ check() {
 log=$(mktemp "${TMPDIR:-/tmp}/check-gpu.XXXXXX") || exit 99
 trap 'rm -f "$log"' EXIT
 
+if ! "$build/tests/test_device" >"$log" 2>&1 && grep -q '^FAILED: no device' "$log"; then
+    echo "check-gpu: $(sed -n 's/^FAILED: //p' "$log")"
+    exit 1
+fi
 for name in $programs; do
     check "test_$name" "$build/tests/test_$name"
 done

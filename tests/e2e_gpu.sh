@@ -56,6 +56,17 @@ done
 expect_same_file "$work/runs/towers-peer/weights.safetensors" "$work/runs/towers-host/weights.safetensors" \
     'weights by peer and host reduction'
 
+# Kept plans are used again; what cannot be one is not waited for.
+train kept $options --set "devices.plan_cache=$work/plans"
+ls "$work/plans" | grep -q plan || fail 'no convolution plan was kept'
+for plan in "$work"/plans/*.plan; do
+    rm "$plan" && mkfifo "$plan"
+done
+run timeout 120 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/pipes" $options \
+    --set "devices.plan_cache=$work/plans"
+expect_code 0 'a run whose kept plans are pipes'
+expect_same_file "$work/runs/kept/weights.safetensors" "$work/runs/pipes/weights.safetensors" 'weights after planning again'
+
 refused() {
     try refused $options "$@"
     expect_code 71 "$*"
@@ -65,8 +76,17 @@ refused() {
 
 refused --set devices.towers=2 --set devices.list=0 --set sync.reduce=nccl
 expect_err 'one tower a device'
+try layout $options --set devices.layout=nchw
+expect_code 2 'a layout the device does not have'
 refused --set devices.list=99
 expect_err 'there is no device 99'
+if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then
+    SIM_CAPABILITY=75
+    export SIM_CAPABILITY
+    refused
+    expect_err 'compute capability 7\.5'
+    unset SIM_CAPABILITY
+fi
 refused --set devices.precision=bf16 --set devices.kind=auto --set devices.backend=reference
 expect_err 'fp32 only'
 finish

@@ -15,7 +15,12 @@
 #include "device_memory.h"
 #include "network.h"
 
+/* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
+#ifdef __SANITIZE_THREAD__
+enum { RANDOM_NETS = 4 };
+#else
 enum { RANDOM_NETS = 30 };
+#endif
 
 static const char *const precision_names[PRECISION_COUNT] = {
     [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16",
@@ -41,7 +46,8 @@ static void settle_scale(struct rig *rig)
 
 /* ---- the reference's numbers ---- */
 
-/* How far from the reference's numbers a backend's may be, in parts of the largest one. */
+/* How far from the reference's numbers a backend's may be, in parts of the largest one, or of a
+ * hundredth of what one sample can contribute: smaller ones are what is left of larger ones. */
 static const double tolerances[PRECISION_COUNT] = {
     [PRECISION_FP32] = 1e-4, [PRECISION_TF32] = 5e-3, [PRECISION_BF16] = 3e-2, [PRECISION_FP16] = 3e-2,
 };
@@ -49,7 +55,7 @@ static const double tolerances[PRECISION_COUNT] = {
 static void compare(const float *got, const float *wanted, size_t count, double factor, double tolerance,
                     const char *what)
 {
-    double largest = 0, worst = 0;
+    double largest = 0.01, worst = 0;
     for (size_t i = 0; i < count; i++) {
         assert_true(isfinite(got[i]));
         largest = fmax(largest, fabs((double)wanted[i]));
@@ -107,6 +113,8 @@ static void matches_the_reference_on_mnist(void **state)
 {
     (void)state;
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
+        if (RANDOM_NETS < 30 && precision != PRECISION_FP32)
+            continue;
         struct net *net = mnist(precision == PRECISION_FP32);   /* dropping a quarter is not exact */
         print_message("%s\n", precision_names[precision]);
         compare_net(net, (enum precision)precision);

@@ -44,9 +44,9 @@ static void says_how_many_samples_would_fit(void **state)
     unsigned samples, fitting;
     assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
     assert_int_equal(samples, 20000);
-    const char *hint = strstr(text, "GiB are free: batch_per_tower ");
+    const char *hint = strstr(text, "iB are free: ");
     assert_non_null(hint);
-    assert_int_equal(sscanf(hint, "GiB are free: batch_per_tower %u would fit", &fitting), 1);
+    assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
     assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof text), -ENOMEM);
     assert_int_equal(try_plan(&rig, fitting, text, sizeof text), 0);
     rig_close(&rig);

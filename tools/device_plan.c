@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "stage/cache_folder.h"
 
@@ -112,8 +113,8 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
     const uint32_t towers = (uint32_t)settings->devices.towers;
     const char *const list = settings->devices.list;
     if (*list != '\0' && !is_cuda(plan)) {
-        problems_add(problems, "[devices] list", "only CUDA devices have numbers, and this run uses %s",
-                     plan->ops->kind);
+        problems_add(problems, "[devices] list", "only CUDA devices have numbers, and this run uses none%s%s",
+                     plan->note[0] != '\0' ? ": " : "", plan->note);
         return -EINVAL;
     }
     if (*list != '\0') {
@@ -121,6 +122,7 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
         plan->count = plan->count < towers ? plan->count : towers;
         return rc;
     }
+    plan->idle = available != UINT32_MAX && available > towers ? available - towers : 0;
     plan->count = available < towers ? available : towers;
     for (uint32_t i = 0; i < plan->count; i++)
         plan->index[i] = i;
@@ -142,6 +144,14 @@ static int choose_backend(struct device_plan *plan, const struct settings *setti
     return -EINVAL;
 }
 
+static int check_layout(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
+{
+    if (plan->backend == NULL || !is_cuda(plan) || settings->devices.layout != LAYOUT_NCHW)
+        return 0;
+    problems_add(problems, "[devices] layout", "on CUDA devices activations are nhwc only");
+    return -EINVAL;
+}
+
 static int check_precision(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     if (plan->backend == NULL || is_cuda(plan) || settings->devices.precision == PRECISION_FP32)
@@ -151,10 +161,10 @@ static int check_precision(const struct device_plan *plan, const struct settings
     return settings->devices.kind == DEVICE_CHOICE_AUTO ? -ENODEV : -EINVAL;
 }
 
-static int refuse_reduction(struct problems *problems, const char *why)
+static int refuse_reduction(struct problems *problems, int rc, const char *why)
 {
     problems_add(problems, "[sync] reduce", "%s", why);
-    return -ENODEV;
+    return rc;
 }
 
 /* Can all devices of the run use each other's memory? */
@@ -184,11 +194,13 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
     if (towers == 1 || settings->sync.mode == SYNC_INDEPENDENT || plan->backend == NULL)
         return 0;
     if (!is_cuda(plan) && (choice == REDUCE_CHOICE_NCCL || choice == REDUCE_CHOICE_PEER))
-        return refuse_reduction(problems, "nccl and peer are for CUDA devices, and this run computes on the CPU: use auto or host");
+        return refuse_reduction(problems, -EINVAL, "nccl and peer are for CUDA devices, and this run computes on the CPU: "
+                                "use auto or host");
     if (choice == REDUCE_CHOICE_NCCL && towers > plan->count)
-        return refuse_reduction(problems, "NCCL takes one tower a device, and there are more towers than devices: use auto, peer or host");
+        return refuse_reduction(problems, -ENODEV, "NCCL takes one tower a device, and there are more towers than "
+                                "devices: use auto, peer or host");
     if (choice == REDUCE_CHOICE_PEER && !is_connected(plan))
-        return refuse_reduction(problems, "the devices cannot use each other's memory: use auto or host");
+        return refuse_reduction(problems, -ENODEV, "the devices cannot use each other's memory: use auto or host");
     const char *const name = choice != REDUCE_CHOICE_AUTO ? names[choice]
                              : is_cuda(plan)              ? choose_cuda_reduction(plan, towers)
                                                           : "host";
@@ -215,6 +227,7 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         return;
     if (*folder != '\0') {
         snprintf(plan->plan_cache, sizeof(plan->plan_cache), "%s", folder);
+        (void)mkdir(folder, 0777);      /* whether that worked shows when a file is made there */
         return;
     }
     cache_folder_make();
@@ -247,6 +260,8 @@ int device_plan_init(struct device_plan *plan, const struct settings *settings, 
         rc = choose_backend(plan, settings, problems);
     if (rc == 0)
         rc = check_precision(plan, settings, problems);
+    if (rc == 0)
+        rc = check_layout(plan, settings, problems);
     if (rc == 0)
         rc = choose_reduction(plan, settings, problems);
     if (rc == 0)

@@ -20,6 +20,7 @@ struct device_plan {
     const struct reduce_ops *reduce;
     uint32_t count;                     /* devices in use; tower t is on index[t % count] */
     uint32_t index[DEVICES_MAX];
+    uint32_t idle;                      /* devices there are beyond those, when no list was given */
     char note[256];                     /* why no CUDA device was found, "" else */
     char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
 };

@@ -171,7 +171,7 @@ const struct option_row option_table[] = {
       FIELD(sync.mode), .help = "gradients are summed over the towers, or each tower trains alone" },
     { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
       FIELD(sync.reduce), .help = "how gradients are summed: by NCCL, from device to device, or on the host" },
-    { SECTION_SYNC, "deadline", OPTION_NUMBER, .unit = "seconds", .initial = "120", .low = 0.1, .high = 86400,
+    { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),
       FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
     { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "0", .initial_note = "1 MiB on the CPU, 16 MiB on GPUs",
       RANGE(0, TIB), FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },

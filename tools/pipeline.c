@@ -106,7 +106,7 @@ static int open_reduction(struct pipeline *pipeline)
     const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
     const struct reduce_spec spec = {
         .towers = pipeline->towers,
-        .deadline_ms = (uint32_t)(pipeline->parts.settings->sync.deadline * 1e3),
+        .deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
@@ -150,6 +150,7 @@ static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,
+                         .device_towers = (pipeline->towers + plan->devices.count - 1) / plan->devices.count,
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = settings->devices.time_plans,
                          .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL},

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ struct run {
     struct account *account;
     struct pipeline *pipeline;
     struct signals *signals;
+    atomic_bool is_open, is_asked;      /* the pipeline / to stop */
     struct report report;
     struct report_end end;
     uint64_t began_ns;
@@ -111,7 +113,12 @@ static const struct dataset *const *datasets_of(const struct run *run)
 
 static int choose_devices(struct run *run, struct problems *problems)
 {
+    /* Threads that a device's library starts leave signals to ours. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
@@ -239,6 +246,9 @@ static int save_weights(struct run *run)
         stop_fail(run->stop, EXIT_CODE_NONFINITE,
                   "%s holds a number that is not finite after step %llu: try a smaller learning rate than %g", broken,
                   (unsigned long long)steps, run->settings->train.learning_rate);
+    else if (rc == -EREMOTEIO)
+        stop_fail(run->stop, EXIT_CODE_DEVICE, "the weights could not be read back from the device after step %llu",
+                  (unsigned long long)steps);
     else if (rc != 0)
         log_message(LOG_ERROR, "%s/weights.safetensors: %s", run_directory_path(run->directory), strerror(-rc));
     return rc == 0 ? 0 : EXIT_CODE_OUTPUT;
@@ -287,6 +297,36 @@ static void print_next(const struct run *run)
                "input.source=synthetic; all keys: --help\n");
 }
 
+/* In the signals' thread. A run that is asked to stop before its pipeline is open stops then. */
+static void request_stop(void *arg)
+{
+    struct run *const run = arg;
+    atomic_store(&run->is_asked, true);
+    if (atomic_load(&run->is_open))
+        pipeline_request_stop(run->pipeline);
+}
+
+static int listen_to_signals(struct run *run)
+{
+    signals_block();
+    const int rc = signals_start(&run->signals, request_stop, run);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "signals cannot be waited for: %s", strerror(-rc));
+    return EXIT_CODE_INTERNAL;
+}
+
+static int start_pipeline(struct run *run)
+{
+    const int code = open_pipeline(run);
+    if (code != 0)
+        return code;
+    atomic_store(&run->is_open, true);
+    if (atomic_load(&run->is_asked))
+        pipeline_request_stop(run->pipeline);
+    return 0;
+}
+
 static int train(struct run *run)
 {
     int code = open_outputs(run);
@@ -296,16 +336,12 @@ static int train(struct run *run)
                                   .account = run->account, .directory = run->directory,
                                   .process_start_ns = run->process_start_ns};
     report_init(&run->report);
-    signals_block();
+    code = listen_to_signals(run);
     run->began_ns = clock_now_ns();
-    code = open_pipeline(run);
+    if (code == 0)
+        code = start_pipeline(run);
     if (code != 0)
         return code;
-    const int listening = signals_start(&run->signals, pipeline_request_stop, run->pipeline);
-    if (listening != 0) {
-        log_message(LOG_ERROR, "signals cannot be waited for: %s", strerror(-listening));
-        return EXIT_CODE_INTERNAL;
-    }
     print_plan(run);
     run_steps(run);
     run->end.loader_wall_ns = clock_now_ns() - run->began_ns;

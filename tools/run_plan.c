@@ -202,8 +202,12 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
     if (!devices->ops->host_memory)
         for (uint32_t i = 0; i < devices->count; i++)
             fprintf(out, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
+    if (devices->idle > 0)
+        fprintf(out, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
+    if (devices->backend != NULL && devices->ops->host_memory)
+        fprintf(out, ", %s", devices->backend->name);
     if (devices->backend != NULL)
-        fprintf(out, ", %s, %s", devices->backend->name, precision_name(settings->devices.precision));
+        fprintf(out, ", %s", precision_name(settings->devices.precision));
     if (devices->note[0] != '\0')
         fprintf(out, devices->ops->host_memory ? " (no CUDA: %s)" : " (not there: %s)", devices->note);
     fputc('\n', out);
@@ -213,8 +217,11 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
 {
     const uint32_t towers = plan->schedule.towers;
     const bool replicated = settings->sync.mode == SYNC_REPLICATED;
-    fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
-            plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
+    if (plan->devices.ops->host_memory)
+        fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
+                plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
+    else
+        fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
     if (plan->devices.backend == NULL)
         fprintf(out, "nothing computed\n");
     else if (towers > 1 && replicated)

@@ -89,7 +89,7 @@ struct sync_settings {
     enum sync_mode mode;
     enum reduce_choice reduce;
     int64_t bucket;             /* bytes, 0 = chosen */
-    double deadline;            /* seconds */
+    int64_t deadline;           /* seconds */
 };
 
 struct report_settings {

@@ -46,7 +46,7 @@ static int read_tensor(struct tensor *tensor, const struct net *net, struct towe
     const int rc = tower_read(tower, parameter, tensor->data);
     snprintf(tensor->hash_key, sizeof(tensor->hash_key), "pipetrain.xxh3.%s", tensor->parameter->name);
     if (rc != 0)
-        return rc;
+        return -EREMOTEIO;
     snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64, XXH3_64bits(tensor->data, count * sizeof(float)));
     return is_finite(tensor->data, count) ? 0 : -EDOM;
 }

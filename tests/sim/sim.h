@@ -34,6 +34,7 @@ uint64_t sim_calls(const char *function);
 void sim_calls_clear(void);
 /* Work on streams of every device takes at least so long per operation (0: as long as it takes). */
 void sim_delay_us(uint32_t us);
+/* SIM_CAPABILITY=75 in the environment: devices of compute capability 7.5 (default 9.0). */
 /* Can the devices reach each other's memory (default true, or SIM_PEER=0)? */
 void sim_set_peer_access(bool can_access);
 

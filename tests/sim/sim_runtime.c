@@ -161,8 +161,6 @@ static const struct { enum cudaDeviceAttr attribute; int value; } attributes[] =
     { cudaDevAttrMultiProcessorCount, 132 },
     { cudaDevAttrMaxThreadsPerMultiProcessor, 2048 },
     { cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10 },
-    { cudaDevAttrComputeCapabilityMajor, 9 },
-    { cudaDevAttrComputeCapabilityMinor, 0 },
     { cudaDevAttrUnifiedAddressing, 1 },
     { cudaDevAttrAsyncEngineCount, 3 },
     { cudaDevAttrConcurrentKernels, 1 },
@@ -178,10 +176,21 @@ static const struct { enum cudaDeviceAttr attribute; int value; } attributes[] =
     { cudaDevAttrHostNumaId, 0 },
 };
 
+/* SIM_CAPABILITY, e.g. 75; 90 when unset. */
+static int capability(void)
+{
+    const char *const text = getenv("SIM_CAPABILITY");
+    return text != NULL ? atoi(text) : 90;
+}
+
 static int attribute_value(enum cudaDeviceAttr attribute, int device)
 {
     if (attribute == cudaDevAttrPciBusId)
         return device + 1;
+    if (attribute == cudaDevAttrComputeCapabilityMajor)
+        return capability() / 10;
+    if (attribute == cudaDevAttrComputeCapabilityMinor)
+        return capability() % 10;
     for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++)
         if (attributes[i].attribute == attribute)
             return attributes[i].value;

@@ -144,6 +144,8 @@ void tower_close(struct tower *tower)
     if (tower == NULL)
         return;
     struct device *const device = tower->spec.device;
+    /* A tower that was cancelled while it opened may have copies under way. */
+    device->ops->stream_drain(tower->spec.compute);
     for (uint32_t i = 0; i < tower->plan_count; i++)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)

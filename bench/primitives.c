@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "compute/model.h"
-#include "compute/onednn_api.h"
+#include "compute/onednn/onednn_api.h"
 #include "compute/team.h"
 #include "stage/clock.h"
 

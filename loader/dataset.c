@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "loader/file_read.h"
+#include "loader/shards/file_read.h"
 #include "loader/record.h"
-#include "loader/shard_list.h"
-#include "loader/text.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/text.h"
 
 /* More problems than this are counted, not listed. */
 #define PROBLEM_LINES_MAX 20u

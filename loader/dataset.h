@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "loader/sample.h"
-#include "loader/shard_index.h"
+#include "loader/shards/shard_index.h"
 
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */

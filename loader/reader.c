@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "formats/tfrecord.h"
-#include "loader/file_read.h"
+#include "loader/shards/file_read.h"
 #include "loader/work.h"
 #include "stage/clock.h"
 #include "stage/log.h"

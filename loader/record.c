@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "formats/tfrecord.h"
-#include "loader/file_read.h"
-#include "loader/frame_text.h"
+#include "loader/shards/file_read.h"
+#include "loader/shards/frame_text.h"
 #include "loader/sample.h"
 #include "stage/log.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "formats/example.h"
-#include "loader/shard_kind.h"
-#include "loader/text.h"
+#include "loader/shards/shard_kind.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 /* The image of the CIFAR-10 estimator tutorial: `image`, three planes of 32 x 32. */

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "formats/tfrecord.h"
-#include "loader/file_read.h"
+#include "loader/shards/file_read.h"
 
 #define BLOCK_BYTES ((uint64_t)1 << 18)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend_cuda_rig.h"
-#include "device_memory.h"
-#include "network.h"
+#include "tests/backend_cuda_rig.h"
+#include "tests/device_memory.h"
+#include "tests/network.h"
 #include "stage/random.h"
 
 enum { SEED = 9 };

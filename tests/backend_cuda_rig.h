@@ -5,7 +5,7 @@
 #define PIPETRAIN_BACKEND_CUDA_RIG_H
 
 #include "compute/backend.h"
-#include "sim/sim.h"
+#include "tests/sim/sim.h"
 
 enum { SAMPLES = 8, RIG_PLANS_MAX = 4 };
 

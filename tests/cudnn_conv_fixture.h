@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
-#include "compute/cudnn_conv.h"
+#include "compute/cuda/cudnn/cudnn_conv.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_cudnn.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "device_memory.h"
+#include "tests/device_memory.h"
 
 struct device *device_memory_open(const struct backend_ops *backend, struct stream **compute_out)
 {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/fuzz.h"
-#include "tools/config.h"
-#include "tools/options.h"
+#include "tools/config/config.h"
+#include "tools/config/options.h"
 
 #define SEED(text) {text, sizeof text - 1}
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "formats/tfrecord.h"
-#include "loader/index_file.h"
-#include "loader/shard_index.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
 #include "tests/fuzz.h"
 
 static char folder[] = "/tmp/pipetrain-fuzz-XXXXXX";

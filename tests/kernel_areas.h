@@ -8,7 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "compute/kernels.h"
+#include "compute/cuda/kernels.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define FOR_EACH_TYPE(type) for (enum value_type type = VALUE_FP32; type < VALUE_TYPE_COUNT; type++)

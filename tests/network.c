@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device_memory.h"
-#include "network.h"
+#include "tests/device_memory.h"
+#include "tests/network.h"
 #include "stage/random.h"
-#include "test_device_kind.h"
+#include "tests/test_device_kind.h"
 
 /* ---- nets ---- */
 

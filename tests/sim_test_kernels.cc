@@ -1,4 +1,4 @@
-/* Kernels for the tests of the simulation, written as those of compute/kernels.cu are. */
+/* Kernels for the tests of the simulation, written as those of compute/cuda/kernels.cu are. */
 #include "tests/sim_test_kernels.h"
 
 #include <cuda_runtime.h>

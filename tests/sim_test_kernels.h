@@ -1,4 +1,4 @@
-/* Kernels for the tests of the simulation, written as those of compute/kernels.cu are. */
+/* Kernels for the tests of the simulation, written as those of compute/cuda/kernels.cu are. */
 #ifndef PIPETRAIN_SIM_TEST_KERNELS_H
 #define PIPETRAIN_SIM_TEST_KERNELS_H
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/account.h"
+#include "tools/run/account.h"
 
 enum { TOWERS_MAX = 7, SLICE_MAX = 64 };
 

@@ -10,10 +10,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend_cuda_rig.h"
+#include "tests/backend_cuda_rig.h"
 #include "compute/model.h"
-#include "device_memory.h"
-#include "network.h"
+#include "tests/device_memory.h"
+#include "tests/network.h"
 
 /* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
 #ifdef __SANITIZE_THREAD__

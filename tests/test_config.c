@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "tools/config.h"
-#include "tools/options.h"
+#include "tools/config/config.h"
+#include "tools/config/options.h"
 
 /* A reading of one text. */
 struct trial {

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/cublaslt_api.h"
-#include "compute/cublaslt_dense.h"
+#include "compute/cuda/cublaslt_api.h"
+#include "compute/cuda/cublaslt_dense.h"
 
 #define TEXT(number) #number
 #define SONAME(major) "libcublasLt.so." TEXT(major)

@@ -15,9 +15,9 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
-#include "backend_cuda_rig.h"
-#include "capture.h"
-#include "device_memory.h"
+#include "tests/backend_cuda_rig.h"
+#include "tests/capture.h"
+#include "tests/device_memory.h"
 
 /* ---- memory ---- */
 

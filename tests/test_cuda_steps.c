@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend_cuda_rig.h"
-#include "capture.h"
-#include "compute/loss_scale.h"
-#include "device_memory.h"
+#include "tests/backend_cuda_rig.h"
+#include "tests/capture.h"
+#include "compute/cuda/loss_scale.h"
+#include "tests/device_memory.h"
 
 /* ---- fp16 ---- */
 

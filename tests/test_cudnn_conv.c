@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "tests/capture.h"
 #include "tests/cudnn_conv_fixture.h"
 
 static void every_pass_and_precision_is_the_plain_sum_rounded_once(void **state)

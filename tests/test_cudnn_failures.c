@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture.h"
+#include "tests/capture.h"
 #include "tests/cudnn_conv_fixture.h"
 
 static const char *const functions[] = {

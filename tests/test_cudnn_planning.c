@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture.h"
-#include "compute/cudnn_conv.h"
-#include "compute/cudnn_engine.h"
+#include "tests/capture.h"
+#include "compute/cuda/cudnn/cudnn_conv.h"
+#include "compute/cuda/cudnn/cudnn_engine.h"
 #include "compute/model.h"
 
 /* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */

@@ -19,7 +19,7 @@
 #include "formats/example.h"
 #include "formats/tfrecord.h"
 #include "loader/record.h"
-#include "loader/shard_list.h"
+#include "loader/shards/shard_list.h"
 #include "tests/capture.h"
 #include "tests/tfrecord_fixture.h"
 

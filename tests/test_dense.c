@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cublaslt_api.h"
-#include "compute/cublaslt_dense.h"
+#include "compute/cuda/cublaslt_api.h"
+#include "compute/cuda/cublaslt_dense.h"
 #include "stage/random.h"
 #include "tests/capture.h"
 #include "tests/sim/sim.h"

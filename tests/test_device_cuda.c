@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
-#include "stage/cuda_call.h"
-#include "stage/device_cuda.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
 #include "stage/feeder.h"
-#include "stage/near_cpus.h"
+#include "stage/cuda/near_cpus.h"
 #include "stage/thread.h"
 #include "tests/capture.h"
 #include "tests/sim/sim.h"

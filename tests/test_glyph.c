@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "formats/md5.h"
-#include "tools/glyph.h"
+#include "tools/convert/glyph.h"
 
 #define INK 100     /* a pixel at least this dark belongs to a stroke */
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/kernels.h"
+#include "compute/cuda/kernels.h"
 #include "stage/random.h"
 #include "tests/kernel_areas.h"
 

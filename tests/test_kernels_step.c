@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/kernels.h"
+#include "compute/cuda/kernels.h"
 #include "tests/kernel_areas.h"
 #include "tests/sim/sim_values.h"
 

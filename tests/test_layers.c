@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_memory.h"
-#include "network.h"
+#include "tests/device_memory.h"
+#include "tests/network.h"
 #include "stage/random.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */

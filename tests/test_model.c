@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "capture.h"
+#include "tests/capture.h"
 #include "compute/model.h"
 
 static struct net *model_make(const char *name, uint32_t classes, bool dropout)

@@ -16,7 +16,7 @@
 
 #include "compute/init.h"
 #include "compute/model.h"
-#include "compute/onednn_plan.h"
+#include "compute/onednn/onednn_plan.h"
 #include "compute/team.h"
 #include "stage/random.h"
 #include "tests/capture.h"

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "tools/nearest.h"
-#include "tools/option_help.h"
-#include "tools/options.h"
+#include "tools/config/nearest.h"
+#include "tools/config/option_help.h"
+#include "tools/config/options.h"
 
 static int setup(void **state)
 {

@@ -16,9 +16,9 @@
 
 #include <nccl.h>
 
-#include "compute/kernels.h"
+#include "compute/cuda/kernels.h"
 #include "stage/clock.h"
-#include "stage/device_cuda.h"
+#include "stage/cuda/device_cuda.h"
 #include "stage/stop.h"
 #include "tests/capture.h"
 #include "tests/reduce_bench.h"

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/config.h"
-#include "tools/run_directory.h"
+#include "tools/config/config.h"
+#include "tools/run/run_directory.h"
 
 enum { TEXT_BYTES = 4096 };
 

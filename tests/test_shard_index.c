@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "formats/tfrecord.h"
-#include "loader/index_file.h"
-#include "loader/shard_index.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
 #include "tests/tfrecord_fixture.h"
 
 static char folder[256];

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "capture.h"
+#include "tests/capture.h"
 #include "compute/init.h"
-#include "device_memory.h"
-#include "test_device_kind.h"
-#include "tower_stand.h"
+#include "tests/device_memory.h"
+#include "tests/test_device_kind.h"
+#include "tests/tower_stand.h"
 
 /* ---- weights ---- */
 

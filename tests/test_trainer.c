@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capture.h"
+#include "tests/capture.h"
 #include "stage/random.h"
 #include "stage/thread.h"
 #include "sync/trainer.h"
-#include "test_device_kind.h"
+#include "tests/test_device_kind.h"
 
 enum { TOWERS_MAX = 5, SIDE = 6, CLASSES = 4, PARAMETERS_MAX = 8, DEPTH = 2 };
 

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "test_device_kind.h"
-#include "tower_stand.h"
+#include "tests/test_device_kind.h"
+#include "tests/tower_stand.h"
 
 /* ---- updates ---- */
 

@@ -17,8 +17,8 @@
 #include <jansson.h>
 #include <xxhash.h>
 
-#include "tools/config.h"
-#include "tools/weights.h"
+#include "tools/config/config.h"
+#include "tools/run/weights.h"
 
 static char folder[512];
 

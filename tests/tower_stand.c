@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_memory.h"
-#include "tower_stand.h"
+#include "tests/device_memory.h"
+#include "tests/tower_stand.h"
 
 struct net *stand_net(float dropout)
 {

@@ -4,7 +4,7 @@
 #define PIPETRAIN_TOWER_STAND_H
 
 #include "compute/tower.h"
-#include "network.h"
+#include "tests/network.h"
 
 enum { STAND_BATCH = 6, STAND_READY_MAX = 32 };
 

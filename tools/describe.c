@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "compute/model.h"
-#include "tools/number.h"
+#include "tools/config/number.h"
 
 static const char *const kind_names[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = "conv2d",     [LAYER_DENSE] = "dense",     [LAYER_RELU] = "relu",

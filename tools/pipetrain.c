@@ -12,12 +12,12 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
-#include "tools/config.h"
+#include "tools/config/config.h"
 #include "tools/describe.h"
-#include "tools/option_help.h"
-#include "tools/options.h"
-#include "tools/run.h"
-#include "tools/team_wait.h"
+#include "tools/config/option_help.h"
+#include "tools/config/options.h"
+#include "tools/run/run.h"
+#include "tools/run/team_wait.h"
 #include "tools/version.h"
 
 /* Long options without a letter. */

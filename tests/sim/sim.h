@@ -2,7 +2,7 @@
  * as the CUDA runtime, cuDNN's graph API, cuBLASLt and NCCL, as far as the program calls
  * them, so that device, backend and reductions run as they are, linked to this instead of
  * the libraries. Streams are threads with a FIFO, events points in them, kernels are
- * compute/kernels.cu compiled for the CPU. Slow, and strict: what the real library would
+ * compute/cuda/kernels.cu compiled for the CPU. Slow, and strict: what the real library would
  * refuse or what would be a race there (a kernel on another device's stream, memory that is
  * not the device's, an argument of the wrong type) ends the test with a message.
  * cudaMalloc fills memory with a pattern of NaNs: reading before writing shows. */

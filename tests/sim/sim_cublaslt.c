@@ -1,4 +1,4 @@
-/* cuBLASLt's products on the CPU, in place of compute/cublaslt_api.c: real-valued,
+/* cuBLASLt's products on the CPU, in place of compute/cuda/cublaslt_api.c: real-valued,
  * column-major, one matrix per call, with the epilogues RELU, BIAS, RELU_BIAS and BGRADB.
  * Our own mistakes end the test; what a real library may lack is answered with a status:
  *
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/cublaslt_api.h"
+#include "compute/cuda/cublaslt_api.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_product.h"
 #include "tests/sim/sim_values.h"

@@ -1,4 +1,4 @@
-/* Found instead of the toolkit's <cuda_runtime.h> when compute/kernels.cu is compiled by the
+/* Found instead of the toolkit's <cuda_runtime.h> when compute/cuda/kernels.cu is compiled by the
  * host's C++ compiler: as much of CUDA C++ as our kernels use, on top of tests/sim/sim_kernel.h. */
 #ifndef PIPETRAIN_SIM_CUDA_RUNTIME_H
 #define PIPETRAIN_SIM_CUDA_RUNTIME_H

@@ -1,0 +1,256 @@
+/* The CUDA backend: opening, the arenas, the input step, updates. Used from the tower's
+ * thread; nothing here waits for the device but opening, pack, unpack, plan and segment. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cuda/cuda_plan.h"
+#include "compute/cuda/cudnn/cudnn_graph.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
+#include "stage/log.h"
+
+/* ---- opening ---- */
+
+static bool has_layer(const struct net *net, enum layer_kind kind)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].kind == kind)
+            return true;
+    return false;
+}
+
+static uint32_t first_weighted(const struct net *net)
+{
+    uint32_t layer = 0;
+    while (layer < net->layer_count && net->layers[layer].weight == NET_NO_PARAMETER)
+        layer++;
+    return layer;
+}
+
+/* cuDNN is a set of libraries that the loader finds one by one. */
+static int check_versions(const char *name)
+{
+    if (cudnnGraphVersionCheck() == CUDNN_STATUS_SUCCESS && cudnnOpsVersionCheck() == CUDNN_STATUS_SUCCESS &&
+        cudnnCnnVersionCheck() == CUDNN_STATUS_SUCCESS)
+        return 0;
+    log_message(LOG_ERROR, "%s: cuDNN's libraries are of different versions", name);
+    return -EIO;
+}
+
+static int open_cudnn(struct backend *backend)
+{
+    int rc = check_versions(backend->name);
+    if (rc == 0)
+        rc = CUDNN_CALL(backend->name, cudnnCreate(&backend->cudnn));
+    return rc == 0 ? CUDNN_CALL(backend->name, cudnnSetStream(backend->cudnn, backend->stream)) : rc;
+}
+
+static int open_scale(struct backend *backend)
+{
+    static const struct loss_scale first = {.factor = LOSS_SCALE_FIRST};
+    struct device *const device = backend->spec.device;
+    void *memory;
+    int rc = device->ops->alloc(device, sizeof(first), &memory);
+    if (rc != 0)
+        return rc;
+    backend->scale = memory;
+    return cuda_store_write(backend, backend->scale, &first, sizeof(first));
+}
+
+static void cuda_backend_close(struct backend *backend)
+{
+    if (backend == NULL)
+        return;
+    struct device *const device = backend->spec.device;
+    assert(backend->plans == NULL);
+    cuda_convs_close(backend);
+    dense_library_close(backend->dense);
+    if (backend->cudnn != NULL)
+        CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
+    void *const memory[] = {backend->pool, backend->workspace, backend->shadow, backend->scale};
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        device->ops->free(device, memory[i]);
+    device->ops->free_pinned(device, backend->bounce);
+    if (backend->done != NULL)
+        device->ops->event_close(backend->done);
+    free(backend->ends);
+    free(backend);
+}
+
+static int open_parts(struct backend *backend)
+{
+    struct device *const device = backend->spec.device;
+    const struct net *const net = backend->spec.net;
+    int rc = cuda_enter(device);
+    if (rc == 0)
+        rc = device->ops->event_open(device, EVENT_ORDER, &backend->done);
+    if (rc == 0)
+        rc = device->ops->alloc_pinned(device, BOUNCE_BYTES, &backend->bounce);
+    if (rc == 0 && has_layer(net, LAYER_CONV2D))
+        rc = open_cudnn(backend);
+    if (rc == 0 && has_layer(net, LAYER_DENSE))
+        rc = dense_library_open(&backend->dense, backend->name);
+    if (rc == 0 && backend->spec.precision == PRECISION_FP16)
+        rc = open_scale(backend);
+    return rc;
+}
+
+static int check_spec(const struct backend_spec *spec)
+{
+    if (strcmp(spec->device->ops->kind, "cuda") != 0) {
+        log_message(LOG_ERROR, "the cuda backend does not compute on a device of kind %s", spec->device->ops->kind);
+        return -ENOTSUP;
+    }
+    if (spec->layout == LAYOUT_NCHW) {
+        log_message(LOG_ERROR, "%s: layout nchw: the cuda backend computes in nhwc only", cuda_name(spec->device));
+        return -ENOTSUP;
+    }
+    return 0;
+}
+
+static int cuda_backend_open(struct backend **backend_out, const struct backend_spec *spec)
+{
+    int rc = check_spec(spec);
+    if (rc != 0)
+        return rc;
+    struct backend *const backend = calloc(1, sizeof(*backend));
+    if (backend == NULL)
+        return -ENOMEM;
+    *backend = (struct backend){
+        .base = {.ops = &backend_cuda_ops},
+        .spec = *spec,
+        .name = cuda_name(spec->device),
+        .stream = cuda_stream_of(spec->compute),
+        .type = precision_type(spec->precision),
+        .first_weighted = first_weighted(spec->net),
+    };
+    rc = open_parts(backend);
+    if (rc != 0) {
+        cuda_backend_close(backend);
+        return rc;
+    }
+    *backend_out = backend;
+    return 0;
+}
+
+/* 16-bit types: the shadow begins as what the weights are now. */
+static int cuda_backend_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+{
+    struct device *const device = backend->spec.device;
+    backend->arena = arena;
+    backend->weights = weights;
+    backend->gradients = gradients;
+    if (backend->type == VALUE_FP32 || backend->shadow != NULL)
+        return 0;
+    const size_t bytes = arena->count * value_bytes(backend->type);
+    int rc = device->ops->alloc(device, bytes, &backend->shadow);
+    if (rc != 0)
+        return rc;
+    backend->untold_bytes += bytes;
+    rc = CUDA_CALL(backend->name,
+                   kernel_narrow(backend->stream, backend->type, arena->count, weights, backend->shadow));
+    return rc == 0 ? cuda_store_wait(backend) : rc;
+}
+
+/* ---- plans ---- */
+
+static size_t cuda_backend_plan_bytes(const struct plan *plan)
+{
+    return plan->bytes;
+}
+
+static void describe_recording(const struct plan *plan, char *text, size_t text_size)
+{
+    if (plan->forward != NULL)
+        snprintf(text, text_size, "steps: recorded, forward as one graph, backward as %u", plan->segment_count);
+    else if (plan->base.backend->ends == NULL && cuda_plan_is_recorded(plan))
+        snprintf(text, text_size, "steps: recorded as graphs when all plans are made");
+    else
+        snprintf(text, text_size, "steps: queued call by call");
+}
+
+static void cuda_backend_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
+{
+    char line[768];
+    for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++) {
+        cuda_layer_describe(plan, i, line, sizeof(line));
+        write(arg, line);
+    }
+    describe_recording(plan, line, sizeof(line));
+    write(arg, line);
+}
+
+/* ---- a step ---- */
+
+static int cuda_backend_input(struct plan *plan, const struct backend_input *input)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct edge *const image = &plan->edges[0];
+    const struct image_shape shape = {
+        .count = plan->base.count, .pixels = (uint32_t)edge_pixels(image), .channels = image->shape.channels,
+        .stored = image->stored,
+    };
+    const int rc = cuda_enter(backend->spec.device);
+    if (rc != 0)
+        return rc;
+    return CUDA_CALL(backend->name,
+                     kernel_input(backend->stream, backend->type, &shape, input->pixels, input->labels,
+                                  input->first_position, input->epoch, edge_value(plan, 0),
+                                  cuda_plan_data(plan, plan->labels), cuda_plan_data(plan, plan->values)));
+}
+
+static int cuda_backend_result(struct plan *plan, struct backend_result *result_out)
+{
+    const struct backend_spec *const spec = &plan->base.backend->spec;
+    return spec->device->ops->copy(spec->compute, result_out, cuda_plan_data(plan, plan->result), sizeof(*result_out),
+                                   COPY_FROM_DEVICE);
+}
+
+static int cuda_backend_check(struct backend *backend, const float *gradients, size_t count)
+{
+    if (backend->scale == NULL)
+        return 0;
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
+}
+
+static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                               float gradient_scale, const struct optimizer_range *range)
+{
+    const size_t offset = (size_t)(range->weights - backend->weights);
+    void *const shadow =
+        backend->shadow != NULL ? (char *)backend->shadow + offset * value_bytes(backend->type) : NULL;
+    assert(offset + range->count <= backend->arena->count);
+    int rc = cuda_enter(backend->spec.device);
+    if (rc == 0)
+        rc = CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, learning_rate, gradient_scale,
+                                                    backend->scale, range, backend->type, shadow));
+    if (rc == 0 && backend->scale != NULL)
+        rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale));
+    return rc;
+}
+
+const struct backend_ops backend_cuda_ops = {
+    .name = "cuda",
+    .host_memory = false,
+    .open = cuda_backend_open,
+    .close = cuda_backend_close,
+    .store = cuda_store_counts,
+    .bind = cuda_backend_bind,
+    .pack = cuda_store_pack,
+    .unpack = cuda_store_unpack,
+    .plan = cuda_plan_open,
+    .plan_close = cuda_plan_close,
+    .plan_bytes = cuda_backend_plan_bytes,
+    .plan_describe = cuda_backend_plan_describe,
+    .input = cuda_backend_input,
+    .forward = cuda_plan_forward,
+    .backward = cuda_plan_backward,
+    .result = cuda_backend_result,
+    .segment = cuda_plan_segment,
+    .check = cuda_backend_check,
+    .update = cuda_backend_update,
+};

@@ -1,0 +1,404 @@
+/* Dense layers through cuBLASLt. Called by the CUDA backend from the tower's thread: plans
+ * are made at the start, a step only runs them.
+ *
+ * cuBLASLt thinks in columns: our row-major matrix [rows][columns] is its columns x rows
+ * matrix with leading dimension `columns`. So every matrix here is the transpose of ours, and
+ * each pass is one product of them (D = op(A) * op(B)):
+ *
+ *   forward            out [units x count]      = weight^T [units x features] * in [features x count]
+ *   data gradient      in [features x count]    = weight [features x units]   * out [units x count]
+ *   weight gradient    weight [features x units] = in [features x count]      * out^T [count x units]
+ *
+ * The forward bias belongs to D's rows, as the library's BIAS epilogue wants it; the bias'
+ * gradient is the sum over the product's inner dimension of B, for every column of D: BGRADB. */
+#include "compute/cuda/cublaslt_dense.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compute/cuda/cublaslt_api.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/log.h"
+
+#define NAME_BYTES 32
+#define OPERAND_ALIGNMENT 16u
+
+struct dense_library {
+    const struct cublaslt_api *api;
+    cublasLtHandle_t handle;
+    char name[NAME_BYTES];      /* for messages */
+};
+
+struct dense_plan {
+    struct dense_library *library;      /* lent */
+    struct dense_shape shape;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t a, b, d;
+    cublasLtEpilogue_t epilogue;        /* what the product does */
+    bool fused;                         /* that is all; else finish_run does the rest */
+    cublasLtMatmulAlgo_t algorithm;
+    int32_t algorithm_id;
+    size_t product_workspace, workspace;
+};
+
+enum matrix { MATRIX_WEIGHT, MATRIX_IN, MATRIX_OUT };
+
+static const struct product {
+    enum matrix a, b, d;
+    cublasOperation_t a_operation, b_operation;
+} products[DENSE_PASS_COUNT] = {
+    [DENSE_FORWARD] = { MATRIX_WEIGHT, MATRIX_IN, MATRIX_OUT, CUBLAS_OP_T, CUBLAS_OP_N },
+    [DENSE_DATA_GRADIENT] = { MATRIX_WEIGHT, MATRIX_OUT, MATRIX_IN, CUBLAS_OP_N, CUBLAS_OP_N },
+    [DENSE_WEIGHT_GRADIENT] = { MATRIX_IN, MATRIX_OUT, MATRIX_WEIGHT, CUBLAS_OP_N, CUBLAS_OP_T },
+};
+
+/* Sums are fp32 everywhere. fp32 goes without tensor cores and narrower inputs, whatever the
+ * environment or a later library would allow. */
+#define NARROW_INPUTS (CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF \
+                       | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32)
+static const struct arithmetic {
+    enum value_type type;
+    cudaDataType_t cuda_type;
+    cublasComputeType_t compute;
+    uint64_t refused;           /* CUBLASLT_NUMERICAL_IMPL_FLAGS_* */
+} arithmetics[PRECISION_COUNT] = {
+    [PRECISION_FP32] = { VALUE_FP32, CUDA_R_32F, CUBLAS_COMPUTE_32F,
+                         CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK | NARROW_INPUTS },
+    [PRECISION_TF32] = { VALUE_FP32, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                         CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF },
+    [PRECISION_BF16] = { VALUE_BF16, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F },
+    [PRECISION_FP16] = { VALUE_FP16, CUDA_R_16F, CUBLAS_COMPUTE_32F, CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F },
+};
+
+/* Log what the library refused; the one place where its statuses become errnos. */
+static int lt_check(const struct dense_library *const library, cublasStatus_t status, const char *const call)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return 0;
+    log_message(LOG_ERROR, "%s: cuBLASLt: %s: %s", library->name, call,
+                library->api->cublasLtGetStatusString(status));
+    return status == CUBLAS_STATUS_ALLOC_FAILED ? -ENOMEM : -EIO;
+}
+
+#define LT_CALL(library, function, ...) lt_check((library), (library)->api->function(__VA_ARGS__), #function)
+
+int dense_library_open(struct dense_library **const library_out, const char *const name)
+{
+    const struct cublaslt_api *const api = cublaslt_api_find();
+    if (api == NULL)
+        return -ENOENT;
+    struct dense_library *const library = calloc(1, sizeof(*library));
+    if (library == NULL)
+        return -ENOMEM;
+    library->api = api;
+    snprintf(library->name, sizeof(library->name), "%s", name);
+    const int result = LT_CALL(library, cublasLtCreate, &library->handle);
+    if (result < 0) {
+        free(library);
+        return result;
+    }
+    *library_out = library;
+    return 0;
+}
+
+void dense_library_close(struct dense_library *const library)
+{
+    if (library == NULL)
+        return;
+    LT_CALL(library, cublasLtDestroy, library->handle);
+    free(library);
+}
+
+static const struct arithmetic *arithmetic_of(const struct dense_plan *const plan)
+{
+    return &arithmetics[plan->shape.precision];
+}
+
+static cudaDataType_t result_type(const struct dense_plan *const plan)
+{
+    return plan->shape.pass == DENSE_WEIGHT_GRADIENT ? CUDA_R_32F : arithmetic_of(plan)->cuda_type;
+}
+
+static int layout_open(const struct dense_plan *const plan, enum matrix matrix, cudaDataType_t type,
+                       cublasLtMatrixLayout_t *const layout_out)
+{
+    const struct dense_shape *const shape = &plan->shape;
+    const uint64_t rows = matrix == MATRIX_OUT ? shape->units : shape->features;
+    const uint64_t columns = matrix == MATRIX_WEIGHT ? shape->units : shape->count;
+    return LT_CALL(plan->library, cublasLtMatrixLayoutCreate, layout_out, type, rows, columns, (int64_t)rows);
+}
+
+static int layouts_open(struct dense_plan *const plan)
+{
+    const struct product *const product = &products[plan->shape.pass];
+    const cudaDataType_t type = arithmetic_of(plan)->cuda_type;
+    int result = layout_open(plan, product->a, type, &plan->a);
+    if (result == 0)
+        result = layout_open(plan, product->b, type, &plan->b);
+    if (result == 0)
+        result = layout_open(plan, product->d, result_type(plan), &plan->d);
+    return result;
+}
+
+#define SET_OPERATION(plan, attribute, value) \
+    LT_CALL((plan)->library, cublasLtMatmulDescSetAttribute, (plan)->operation, attribute, &(value), sizeof(value))
+
+static int operation_open(struct dense_plan *const plan)
+{
+    const int32_t a_operation = products[plan->shape.pass].a_operation;
+    const int32_t b_operation = products[plan->shape.pass].b_operation;
+    int result = LT_CALL(plan->library, cublasLtMatmulDescCreate, &plan->operation, arithmetic_of(plan)->compute,
+                         CUDA_R_32F);
+    if (result == 0)
+        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSA, a_operation);
+    if (result == 0)
+        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSB, b_operation);
+    return result;
+}
+
+static cublasLtEpilogue_t epilogue_wanted(const struct dense_shape *const shape)
+{
+    static const cublasLtEpilogue_t forward[2][2] = {   /* [bias][relu] */
+        { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU },
+        { CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS },
+    };
+    if (shape->pass == DENSE_FORWARD)
+        return forward[shape->bias][shape->relu];
+    return shape->pass == DENSE_WEIGHT_GRADIENT && shape->bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static bool epilogue_has_bias(cublasLtEpilogue_t epilogue)
+{
+    return (epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB)) != 0;
+}
+
+static int set_bias(struct dense_plan *const plan, const void *const bias)
+{
+    return SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+}
+
+/* The heuristics look at the bias' address for its alignment, not at the bias. Its type would
+ * be the result's if it were not said; said, a library that knows no such pair refuses it. */
+static int set_epilogue(struct dense_plan *const plan, cublasLtEpilogue_t wanted)
+{
+    const bool has_bias = epilogue_has_bias(wanted);
+    const uint32_t epilogue = wanted;
+    const int32_t type = has_bias ? (int32_t)result_type(plan) : -1;
+    int result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (result == 0)
+        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    if (result == 0)
+        result = set_bias(plan, has_bias ? (const void *)(uintptr_t)OPERAND_ALIGNMENT : NULL);
+    plan->epilogue = wanted;
+    return result;
+}
+
+#define SET_PREFERENCE(plan, preference, attribute, value) \
+    LT_CALL((plan)->library, cublasLtMatmulPreferenceSetAttribute, preference, attribute, &(value), sizeof(value))
+
+static int set_alignments(const struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
+{
+    static const cublasLtMatmulPreferenceAttributes_t attributes[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+    const uint32_t alignment = OPERAND_ALIGNMENT;
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < sizeof(attributes) / sizeof(attributes[0]); i++)
+        result = SET_PREFERENCE(plan, preference, attributes[i], alignment);
+    return result;
+}
+
+/* Parts of a sum may be added in a step of their own, in fp32: neither in the output, where
+ * their order is not ours, nor as 16-bit numbers. */
+static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPreference_t preference,
+                           size_t workspace_max)
+{
+    const uint64_t workspace = workspace_max;
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint64_t implementations = ~arithmetic_of(plan)->refused;
+    int result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+    if (result == 0)
+        result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+    if (result == 0)
+        result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, implementations);
+    return result == 0 ? set_alignments(plan, preference) : result;
+}
+
+/* What a library answers that has no algorithm for the operation. Versions differ in whether
+ * an unknown combination of types and epilogue is unsupported or invalid. */
+static bool is_refusal(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
+        || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/* 0, -ENOTSUP (not logged: there may be another way), or another negative errno. */
+static int ask_heuristics(struct dense_plan *const plan, cublasLtMatmulPreference_t preference)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    const cublasStatus_t status = plan->library->api->cublasLtMatmulAlgoGetHeuristic(
+        plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count);
+    if (is_refusal(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
+        return -ENOTSUP;
+    const int result = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");
+    if (result < 0)
+        return result;
+    if (found.state != CUBLAS_STATUS_SUCCESS)
+        return -ENOTSUP;
+    plan->algorithm = found.algo;
+    plan->product_workspace = found.workspaceSize;
+    return 0;
+}
+
+static int find_algorithm(struct dense_plan *const plan, size_t workspace_max, cublasLtEpilogue_t epilogue)
+{
+    cublasLtMatmulPreference_t preference;
+    int result = set_epilogue(plan, epilogue);
+    if (result == 0)
+        result = LT_CALL(plan->library, cublasLtMatmulPreferenceCreate, &preference);
+    if (result < 0)
+        return result;
+    result = set_preferences(plan, preference, workspace_max);
+    if (result == 0)
+        result = ask_heuristics(plan, preference);
+    LT_CALL(plan->library, cublasLtMatmulPreferenceDestroy, preference);
+    return result;
+}
+
+static int choose_algorithm(struct dense_plan *const plan, size_t workspace_max)
+{
+    const cublasLtEpilogue_t wanted = epilogue_wanted(&plan->shape);
+    int result = find_algorithm(plan, workspace_max, wanted);
+    if (result == -ENOTSUP && wanted != CUBLASLT_EPILOGUE_DEFAULT)
+        result = find_algorithm(plan, workspace_max, CUBLASLT_EPILOGUE_DEFAULT);
+    if (result == -ENOTSUP)
+        log_message(LOG_ERROR, "%s: cuBLASLt: no algorithm for a dense layer of %u features and %u units, %u samples",
+                    plan->library->name, plan->shape.features, plan->shape.units, plan->shape.count);
+    plan->fused = plan->epilogue == wanted;
+    return result;
+}
+
+static int name_algorithm(struct dense_plan *const plan)
+{
+    size_t written;
+    return LT_CALL(plan->library, cublasLtMatmulAlgoConfigGetAttribute, &plan->algorithm, CUBLASLT_ALGO_CONFIG_ID,
+                   &plan->algorithm_id, sizeof(plan->algorithm_id), &written);
+}
+
+/* The product is over before the bias' gradient is summed: they share the workspace. */
+static size_t workspace_needed(const struct dense_plan *const plan)
+{
+    const struct dense_shape *const shape = &plan->shape;
+    if (plan->fused || shape->pass != DENSE_WEIGHT_GRADIENT)
+        return plan->product_workspace;
+    const size_t partials = kernel_bias_partials(shape->count, shape->units) * sizeof(float);
+    return partials > plan->product_workspace ? partials : plan->product_workspace;
+}
+
+int dense_plan_open(struct dense_plan **const plan_out, struct dense_library *const library,
+                    const struct dense_shape *const shape, size_t workspace_max)
+{
+    assert(shape->count > 0 && shape->features > 0 && shape->units > 0);
+    assert(shape->features % 8 == 0 && shape->units % 8 == 0);
+    struct dense_plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->library = library;
+    plan->shape = *shape;
+    int result = operation_open(plan);
+    if (result == 0)
+        result = layouts_open(plan);
+    if (result == 0)
+        result = choose_algorithm(plan, workspace_max);
+    if (result == 0)
+        result = name_algorithm(plan);
+    if (result < 0) {
+        dense_plan_close(plan);
+        return result;
+    }
+    plan->workspace = workspace_needed(plan);
+    *plan_out = plan;
+    return 0;
+}
+
+void dense_plan_close(struct dense_plan *const plan)
+{
+    if (plan == NULL)
+        return;
+    const cublasLtMatrixLayout_t layouts[] = { plan->a, plan->b, plan->d };
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        if (layouts[i] != NULL)
+            LT_CALL(plan->library, cublasLtMatrixLayoutDestroy, layouts[i]);
+    if (plan->operation != NULL)
+        LT_CALL(plan->library, cublasLtMatmulDescDestroy, plan->operation);
+    free(plan);
+}
+
+size_t dense_plan_workspace(const struct dense_plan *const plan)
+{
+    return plan->workspace;
+}
+
+void dense_plan_describe(const struct dense_plan *const plan, char *const text, size_t text_size)
+{
+    const struct dense_shape *const shape = &plan->shape;
+    const char *const rest = epilogue_wanted(shape) == CUBLASLT_EPILOGUE_DEFAULT ? ""
+        : shape->pass == DENSE_WEIGHT_GRADIENT ? ", bias gradient"
+        : !shape->relu ? ", bias" : shape->bias ? ", bias and relu" : ", relu";
+    snprintf(text, text_size, "algorithm %d, %.1f MiB workspace%s%s", plan->algorithm_id,
+             (double)plan->workspace / (1 << 20), rest, rest[0] == '\0' ? "" : plan->fused ? " fused" : " apart");
+}
+
+static const void *operand(const struct dense_operands *const operands, enum matrix matrix)
+{
+    return matrix == MATRIX_WEIGHT ? operands->weight : matrix == MATRIX_IN ? operands->in : operands->out;
+}
+
+static void *result_operand(const struct dense_operands *const operands, enum dense_pass pass)
+{
+    return pass == DENSE_FORWARD ? operands->out
+        : pass == DENSE_DATA_GRADIENT ? operands->in : (void *)operands->weight_gradient;
+}
+
+static int product_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
+{
+    const struct product *const product = &products[plan->shape.pass];
+    const float one = 1.0f, zero = 0.0f;
+    void *const d = result_operand(operands, plan->shape.pass);
+    return LT_CALL(plan->library, cublasLtMatmul, plan->library->handle, plan->operation, &one,
+                   operand(operands, product->a), plan->a, operand(operands, product->b), plan->b, &zero, d, plan->d,
+                   d, plan->d, &plan->algorithm, operands->workspace, plan->product_workspace, stream);
+}
+
+/* What the epilogue would have done. */
+static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
+                      const struct dense_operands *const operands)
+{
+    const struct dense_shape *const shape = &plan->shape;
+    const enum value_type type = arithmetic_of(plan)->type;
+    const char *const name = plan->library->name;
+    if (shape->pass == DENSE_WEIGHT_GRADIENT)
+        return CUDA_CALL(name, kernel_bias_gradient(stream, type, shape->count, shape->units, NULL, operands->out,
+                                                    operands->workspace, operands->bias_gradient));
+    if (shape->bias)
+        return CUDA_CALL(name, kernel_bias(stream, type, shape->count, shape->units, operands->bias, shape->relu,
+                                           operands->out));
+    return CUDA_CALL(name, kernel_relu(stream, type, (size_t)shape->count * shape->units, operands->out,
+                                       operands->out));
+}
+
+int dense_plan_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
+{
+    int result = 0;
+    if (epilogue_has_bias(plan->epilogue))
+        result = set_bias(plan, plan->shape.pass == DENSE_FORWARD ? operands->bias : operands->bias_gradient);
+    if (result == 0)
+        result = product_run(plan, stream, operands);
+    if (result == 0 && !plan->fused)
+        result = finish_run(plan, stream, operands);
+    return result;
+}

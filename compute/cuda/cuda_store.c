@@ -1,0 +1,152 @@
+/* How parameters lie in the arenas of the CUDA backend, and the way in and out. Blocks, and is
+ * used outside the steady state only.
+ *
+ * A weight is a filter of [outputs][pixels][channels], outputs and channels padded: of a
+ * convolution the window's pixels (K,R,S,C), of a dense layer those of the image it reads,
+ * whose values lie channel by channel inside a pixel too. Its plain form is
+ * [outputs][channels][pixels]. A bias is one output of one pixel. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cuda/cuda_plan.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
+
+struct filter {
+    size_t outputs, outputs_stored, channels, stored, pixels;
+};
+
+static struct filter filter_of(const struct net *net, uint32_t index)
+{
+    const struct parameter *const parameter = &net->parameters[index];
+    const struct layer *const layer = &net->layers[parameter->layer];
+    if (parameter->rank == 1)
+        return (struct filter){1, 1, parameter->dims[0], channels_stored(parameter->dims[0]), 1};
+    return (struct filter){
+        .outputs = parameter->dims[0],
+        .outputs_stored = channels_stored(parameter->dims[0]),
+        .channels = layer->in.channels,
+        .stored = channels_stored(layer->in.channels),
+        .pixels = layer->kind == LAYER_CONV2D ? (size_t)layer->kernel_h * layer->kernel_w
+                                              : (size_t)layer->in.height * layer->in.width,
+    };
+}
+
+static size_t filter_count(const struct filter *filter)
+{
+    return filter->outputs_stored * filter->pixels * filter->stored;
+}
+
+int cuda_store_counts(struct backend *backend, size_t *stored_counts)
+{
+    for (uint32_t i = 0; i < backend->spec.net->parameter_count; i++) {
+        const struct filter filter = filter_of(backend->spec.net, i);
+        stored_counts[i] = filter_count(&filter);
+    }
+    return 0;
+}
+
+static void filter_pack(const struct filter *f, const float *plain, float *stored)
+{
+    for (size_t output = 0; output < f->outputs; output++)
+        for (size_t channel = 0; channel < f->channels; channel++)
+            for (size_t pixel = 0; pixel < f->pixels; pixel++)
+                stored[(output * f->pixels + pixel) * f->stored + channel] = *plain++;
+}
+
+static void filter_unpack(const struct filter *f, const float *stored, float *plain)
+{
+    for (size_t output = 0; output < f->outputs; output++)
+        for (size_t channel = 0; channel < f->channels; channel++)
+            for (size_t pixel = 0; pixel < f->pixels; pixel++)
+                *plain++ = stored[(output * f->pixels + pixel) * f->stored + channel];
+}
+
+/* ---- copies ---- */
+
+int cuda_store_wait(struct backend *backend)
+{
+    const int rc = stream_record(backend->spec.compute, backend->done);
+    return rc == 0 ? backend->spec.device->ops->event_wait(backend->done) : rc;
+}
+
+static size_t piece_of(size_t left)
+{
+    return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
+}
+
+/* Through pinned memory: a copy from or to other memory would wait inside the driver, where a
+ * cancel does not end it. */
+int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes)
+{
+    const struct device_ops *const ops = backend->spec.device->ops;
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
+        const size_t piece = piece_of(bytes - at);
+        memcpy(backend->bounce, (const char *)from + at, piece);
+        rc = ops->copy(backend->spec.compute, (char *)to + at, backend->bounce, piece, COPY_TO_DEVICE);
+        if (rc == 0)
+            rc = cuda_store_wait(backend);
+    }
+    return rc;
+}
+
+static int store_read(struct backend *backend, void *to, const void *from, size_t bytes)
+{
+    const struct device_ops *const ops = backend->spec.device->ops;
+    int rc = 0;
+    for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
+        const size_t piece = piece_of(bytes - at);
+        rc = ops->copy(backend->spec.compute, backend->bounce, (const char *)from + at, piece, COPY_FROM_DEVICE);
+        if (rc == 0)
+            rc = cuda_store_wait(backend);
+        if (rc == 0)
+            memcpy((char *)to + at, backend->bounce, piece);
+    }
+    return rc;
+}
+
+/* ---- parameters ---- */
+
+/* The shadow follows the weights. */
+static int shadow_refresh(struct backend *backend, const float *stored, size_t count)
+{
+    const uintptr_t begin = (uintptr_t)backend->weights, at = (uintptr_t)stored;
+    if (backend->shadow == NULL || at < begin || at >= begin + backend->arena->count * sizeof(*stored))
+        return 0;
+    const size_t offset = (size_t)(stored - backend->weights);
+    void *const shadow = (char *)backend->shadow + offset * value_bytes(backend->type);
+    const int rc = CUDA_CALL(backend->name, kernel_narrow(backend->stream, backend->type, count, stored, shadow));
+    return rc == 0 ? cuda_store_wait(backend) : rc;
+}
+
+int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
+{
+    const struct filter filter = filter_of(backend->spec.net, parameter);
+    const size_t count = filter_count(&filter);
+    float *const packed = calloc(count, sizeof(*packed));
+    int rc = packed != NULL ? cuda_enter(backend->spec.device) : -ENOMEM;
+    if (rc == 0) {
+        filter_pack(&filter, plain, packed);
+        rc = cuda_store_write(backend, stored, packed, count * sizeof(*packed));
+    }
+    if (rc == 0)
+        rc = shadow_refresh(backend, stored, count);
+    free(packed);
+    return rc;
+}
+
+int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
+{
+    const struct filter filter = filter_of(backend->spec.net, parameter);
+    const size_t count = filter_count(&filter);
+    float *const packed = malloc(count * sizeof(*packed));
+    int rc = packed != NULL ? cuda_enter(backend->spec.device) : -ENOMEM;
+    if (rc == 0)
+        rc = store_read(backend, packed, stored, count * sizeof(*packed));
+    if (rc == 0)
+        filter_unpack(&filter, packed, plain);
+    free(packed);
+    return rc;
+}

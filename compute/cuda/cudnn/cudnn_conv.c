@@ -1,0 +1,427 @@
+/* Convolutions of one shape through cuDNN: the graph, the plan chosen for it, and running it.
+ * Called by the CUDA backend from the tower's thread. */
+#include "compute/cuda/cudnn/cudnn_conv.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cuda/cudnn/cudnn_cache.h"
+#include "compute/cuda/cudnn/cudnn_engine.h"
+#include "compute/cuda/cudnn/cudnn_graph.h"
+#include "compute/cuda/cudnn/cudnn_timing.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/log.h"
+
+/* Tensors of the graph: the caller's, of which the bias may lack, and two that stay inside. */
+enum tensor_id { TENSOR_IN = 1, TENSOR_WEIGHT, TENSOR_OUT, TENSOR_BIAS, TENSOR_PRODUCT, TENSOR_SUM };
+
+#define POINTERS TENSOR_BIAS    /* at most */
+
+/* In the order of the ids, then the workspace. */
+struct conv_pointers { const void *tensors[POINTERS]; void *workspace; };
+
+/* What plans of one shape share. */
+struct conv_engine {
+    uint32_t user_count;        /* plans; the last one closes it */
+    char name[32];
+    struct conv_shape shape;
+    struct conv_shape fused;    /* what cuDNN does of it: without bias and ReLU where it refuses those */
+    struct cudnn_graph graph;
+    struct engine_plan chosen;
+    bool cached, measured;
+};
+
+struct conv_plan {
+    struct conv_engine *engine;
+    struct conv_pointers bound; /* by `pack` */
+    cudnnBackendDescriptor_t pack;      /* NULL before the first run */
+};
+
+static const char *const pass_names[CONV_PASS_COUNT] = {
+    [CONV_FORWARD] = "forward", [CONV_DATA_GRADIENT] = "data gradient", [CONV_WEIGHT_GRADIENT] = "weight gradient",
+};
+
+static const char *const precision_names[PRECISION_COUNT] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16",
+};
+
+static const cudnnDataType_t data_types[VALUE_TYPE_COUNT] = {
+    [VALUE_FP32] = CUDNN_DATA_FLOAT, [VALUE_FP16] = CUDNN_DATA_HALF, [VALUE_BF16] = CUDNN_DATA_BFLOAT16,
+};
+
+static const cudnnBackendDescriptorType_t operation_types[CONV_PASS_COUNT] = {
+    [CONV_FORWARD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [CONV_DATA_GRADIENT] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    [CONV_WEIGHT_GRADIENT] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+};
+
+/* Everything the graph depends on. */
+static void shape_print(const struct conv_shape *shape, char *text, size_t text_size)
+{
+    snprintf(text, text_size,
+             "%s %s%s%s, %" PRIu32 " x %" PRIu32 "x%" PRIu32 "x%" PRIu32 " -> %" PRIu32 "x%" PRIu32 "x%" PRIu32
+             ", kernel %" PRIu32 "x%" PRIu32 ", stride %" PRIu32 "x%" PRIu32 ", padding %" PRIu32 "+%" PRIu32
+             " %" PRIu32 "+%" PRIu32,
+             precision_names[shape->precision], pass_names[shape->pass], shape->bias ? " + bias" : "",
+             shape->relu ? " + relu" : "", shape->count, shape->in_channels, shape->in_h, shape->in_w,
+             shape->out_channels, shape->out_h, shape->out_w, shape->kernel_h, shape->kernel_w, shape->stride_h,
+             shape->stride_w, shape->pad_top, shape->pad_bottom, shape->pad_left, shape->pad_right);
+}
+
+static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor_id id)
+{
+    const cudnnDataType_t type = data_types[precision_type(shape->precision)];
+    const bool internal = id == TENSOR_PRODUCT || id == TENSOR_SUM;
+    switch (id) {
+    case TENSOR_IN:
+        return (struct graph_tensor){id, type, {shape->count, shape->in_channels, shape->in_h, shape->in_w}, false};
+    case TENSOR_WEIGHT:
+        return (struct graph_tensor){
+            id, type, {shape->out_channels, shape->in_channels, shape->kernel_h, shape->kernel_w}, false};
+    case TENSOR_BIAS:
+        return (struct graph_tensor){id, type, {1, shape->out_channels, 1, 1}, false};
+    case TENSOR_OUT:
+    case TENSOR_PRODUCT:
+    case TENSOR_SUM:
+        break;
+    }
+    /* What stays inside is not rounded: that is done once, at the end. */
+    return (struct graph_tensor){id, internal ? CUDNN_DATA_FLOAT : type,
+                                 {shape->count, shape->out_channels, shape->out_h, shape->out_w}, internal};
+}
+
+static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
+{
+    const struct graph_tensor tensor = tensor_of(shape, id);
+    size_t bytes = value_bytes(precision_type(shape->precision));
+    for (uint32_t i = 0; i < 4; i++)
+        bytes *= (size_t)tensor.dims[i];
+    return (bytes + 255) & ~(size_t)255;
+}
+
+size_t conv_shape_bytes(const struct conv_shape *shape)
+{
+    return tensor_bytes(shape, TENSOR_IN) + tensor_bytes(shape, TENSOR_WEIGHT) +
+           (shape->bias ? tensor_bytes(shape, TENSOR_BIAS) : 0) + tensor_bytes(shape, TENSOR_OUT);
+}
+
+static cudnnBackendDescriptor_t add_tensor(struct cudnn_graph *graph, const struct conv_shape *shape,
+                                           enum tensor_id id)
+{
+    const struct graph_tensor tensor = tensor_of(shape, id);
+    return graph_add_tensor(graph, &tensor);
+}
+
+static cudnnBackendDescriptor_t add_convolution(struct cudnn_graph *graph, const struct conv_shape *shape,
+                                                cudnnBackendDescriptor_t out)
+{
+    const struct graph_window window = {
+        .pad_before = {shape->pad_top, shape->pad_left},
+        .pad_after = {shape->pad_bottom, shape->pad_right},
+        .strides = {shape->stride_h, shape->stride_w},
+    };
+    cudnnBackendDescriptor_t in = add_tensor(graph, shape, TENSOR_IN);
+    cudnnBackendDescriptor_t weight = add_tensor(graph, shape, TENSOR_WEIGHT);
+    return graph_add_convolution(graph, operation_types[shape->pass], &window, in, weight, out);
+}
+
+/* in * weight [+ bias [, ReLU]] = out: each operation but the last writes a tensor inside. */
+static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
+                       const struct conv_shape *shape)
+{
+    cudnnBackendDescriptor_t operations[3];
+    int64_t count = 0;
+    graph_init(graph, name);
+    cudnnBackendDescriptor_t out = add_tensor(graph, shape, TENSOR_OUT);
+    cudnnBackendDescriptor_t product = shape->bias ? add_tensor(graph, shape, TENSOR_PRODUCT) : out;
+    operations[count++] = add_convolution(graph, shape, product);
+    if (shape->bias) {
+        cudnnBackendDescriptor_t bias = add_tensor(graph, shape, TENSOR_BIAS);
+        cudnnBackendDescriptor_t sum = shape->relu ? add_tensor(graph, shape, TENSOR_SUM) : out;
+        operations[count++] = graph_add_bias(graph, product, bias, sum);
+        if (shape->relu)
+            operations[count++] = graph_add_relu(graph, sum, out);
+    }
+    graph_finish(graph, handle, count, operations);
+    return graph->status;
+}
+
+static struct engine_rules rules_of(const struct conv_engine *engine, const struct conv_planner *planner)
+{
+    return (struct engine_rules){
+        .name = engine->name,
+        .handle = planner->handle,
+        .properties = planner->properties,
+        .exact = engine->shape.precision == PRECISION_FP32,
+        .workspace_max = planner->workspace_max,
+    };
+}
+
+/* All that a plan depends on. */
+static int key_print(const struct conv_planner *planner, const struct engine_rules *rules,
+                     const struct conv_shape *shape, char *key, size_t key_size)
+{
+    char place[2304], graph[256];
+    const int status = engine_place(rules, place, sizeof(place));
+    if (status < 0)
+        return status;
+    shape_print(shape, graph, sizeof(graph));
+    snprintf(key, key_size, "pipetrain plan 1, %s%s, workspace %zu, %s", place,
+             planner->scratch != NULL ? ", measured" : "", rules->workspace_max, graph);
+    return 0;
+}
+
+/* 0, -ENOTSUP when there is none that fits, or another negative errno. */
+static int load(struct conv_engine *engine, const struct engine_rules *rules, const char *folder, const char *key)
+{
+    char *text;
+    size_t bytes;
+    if (!plan_cache_load(folder, key, &text, &bytes))
+        return -ENOTSUP;
+    int status = engine_plan_load(&engine->chosen, rules, text, bytes);
+    free(text);
+    if (status == 0 && engine->chosen.workspace > rules->workspace_max) {
+        engine_plan_close(&engine->chosen);
+        status = -ENOTSUP;
+    }
+    engine->cached = status == 0;
+    return status;
+}
+
+/* A plan that has no text is made anew in every run. */
+static int keep(const struct conv_engine *engine, const char *folder, const char *key)
+{
+    char *text;
+    size_t bytes;
+    const int status = engine_plan_save(&engine->chosen, engine->name, &text, &bytes);
+    if (status < 0)
+        return status == -ENOTSUP ? 0 : status;
+    plan_cache_store(folder, key, text, bytes);
+    free(text);
+    return 0;
+}
+
+static int bind(const struct conv_engine *engine, const struct conv_pointers *pointers,
+                cudnnBackendDescriptor_t *pack_out)
+{
+    return pointers_bind(pack_out, engine->name, engine->fused.bias ? TENSOR_BIAS : TENSOR_OUT, pointers->tensors,
+                         pointers->workspace);
+}
+
+/* The scratch's parts in the order of the ids. */
+static struct conv_pointers scratch_of(const struct conv_planner *planner, const struct conv_shape *shape)
+{
+    struct conv_pointers pointers = {.workspace = planner->workspace};
+    const unsigned char *at = planner->scratch;
+    for (enum tensor_id id = TENSOR_IN; id <= (shape->bias ? TENSOR_BIAS : TENSOR_OUT); id++) {
+        pointers.tensors[id - TENSOR_IN] = at;
+        at += tensor_bytes(shape, id);
+    }
+    return pointers;
+}
+
+static int fastest(const struct conv_engine *engine, const struct conv_planner *planner,
+                   const struct engine_rules *rules, const struct engine_plan *plans, uint32_t count,
+                   uint32_t *best_out, struct cudnn_refusal *refusal)
+{
+    const struct conv_pointers pointers = scratch_of(planner, &engine->fused);
+    cudnnBackendDescriptor_t pack;
+    int status = bind(engine, &pointers, &pack);
+    if (status < 0)
+        return status;
+    status = timing_choose(plans, count, rules, pack, planner->stream, best_out, refusal);
+    descriptor_close(pack);
+    return status;
+}
+
+static int find(struct conv_engine *engine, const struct conv_planner *planner, const struct engine_rules *rules,
+                struct cudnn_refusal *refusal)
+{
+    struct engine_plan plans[ENGINE_PLANS_MAX];
+    uint32_t count = 0, best = 0;
+    const uint32_t wanted = planner->handle != NULL && planner->scratch != NULL ? ENGINE_PLANS_MAX : 1;
+    int status = engine_find(&engine->graph, rules, wanted, plans, &count, refusal);
+    engine->measured = count > 1;
+    if (status == 0 && engine->measured)
+        status = fastest(engine, planner, rules, plans, count, &best, refusal);
+    for (uint32_t i = 0; i < count; i++)
+        if (status < 0 || i != best)
+            engine_plan_close(&plans[i]);
+    if (status == 0)
+        engine->chosen = plans[best];
+    return status;
+}
+
+/* Choose a plan for what engine->fused says. -ENOTSUP is not logged. */
+static int choose(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+{
+    const struct engine_rules rules = rules_of(engine, planner);
+    char key[3072];
+    int status = graph_build(&engine->graph, engine->name, planner->handle, &engine->fused);
+    if (status == 0 && planner->cache != NULL)
+        status = key_print(planner, &rules, &engine->fused, key, sizeof(key));
+    if (status < 0) {
+        *refusal = engine->graph.refusal;
+        return status;
+    }
+    status = planner->cache != NULL ? load(engine, &rules, planner->cache, key) : -ENOTSUP;
+    if (status != -ENOTSUP)
+        return status;
+    status = find(engine, planner, &rules, refusal);
+    if (status == 0 && planner->cache != NULL)
+        status = keep(engine, planner->cache, key);
+    return status;
+}
+
+/* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
+static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
+{
+    const int status = choose(engine, planner, refusal);
+    if (status != -ENOTSUP || !engine->fused.bias)
+        return status;
+    engine->fused.bias = engine->fused.relu = false;
+    graph_release(&engine->graph);
+    return choose(engine, planner, refusal);
+}
+
+static int check(const struct conv_planner *planner, const struct conv_shape *shape)
+{
+    assert(shape->pass == CONV_FORWARD || (!shape->bias && !shape->relu));
+    assert(shape->bias || !shape->relu);
+    if (planner->handle != NULL || planner->properties != NULL)
+        return 0;
+    log_message(LOG_ERROR, "%s: no device to plan a convolution for", planner->name);
+    return -EINVAL;
+}
+
+static void conv_engine_close(struct conv_engine *engine)
+{
+    engine_plan_close(&engine->chosen);
+    graph_release(&engine->graph);
+    free(engine);
+}
+
+static int conv_engine_open(struct conv_engine **engine_out, const struct conv_planner *planner,
+                            const struct conv_shape *shape, bool quiet)
+{
+    struct cudnn_refusal refusal = {""};
+    struct conv_engine *const engine = calloc(1, sizeof(*engine));
+    if (engine == NULL)
+        return -ENOMEM;
+    snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
+    engine->shape = engine->fused = *shape;
+    const int status = choose_any(engine, planner, &refusal);
+    if (status == -ENOTSUP && !quiet) {
+        char text[256];
+        shape_print(shape, text, sizeof(text));
+        log_message(LOG_ERROR, "%s: cuDNN has no engine for %s: %s", planner->name, text, refusal.text);
+    }
+    if (status == 0)
+        *engine_out = engine;
+    else
+        conv_engine_close(engine);
+    return status;
+}
+
+static int plan_open(struct conv_plan **plan_out, struct conv_engine *engine)
+{
+    struct conv_plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->engine = engine;
+    engine->user_count++;
+    *plan_out = plan;
+    return 0;
+}
+
+int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,
+                   bool quiet)
+{
+    struct conv_engine *engine = NULL;
+    int status = check(planner, shape);
+    if (status == 0)
+        status = conv_engine_open(&engine, planner, shape, quiet);
+    if (status < 0)
+        return status;
+    status = plan_open(plan_out, engine);
+    if (status < 0)
+        conv_engine_close(engine);
+    return status;
+}
+
+int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of)
+{
+    return plan_open(plan_out, of->engine);
+}
+
+void conv_plan_close(struct conv_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    descriptor_close(plan->pack);
+    if (--plan->engine->user_count == 0)
+        conv_engine_close(plan->engine);
+    free(plan);
+}
+
+size_t conv_plan_workspace(const struct conv_plan *plan)
+{
+    return plan->engine->chosen.workspace;
+}
+
+static bool leaves_bias(const struct conv_engine *engine)
+{
+    return engine->shape.bias && !engine->fused.bias;
+}
+
+void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size)
+{
+    const struct conv_engine *const engine = plan->engine;
+    snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", engine->chosen.engine,
+             (double)engine->chosen.workspace / (1 << 20), leaves_bias(engine) ? ", bias apart" : "",
+             engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
+}
+
+/* The same pointers come in every step, so the pack is made anew only when one changed. */
+static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
+{
+    cudnnBackendDescriptor_t pack;
+    if (plan->pack != NULL && memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
+        return 0;
+    const int status = bind(plan->engine, pointers, &pack);
+    if (status < 0)
+        return status;
+    descriptor_close(plan->pack);
+    plan->pack = pack;
+    plan->bound = *pointers;
+    return 0;
+}
+
+static int add_left_bias(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
+{
+    const struct conv_shape *const shape = &engine->shape;
+    const size_t rows = (size_t)shape->count * shape->out_h * shape->out_w;
+    cudaStream_t stream;
+    const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
+    if (status < 0)
+        return status;
+    return CUDA_CALL(engine->name, kernel_bias(stream, precision_type(shape->precision), rows, shape->out_channels,
+                                               bias, shape->relu, out));
+}
+
+int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
+                  void *workspace)
+{
+    const struct conv_pointers pointers = {.tensors = {in, weight, out, bias}, .workspace = workspace};
+    const struct conv_engine *const engine = plan->engine;
+    int status = rebind(plan, &pointers);
+    if (status == 0)
+        status = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
+    if (status == 0 && leaves_bias(engine))
+        status = add_left_bias(engine, handle, bias, out);
+    return status;
+}

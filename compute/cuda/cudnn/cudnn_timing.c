@@ -1,0 +1,96 @@
+/* Measuring plans. See cudnn_timing.h. */
+#include "compute/cuda/cudnn/cudnn_timing.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+
+#include "stage/cuda/cuda_call.h"
+
+#define RUNS 3u
+#define TIE 1.02f
+
+struct timing {
+    const struct engine_rules *rules;
+    cudnnBackendDescriptor_t pack;
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    struct cudnn_refusal *refusal;
+};
+
+static int run_once(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
+{
+    const char *const name = timing->rules->name;
+    int status = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
+    if (status == 0)
+        status = cudnn_try(cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack), name,
+                           "cudnnBackendExecute", timing->refusal);
+    if (status == 0)
+        status = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
+    if (status == 0)
+        status = CUDA_CALL(name, cudaEventSynchronize(timing->end));
+    if (status == 0)
+        status = CUDA_CALL(name, cudaEventElapsedTime(ms_out, timing->begin, timing->end));
+    return status;
+}
+
+static float median(const float times[RUNS])
+{
+    const float low = fminf(times[0], times[1]), high = fmaxf(times[0], times[1]);
+    return fmaxf(low, fminf(high, times[2]));
+}
+
+/* INFINITY when the plan does not run after all. */
+static int time_plan(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
+{
+    float times[RUNS];
+    int status = run_once(timing, plan, &times[0]);
+    for (uint32_t i = 0; i < RUNS && status == 0; i++)
+        status = run_once(timing, plan, &times[i]);
+    if (status < 0 && status != -ENOTSUP)
+        return status;
+    *ms_out = status == 0 ? median(times) : INFINITY;
+    return 0;
+}
+
+/* Towers are opened side by side and may share a device. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static int choose(const struct timing *timing, const struct engine_plan *plans, uint32_t count, uint32_t *best_out)
+{
+    float times[ENGINE_PLANS_MAX], least = INFINITY;
+    for (uint32_t i = 0; i < count; i++) {
+        const int status = time_plan(timing, &plans[i], &times[i]);
+        if (status < 0)
+            return status;
+        least = fminf(least, times[i]);
+    }
+    if (isinf(least))
+        return -ENOTSUP;
+    uint32_t best = 0;
+    while (times[best] > least * TIE)
+        best++;
+    *best_out = best;
+    return 0;
+}
+
+int timing_choose(const struct engine_plan *plans, uint32_t count, const struct engine_rules *rules,
+                  cudnnBackendDescriptor_t pack, cudaStream_t stream, uint32_t *best_out,
+                  struct cudnn_refusal *refusal)
+{
+    assert(count <= ENGINE_PLANS_MAX);
+    struct timing timing = {.rules = rules, .pack = pack, .stream = stream, .refusal = refusal};
+    int status = CUDA_CALL(rules->name, cudaEventCreate(&timing.begin));
+    if (status < 0)
+        return status;
+    status = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
+    if (status == 0) {
+        pthread_mutex_lock(&one_at_a_time);
+        status = choose(&timing, plans, count, best_out);
+        pthread_mutex_unlock(&one_at_a_time);
+        CUDA_CALL(rules->name, cudaEventDestroy(timing.end));
+    }
+    CUDA_CALL(rules->name, cudaEventDestroy(timing.begin));
+    return status;
+}

@@ -1,0 +1,139 @@
+/* Our own CUDA kernels. Each function queues on `stream` and returns what the launch
+ * returned; pointers are device memory unless said otherwise. Activations are NHWC with the
+ * channels of every pixel padded to `stored` (a multiple of 8), padding zero. Pointers to
+ * values, winners, partials and arenas are 16-byte aligned, else nothing is launched and
+ * cudaErrorMisalignedAddress returned; cudaErrorInvalidValue when a shape breaks a rule below.
+ * A count of 0 is nothing to do; sums over nothing are 0. No kernel allocates, synchronises
+ * or uses floating-point atomics: results are the same in every run.
+ * Callable from C; compiled by nvcc only. */
+#ifndef PIPETRAIN_KERNELS_H
+#define PIPETRAIN_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+#include "compute/dropout.h"
+#include "compute/cuda/loss_scale.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Type of activations. All arithmetic is fp32, results rounded once. */
+enum value_type { VALUE_FP32, VALUE_FP16, VALUE_BF16, VALUE_TYPE_COUNT };
+
+static inline size_t value_bytes(enum value_type type)
+{
+    return type == VALUE_FP32 ? 4 : 2;
+}
+
+/* What changes from step to step and is read by kernels that may be part of a recorded
+ * graph; written by kernel_input, which never is. */
+struct step_values {
+    uint64_t first_position;
+    uint32_t epoch;
+};
+
+struct image_shape {
+    uint32_t count;             /* samples */
+    uint32_t pixels;            /* height * width */
+    uint32_t channels, stored;  /* real and stored channels of a pixel */
+};
+
+struct pool_shape {
+    uint32_t count, stored;     /* samples, stored channels */
+    uint32_t in_h, in_w, out_h, out_w;
+    uint32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+};
+
+#define POOL_WINDOW_MAX 255u    /* pixels in a window: winners are bytes */
+
+/* out[i] = pixels / 255 (count x pixels x channels uint8 -> stored channels), labels copied,
+ * *values set from the arguments. The slot is not read afterwards. */
+cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
+                         const uint8_t *pixels, const int32_t *labels, uint64_t first_position, uint32_t epoch,
+                         void *out, int32_t *labels_out, struct step_values *values);
+
+/* Largest of the window's values that lie in the image (the first largest, row by row, wins;
+ * every window holds at least one). winners (NULL: none wanted): its place in the window. */
+cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                            const void *in, void *out, uint8_t *winners);
+/* in_gradient[i] = sum of out_gradient over the windows whose winner is i, in window order. */
+cudaError_t kernel_max_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                     const void *out_gradient, const uint8_t *winners, void *in_gradient);
+
+/* out[i] = in[i] > 0 ? in[i] : 0; out may be in. */
+cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out);
+/* gradient[i] = out[i] > 0 ? gradient[i] : 0. */
+cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
+                                 void *gradient);
+
+/* compute/dropout.h's mask of every sample (positions values->first_position + n) applied in
+ * place, forward and backward alike; element numbers are those of the C,H,W order. */
+cudaError_t kernel_dropout(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
+                           const struct dropout *dropout /* host */, const struct step_values *values,
+                           void *in_out);
+
+/* in_out[row][column] += bias[column] (of `type`), then max(., 0) with relu. For libraries
+ * that refuse to do it as part of the product. columns is a multiple of 8. */
+cudaError_t kernel_bias(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
+                        const void *bias, int relu, void *in_out);
+
+/* Floats kernel_bias_gradient needs as scratch. */
+size_t kernel_bias_partials(size_t rows, uint32_t columns);
+/* With out (NULL: no ReLU) first gradient[i] = out[i] > 0 ? gradient[i] : 0; then
+ * bias_gradient[column] = sum over rows of gradient, in an order fixed by the shape alone.
+ * columns is a multiple of 8. */
+cudaError_t kernel_bias_gradient(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
+                                 const void *out, void *gradient, float *partials, float *bias_gradient);
+
+/* Per sample of the loss. */
+struct sample_loss { float loss; uint32_t flags; };     /* bit 0 counted, bit 1 correct */
+
+/* Softmax cross-entropy of `count` rows of `classes` logits, `stored` apart. gradient (NULL:
+ * none wanted) gets (softmax - one-hot) * scale->factor (scale NULL: 1), zeros in rows
+ * without a label (-1) and in padding columns; may be the logits. samples: `count` of
+ * scratch. *result: loss summed in double in a fixed order, counts, skipped_steps and
+ * loss_scale from *scale (0 and 1 without). */
+cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, uint32_t count, uint32_t classes,
+                                uint32_t stored, const void *logits, const int32_t *labels,
+                                const struct loss_scale *scale, void *gradient, struct sample_loss *samples,
+                                struct backend_result *result);
+
+/* compute/optimizer.h's rule over a range (device pointers) in one launch. shadow (NULL: none)
+ * gets the new weights as `type`, element by element. scale (NULL: 1): gradients are divided
+ * by its factor, and nothing is written when it overflowed. */
+cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer /* host */, float learning_rate,
+                          float gradient_scale, const struct loss_scale *scale,
+                          const struct optimizer_range *range /* host struct of device pointers */,
+                          enum value_type type, void *shadow);
+
+/* Between fp32 and `type`. */
+cudaError_t kernel_narrow(cudaStream_t stream, enum value_type type, size_t count, const float *from, void *to);
+cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count, const void *from, float *to);
+
+/* scale->overflowed = 1 when a gradient is not finite (else left as it is). */
+cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale);
+/* The end of a step's update: loss_scale.h's rule, and overflowed = 0. */
+cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
+
+#define KERNEL_TOWERS_MAX 64u
+
+/* Arenas of the towers, readable and writable from the stream's device. */
+struct tower_arenas {
+    uint32_t count;
+    float *gradients[KERNEL_TOWERS_MAX];
+};
+
+/* For i in [begin, end): the sum over towers, in tower order, into every tower's arena.
+ * begin is a multiple of 4. */
+cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas /* host */, size_t begin,
+                              size_t end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,213 @@
+/* Kernels over flat ranges of the arenas: what follows backward in a step. Queued by the CUDA
+ * backend and the reduction by peers. All run at the speed of the memory. */
+#include "compute/cuda/kernel_types.cuh"
+
+#include <math.h>
+
+#define QUAD 4u             /* floats a thread reads at once */
+
+/* ---- update: the rules of compute/optimizer.c, in the same order of operations ---- */
+
+struct step { float rate, scale, decay, momentum, rho, epsilon; };
+
+/* One number's weight and states. */
+struct number { float w, a, d; };
+
+struct sgd {
+    enum { STATES = 0 };
+    static __device__ inline void run(const step &s, float g, number *n) { n->w -= s.rate * g; }
+};
+
+struct momentum {
+    enum { STATES = 1 };
+    static __device__ inline void run(const step &s, float g, number *n)
+    {
+        n->a = s.momentum * n->a + g;
+        n->w -= s.rate * n->a;
+    }
+};
+
+struct nesterov {
+    enum { STATES = 1 };
+    static __device__ inline void run(const step &s, float g, number *n)
+    {
+        n->a = s.momentum * n->a + g;
+        n->w -= s.rate * (g + s.momentum * n->a);
+    }
+};
+
+struct adadelta {
+    enum { STATES = 2 };
+    static __device__ inline void run(const step &s, float g, number *n)
+    {
+        n->a = s.rho * n->a + (1.0f - s.rho) * g * g;
+        const float u = g * sqrtf((n->d + s.epsilon) / (n->a + s.epsilon));
+        n->w -= s.rate * u;
+        n->d = s.rho * n->d + (1.0f - s.rho) * u * u;
+    }
+};
+
+/* The 16-bit copy of the weights, when one is wanted. */
+static __device__ inline void write_shadow(enum value_type type, void *shadow, size_t i, const floats<QUAD> &weights,
+                                           size_t rest)
+{
+    if (type == VALUE_FP16)
+        write_some((__half *)shadow + i, weights, rest);
+    else if (type == VALUE_BF16)
+        write_some((__nv_bfloat16 *)shadow + i, weights, rest);
+    else
+        write_some((float *)shadow + i, weights, rest);
+}
+
+template <typename RULE>
+static __global__ void update(step step, const struct loss_scale *__restrict__ scale, optimizer_range range,
+                              enum value_type type, void *__restrict__ shadow)
+{
+    const size_t i = thread_number() * QUAD;
+    if (i >= range.count || (scale != NULL && scale->overflowed))
+        return;
+    const size_t rest = range.count - i;
+    if (scale != NULL)
+        step.scale /= scale->factor;
+    const floats<QUAD> gradient = read_some<QUAD>(range.gradients + i, rest);
+    floats<QUAD> w = read_some<QUAD>(range.weights + i, rest), a = {}, d = {};
+    if (RULE::STATES > 0)
+        a = read_some<QUAD>(range.states[0] + i, rest);
+    if (RULE::STATES > 1)
+        d = read_some<QUAD>(range.states[1] + i, rest);
+    for (uint32_t k = 0; k < QUAD; k++) {
+        number n = { w.value[k], a.value[k], d.value[k] };
+        RULE::run(step, step.scale * gradient.value[k] + step.decay * n.w, &n);
+        w.value[k] = n.w, a.value[k] = n.a, d.value[k] = n.d;
+    }
+    write_some(range.weights + i, w, rest);
+    if (RULE::STATES > 0)
+        write_some(range.states[0] + i, a, rest);
+    if (RULE::STATES > 1)
+        write_some(range.states[1] + i, d, rest);
+    if (shadow != NULL)
+        write_shadow(type, shadow, i, w, rest);
+}
+
+cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer, float learning_rate,
+                          float gradient_scale, const struct loss_scale *scale, const struct optimizer_range *range,
+                          enum value_type type, void *shadow)
+{
+    /* In the order of optimizer_kind. */
+    static void (*const kernels[OPTIMIZER_KIND_COUNT])(struct step, const struct loss_scale *, optimizer_range,
+                                                       enum value_type, void *) = {
+        update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
+    };
+    const struct step step = { learning_rate, gradient_scale, optimizer->weight_decay,
+                               optimizer->momentum, optimizer->rho, optimizer->epsilon };
+    if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(range->count, QUAD), kernels[optimizer->kind], step, scale, *range, type,
+                          shadow);
+}
+
+/* ---- between fp32 and the type of activations ---- */
+
+template <typename T>
+static __global__ void narrow(size_t count, const float *__restrict__ from, void *__restrict__ to)
+{
+    const size_t i = thread_number() * GROUP;
+    if (i < count)
+        write_some((T *)to + i, read_some<GROUP>(from + i, count - i), count - i);
+}
+
+template <typename T>
+static __global__ void widen(size_t count, const void *__restrict__ from, float *__restrict__ to)
+{
+    const size_t i = thread_number() * GROUP;
+    if (i < count)
+        write_some(to + i, read_some<GROUP>((const T *)from + i, count - i), count - i);
+}
+
+cudaError_t kernel_narrow(cudaStream_t stream, enum value_type type, size_t count, const float *from, void *to)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const float *, void *) = FOR_TYPES(narrow);
+    if (!is_aligned({ from, to }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, GROUP), kernels[type], count, from, to);
+}
+
+cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count, const void *from, float *to)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, float *) = FOR_TYPES(widen);
+    if (!is_aligned({ from, to }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, GROUP), kernels[type], count, from, to);
+}
+
+/* ---- loss scale ---- */
+
+static __global__ void check(size_t count, const float *__restrict__ gradients, struct loss_scale *scale)
+{
+    const size_t i = thread_number() * GROUP;
+    if (i >= count)
+        return;
+    const floats<GROUP> values = read_some<GROUP>(gradients + i, count - i);
+    bool is_good = true;
+    for (uint32_t k = 0; k < GROUP; k++)
+        is_good = is_good && isfinite(values.value[k]);
+    if (!is_good)
+        scale->overflowed = 1;      /* by any number of threads: they all write the same */
+}
+
+cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale)
+{
+    if (!is_aligned({ gradients }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, GROUP), check, count, gradients, scale);
+}
+
+static __global__ void adjust_scale(struct loss_scale *scale)
+{
+    if (threadIdx.x != 0)
+        return;
+    struct loss_scale now = *scale;
+    now.good_steps = now.overflowed ? 0 : now.good_steps + 1;
+    if (now.overflowed) {
+        now.skipped_steps++;
+        now.factor = now.factor / 2 > LOSS_SCALE_LEAST ? now.factor / 2 : LOSS_SCALE_LEAST;
+    } else if (now.good_steps >= LOSS_SCALE_GROWTH) {
+        now.good_steps = 0;
+        now.factor = now.factor * 2 < LOSS_SCALE_MOST ? now.factor * 2 : LOSS_SCALE_MOST;
+    }
+    now.overflowed = 0;
+    *scale = now;
+}
+
+cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale)
+{
+    return launch_blocks(stream, 1, 1, adjust_scale, scale);
+}
+
+/* ---- sum over towers ---- */
+
+static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end)
+{
+    const size_t i = begin + thread_number() * QUAD;
+    if (i >= end)
+        return;
+    const size_t rest = end - i;
+    floats<QUAD> sum = read_some<QUAD>(arenas.gradients[0] + i, rest);
+    for (uint32_t tower = 1; tower < arenas.count; tower++) {
+        const floats<QUAD> more = read_some<QUAD>(arenas.gradients[tower] + i, rest);
+        for (uint32_t k = 0; k < QUAD; k++)
+            sum.value[k] += more.value[k];
+    }
+    for (uint32_t tower = 0; tower < arenas.count; tower++)
+        write_some(arenas.gradients[tower] + i, sum, rest);
+}
+
+cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end)
+{
+    if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0)
+        return cudaErrorInvalidValue;
+    for (uint32_t tower = 0; tower < arenas->count; tower++)
+        if (!is_aligned({ arenas->gradients[tower] }))
+            return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end);
+}

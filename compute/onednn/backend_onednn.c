@@ -1,0 +1,203 @@
+/* The CPU backend on oneDNN: opening, parameters in and out, updates. Used from the
+ * tower's thread, whose OpenMP team oneDNN and the loops of ours share. */
+#include "compute/onednn/backend_onednn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/onednn/onednn_plan.h"
+#include "compute/team.h"
+#include "stage/log.h"
+
+#define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
+#define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
+
+static uint32_t first_weighted(const struct net *net)
+{
+    uint32_t layer = 0;
+    while (layer < net->layer_count && net->layers[layer].weight == NET_NO_PARAMETER)
+        layer++;
+    return layer;
+}
+
+static void onednn_close(struct backend *backend)
+{
+    if (!backend)
+        return;
+    for (uint32_t i = 0; i < backend->spec.net->parameter_count && backend->stored; i++)
+        nn_md_release(backend->stored[i]);
+    if (backend->pool)
+        backend->spec.device->ops->free(backend->spec.device, backend->pool);
+    if (backend->stream)
+        dnnl_stream_destroy(backend->stream);
+    if (backend->engine)
+        dnnl_engine_destroy(backend->engine);
+    free(backend->stored);
+    free(backend->blocks);
+    free(backend);
+}
+
+static int backend_init(struct backend *backend)
+{
+    const struct net *net = backend->spec.net;
+    backend->blocks = calloc((size_t)net->layer_count + 1, sizeof *backend->blocks);
+    backend->stored = calloc((size_t)net->parameter_count + 1, sizeof *backend->stored);
+    if (!backend->blocks || !backend->stored)
+        return -ENOMEM;
+    team_size(backend->spec.threads);
+    int rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));
+    return rc ? rc : layouts_choose(backend);
+}
+
+static int onednn_open(struct backend **backend_out, const struct backend_spec *spec)
+{
+    if (spec->precision != PRECISION_FP32) {
+        log_message(LOG_ERROR, "the onednn backend computes in fp32 only");
+        return -ENOTSUP;
+    }
+    struct backend *backend = calloc(1, sizeof *backend);
+    if (!backend)
+        return -ENOMEM;
+    backend->base.ops = &backend_onednn_ops;
+    backend->spec = *spec;
+    backend->noted_bytes = NOTED_BYTES;
+    backend->first_weighted = first_weighted(spec->net);
+    const int rc = backend_init(backend);
+    if (rc) {
+        onednn_close(backend);
+        return rc;
+    }
+    *backend_out = backend;
+    return 0;
+}
+
+static int onednn_store(struct backend *backend, size_t *stored_counts)
+{
+    for (uint32_t i = 0; i < backend->spec.net->parameter_count; i++)
+        stored_counts[i] = nn_md_bytes(backend->stored[i]) / sizeof(float);
+    return 0;
+}
+
+static int onednn_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+{
+    backend->arena = arena;
+    backend->weights = weights;
+    backend->gradients = gradients;
+    return 0;
+}
+
+/* The parameter's plain row-major layout with the rank of its stored one: a dense layer's
+ * [out, in] is read as [out, C, H, W] when its source has pixels. */
+static nn_md plain_md(const struct backend *backend, uint32_t parameter)
+{
+    static const dnnl_format_tag_t tags[] = { [1] = dnnl_a, [2] = dnnl_ab, [4] = dnnl_abcd };
+    struct nn_layout layout;
+    if (nn_md_layout(backend->stored[parameter], &layout))
+        return NULL;
+    return nn_md_tag(layout.rank, layout.dims, tags[layout.rank]);
+}
+
+static int reorder_run(const struct backend *backend, nn_md from_md, void *from, nn_md to_md, void *to)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_exec_arg_t args[] = { { .arg = DNNL_ARG_FROM }, { .arg = DNNL_ARG_TO }, { .arg = DNNL_ARG_SCRATCHPAD } };
+    nn_md scratch_md = NULL;
+    void *scratch = NULL;
+    int rc = nn_reorder_create(&pd, from_md, to_md, backend->engine);
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_primitive_create(&primitive, pd));
+    if (rc == 0 && !(scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)))
+        rc = -ENOMEM;
+    if (rc == 0 && nn_md_bytes(scratch_md) && posix_memalign(&scratch, 64, nn_md_bytes(scratch_md)))
+        rc = -ENOMEM;
+    if (rc == 0)
+        rc = nn_memory_create(&args[0].memory, from_md, backend->engine, from);
+    if (rc == 0)
+        rc = nn_memory_create(&args[1].memory, to_md, backend->engine, to);
+    if (rc == 0)
+        rc = nn_memory_create(&args[2].memory, scratch_md, backend->engine, scratch);
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_primitive_execute(primitive, backend->stream, 3, args));
+    for (size_t i = 0; i < sizeof args / sizeof args[0]; i++)
+        if (args[i].memory)
+            dnnl_memory_destroy(args[i].memory);
+    free(scratch);
+    nn_md_release(scratch_md);
+    if (primitive)
+        dnnl_primitive_destroy(primitive);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+static int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
+{
+    nn_md md = plain_md(backend, parameter);
+    if (!md)
+        return -ENOMEM;
+    /* oneDNN's handles are not const; the source is only read. */
+    const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
+    nn_md_release(md);
+    return rc;
+}
+
+static int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
+{
+    nn_md md = plain_md(backend, parameter);
+    if (!md)
+        return -ENOMEM;
+    const int rc = reorder_run(backend, backend->stored[parameter], (void *)(uintptr_t)stored, md, plain);
+    nn_md_release(md);
+    return rc;
+}
+
+struct update_work {
+    const struct optimizer *optimizer;
+    float learning_rate, gradient_scale;
+    const struct optimizer_range *range;
+};
+
+static void update_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct update_work *work = arg;
+    struct optimizer_range part = *work->range;
+    (void)member;
+    part.weights += first;
+    part.gradients += first;
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        if (part.states[i])
+            part.states[i] += first;
+    part.count = end - first;
+    optimizer_update(work->optimizer, work->learning_rate, work->gradient_scale, &part);
+}
+
+static int onednn_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                         float gradient_scale, const struct optimizer_range *range)
+{
+    struct update_work work = { optimizer, learning_rate, gradient_scale, range };
+    team_run(backend->spec.threads, range->count, UPDATE_GRAIN, update_part, &work);
+    return 0;
+}
+
+const struct backend_ops backend_onednn_ops = {
+    .name = "onednn",
+    .host_memory = true,
+    .open = onednn_open,
+    .close = onednn_close,
+    .store = onednn_store,
+    .bind = onednn_bind,
+    .pack = onednn_pack,
+    .unpack = onednn_unpack,
+    .plan = onednn_plan_open,
+    .plan_close = onednn_plan_close,
+    .plan_bytes = onednn_plan_bytes,
+    .plan_describe = onednn_plan_describe,
+    .input = onednn_input,
+    .forward = onednn_forward,
+    .backward = onednn_backward,
+    .result = onednn_result,
+    .update = onednn_update,
+};

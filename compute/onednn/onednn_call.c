@@ -1,0 +1,282 @@
+/* Finding, making and running oneDNN primitives. Finding and making happen in plan;
+ * call_run is all that runs in a step. */
+#include "compute/onednn/onednn_plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/log.h"
+
+static const char *const direction_names[] = {
+    [NN_FORWARD] = "forward", [NN_BACKWARD_DATA] = "backward data", [NN_BACKWARD_WEIGHTS] = "backward weights",
+};
+
+/* oneDNN 2.6: the 1x1 kernels with a stride write past the end of values whose channels
+ * do not fill whole vectors. */
+static bool pd_is_broken(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
+{
+    dnnl_dim_t src[NN_RANK_MAX];
+    return DNNL_VERSION_MAJOR < 3 && op->kind == NN_CONVOLUTION && (op->strides[0] > 1 || op->strides[1] > 1) &&
+           strstr(nn_pd_name(pd), "1x1") && nn_md_dims(op->src, src) == 4 && src[1] % 16 != 0;
+}
+
+/* Inner products are matrix products in every implementation; for a convolution, gemm
+ * means copying the image into columns first. */
+static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
+{
+    if (pd_is_broken(op, pd))
+        return PD_NONE;
+    if (nn_pd_is_ref(pd))
+        return PD_REF;
+    return op->kind == NN_CONVOLUTION && strstr(nn_pd_name(pd), "gemm") ? PD_GEMM : PD_FAST;
+}
+
+enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                      dnnl_primitive_desc_t *pd_out)
+{
+    dnnl_primitive_desc_t pds[NN_IMPLEMENTATIONS_MAX];
+    const int count = nn_op_list(op, engine, forward, pds);
+    enum pd_class best = PD_NONE;
+    int found = -1;
+    for (int i = 0; i < count; i++) {
+        const enum pd_class class = pd_class_of(op, pds[i]);
+        if (class < best) {
+            best = class;
+            found = i;
+        }
+    }
+    for (int i = 0; i < count; i++)
+        if (i != found)
+            dnnl_primitive_desc_destroy(pds[i]);
+    if (found >= 0)
+        *pd_out = pds[found];
+    return best;
+}
+
+static nn_md md_free_of(nn_md md)
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    const int rank = md ? nn_md_dims(md, dims) : 0;
+    return rank ? nn_md_any(rank, dims) : NULL;
+}
+
+/* `op` with the weights in any layout, or with everything in any layout. */
+static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                                  bool weights_only, dnnl_primitive_desc_t *pd_out)
+{
+    struct nn_op free_op = *op;
+    free_op.weights = md_free_of(op->weights);
+    if (!weights_only) {
+        free_op.src = md_free_of(op->src);
+        free_op.dst = md_free_of(op->dst);
+    }
+    enum pd_class class = PD_NONE;
+    if (free_op.weights && free_op.src && free_op.dst)
+        class = pd_find(engine, &free_op, forward, pd_out);
+    nn_md_release(free_op.weights);
+    if (!weights_only) {
+        nn_md_release(free_op.src);
+        nn_md_release(free_op.dst);
+    }
+    return class;
+}
+
+static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                               dnnl_primitive_desc_t *pd_out)
+{
+    enum pd_class best = pd_find(engine, op, forward, pd_out);
+    for (int weights_only = 1; weights_only >= 0 && best != PD_FAST; weights_only--) {
+        dnnl_primitive_desc_t pd;
+        const enum pd_class class = pd_find_free(engine, op, forward, weights_only, &pd);
+        if (class == PD_NONE)
+            continue;
+        if (class >= best) {
+            dnnl_primitive_desc_destroy(pd);
+            continue;
+        }
+        if (best != PD_NONE)
+            dnnl_primitive_desc_destroy(*pd_out);
+        best = class;
+        *pd_out = pd;
+    }
+    return best;
+}
+
+static int refuse(const struct plan *plan, uint32_t layer, const struct nn_op *op, const char *what)
+{
+    const struct layer *about = plan_layer(plan, layer);
+    log_message(LOG_ERROR, "layer '%s' %s, %u samples of %ux%ux%u to %ux%ux%u: %s", about->name,
+                direction_names[op->direction], plan->base.count, about->in.channels, about->in.height,
+                about->in.width, about->out.channels, about->out.height, about->out.width, what);
+    return -ENOTSUP;
+}
+
+static int primitive_find(const struct plan *plan, struct nn_call *call, uint32_t layer,
+                          const struct nn_op *op, const_dnnl_primitive_desc_t forward)
+{
+    const struct backend *backend = plan_backend(plan);
+    const enum pd_class class = pd_choose(backend->engine, op, forward, &call->pd);
+    if (class == PD_NONE)
+        return refuse(plan, layer, op, "oneDNN has no implementation");
+    if (class == PD_REF && !backend->spec.allow_ref)
+        return refuse(plan, layer, op, "oneDNN has only a \"ref\" implementation, which is very slow; "
+                      "devices.allow_ref = yes accepts it");
+    return 0;
+}
+
+static int run_open(struct nn_call *call, const_dnnl_primitive_desc_t pd, struct nn_run **run_out)
+{
+    struct nn_run *run = &call->runs[call->run_count];
+    *run = (struct nn_run){ 0 };
+    const int rc = NN_CHECK(dnnl_primitive_create(&run->primitive, pd));
+    if (rc)
+        return rc;
+    call->run_count++;
+    *run_out = run;
+    return 0;
+}
+
+static void run_operand(struct nn_run *run, int arg, dnnl_memory_t memory)
+{
+    run->args[run->arg_count++] = (dnnl_exec_arg_t){ .arg = arg, .memory = memory };
+}
+
+/* The one scratchpad of the plan, large enough for this primitive too. */
+static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primitive_desc_t pd)
+{
+    nn_md md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD);
+    const size_t bytes = md ? nn_md_bytes(md) : 0;
+    int rc = md ? 0 : -ENOMEM;
+    if (bytes > 0) {
+        dnnl_memory_t memory;
+        if (bytes > plan->buffers[plan->scratch].bytes)
+            plan->buffers[plan->scratch].bytes = bytes;
+        rc = plan_memory(plan, md, (struct place){ PLACE_BUFFER, plan->scratch }, &memory);
+        if (rc == 0)
+            run_operand(run, DNNL_ARG_SCRATCHPAD, memory);
+    }
+    nn_md_release(md);
+    return rc;
+}
+
+static int reorder_open(struct plan *plan, struct nn_call *call, nn_md from_md, dnnl_memory_t from, nn_md to_md,
+                        dnnl_memory_t to)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    struct nn_run *run;
+    int rc = nn_reorder_create(&pd, from_md, to_md, plan_backend(plan)->engine);
+    if (rc)
+        return rc;
+    rc = run_open(call, pd, &run);
+    if (rc == 0) {
+        run_operand(run, DNNL_ARG_FROM, from);
+        run_operand(run, DNNL_ARG_TO, to);
+        rc = run_scratch(plan, run, pd);
+    }
+    dnnl_primitive_desc_destroy(pd);
+    return rc;
+}
+
+static bool is_output(int arg, enum nn_direction direction)
+{
+    if (direction == NN_FORWARD)
+        return arg == DNNL_ARG_DST;
+    if (direction == NN_BACKWARD_DATA)
+        return arg == DNNL_ARG_DIFF_SRC;
+    return arg == DNNL_ARG_DIFF_WEIGHTS || arg == DNNL_ARG_DIFF_BIAS;
+}
+
+/* What the primitive gets for an operand: the operand's own memory, or a copy in the
+ * layout the primitive wants. */
+struct bound_operand {
+    nn_md wanted;
+    dnnl_memory_t own, given;
+};
+
+static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
+                        uint32_t time, struct bound_operand *bound)
+{
+    bound->wanted = nn_md_of(call->pd, operand->arg);
+    if (!bound->wanted)
+        return -ENOMEM;
+    int rc = plan_memory(plan, operand->md, operand->place, &bound->own);
+    bound->given = bound->own;
+    if (rc || nn_md_equal(bound->wanted, operand->md))
+        return rc;
+    uint32_t buffer;
+    rc = plan_buffer(plan, nn_md_bytes(bound->wanted), &buffer);
+    if (rc)
+        return rc;
+    plan_use(plan, buffer, time);
+    return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, buffer }, &bound->given);
+}
+
+static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction direction,
+                     const struct operand *operands, const struct bound_operand *bound, uint32_t operand_count)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < operand_count && rc == 0; i++)
+        if (bound[i].given != bound[i].own && !is_output(operands[i].arg, direction))
+            rc = reorder_open(plan, call, operands[i].md, bound[i].own, bound[i].wanted, bound[i].given);
+    struct nn_run *run;
+    if (rc == 0)
+        rc = run_open(call, call->pd, &run);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < operand_count; i++)
+        run_operand(run, operands[i].arg, bound[i].given);
+    rc = run_scratch(plan, run, call->pd);
+    for (uint32_t i = 0; i < operand_count && rc == 0; i++)
+        if (bound[i].given != bound[i].own && is_output(operands[i].arg, direction))
+            rc = reorder_open(plan, call, bound[i].wanted, bound[i].given, operands[i].md, bound[i].own);
+    return rc;
+}
+
+int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
+              const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
+              uint32_t time)
+{
+    struct bound_operand bound[CALL_RUNS_MAX - 1] = { { 0 } };
+    *call = (struct nn_call){ 0 };
+    int rc = primitive_find(plan, call, layer, op, forward);
+    for (uint32_t i = 0; i < operand_count && rc == 0; i++)
+        rc = operand_bind(plan, call, &operands[i], time, &bound[i]);
+    if (rc == 0)
+        rc = runs_open(plan, call, op->direction, operands, bound, operand_count);
+    for (uint32_t i = 0; i < operand_count; i++)
+        nn_md_release(bound[i].wanted);
+    return rc;
+}
+
+void call_close(struct nn_call *call)
+{
+    for (uint32_t i = 0; i < call->run_count; i++)
+        dnnl_primitive_destroy(call->runs[i].primitive);
+    if (call->pd)
+        dnnl_primitive_desc_destroy(call->pd);
+    *call = (struct nn_call){ 0 };
+}
+
+int call_run(const struct plan *plan, const struct nn_call *call)
+{
+    const dnnl_stream_t stream = plan_backend(plan)->stream;
+    for (uint32_t i = 0; i < call->run_count; i++) {
+        const struct nn_run *run = &call->runs[i];
+        const int rc = NN_CHECK(dnnl_primitive_execute(run->primitive, stream, run->arg_count, run->args));
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void call_describe(const struct nn_call *call, char *text, size_t text_size)
+{
+    if (!call->pd)
+        snprintf(text, text_size, "none");
+    else if (call->run_count == 1)
+        snprintf(text, text_size, "%s", nn_pd_name(call->pd));
+    else
+        snprintf(text, text_size, "%s+%u reorder%s", nn_pd_name(call->pd), call->run_count - 1,
+                 call->run_count == 2 ? "" : "s");
+}

@@ -1,0 +1,264 @@
+/* The weight gradient of a convolution with few input channels, usually the first layer.
+ * oneDNN's kernels work on blocks of 8 or 16 input channels and, where they take one or
+ * three at all, waste most of their work (8 times as long on AVX2 for one channel).
+ * Here every thread goes through its samples and keeps the sums of several window places
+ * times 8 output channels in registers. A ReLU mask of the gradient is applied on the
+ * way when nobody else reads that gradient, as in a first layer.
+ *
+ * The thread's sums are added in thread order: the same bits for the same threads. */
+#include "compute/onednn/onednn_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/lanes.h"
+#include "compute/team.h"
+#include "compute/vector.h"
+
+#define CHANNELS_MAX 4u
+#define GROUP_MAX 9u            /* window places whose sums are kept in registers */
+
+struct first_conv {
+    uint32_t place_count;       /* input channels x window height x window width */
+    uint32_t padded_h, padded_w;
+    size_t image_floats;        /* of a padded image, planes of channels */
+    size_t sum_floats;          /* of one thread's sums: [output channel / 8][place, then bias][8] */
+    uint32_t images, sums;      /* buffers: one per thread */
+    bool with_relu;
+    uint32_t active;            /* buffer of the ReLU mask, or BUFFER_NONE: the values are the mask */
+    struct nn_layout stored;    /* of the weights */
+    uint32_t *offsets;          /* of a place in the padded image */
+};
+
+bool first_conv_fits(const struct layer *layer, const struct edge *in, const struct edge *out)
+{
+    return layer->kind == LAYER_CONV2D && layer->in.channels <= CHANNELS_MAX &&
+           (in->block == 1 || in->block == layer->in.channels) && out->block % LANES == 0;
+}
+
+static int offsets_init(struct first_conv *first, const struct layer *layer)
+{
+    first->offsets = calloc(first->place_count, sizeof *first->offsets);
+    if (!first->offsets)
+        return -ENOMEM;
+    uint32_t *offset = first->offsets;
+    for (uint32_t c = 0; c < layer->in.channels; c++)
+        for (uint32_t y = 0; y < layer->kernel_h; y++)
+            for (uint32_t x = 0; x < layer->kernel_w; x++)
+                *offset++ = (c * first->padded_h + y) * first->padded_w + x;
+    return 0;
+}
+
+static int buffers_init(struct plan *plan, uint32_t layer, struct first_conv *first)
+{
+    const size_t threads = plan_backend(plan)->spec.threads;
+    int rc = plan_buffer(plan, threads * first->image_floats * sizeof(float), &first->images);
+    if (rc == 0)
+        rc = plan_buffer(plan, threads * first->sum_floats * sizeof(float), &first->sums);
+    if (rc)
+        return rc;
+    plan_use(plan, first->images, time_weights(plan, layer));
+    plan_use(plan, first->sums, time_weights(plan, layer));
+    return 0;
+}
+
+int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t active,
+                    struct first_conv **first_out)
+{
+    const struct layer *about = plan_layer(plan, layer);
+    const struct edge *out = &plan->edges[layer + 1];
+    struct first_conv *first = calloc(1, sizeof *first);
+    if (!first)
+        return -ENOMEM;
+    *first_out = first;
+    first->with_relu = with_relu;
+    first->active = active;
+    first->place_count = about->in.channels * about->kernel_h * about->kernel_w;
+    first->padded_h = about->in.height + about->pad_top + about->pad_bottom;
+    first->padded_w = about->in.width + about->pad_left + about->pad_right;
+    first->image_floats = (size_t)about->in.channels * first->padded_h * first->padded_w;
+    first->sum_floats = edge_blocks(out) * out->block * (first->place_count + 1);
+    int rc = nn_md_layout(plan_backend(plan)->stored[about->weight], &first->stored);
+    if (rc == 0)
+        rc = offsets_init(first, about);
+    return rc ? rc : buffers_init(plan, layer, first);
+}
+
+void first_conv_close(struct first_conv *first)
+{
+    if (!first)
+        return;
+    free(first->offsets);
+    free(first);
+}
+
+/* What one pass over a sample and 8 output channels reads. */
+struct pass {
+    const float *image;         /* padded */
+    const float *gradients;
+    const uint8_t *active;      /* mask of the gradients, or NULL */
+    const float *values;        /* likewise, where they are above 0 */
+    const uint32_t *offsets;    /* of the places of this group */
+    uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
+    uint32_t row_step, column_step;         /* floats in the image from result to result */
+    bool with_bias;
+};
+
+/* Add to sums[place][8], and with_bias to the bias' sums behind them, for `count` places. */
+ALWAYS_INLINE void group_add(const struct pass *pass, uint32_t count, lanes *restrict sums, lanes *restrict bias)
+{
+    lanes sum[GROUP_MAX], bias_sum = { 0 };
+    for (uint32_t i = 0; i < count; i++)
+        sum[i] = (lanes){ 0 };
+    for (uint32_t row = 0; row < pass->out_h; row++) {
+        const float *image = pass->image + (size_t)row * pass->row_step;
+        size_t at = (size_t)row * pass->out_w * pass->pixel_step;
+        for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
+            lanes gradient, value;
+            LANES_LOAD(gradient, pass->gradients + at, LANES);
+            if (pass->active) {
+                lane_bytes active;
+                LANES_LOAD(active, pass->active + at, LANES);
+                gradient = LANES_SELECT(__builtin_convertvector(active, lane_bits) != 0, gradient, (lanes){ 0 });
+            } else if (pass->values) {
+                LANES_LOAD(value, pass->values + at, LANES);
+                gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
+            }
+            for (uint32_t i = 0; i < count; i++)
+                sum[i] += gradient * image[pass->offsets[i]];
+            bias_sum += gradient;
+            image += pass->column_step;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        sums[i] += sum[i];
+    if (pass->with_bias)
+        *bias += bias_sum;
+}
+
+/* All places, in groups of sizes known to the compiler. */
+VECTOR_LOOPS
+static void places_add(const struct first_conv *first, struct pass *pass, float *sums_out)
+{
+    lanes *sums = __builtin_assume_aligned(sums_out, sizeof(lanes));
+    lanes *bias = sums + first->place_count;
+    uint32_t done = 0;
+    while (done < first->place_count) {
+        const uint32_t left = first->place_count - done;
+        const uint32_t count = left >= 9 ? 9 : left >= 3 ? 3 : 1;
+        pass->offsets = first->offsets + done;
+        pass->with_bias = done == 0;
+        if (count == 9)
+            group_add(pass, 9, sums + done, bias);
+        else if (count == 3)
+            group_add(pass, 3, sums + done, bias);
+        else
+            group_add(pass, 1, sums + done, bias);
+        done += count;
+    }
+}
+
+struct first_work {
+    struct plan *plan;
+    const struct first_conv *first;
+    uint32_t layer;
+};
+
+/* One sample as planes of channels with its padding. Only the inside is written: the
+ * border keeps the zeros that first_conv_run put there. */
+static void image_pad(const struct first_conv *first, const struct layer *layer, const struct edge *in,
+                      const float *values, float *image)
+{
+    const size_t pixels = edge_pixels(in), step = in->block;
+    for (uint32_t c = 0; c < layer->in.channels; c++) {
+        const float *from = values + (in->block == 1 ? c * pixels : c);
+        for (uint32_t y = 0; y < layer->in.height; y++) {
+            float *to = image + ((size_t)c * first->padded_h + y + layer->pad_top) * first->padded_w + layer->pad_left;
+            for (uint32_t x = 0; x < layer->in.width; x++, from += step)
+                to[x] = *from;
+        }
+    }
+}
+
+static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
+{
+    const struct first_work *work = arg;
+    const struct first_conv *first = work->first;
+    const struct plan *plan = work->plan;
+    const struct layer *layer = plan_layer(plan, work->layer);
+    const struct edge *in = &plan->edges[work->layer], *out = in + 1;
+    const size_t plane = edge_pixels(out) * out->block;
+    const bool is_noted = first->active != BUFFER_NONE;
+    const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
+    const float *values = first->with_relu && !is_noted ? plan_value(plan, work->layer + 1) : NULL;
+    float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
+    float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
+    struct pass pass = {
+        .image = image, .out_h = layer->out.height, .out_w = layer->out.width, .pixel_step = out->block,
+        .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
+    };
+    for (size_t i = begin; i < end; i++) {
+        image_pad(first, layer, in, plan_value(plan, work->layer) + i * edge_floats(in), image);
+        for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
+            const size_t at = i * edge_floats(out) + channel / out->block * plane + channel % out->block;
+            pass.gradients = plan_gradient(plan, work->layer + 1) + at;
+            pass.active = active ? active + at : NULL;
+            pass.values = values ? values + at : NULL;
+            places_add(first, &pass, sums + channel * (first->place_count + 1));
+        }
+    }
+}
+
+/* Place of weight (output channel, input channel, y, x) in the stored layout. */
+static size_t stored_offset(const struct nn_layout *layout, const dnnl_dim_t index[NN_RANK_MAX])
+{
+    dnnl_dim_t outer[NN_RANK_MAX], offset = 0, inner = 1;
+    memcpy(outer, index, sizeof outer);
+    for (int b = layout->block_count; b-- > 0;) {
+        const int dim = (int)layout->block_dims[b];
+        offset += outer[dim] % layout->blocks[b] * inner;
+        outer[dim] /= layout->blocks[b];
+        inner *= layout->blocks[b];
+    }
+    for (int d = 0; d < NN_RANK_MAX; d++)
+        offset += outer[d] * layout->strides[d];
+    return (size_t)offset;
+}
+
+static float sum_find(const struct plan *plan, const struct first_conv *first, uint32_t channel, uint32_t place)
+{
+    const float *sums = plan_data(plan, first->sums);
+    const size_t at = channel / LANES * LANES * (first->place_count + 1) + place * LANES + channel % LANES;
+    float sum = sums[at];
+    for (uint32_t member = 1; member < plan_backend(plan)->spec.threads; member++)
+        sum += sums[member * first->sum_floats + at];
+    return sum;
+}
+
+static void gradients_write(const struct plan *plan, const struct first_conv *first, uint32_t layer)
+{
+    const struct layer *about = plan_layer(plan, layer);
+    const struct backend *backend = plan_backend(plan);
+    float *weights = backend->gradients + backend->arena->ranges[about->weight].offset;
+    float *bias = backend->gradients + backend->arena->ranges[about->bias].offset;
+    const uint32_t window = about->kernel_h * about->kernel_w;
+    for (uint32_t o = 0; o < about->out.channels; o++) {
+        for (uint32_t place = 0; place < first->place_count; place++) {
+            const dnnl_dim_t index[NN_RANK_MAX] = { o, place / window, place % window / about->kernel_w,
+                                                    place % about->kernel_w };
+            weights[stored_offset(&first->stored, index)] = sum_find(plan, first, o, place);
+        }
+        bias[o] = sum_find(plan, first, o, first->place_count);
+    }
+}
+
+void first_conv_run(struct plan *plan, const struct first_conv *first, uint32_t layer)
+{
+    struct first_work work = { plan, first, layer };
+    const size_t threads = plan_backend(plan)->spec.threads;
+    memset(plan_data(plan, first->images), 0, threads * first->image_floats * sizeof(float));
+    memset(plan_data(plan, first->sums), 0, threads * first->sum_floats * sizeof(float));
+    team_run((uint32_t)threads, plan->base.count, 1, samples_add, &work);
+    gradients_write(plan, first, layer);
+}

@@ -1,0 +1,272 @@
+/* Shard indexes in files. Called while a data set is opened. A file that cannot be
+ * trusted is treated as absent, so nothing here is ever an error of the run.
+ *
+ *   header | u32 payload bytes of every record | {u64 before_record, u64 bytes} of every damage
+ *
+ * Offsets follow from the lengths, and together they must give the size of the shard. */
+#include "loader/shards/index_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "formats/tfrecord.h"
+#include "loader/shards/file_read.h"
+#include "stage/cache_folder.h"
+#include "stage/clock.h"
+
+#define INDEX_MAGIC "PTINDEX"
+#define INDEX_VERSION 1u
+#define INDEX_BYTE_ORDER 0x01020304u
+
+struct index_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t byte_order;
+    uint64_t checksum;          /* xxh3 of the whole file with this field 0 */
+    uint64_t file_bytes;        /* of the shard, as mtime and inode */
+    int64_t mtime_ns;
+    uint64_t inode;
+    uint64_t record_count;
+    uint64_t damage_count;
+};
+
+struct index_damage { uint64_t before_record, bytes; };
+
+/* A whole index file in memory. */
+struct image {
+    uint8_t *data;
+    size_t bytes;
+};
+
+static bool image_size(uint64_t record_count, uint64_t damage_count, size_t *bytes_out)
+{
+    size_t records_bytes, damages_bytes, bytes;
+    if (__builtin_mul_overflow(record_count, sizeof(uint32_t), &records_bytes)
+        || __builtin_mul_overflow(damage_count, sizeof(struct index_damage), &damages_bytes)
+        || __builtin_add_overflow(records_bytes, damages_bytes, &bytes)
+        || __builtin_add_overflow(bytes, sizeof(struct index_header), &bytes))
+        return false;
+    *bytes_out = bytes;
+    return true;
+}
+
+/* The checksum of an image whose checksum field is 0. */
+static uint64_t image_checksum(const struct image *image)
+{
+    return XXH3_64bits(image->data, image->bytes);
+}
+
+/* Where index files may lie. */
+
+static bool path_beside(const char *path, char *out, size_t out_size)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder_bytes = slash ? (int)(slash + 1 - path) : 0;
+    const int wanted = snprintf(out, out_size, "%.*s.%s" INDEX_FILE_SUFFIX, folder_bytes, path,
+                                path + folder_bytes);
+    return wanted > 0 && (size_t)wanted < out_size;
+}
+
+static bool path_in_cache(const char *path, char *out, size_t out_size)
+{
+    char folder[PATH_MAX], absolute[PATH_MAX];
+    if (!cache_folder_find(folder, sizeof folder) || !realpath(path, absolute))
+        return false;
+    const int wanted = snprintf(out, out_size, "%s/%016" PRIx64 INDEX_FILE_SUFFIX, folder,
+                                (uint64_t)XXH3_64bits(absolute, strlen(absolute)));
+    return wanted > 0 && (size_t)wanted < out_size;
+}
+
+/* Reading. */
+
+static int image_load(struct image *image, const char *file)
+{
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    struct stat status;
+    int result = fstat(fd, &status) < 0 ? -errno : 0;
+    if (result == 0 && (!S_ISREG(status.st_mode) || status.st_size < (off_t)sizeof(struct index_header)))
+        result = -EBADMSG;
+    if (result == 0) {
+        image->bytes = (size_t)status.st_size;
+        image->data = malloc(image->bytes);
+        result = image->data ? 0 : -ENOMEM;
+    }
+    if (result == 0 && file_read(fd, image->data, image->bytes, 0) != (ssize_t)image->bytes)
+        result = -EBADMSG;
+    close(fd);
+    return result;
+}
+
+/* Whether the image is undamaged and belongs to the shard that `index` describes. */
+static bool image_is_of(struct image *image, const struct shard_index *index, struct index_header *header_out)
+{
+    struct index_header header;
+    memcpy(&header, image->data, sizeof header);
+    size_t bytes;
+    const bool is_ours = memcmp(header.magic, INDEX_MAGIC, sizeof header.magic) == 0
+        && header.version == INDEX_VERSION && header.byte_order == INDEX_BYTE_ORDER
+        && header.file_bytes == index->file_bytes && header.mtime_ns == index->mtime_ns
+        && header.inode == index->inode
+        && image_size(header.record_count, header.damage_count, &bytes) && bytes == image->bytes;
+    if (!is_ours)
+        return false;
+    *header_out = header;
+    header.checksum = 0;
+    memcpy(image->data, &header, sizeof header);
+    return image_checksum(image) == header_out->checksum;
+}
+
+/* Take damages that lie before the next record, then that record. */
+static int image_unpack(const struct image *image, const struct index_header *header, struct shard_index *index)
+{
+    const uint8_t *lengths = image->data + sizeof *header;
+    const uint8_t *damages = lengths + header->record_count * sizeof(uint32_t);
+    uint64_t offset = 0;
+    int result = 0;
+    for (uint64_t i = 0, record = 0; result == 0 && (record < header->record_count || i < header->damage_count);) {
+        struct index_damage damage = { .before_record = UINT64_MAX };
+        if (i < header->damage_count)
+            memcpy(&damage, damages + i * sizeof damage, sizeof damage);
+        if (damage.before_record <= record || record == header->record_count) {
+            result = shard_index_add_damage(index, offset, damage.bytes);
+            offset += damage.bytes;
+            i++;
+        } else {
+            uint32_t payload_bytes;
+            memcpy(&payload_bytes, lengths + record * sizeof payload_bytes, sizeof payload_bytes);
+            result = payload_bytes > TFRECORD_PAYLOAD_MAX ? -EBADMSG
+                                                          : shard_index_add_record(index, offset, payload_bytes);
+            offset += (uint64_t)payload_bytes + TFRECORD_FRAME_BYTES;
+            record++;
+        }
+    }
+    return result == 0 && offset != index->file_bytes ? -EBADMSG : result;
+}
+
+static int index_load(struct shard_index *index, const char *file)
+{
+    struct image image = { 0 };
+    struct index_header header;
+    struct shard_index loaded = *index;
+    int result = image_load(&image, file);
+    if (result == 0 && !image_is_of(&image, index, &header))
+        result = -ESTALE;
+    if (result == 0)
+        result = image_unpack(&image, &header, &loaded);
+    if (result == 0)
+        *index = loaded;
+    else
+        shard_index_release(&loaded);
+    free(image.data);
+    return result;
+}
+
+int index_file_read(struct shard_index *index, const char *path)
+{
+    char file[PATH_MAX];
+    int result = -ENOENT;
+    if (path_beside(path, file, sizeof file))
+        result = index_load(index, file);
+    if (result < 0 && path_in_cache(path, file, sizeof file))
+        result = index_load(index, file);
+    return result;
+}
+
+/* Writing. */
+
+static int image_pack(struct image *image, const struct shard_index *index)
+{
+    if (!image_size(index->record_count, index->damage_count, &image->bytes))
+        return -EOVERFLOW;
+    image->data = malloc(image->bytes);
+    if (!image->data)
+        return -ENOMEM;
+    struct index_header header = {
+        .magic = INDEX_MAGIC, .version = INDEX_VERSION, .byte_order = INDEX_BYTE_ORDER,
+        .file_bytes = index->file_bytes, .mtime_ns = index->mtime_ns, .inode = index->inode,
+        .record_count = index->record_count, .damage_count = index->damage_count,
+    };
+    uint8_t *at = image->data + sizeof header;
+    for (uint64_t i = 0; i < index->record_count; i++, at += sizeof(uint32_t))
+        memcpy(at, &index->records[i].payload_bytes, sizeof(uint32_t));
+    for (uint64_t i = 0; i < index->damage_count; i++, at += sizeof(struct index_damage))
+        memcpy(at, &(struct index_damage){ index->damages[i].before_record, index->damages[i].bytes },
+               sizeof(struct index_damage));
+    memcpy(image->data, &header, sizeof header);
+    header.checksum = image_checksum(image);
+    memcpy(image->data, &header, sizeof header);
+    return 0;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t written = write(fd, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return written < 0 ? -errno : -EIO;
+        data += written;
+        bytes -= (size_t)written;
+    }
+    return 0;
+}
+
+/* The file appears whole or not at all. */
+static int image_store(const struct image *image, const char *file)
+{
+    char temporary[PATH_MAX];
+    const int wanted = snprintf(temporary, sizeof temporary, "%s.%ld-%" PRIx64 ".tmp", file, (long)getpid(),
+                                clock_now_ns());
+    if (wanted < 0 || (size_t)wanted >= sizeof temporary)
+        return -ENAMETOOLONG;
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    int result = write_all(fd, image->data, image->bytes);
+    if (close(fd) < 0 && result == 0)
+        result = -errno;
+    if (result == 0 && rename(temporary, file) < 0)
+        result = -errno;
+    if (result < 0)
+        (void)unlink(temporary);
+    return result;
+}
+
+/* False when this place cannot be written. */
+static bool store_beside(const struct image *image, const char *path)
+{
+    char file[PATH_MAX];
+    return path_beside(path, file, sizeof file) && image_store(image, file) == 0;
+}
+
+static void store_in_cache(const struct image *image, const char *path)
+{
+    char file[PATH_MAX];
+    cache_folder_make();
+    if (path_in_cache(path, file, sizeof file))
+        (void)image_store(image, file);
+}
+
+void index_file_write(const struct shard_index *index, const char *path)
+{
+    struct image image = { 0 };
+    if (image_pack(&image, index) == 0 && !store_beside(&image, path))
+        store_in_cache(&image, path);
+    free(image.data);
+}
+
+bool index_file_is_name(const char *name)
+{
+    return strstr(name, INDEX_FILE_SUFFIX) != NULL;
+}

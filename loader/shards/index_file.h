@@ -1,0 +1,23 @@
+/* Shard indexes kept in files, so that a shard is walked once. */
+#ifndef PIPETRAIN_INDEX_FILE_H
+#define PIPETRAIN_INDEX_FILE_H
+
+#include <stdbool.h>
+
+#include "loader/shards/shard_index.h"
+
+/* File names end so; the one of shard NAME is `.NAME.pipetrain-index`, hidden, because
+ * patterns such as `train-*` are given to other programs too. */
+#define INDEX_FILE_SUFFIX ".pipetrain-index"
+
+/* Fill in records and damages of the shard at `path` from its index file: beside the
+ * shard, else in the user's cache directory. `index` says which file is meant: size,
+ * mtime and inode must be the same. 0, or a negative errno when there is none that can
+ * be trusted; the index is unchanged then. */
+int index_file_read(struct shard_index *index, const char *path);
+/* Keep the index beside the shard, else in the user's cache directory, else nowhere. */
+void index_file_write(const struct shard_index *index, const char *path);
+/* True for names of index files, finished or not. */
+bool index_file_is_name(const char *name);
+
+#endif

@@ -1,0 +1,295 @@
+/* Building the index of a shard by walking its headers. Called while a data set is
+ * opened, before any thread runs. */
+#include "loader/shards/shard_index.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "formats/tfrecord.h"
+#include "loader/shards/file_read.h"
+#include "loader/shards/frame_text.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_kind.h"
+#include "stage/log.h"
+
+/* A large window makes small records sequential reading; behind a long payload a small
+ * one makes the walk touch little more than the headers. */
+#define WINDOW_BYTES (1u << 20)
+#define WINDOW_SPARSE_BYTES 4096u
+#define PAYLOAD_LONG_BYTES (32u << 10)
+#define RECORDS_ROOM_MIN 1024u
+#define PATH_TEXT_BYTES 1024u
+
+struct walk {
+    int fd;
+    char path[PATH_TEXT_BYTES];     /* escaped, for messages */
+    struct shard_index *index;
+    uint8_t *window;                /* WINDOW_BYTES, holding window_bytes from window_offset on */
+    uint64_t window_offset;
+    size_t window_bytes;
+    size_t read_bytes;              /* how much the next read of the window takes */
+    uint8_t *frame;                 /* for whole frames while resynchronising, grown as needed */
+    size_t frame_room;
+    char *problem;
+    size_t problem_size;
+};
+
+static int grow(void **items, uint64_t count, size_t item_bytes)
+{
+    const bool is_full = count == 0 || (count >= RECORDS_ROOM_MIN && (count & (count - 1)) == 0);
+    if (!is_full)
+        return 0;
+    size_t room_bytes;
+    if (__builtin_mul_overflow(count ? count * 2 : RECORDS_ROOM_MIN, item_bytes, &room_bytes))
+        return -ENOMEM;
+    void *grown = realloc(*items, room_bytes);
+    if (!grown)
+        return -ENOMEM;
+    *items = grown;
+    return 0;
+}
+
+int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes)
+{
+    void *records = index->records;
+    if (grow(&records, index->record_count, sizeof *index->records) < 0)
+        return -ENOMEM;
+    index->records = records;
+    index->records[index->record_count++] = (struct shard_record){ offset, payload_bytes };
+    return 0;
+}
+
+int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes)
+{
+    void *damages = index->damages;
+    if (grow(&damages, index->damage_count, sizeof *index->damages) < 0)
+        return -ENOMEM;
+    index->damages = damages;
+    index->damages[index->damage_count++] = (struct shard_damage){ offset, bytes, index->record_count };
+    return 0;
+}
+
+static int report_unreadable(struct walk *walk, uint64_t offset, int result)
+{
+    snprintf(walk->problem, walk->problem_size, "%s: byte %" PRIu64 ": cannot be read: %s", walk->path, offset,
+             strerror(-result));
+    return result;
+}
+
+/* At least `bytes` of the file at `offset`, which the caller knows to be inside it.
+ * 0 or a negative errno; the file may have been cut meanwhile. */
+static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
+{
+    const bool is_inside = offset >= walk->window_offset
+        && offset - walk->window_offset + bytes <= walk->window_bytes;
+    if (is_inside)
+        return 0;
+    const ssize_t got = file_read(walk->fd, walk->window, walk->read_bytes, offset);
+    if (got < 0)
+        return report_unreadable(walk, offset, (int)got);
+    walk->window_offset = offset;
+    walk->window_bytes = (size_t)got;
+    if ((size_t)got < bytes)
+        return report_unreadable(walk, offset, -ESTALE);
+    return 0;
+}
+
+static const uint8_t *window_at(const struct walk *walk, uint64_t offset)
+{
+    return walk->window + (offset - walk->window_offset);
+}
+
+/* What the header at `offset` says, judged by what the file still holds. A negative
+ * errno or an enum tfrecord_check. */
+static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
+                       struct tfrecord_problem *problem_out)
+{
+    const uint64_t left = walk->index->file_bytes - offset;
+    problem_out->available_bytes = left;
+    problem_out->needed_bytes = TFRECORD_HEADER_BYTES;
+    if (left < TFRECORD_HEADER_BYTES)
+        return TFRECORD_CUT;
+    const int result = window_move(walk, offset, TFRECORD_HEADER_BYTES);
+    if (result < 0)
+        return result;
+    const enum tfrecord_check check = tfrecord_header(window_at(walk, offset), payload_bytes_out, problem_out);
+    if (check != TFRECORD_OK)
+        return (int)check;
+    problem_out->available_bytes = left;
+    problem_out->needed_bytes = *payload_bytes_out + TFRECORD_FRAME_BYTES;
+    return problem_out->needed_bytes > left ? TFRECORD_CUT : TFRECORD_OK;
+}
+
+static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset)
+{
+    const bool is_framed = check == TFRECORD_CUT && walk->index->file_bytes >= TFRECORD_HEADER_BYTES;
+    if (offset > 0 || is_framed)
+        return NULL;
+    uint8_t head[SHARD_KIND_BYTES];
+    const ssize_t got = file_read(walk->fd, head, sizeof head, 0);
+    return got < 0 ? NULL : shard_kind_text(head, (size_t)got);
+}
+
+static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t offset,
+                        const struct tfrecord_problem *problem)
+{
+    char what[160];
+    frame_text(check, problem, what, sizeof what);
+    const char *kind = foreign_kind(walk, check, offset);
+    if (kind)
+        snprintf(walk->problem, walk->problem_size, "%s: not a TFRecord shard: %s (record 0 at byte 0: %s)",
+                 walk->path, kind, what);
+    else
+        snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s%s", walk->path,
+                 walk->index->record_count, offset, what, offset == 0 ? "; is it a TFRecord shard?" : "");
+    return -EBADMSG;
+}
+
+static int frame_reserve(struct walk *walk, size_t bytes)
+{
+    if (bytes <= walk->frame_room)
+        return 0;
+    uint8_t *grown = realloc(walk->frame, bytes);
+    if (!grown)
+        return -ENOMEM;
+    walk->frame = grown;
+    walk->frame_room = bytes;
+    return 0;
+}
+
+/* 1 when a whole frame with both checksums right begins at `offset`, 0 when not, or a
+ * negative errno. */
+static int frame_is_whole(struct walk *walk, uint64_t offset)
+{
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    const int check = walk_header(walk, offset, &payload_bytes, &problem);
+    if (check != TFRECORD_OK)
+        return check < 0 ? check : 0;
+    const size_t frame_bytes = payload_bytes + TFRECORD_FRAME_BYTES;
+    if (frame_reserve(walk, frame_bytes) < 0)
+        return -ENOMEM;
+    const ssize_t got = file_read(walk->fd, walk->frame, frame_bytes, offset);
+    if (got < 0)
+        return report_unreadable(walk, offset, (int)got);
+    return tfrecord_verify(walk->frame, (size_t)got, &payload_bytes, &problem) == TFRECORD_OK;
+}
+
+/* The first position from `offset` on where a whole frame begins, or the end of the file. */
+static int resynchronize(struct walk *walk, uint64_t offset, uint64_t *found_out)
+{
+    walk->read_bytes = WINDOW_BYTES;
+    for (; offset < walk->index->file_bytes; offset++) {
+        const int is_whole = frame_is_whole(walk, offset);
+        if (is_whole < 0)
+            return is_whole;
+        if (is_whole)
+            break;
+    }
+    *found_out = offset;
+    return 0;
+}
+
+/* Step over damage at `offset`. A file without any record is no shard at all. */
+static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
+                       const struct tfrecord_problem *problem, uint64_t *next_out)
+{
+    const int result = resynchronize(walk, offset + 1, next_out);
+    if (result < 0)
+        return result;
+    if (*next_out == walk->index->file_bytes && walk->index->record_count == 0)
+        return report_check(walk, check, 0, problem);
+    return shard_index_add_damage(walk->index, offset, *next_out - offset);
+}
+
+static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
+{
+    walk->read_bytes = payload_bytes > PAYLOAD_LONG_BYTES ? WINDOW_SPARSE_BYTES : WINDOW_BYTES;
+    *next_out = offset + payload_bytes + TFRECORD_FRAME_BYTES;
+    return shard_index_add_record(walk->index, offset, payload_bytes);
+}
+
+static int walk_shard(struct walk *walk, bool skip_damage)
+{
+    uint64_t offset = 0;
+    int result = 0;
+    while (result == 0 && offset < walk->index->file_bytes) {
+        uint64_t payload_bytes;
+        struct tfrecord_problem problem;
+        const int check = walk_header(walk, offset, &payload_bytes, &problem);
+        if (check < 0)
+            result = check;
+        else if (check == TFRECORD_OK)
+            result = walk_record(walk, offset, (uint32_t)payload_bytes, &offset);
+        else if (skip_damage)
+            result = walk_damage(walk, offset, (enum tfrecord_check)check, &problem, &offset);
+        else
+            result = report_check(walk, (enum tfrecord_check)check, offset, &problem);
+    }
+    return result;
+}
+
+static int index_build(struct shard_index *index, int fd, const char *path, bool skip_damage, char *problem,
+                       size_t problem_size)
+{
+    struct walk walk = { .fd = fd, .index = index, .read_bytes = WINDOW_BYTES, .problem = problem,
+                         .problem_size = problem_size };
+    log_escape(path, strlen(path), walk.path, sizeof walk.path);
+    walk.window = malloc(WINDOW_BYTES);
+    const int result = walk.window ? walk_shard(&walk, skip_damage) : -ENOMEM;
+    if (result == -ENOMEM)
+        snprintf(problem, problem_size, "%s: not enough memory for its index", walk.path);
+    free(walk.window);
+    free(walk.frame);
+    return result;
+}
+
+static bool is_usable(const struct shard_index *index, const struct shard_index_options *options)
+{
+    return options->skip_damage || index->damage_count == 0;
+}
+
+int shard_index_open(struct shard_index *index_out, int fd, const char *path,
+                     const struct shard_index_options *options, char *problem_out, size_t problem_size)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0) {
+        const int result = -errno;
+        snprintf(problem_out, problem_size, "%s: %s", path, strerror(-result));
+        return result;
+    }
+    struct shard_index index = {
+        .file_bytes = (uint64_t)status.st_size,
+        .mtime_ns = file_mtime_ns(&status),
+        .inode = status.st_ino,
+    };
+    if (options->use_cache && index_file_read(&index, path) == 0) {
+        if (is_usable(&index, options)) {
+            *index_out = index;
+            return 0;
+        }
+        shard_index_release(&index);
+    }
+    const int result = index_build(&index, fd, path, options->skip_damage, problem_out, problem_size);
+    if (result < 0) {
+        shard_index_release(&index);
+        return result;
+    }
+    if (options->use_cache)
+        index_file_write(&index, path);
+    *index_out = index;
+    return 0;
+}
+
+void shard_index_release(struct shard_index *index)
+{
+    free(index->records);
+    free(index->damages);
+    index->records = NULL;
+    index->damages = NULL;
+    index->record_count = index->damage_count = 0;
+}

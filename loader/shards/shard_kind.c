@@ -1,0 +1,92 @@
+/* Naming foreign files by their first bytes, for messages only. Called while a data set
+ * is opened. */
+#include "loader/shards/shard_kind.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Fewer bytes say nothing about text or zeros. */
+#define TEXT_BYTES_MIN 4u
+
+struct signature {
+    size_t offset, bytes;
+    const char *magic;
+    const char *text;
+};
+
+static const struct signature containers[] = {
+    { 0, 2, "\x1f\x8b", "it is compressed with gzip, and compressed shards are not read yet: decompress it with gzip -d" },
+    { 0, 4, "\x04\x22\x4d\x18", "it is compressed with LZ4, and compressed shards are not read yet: decompress it with lz4 -d" },
+    { 0, 4, "\x28\xb5\x2f\xfd", "it is compressed with Zstandard: decompress it with zstd -d" },
+    { 0, 6, "\xfd" "7zXZ", "it is compressed with xz: decompress it with xz -d" },
+    { 0, 3, "BZh", "it is compressed with bzip2: decompress it with bzip2 -d" },
+    { 0, 4, "PK\x03\x04", "it is a zip archive" },
+    { 257, 5, "ustar", "it is a tar archive" },
+    { 0, 4, "\x0a\x23\xd7\xce", "it is an MXNet RecordIO file" },
+    { 0, 8, "\x83\xaf\x70\xd1\x0d\x88\x4a\x3f", "it is a Riegeli or ArrayRecord file" },
+    { 0, 8, "\x89HDF\r\n\x1a\n", "it is an HDF5 file" },
+    { 0, 8, "version ", "it looks like a Git LFS pointer: fetch the file itself with git lfs pull" },
+    { 0, 6, "\x93NUMPY", "it is a NumPy array" },
+    { 0, 3, "\x00\x00\x08", "it looks like an MNIST IDX file: pipetrain-convert makes shards of it" },
+};
+
+static const struct signature images[] = {
+    { 0, 3, "\xff\xd8\xff", "JPEG" },
+    { 0, 8, "\x89PNG\r\n\x1a\n", "PNG" },
+    { 0, 4, "GIF8", "GIF" },
+    { 8, 4, "WEBP", "WebP" },
+};
+
+static const char *signature_find(const struct signature *rows, size_t count, const uint8_t *head, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct signature *row = &rows[i];
+        if (bytes >= row->offset + row->bytes && memcmp(head + row->offset, row->magic, row->bytes) == 0)
+            return row->text;
+    }
+    return NULL;
+}
+
+static bool is_zlib(const uint8_t *head, size_t bytes)
+{
+    return bytes >= 2 && head[0] == 0x78 && (head[0] * 256u + head[1]) % 31 == 0;
+}
+
+static bool is_zeros(const uint8_t *head, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && head[i] == 0)
+        i++;
+    return bytes >= TEXT_BYTES_MIN && i == bytes;
+}
+
+/* Control bytes are rare in text and sure to come in other files; bytes above 127 may be UTF-8. */
+static bool is_text(const uint8_t *head, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && ((head[i] >= 0x80 && i >= TEXT_BYTES_MIN) || isprint(head[i]) || isspace(head[i])))
+        i++;
+    return bytes >= TEXT_BYTES_MIN && i == bytes;
+}
+
+const char *shard_kind_image(const uint8_t *head, size_t bytes)
+{
+    return signature_find(images, sizeof images / sizeof *images, head, bytes);
+}
+
+const char *shard_kind_text(const uint8_t *head, size_t bytes)
+{
+    const char *container = signature_find(containers, sizeof containers / sizeof *containers, head, bytes);
+    if (container)
+        return container;
+    if (shard_kind_image(head, bytes))
+        return "it is an image file, not a shard of records";
+    if (is_zlib(head, bytes))
+        return "it begins like zlib data, and compressed shards are not read yet: decompress it first";
+    if (is_zeros(head, bytes))
+        return "it begins with zeros, as a file does whose writing was cut off by a crash";
+    if (is_text(head, bytes))
+        return head[0] == '<' ? "it is an HTML or XML text, perhaps the error page of a download" : "it is a text file";
+    return NULL;
+}

@@ -1,0 +1,220 @@
+/* From patterns to shard files. Called while a data set is opened. */
+#include "loader/shards/shard_list.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "loader/shards/index_file.h"
+#include "stage/log.h"
+
+/* Companions of shards, and files still being written. */
+static const char *const other_suffixes[] = {
+    ".tmp", ".part", ".partial", "~", ".idx", ".index", ".json", ".txt", ".md5", ".sha256",
+};
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    const size_t name_bytes = strlen(name), suffix_bytes = strlen(suffix);
+    return name_bytes >= suffix_bytes && strcmp(name + name_bytes - suffix_bytes, suffix) == 0;
+}
+
+static bool is_companion(const char *name)
+{
+    for (size_t i = 0; i < sizeof other_suffixes / sizeof *other_suffixes; i++) {
+        if (ends_with(name, other_suffixes[i]))
+            return true;
+    }
+    return index_file_is_name(name);
+}
+
+static const char *digits_end(const char *at)
+{
+    while (isdigit((unsigned char)*at))
+        at++;
+    return at;
+}
+
+/* NAME-NNNNN-of-NNNNN, perhaps with an extension. */
+static bool is_numbered(const char *name)
+{
+    for (const char *of = strstr(name, "-of-"); of; of = strstr(of + 1, "-of-")) {
+        const char *first = of;
+        while (first > name && isdigit((unsigned char)first[-1]))
+            first--;
+        const char *end = digits_end(of + 4);
+        if (first < of && first > name + 1 && first[-1] == '-' && end > of + 4 && (*end == '\0' || *end == '.'))
+            return true;
+    }
+    return false;
+}
+
+bool shard_list_is_shard(const char *name)
+{
+    return name[0] != '.' && !is_companion(name) && (strstr(name, ".tfrecord") || is_numbered(name));
+}
+
+/* Takes over the path. */
+static int list_add(struct shard_list *list, char *path)
+{
+    char **grown = path ? realloc(list->paths, (list->count + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        free(path);
+        return -ENOMEM;
+    }
+    list->paths = grown;
+    list->paths[list->count++] = path;
+    return 0;
+}
+
+static char *path_join(const char *folder, const char *name)
+{
+    char *path;
+    const char *slash = ends_with(folder, "/") ? "" : "/";
+    return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+}
+
+static int report(struct text *problems, const char *what, const char *path, const char *text, int result)
+{
+    text_line(problems);
+    text_add(problems, "%s: ", what);
+    text_add_escaped(problems, path);
+    text_add(problems, ": %s", text);
+    return result;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether the file is of the split called `what`: WHAT-NNNNN-of-NNNNN or WHAT.tfrecord*. */
+static bool is_of_split(const char *path, const char *what)
+{
+    const char *name = base_name(path);
+    const size_t length = strlen(what);
+    return strncmp(name, what, length) == 0 && (name[length] == '-' || name[length] == '.');
+}
+
+/* A directory that holds a training and a validation set: of those only the one that is
+ * meant. Without such names all files stay. */
+static void keep_split(struct shard_list *list, const char *what)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        kept += is_of_split(list->paths[i], what);
+    if (kept == 0)
+        return;
+    kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (is_of_split(list->paths[i], what))
+            list->paths[kept++] = list->paths[i];
+        else
+            free(list->paths[i]);
+    }
+    list->count = kept;
+}
+
+static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
+{
+    DIR *entries = opendir(folder);
+    if (!entries) {
+        const int error = errno;
+        return report(problems, what, folder, strerror(error), -error);
+    }
+    int result = 0;
+    for (struct dirent *entry = readdir(entries); entry && result == 0; entry = readdir(entries)) {
+        if (shard_list_is_shard(entry->d_name))
+            result = list_add(list, path_join(folder, entry->d_name));
+    }
+    closedir(entries);
+    keep_split(list, what);
+    if (result == 0 && list->count == 0)
+        return report(problems, what, folder,
+                      "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
+                      "pipetrain-convert makes them", -ENOENT);
+    return result;
+}
+
+static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
+{
+    glob_t found = { 0 };
+    const int matched = glob(pattern, GLOB_NOSORT, NULL, &found);
+    int result = matched == GLOB_NOSPACE ? -ENOMEM : 0;
+    for (size_t i = 0; matched == 0 && i < found.gl_pathc && result == 0; i++) {
+        if (!is_companion(base_name(found.gl_pathv[i])))
+            result = list_add(list, strdup(found.gl_pathv[i]));
+    }
+    globfree(&found);
+    if (result == 0 && list->count == 0)
+        return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
+    return result;
+}
+
+static int path_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
+static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total_out)
+{
+    const char *name = base_name(path), *of = strstr(name, "-of-");
+    int used = 0;
+    if (!of || of - name < 6)
+        return false;
+    if (sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
+        return false;
+    return of[used - 5] == '\0' && *total_out > 0;
+}
+
+/* A shard missing from an -of-N set may be meant, so it is said and no error. */
+static void tell_missing(const struct shard_list *list, const char *what)
+{
+    uint32_t number, total = 0, first_total = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!read_numbers(list->paths[i], &number, &total) || (i > 0 && total != first_total))
+            return;
+        first_total = total;
+    }
+    if (list->count < first_total)
+        log_message(LOG_RUN, "%s: only %" PRIu32 " of the %" PRIu32 " shards that the names tell of", what,
+                    list->count, first_total);
+}
+
+int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems)
+{
+    struct shard_list list = { 0 };
+    struct stat status;
+    int result;
+    if (stat(pattern, &status) == 0)
+        result = S_ISDIR(status.st_mode) ? find_in_folder(&list, pattern, what, problems)
+                                         : list_add(&list, strdup(pattern));
+    else if (strpbrk(pattern, "*?["))
+        result = find_by_glob(&list, pattern, what, problems);
+    else
+        result = report(problems, what, pattern, strerror(errno), -errno);
+    if (result < 0) {
+        shard_list_release(&list);
+        return result;
+    }
+    qsort(list.paths, list.count, sizeof *list.paths, path_compare);
+    tell_missing(&list, what);
+    *list_out = list;
+    return 0;
+}
+
+void shard_list_release(struct shard_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct shard_list){ 0 };
+}

@@ -1,0 +1,25 @@
+/* From what the configuration names to the shard files it means. */
+#ifndef PIPETRAIN_SHARD_LIST_H
+#define PIPETRAIN_SHARD_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loader/shards/text.h"
+
+struct shard_list {
+    char **paths;               /* sorted bytewise; owned */
+    uint32_t count;
+};
+
+/* The files of `pattern`: an existing file; a directory (its files named *.tfrecord* or
+ * NAME-NNNNN-of-NNNNN, of these only the ones called WHAT-... when there are some); else a
+ * glob. A set that lacks shards its names tell of is said on stderr. Index files, temporary files and the like are left
+ * out. 0, or a negative errno with a line in `problems` that begins with `what`. */
+int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
+void shard_list_release(struct shard_list *list);
+
+/* Whether a file of this name in a directory is taken for a shard. */
+bool shard_list_is_shard(const char *name);
+
+#endif

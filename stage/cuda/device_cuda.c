@@ -1,0 +1,221 @@
+/* A GPU through the CUDA runtime: the device itself, its memory, and the table. Used by the
+ * tower's thread, its feeder and the threads that open and close; every row makes the device
+ * current for its thread first. */
+#include "stage/cuda/device_cuda.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/cuda_count.h"
+#include "stage/cuda/cuda_queue.h"
+#include "stage/cuda/near_cpus.h"
+
+int cuda_ordinal(struct device *device)
+{
+    return cuda_device_of(device)->ordinal;
+}
+
+const char *cuda_name(struct device *device)
+{
+    return cuda_device_of(device)->name;
+}
+
+/* Nobody else changes the current device on the program's threads, so it is known without
+ * asking. */
+int cuda_enter(struct device *device)
+{
+    static _Thread_local int current = -1;
+    const int ordinal = cuda_ordinal(device);
+    if (current == ordinal)
+        return 0;
+    const int error = CUDA_CALL(cuda_name(device), cudaSetDevice(ordinal));
+    if (!error)
+        current = ordinal;
+    return error;
+}
+
+/* Device. */
+
+static int device_prepare(struct cuda_device *device)
+{
+    int error = cuda_enter(&device->base);
+    if (!error)
+        error = CUDA_CALL(device->name, cudaDeviceGetStreamPriorityRange(&device->low, &device->high));
+    if (!error)
+        error = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&device->setup, cudaStreamNonBlocking,
+                                                                     device->low));
+    if (!error && cudaDeviceGetAttribute(&device->node, cudaDevAttrHostNumaId, device->ordinal) != cudaSuccess) {
+        cudaGetLastError();             /* a driver that does not say */
+        device->node = -1;
+    }
+    return error;
+}
+
+static int cuda_open(struct device **device_out, const struct device_spec *spec)
+{
+    struct cuda_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return -ENOMEM;
+    device->base.ops = &device_cuda_ops;
+    device->ordinal = (int)spec->index;
+    snprintf(device->name, sizeof device->name, "cuda%d", device->ordinal);
+    const int error = device_prepare(device);
+    if (error) {
+        free(device);
+        return error;
+    }
+    *device_out = &device->base;
+    return 0;
+}
+
+static void cuda_close(struct device *base)
+{
+    struct cuda_device *device = cuda_device_of(base);
+    if (!device)
+        return;
+    assert(atomic_load(&device->opened) == 0);
+    if (cuda_enter(base) == 0)
+        CUDA_CALL(device->name, cudaStreamDestroy(device->setup));
+    free(device);
+}
+
+static void cuda_describe(struct device *base, char *text, size_t text_size)
+{
+    const struct cuda_device *device = cuda_device_of(base);
+    const int driver = cuda_driver_version(), runtime = cuda_runtime_version();
+    struct cudaDeviceProp properties;
+    if (CUDA_CALL(device->name, cudaGetDeviceProperties(&properties, device->ordinal))) {
+        snprintf(text, text_size, "%s", device->name);
+        return;
+    }
+    char node[32] = "";
+    if (device->node >= 0)
+        snprintf(node, sizeof node, ", NUMA node %d", device->node);
+    snprintf(text, text_size, "%s: %s, compute capability %d.%d, %.1f GiB memory, CUDA %d.%d (driver %d.%d)%s",
+             device->name, properties.name, properties.major, properties.minor,
+             (double)properties.totalGlobalMem / (1024.0 * 1024.0 * 1024.0), runtime / 1000, runtime % 1000 / 10,
+             driver / 1000, driver % 1000 / 10, node);
+}
+
+static int cuda_memory(struct device *device, size_t *free_out, size_t *total_out)
+{
+    size_t free_bytes, total_bytes;
+    int error = cuda_enter(device);
+    if (!error)
+        error = CUDA_CALL(cuda_name(device), cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (error)
+        return error;
+    *free_out = free_bytes;
+    *total_out = total_bytes;
+    return 0;
+}
+
+static void cuda_bind(struct device *device)
+{
+    cpu_set_t before;
+    near_cpus_bind(cuda_device_of(device)->node, &before);
+}
+
+/* Memory. */
+
+/* Check the status of getting `bytes` bytes. */
+static int check_allocation(cudaError_t status, struct device *device, const char *function, size_t bytes)
+{
+    char call[64];
+    snprintf(call, sizeof call, "%s of %zu bytes", function, bytes);
+    return cuda_check(status, cuda_name(device), call);
+}
+
+static int zero(struct cuda_device *device, void *memory, size_t bytes)
+{
+    const int error = CUDA_CALL(device->name, cudaMemsetAsync(memory, 0, bytes, device->setup));
+    return error ? error : CUDA_CALL(device->name, cudaStreamSynchronize(device->setup));
+}
+
+static void cuda_free(struct device *device, void *memory)
+{
+    if (memory && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+        CUDA_CALL(cuda_name(device), cudaFree(memory));
+}
+
+static int cuda_alloc(struct device *device, size_t bytes, void **memory_out)
+{
+    void *memory = NULL;
+    const size_t taken = bytes ? bytes : 1;
+    int error = cuda_enter(device);
+    if (!error)
+        error = check_allocation(cudaMalloc(&memory, taken), device, "cudaMalloc", taken);
+    if (!error)
+        error = zero(cuda_device_of(device), memory, taken);
+    if (error) {
+        cuda_free(device, memory);
+        return error;
+    }
+    *memory_out = memory;
+    return 0;
+}
+
+static void cuda_free_pinned(struct device *device, void *memory)
+{
+    if (memory && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+        CUDA_CALL(cuda_name(device), cudaFreeHost(memory));
+}
+
+/* The pages come from the memory next to the CPU that touches them first. */
+static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_out)
+{
+    void *memory = NULL;
+    cpu_set_t before;
+    const size_t taken = bytes ? bytes : 1;
+    int error = cuda_enter(device);
+    if (error)
+        return error;
+    const bool is_bound = near_cpus_bind(cuda_device_of(device)->node, &before);
+    error = check_allocation(cudaHostAlloc(&memory, taken, cudaHostAllocPortable), device, "cudaHostAlloc", taken);
+    if (!error) {
+        memset(memory, 0, taken);
+        *memory_out = memory;
+    }
+    if (is_bound)
+        near_cpus_restore(&before);
+    return error;
+}
+
+static void cuda_cancel(struct device *device)
+{
+    atomic_store(&cuda_device_of(device)->cancelled, true);
+}
+
+const struct device_ops device_cuda_ops = {
+    .kind = "cuda",
+    .host_memory = false,
+    .steps_ahead = 2,
+    .count = cuda_count,
+    .reaches = cuda_reaches,
+    .open = cuda_open,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .memory = cuda_memory,
+    .bind = cuda_bind,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .alloc_pinned = cuda_alloc_pinned,
+    .free_pinned = cuda_free_pinned,
+    .stream_open = cuda_stream_open,
+    .stream_close = cuda_stream_close,
+    .stream_drain = cuda_stream_drain,
+    .event_open = cuda_event_open,
+    .event_close = cuda_event_close,
+    .record = cuda_stream_record,
+    .stream_wait = cuda_stream_wait,
+    .copy = cuda_stream_copy,
+    .call = cuda_stream_call,
+    .event_wait = cuda_event_wait,
+    .event_passed = cuda_event_passed,
+    .event_elapsed = cuda_event_elapsed,
+    .cancel = cuda_cancel,
+};

@@ -1,0 +1,372 @@
+/* A rank's communicator. It never blocks: a call that goes on (ncclInProgress) is asked after
+ * until it is done, the deadline has come or the run ends. A rank that saw an error or a
+ * cancel aborts its communicator when it leaves, every other one ends it in peace. */
+#include "sync/cuda/nccl_rank.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "stage/clock.h"
+#include "stage/cuda/device_cuda.h"
+#include "stage/log.h"
+#include "sync/cuda/nccl_call.h"
+
+#define NS_PER_MS 1000000u
+#define YIELD_NS 200000u                /* longer waits do not notice a nap */
+#define NAP_NS 100000
+#define END_LIMIT_MS 20000u             /* at most, for a call that ends the communicator */
+#define LIST_BYTES 256                  /* of the towers that are missing, in a message */
+
+/* A collective from when it is queued until it is done. */
+struct flight {
+    struct event *queued;               /* on the compute stream: the gradients are there */
+    struct event *reduced;              /* on the communication stream: so is their sum */
+};
+
+struct nccl_rank {
+    struct nccl_group *group;
+    uint32_t tower;
+    struct reduce_member member;
+    struct buckets buckets;
+    ncclComm_t comm;                    /* NULL: there is none */
+    void *registered;                   /* NCCL's handle of the gradients, NULL when it has none */
+    int result;                         /* the first error, 0 while there is none */
+    struct flight *flights;             /* collective n has flights[n % flight_count] */
+    uint32_t flight_count;              /* for all steps that may be queued at a time */
+    atomic_uint_fast64_t started;       /* collectives, those of the warm-up first; others read it */
+    uint64_t finished;                  /* collectives seen done */
+    uint64_t since_ns;                  /* the oldest unfinished one may have begun then */
+};
+
+static const char *name_of(const struct nccl_rank *rank)
+{
+    return cuda_name(rank->member.device);
+}
+
+static bool is_cancelled(const struct nccl_rank *rank)
+{
+    return atomic_load(&rank->group->cancelled);
+}
+
+static bool is_late(const struct nccl_rank *rank, uint64_t begun_ns)
+{
+    return clock_now_ns() - begun_ns > (uint64_t)rank->group->deadline_ms * NS_PER_MS;
+}
+
+/* Between two questions of a wait that began at begun_ns. */
+static void wait_a_little(uint64_t begun_ns)
+{
+    if (clock_now_ns() - begun_ns < YIELD_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+/* The first error stays the rank's result. */
+static int keep(struct nccl_rank *rank, int rc)
+{
+    if (rank->result == 0)
+        rank->result = rc;
+    return rc;
+}
+
+/* Calling NCCL. */
+
+/* Wait until the communicator has done what goes on. */
+static int await_call(const struct nccl_rank *rank, const char *call)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    ncclResult_t state = ncclInProgress;
+    int rc = 0;
+    while (rc == 0) {
+        rc = NCCL_CALL(name_of(rank), ncclCommGetAsyncError(rank->comm, &state));
+        if (rc != 0 || state != ncclInProgress)
+            return rc != 0 ? rc : nccl_check(state, name_of(rank), call);
+        if (is_cancelled(rank))
+            return -ECANCELED;
+        if (is_late(rank, begun_ns)) {
+            log_message(LOG_ERROR, "%s: %s did not finish within %u ms: tower %u", name_of(rank), call,
+                        rank->group->deadline_ms, rank->tower);
+            return -ETIMEDOUT;
+        }
+        wait_a_little(begun_ns);
+    }
+    return rc;
+}
+
+static int finish_call(struct nccl_rank *rank, ncclResult_t status, const char *call)
+{
+    int rc = nccl_check(status, name_of(rank), call);
+    if (rc == 0 && status == ncclInProgress)
+        rc = await_call(rank, call);
+    return keep(rank, rc);
+}
+
+/* Make the call and wait for its end. */
+#define RANK_CALL(rank, call) finish_call((rank), (call), #call)
+
+/* Opening and closing. */
+
+int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32_t tower)
+{
+    struct nccl_rank *const rank = calloc(1, sizeof(*rank));
+    if (rank == NULL)
+        return -ENOMEM;
+    rank->group = group;
+    rank->tower = tower;
+    atomic_init(&rank->started, 0);
+    *rank_out = rank;
+    return 0;
+}
+
+static void close_event(struct event *event)
+{
+    if (event != NULL)
+        event->device->ops->event_close(event);
+}
+
+void nccl_rank_close(struct nccl_rank *rank)
+{
+    if (rank == NULL)
+        return;
+    assert(rank->comm == NULL);
+    for (uint32_t i = 0; rank->flights != NULL && i < rank->flight_count; i++) {
+        close_event(rank->flights[i].queued);
+        close_event(rank->flights[i].reduced);
+    }
+    free(rank->flights);
+    free(rank);
+}
+
+static int open_flights(struct nccl_rank *rank)
+{
+    struct device *const device = rank->member.device;
+    rank->flight_count = (device->ops->steps_ahead + 1) * rank->buckets.count;
+    rank->flights = calloc(rank->flight_count, sizeof(*rank->flights));
+    int rc = rank->flights == NULL ? -ENOMEM : 0;
+    for (uint32_t i = 0; i < rank->flight_count && rc == 0; i++) {
+        rc = device->ops->event_open(device, EVENT_ORDER, &rank->flights[i].queued);
+        if (rc == 0)
+            rc = device->ops->event_open(device, EVENT_ORDER, &rank->flights[i].reduced);
+    }
+    return rc;
+}
+
+static int open_comm(struct nccl_rank *rank, const ncclUniqueId *id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return RANK_CALL(rank, ncclCommInitRankConfig(&rank->comm, (int)rank->group->towers, *id, (int)rank->tower,
+                                                  &config));
+}
+
+/* NCCL may then work on the gradients without copies of its own; where it cannot, it copies. */
+static int register_gradients(struct nccl_rank *rank)
+{
+    const struct reduce_member *const member = &rank->member;
+    const ncclResult_t status = ncclCommRegister(rank->comm, member->gradients,
+                                                 member->gradient_count * sizeof(float), &rank->registered);
+    if (status == ncclSuccess || status == ncclInProgress)
+        return finish_call(rank, status, "ncclCommRegister");
+    rank->registered = NULL;
+    log_message(LOG_RUN, "%s: NCCL does not use the gradients in place: %s", name_of(rank),
+                ncclGetErrorString(status));
+    return 0;
+}
+
+/* Wait until every collective that was started is done. */
+static int await_collectives(struct nccl_rank *rank)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    int rc = nccl_rank_poll(rank);
+    while (rc == 0 && rank->finished < atomic_load(&rank->started)) {
+        wait_a_little(begun_ns);
+        rc = nccl_rank_poll(rank);
+    }
+    return rc;
+}
+
+/* The first collective of a size makes connections and loads kernels, which must not happen
+ * while another one waits for its ranks. */
+static int warm_up(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (uint32_t b = 0; b < rank->buckets.count && rc == 0; b++) {
+        rc = nccl_rank_start(rank, b);
+        if (rc == 0)
+            rc = await_collectives(rank);
+    }
+    return rc;
+}
+
+int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member, const struct buckets *buckets,
+                      const ncclUniqueId *id)
+{
+    rank->member = *member;
+    rank->buckets = *buckets;
+    int rc = open_flights(rank);
+    if (rc == 0)
+        rc = cuda_enter(member->device);
+    if (rc == 0)
+        rc = open_comm(rank, id);
+    if (rc == 0)
+        rc = register_gradients(rank);
+    if (rc == 0)
+        rc = warm_up(rank);
+    return keep(rank, rc);
+}
+
+/* Collectives. */
+
+static struct flight *flight_at(const struct nccl_rank *rank, uint64_t number)
+{
+    return &rank->flights[number % rank->flight_count];
+}
+
+/* The oldest collective is done; the next one has been waiting for it. */
+static void note_finished(struct nccl_rank *rank)
+{
+    rank->finished++;
+    rank->since_ns = clock_now_ns();
+}
+
+/* The sum, not the mean: as with every reduction the gradients are divided once, in the update,
+ * by the true count of samples, which may differ from step to step. */
+static int queue_collective(struct nccl_rank *rank, const struct bucket *bucket, const struct flight *flight)
+{
+    const struct reduce_member *const member = &rank->member;
+    float *const floats = member->gradients + bucket->offset;
+    int rc = stream_record(member->compute, flight->queued);
+    if (rc == 0)
+        rc = stream_wait(member->communication, flight->queued);
+    if (rc == 0)
+        rc = cuda_enter(member->device);
+    /* Only when the call is finished does the stream hold the collective. */
+    if (rc == 0)
+        rc = RANK_CALL(rank, ncclAllReduce(floats, floats, bucket->count, ncclFloat32, ncclSum, rank->comm,
+                                           cuda_stream_of(member->communication)));
+    return rc != 0 ? rc : stream_record(member->communication, flight->reduced);
+}
+
+int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket)
+{
+    const uint64_t number = atomic_load(&rank->started);
+    assert(bucket == number % rank->buckets.count);
+    if (rank->result != 0)
+        return rank->result;
+    /* A flight is used again only after its step has ended. */
+    if (number - rank->finished == rank->flight_count)
+        note_finished(rank);
+    const int rc = queue_collective(rank, &rank->buckets.bucket[bucket], flight_at(rank, number));
+    if (rc != 0)
+        return keep(rank, rc);
+    if (rank->finished == number)
+        rank->since_ns = clock_now_ns();
+    atomic_store(&rank->started, number + 1);
+    return 0;
+}
+
+int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket)
+{
+    const uint64_t step = (atomic_load(&rank->started) - 1) / rank->buckets.count;
+    const struct flight *const flight = flight_at(rank, step * rank->buckets.count + bucket);
+    if (rank->result != 0 || is_cancelled(rank))
+        return rank->result != 0 ? rank->result : -ECANCELED;
+    return keep(rank, stream_wait(rank->member.compute, flight->reduced));
+}
+
+/* Being late. */
+
+/* The towers that have not started collective `number`, as " 1 3". */
+static void list_missing(const struct nccl_rank *rank, uint64_t number, char *list, size_t list_size)
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (uint32_t d = 0; d < rank->group->towers && used < list_size; d++) {
+        if (atomic_load(&rank->group->ranks[d]->started) <= number)
+            used += (size_t)snprintf(list + used, list_size - used, " %u", d);
+    }
+}
+
+/* Said once for all ranks: they all wait for the same. */
+static int report_late(const struct nccl_rank *rank)
+{
+    const uint64_t number = rank->finished, round = number / rank->buckets.count;
+    char missing[LIST_BYTES], when[64];
+    if (atomic_exchange(&rank->group->late, true))
+        return -ETIMEDOUT;
+    list_missing(rank, number, missing, sizeof(missing));
+    snprintf(when, sizeof(when), round == 0 ? "the warm-up" : "step %llu", (unsigned long long)(round - 1));
+    log_message(LOG_ERROR, "%s: reduction of bucket %llu did not finish within %u ms: tower %u, %s; %s%s",
+                name_of(rank), (unsigned long long)(number % rank->buckets.count), rank->group->deadline_ms,
+                rank->tower, when, missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
+    return -ETIMEDOUT;
+}
+
+static int check_comm(const struct nccl_rank *rank)
+{
+    ncclResult_t state;
+    char call[64];
+    const int rc = NCCL_CALL(name_of(rank), ncclCommGetAsyncError(rank->comm, &state));
+    if (rc != 0 || state == ncclSuccess || state == ncclInProgress)
+        return rc;
+    snprintf(call, sizeof(call), "the communicator of tower %u", rank->tower);
+    return nccl_check(state, name_of(rank), call);
+}
+
+/* Collectives are done in the order in which they were started. */
+static int check_oldest(struct nccl_rank *rank)
+{
+    const uint64_t started = atomic_load(&rank->started);
+    while (rank->finished < started) {
+        struct event *const reduced = flight_at(rank, rank->finished)->reduced;
+        if (!reduced->device->ops->event_passed(reduced))
+            return is_late(rank, rank->since_ns) ? report_late(rank) : 0;
+        note_finished(rank);
+    }
+    return 0;
+}
+
+int nccl_rank_poll(struct nccl_rank *rank)
+{
+    if (rank->result != 0)
+        return rank->result;
+    if (is_cancelled(rank))
+        return -ECANCELED;
+    const int rc = check_comm(rank);
+    return keep(rank, rc != 0 ? rc : check_oldest(rank));
+}
+
+/* Leaving. */
+
+/* Nothing is going on: tell NCCL. */
+static int end_comm(struct nccl_rank *rank)
+{
+    int rc = await_collectives(rank);
+    if (rc == 0 && rank->registered != NULL)
+        rc = RANK_CALL(rank, ncclCommDeregister(rank->comm, rank->registered));
+    return rc != 0 ? rc : RANK_CALL(rank, ncclCommFinalize(rank->comm));
+}
+
+void nccl_rank_leave(struct nccl_rank *rank)
+{
+    if (rank->comm == NULL)
+        return;
+    const uint32_t deadline_ms = rank->group->deadline_ms;
+    const uint32_t limit_ms = deadline_ms < END_LIMIT_MS ? deadline_ms : END_LIMIT_MS;
+    int rc = keep(rank, cuda_enter(rank->member.device));
+    if (rc == 0)
+        rc = end_comm(rank);
+    /* Without this rank the others' waits cannot end well. */
+    if (rc != 0)
+        atomic_store(&rank->group->cancelled, true);
+    const char *const what = rc == 0 ? "ncclCommDestroy" : "ncclCommAbort";
+    watchdog_begin(rank->group->watchdog, rank->tower, limit_ms, name_of(rank), what);
+    nccl_check(rc == 0 ? ncclCommDestroy(rank->comm) : ncclCommAbort(rank->comm), name_of(rank), what);
+    watchdog_end(rank->group->watchdog, rank->tower);
+    rank->comm = NULL;
+}

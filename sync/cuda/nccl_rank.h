@@ -1,0 +1,40 @@
+/* One rank of an NCCL communicator: a tower, its device, its collectives. Opened and closed
+ * by any thread; everything between, and so every NCCL call of the communicator, is the
+ * tower's thread's. No call blocks beyond the group's deadline, or for long after its cancel. */
+#ifndef PIPETRAIN_NCCL_RANK_H
+#define PIPETRAIN_NCCL_RANK_H
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "sync/reduce.h"
+#include "sync/cuda/watchdog.h"
+
+struct nccl_rank;
+
+/* What the ranks have in common. */
+struct nccl_group {
+    uint32_t towers;
+    uint32_t deadline_ms;
+    struct nccl_rank **ranks;           /* [tower] */
+    struct watchdog *watchdog;          /* of `towers` callers */
+    atomic_bool cancelled;              /* every wait ends now; also set by a rank that aborts */
+    atomic_bool late;                   /* a rank has said that a collective is late */
+};
+
+int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32_t tower);
+/* The communication stream is closed. Accepts NULL. */
+void nccl_rank_close(struct nccl_rank *rank);
+
+/* Join the communicator named `id` and reduce every bucket once, in place: the gradients are
+ * zero now. Returns when all ranks have done so: 0 or a negative errno. */
+int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member, const struct buckets *buckets,
+                      const ncclUniqueId *id);
+/* reduce_ops' functions; buckets are started from the first to the last. */
+int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket);
+int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket);
+int nccl_rank_poll(struct nccl_rank *rank);
+void nccl_rank_leave(struct nccl_rank *rank);
+
+#endif

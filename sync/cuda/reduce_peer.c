@@ -1,0 +1,115 @@
+/* Reduction between CUDA devices that reach each other's memory: every tower's communication
+ * stream reads its share of a bucket from all arenas, adds in tower order and writes the sum
+ * to all arenas. Several towers may be on one device. */
+#include "sync/reduce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/cuda/kernels.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
+#include "stage/log.h"
+#include "sync/meeting.h"
+
+struct peer_reduce {
+    struct meeting meeting;
+    struct tower_arenas arenas;
+};
+
+static int queue_sum(struct meeting *meeting, struct share *share)
+{
+    struct stream *const communication = meeting->members[share->tower].communication;
+    const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas;
+    if (share->begin >= share->end)
+        return 0;
+    const int rc = cuda_enter(communication->device);
+    return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
+                                    kernel_sum_towers(cuda_stream_of(communication), arenas, share->begin, share->end));
+}
+
+/* The current device gets access to `other`'s memory. */
+static int enable_access(struct device *device, struct device *other)
+{
+    const cudaError_t status = cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError();             /* kept as the thread's last error otherwise */
+        return 0;
+    }
+    return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
+}
+
+static int connect_device(struct device *device, struct device *other)
+{
+    int can_access = 0;
+    if (cuda_ordinal(device) == cuda_ordinal(other))
+        return 0;
+    int rc = CUDA_CALL(cuda_name(device),
+                       cudaDeviceCanAccessPeer(&can_access, cuda_ordinal(device), cuda_ordinal(other)));
+    if (rc == 0 && !can_access) {
+        log_message(LOG_ERROR, "sync.reduce = peer: %s cannot use the memory of %s: use sync.reduce = host",
+                    cuda_name(device), cuda_name(other));
+        return -ENOTSUP;
+    }
+    if (rc == 0)
+        rc = cuda_enter(device);
+    return rc != 0 ? rc : enable_access(device, other);
+}
+
+/* Every device gets access to every other one's memory. */
+static int connect_devices(struct meeting *meeting)
+{
+    struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas;
+    int rc = 0;
+    for (uint32_t i = 0; i < meeting->towers && rc == 0; i++) {
+        arenas->gradients[i] = meeting->members[i].gradients;
+        for (uint32_t j = 0; j < meeting->towers && rc == 0; j++)
+            rc = connect_device(meeting->members[i].device, meeting->members[j].device);
+    }
+    return rc;
+}
+
+static const struct meeting_ops between_peers = {.connect = connect_devices, .sum = queue_sum};
+
+static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
+{
+    if (spec->towers > KERNEL_TOWERS_MAX) {
+        log_message(LOG_ERROR, "sync.reduce = peer: %u towers, and at most %u are possible: use sync.reduce = host",
+                    spec->towers, KERNEL_TOWERS_MAX);
+        return -ENOTSUP;
+    }
+    struct peer_reduce *const reduce = calloc(1, sizeof(*reduce));
+    const int rc = reduce == NULL ? -ENOMEM : meeting_init(&reduce->meeting, &reduce_peer_ops, spec);
+    if (rc != 0) {
+        free(reduce);
+        return rc;
+    }
+    reduce->arenas.count = spec->towers;
+    *reduce_out = &reduce->meeting.base;
+    return 0;
+}
+
+static void peer_close(struct reduce *base)
+{
+    struct peer_reduce *const reduce = (struct peer_reduce *)base;
+    if (reduce == NULL)
+        return;
+    meeting_release(&reduce->meeting);
+    free(reduce);
+}
+
+static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
+                     const struct buckets *buckets)
+{
+    return meeting_join((struct meeting *)base, &between_peers, tower, member, buckets);
+}
+
+const struct reduce_ops reduce_peer_ops = {
+    .name = "peer",
+    .open = peer_open,
+    .close = peer_close,
+    .join = peer_join,
+    .start = meeting_start,
+    .wait = meeting_wait,
+    .cancel = meeting_cancel,
+};

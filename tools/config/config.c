@@ -1,0 +1,338 @@
+/* The INI reader and --set. A line is cut into section, key and value here; what a
+ * value means is the option table's business. */
+#include "tools/config/config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/config/config_hint.h"
+#include "tools/config/options.h"
+#include "tools/config/utf8.h"
+
+#define BLANKS " \t"
+
+/* Where reading stands. */
+struct reader {
+    struct settings *settings;
+    struct problems *problems;
+    const char *name;           /* of the file, for messages */
+    uint32_t line;
+    bool in_section;            /* a [section] line was met; it may have been an unknown one */
+    enum section section;       /* SECTION_COUNT: keys are skipped */
+    char where[512];            /* "name:line" */
+};
+
+/* Where an assignment stands: in a file's line, or on the command line (line 0). */
+struct place { const char *where; enum origin origin; uint32_t line; };
+
+static char *trim(char *text)
+{
+    text += strspn(text, BLANKS);
+    size_t length = strlen(text);
+    while (length > 0 && strchr(BLANKS, text[length - 1]) != NULL)
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+static bool is_comment(const char *text)
+{
+    return *text == '#' || *text == ';';
+}
+
+/* The section of this name, or else, with a problem, the one that was probably meant;
+ * SECTION_COUNT when nobody knows. */
+static enum section find_section(struct problems *problems, const char *where, const char *name)
+{
+    enum section section = section_find(name);
+    if (section == SECTION_COUNT) {
+        char hint[CONFIG_HINT_SIZE];
+        section = config_hint_section(name, hint, sizeof hint);
+        problems_add(problems, where, "unknown section [%.80s]%s", name, hint);
+    }
+    return section;
+}
+
+/* key = value in a known section. 0 (problems are added) or -ENOMEM. */
+static int assign(struct settings *settings, struct problems *problems, const struct place *place,
+                  enum section section, const char *key, const char *value)
+{
+    const struct option_row *option = option_find(section, key);
+    if (option == NULL) {
+        char hint[CONFIG_HINT_SIZE];
+        config_hint_key(settings, section, key, hint, sizeof hint);
+        problems_add(problems, place->where, "unknown key '%.80s' in [%s]%s", key, section_name(section), hint);
+        return 0;
+    }
+    struct option_origin *origin = &settings->origins[option_index(option)];
+    if (place->origin == ORIGIN_FILE && origin->origin == ORIGIN_FILE) {
+        problems_add(problems, place->where, "duplicate key '%s' in [%s] (first in line %u)", key,
+                     section_name(section), (unsigned)origin->line);
+        return 0;
+    }
+    char problem[512];
+    const int result = option_parse(option, settings, value, problem, sizeof problem);
+    *origin = (struct option_origin){ place->origin, place->line, result != 0 };
+    if (result == -EINVAL)
+        problems_add(problems, place->where, "%s: %s", key, problem);
+    return result == -ENOMEM ? -ENOMEM : 0;
+}
+
+/* Take the quotes off in place: the text inside ends up at `value`. NULL, or what is wrong. */
+static const char *unquote(char *value)
+{
+    char *out = value;
+    const char *in = value + 1;
+    for (; *in != '"'; in++) {
+        if (*in == '\\') {
+            in++;
+            if (*in != '"' && *in != '\\')
+                return "in quotes, '\\' may stand only before '\"' and '\\'";
+        }
+        if (*in == '\0')
+            return "the closing quote is missing";
+        *out++ = *in;
+    }
+    const char *rest = in + 1 + strspn(in + 1, BLANKS);
+    const bool is_apart = rest > in + 1;
+    *out = '\0';
+    return *rest == '\0' || (is_comment(rest) && is_apart) ? NULL : "there is text after the closing quote";
+}
+
+/* End the text where a comment begins: at '#' or ';' at its start or after white space. */
+static void cut_comment(char *text)
+{
+    for (char *byte = text; *byte != '\0'; byte++)
+        if (is_comment(byte) && (byte == text || strchr(BLANKS, byte[-1]) != NULL)) {
+            *byte = '\0';
+            return;
+        }
+}
+
+static int read_assignment(struct reader *reader, char *line)
+{
+    char *equals = strchr(line, '=');
+    if (equals != NULL)
+        *equals = '\0';
+    const size_t key_bytes = strlen(line);
+    cut_comment(line);
+    if (equals == NULL || strlen(line) != key_bytes) {
+        problems_add(reader->problems, reader->where, "'=' is missing after '%.80s'", trim(line));
+        return 0;
+    }
+    const char *key = trim(line);
+    char *value = trim(equals + 1);
+    const char *problem = *key == '\0' ? "the key before '=' is missing" : NULL;
+    if (problem == NULL && *value == '"')
+        problem = unquote(value);
+    else {
+        cut_comment(value);
+        value = trim(value);
+    }
+    if (problem != NULL) {
+        problems_add(reader->problems, reader->where, "%s", problem);
+        return 0;
+    }
+    if (!reader->in_section) {
+        char hint[CONFIG_HINT_SIZE];
+        config_hint_key(reader->settings, SECTION_COUNT, key, hint, sizeof hint);
+        problems_add(reader->problems, reader->where, "key '%.80s' stands before any [section]%s", key, hint);
+        return 0;
+    }
+    if (reader->section == SECTION_COUNT)
+        return 0;
+    const struct place place = { reader->where, ORIGIN_FILE, reader->line };
+    return assign(reader->settings, reader->problems, &place, reader->section, key, value);
+}
+
+static void read_section(struct reader *reader, char *line)
+{
+    reader->in_section = true;
+    reader->section = SECTION_COUNT;
+    char *end = strchr(line, ']');
+    if (end == NULL) {
+        problems_add(reader->problems, reader->where, "']' is missing");
+        return;
+    }
+    const char *rest = trim(end + 1);
+    if (*rest != '\0' && !is_comment(rest)) {
+        problems_add(reader->problems, reader->where, "there is text after ']'");
+        return;
+    }
+    *end = '\0';
+    reader->section = find_section(reader->problems, reader->where, trim(line + 1));
+}
+
+/* Is the line text? Reports what is not. */
+static bool check_bytes(struct reader *reader, const char *line, size_t bytes)
+{
+    if (bytes > CONFIG_LINE_MAX) {
+        problems_add(reader->problems, reader->where, "the line is longer than %u bytes", CONFIG_LINE_MAX);
+        return false;
+    }
+    const char *nul = memchr(line, '\0', bytes);
+    if (nul != NULL) {
+        problems_add(reader->problems, reader->where, "byte %zu of the line is NUL", (size_t)(nul - line) + 1);
+        return false;
+    }
+    const size_t valid = utf8_valid_bytes(line, bytes);
+    if (valid < bytes)
+        problems_add(reader->problems, reader->where, "byte %zu of the line (0x%02x) is not UTF-8", valid + 1,
+                     (unsigned)(unsigned char)line[valid]);
+    return valid == bytes;
+}
+
+/* One line without its end. */
+static int read_line(struct reader *reader, const char *text, size_t bytes, char *buffer)
+{
+    reader->line++;
+    snprintf(reader->where, sizeof reader->where, "%.480s:%u", reader->name, (unsigned)reader->line);
+    if (bytes > 0 && text[bytes - 1] == '\r')
+        bytes--;
+    if (!check_bytes(reader, text, bytes))
+        return 0;
+    memcpy(buffer, text, bytes);
+    buffer[bytes] = '\0';
+    char *line = trim(buffer);
+    if (*line == '\0' || is_comment(line))
+        return 0;
+    if (*line != '[')
+        return read_assignment(reader, line);
+    read_section(reader, line);
+    return 0;
+}
+
+static int read_lines(struct reader *reader, const char *text, size_t bytes)
+{
+    char *buffer = malloc(CONFIG_LINE_MAX + 1);
+    int result = buffer == NULL ? -ENOMEM : 0;
+    while (result == 0 && bytes > 0) {
+        const char *end = memchr(text, '\n', bytes);
+        const size_t line_bytes = end == NULL ? bytes : (size_t)(end - text);
+        result = read_line(reader, text, line_bytes, buffer);
+        const size_t used = line_bytes + (end == NULL ? 0 : 1);
+        text += used;
+        bytes -= used;
+    }
+    free(buffer);
+    return result;
+}
+
+/* The result of the whole, from its parts' and the problems they added. */
+static int finish(int result, const char *where, struct problems *problems, size_t problems_before)
+{
+    if (result == -ENOMEM)
+        problems_add(problems, where, "%s", strerror(ENOMEM));
+    return result == 0 && problems->count > problems_before ? -EINVAL : result;
+}
+
+static int set_path(struct settings *settings, const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return -ENOMEM;
+    free(settings->config_path);
+    settings->config_path = copy;
+    return 0;
+}
+
+int config_parse(struct settings *settings, const char *name, const char *text, size_t bytes,
+                 struct problems *problems)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+    const size_t problems_before = problems->count;
+    struct reader reader = { .settings = settings, .problems = problems, .name = name, .section = SECTION_COUNT };
+    if (bytes >= 3 && memcmp(text, bom, 3) == 0) {
+        text += 3;
+        bytes -= 3;
+    }
+    int result = set_path(settings, name);
+    if (result == 0)
+        result = read_lines(&reader, text, bytes);
+    return finish(result, name, problems, problems_before);
+}
+
+/* The whole file, malloc'ed. 0, or a negative errno (-EFBIG: over CONFIG_FILE_MAX). */
+static int read_file(const char *path, char **text_out, size_t *bytes_out)
+{
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return -errno;
+    char *text = malloc(CONFIG_FILE_MAX + 1);
+    int result = text == NULL ? -ENOMEM : 0;
+    size_t bytes = 0;
+    if (result == 0) {
+        bytes = fread(text, 1, CONFIG_FILE_MAX + 1, file);
+        if (ferror(file))
+            result = -errno;
+        else if (bytes > CONFIG_FILE_MAX)
+            result = -EFBIG;
+    }
+    fclose(file);
+    if (result != 0) {
+        free(text);
+        return result;
+    }
+    *text_out = text;
+    *bytes_out = bytes;
+    return 0;
+}
+
+int config_read(struct settings *settings, const char *path, struct problems *problems)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int result = read_file(path, &text, &bytes);
+    if (result == -EFBIG)
+        problems_add(problems, path, "larger than %u bytes, which is no configuration file", CONFIG_FILE_MAX);
+    else if (result != 0)
+        problems_add(problems, path, "cannot be read: %s", strerror(-result));
+    if (result != 0)
+        return result == -ENOMEM ? result : -EINVAL;
+    result = config_parse(settings, path, text, bytes, problems);
+    free(text);
+    return result;
+}
+
+/* The left side of --set, taken apart in place. */
+static int set_named(struct settings *settings, char *name, const char *value, const struct place *place,
+                     struct problems *problems)
+{
+    char *dot = strchr(name, '.');
+    if (dot == NULL) {
+        char hint[CONFIG_HINT_SIZE];
+        config_hint_key(settings, SECTION_COUNT, name, hint, sizeof hint);
+        problems_add(problems, place->where, "the section is missing: section.key=value%s", hint);
+        return 0;
+    }
+    *dot = '\0';
+    const enum section section = find_section(problems, place->where, name);
+    return section == SECTION_COUNT ? 0 : assign(settings, problems, place, section, dot + 1, value);
+}
+
+int config_set(struct settings *settings, const char *assignment, struct problems *problems)
+{
+    const size_t problems_before = problems->count;
+    char *copy = strdup(assignment);
+    if (copy == NULL)
+        return finish(-ENOMEM, "--set", problems, problems_before);
+    char *equals = strchr(copy, '=');
+    if (equals != NULL)
+        *equals = '\0';
+    char *name = trim(copy);
+    char where[256];
+    snprintf(where, sizeof where, "--set %.200s", name);
+    const struct place place = { where, ORIGIN_COMMAND, 0 };
+    int result = 0;
+    if (equals == NULL)
+        problems_add(problems, where, "'=' is missing: section.key=value");
+    else if (utf8_valid_bytes(equals + 1, strlen(equals + 1)) < strlen(equals + 1))
+        problems_add(problems, where, "the value is not UTF-8");
+    else
+        result = set_named(settings, name, trim(equals + 1), &place, problems);
+    result = finish(result, where, problems, problems_before);
+    free(copy);
+    return result;
+}

@@ -1,0 +1,68 @@
+/* The manual page around the option table. */
+#include "tools/config/manual.h"
+
+#include "stage/stop.h"
+#include "tools/config/option_help.h"
+#include "tools/version.h"
+
+static const char opening[] =
+    ".SH NAME\n"
+    "pipetrain \\- train image classifiers from TFRecord shards\n"
+    ".SH SYNOPSIS\n"
+    ".B pipetrain \\-c\n"
+    ".I FILE\n"
+    ".RB [ \\-\\-set\n"
+    ".IR SECTION . KEY = VALUE ]...\n"
+    ".RB [ \\-\\-check | \\-\\-dry\\-run ]\n"
+    ".br\n"
+    ".BR pipetrain \" \" \\-\\-describe [ =\\fIMODEL\\fR ]\n"
+    ".br\n"
+    ".BR pipetrain \" \" \\-\\-help [ =\\fIKEY\\fR ]\n"
+    ".SH DESCRIPTION\n"
+    "Trains a convolutional network data-parallel over several towers, each a replica of the\n"
+    "network, from shards that reader and decoder threads turn into numbered batches ahead of\n"
+    "need. The configuration file says what is trained on what; everything else has a default.\n"
+    "Wrong settings are reported all at once, each with its line, and nothing is started.\n"
+    ".SH OPTIONS\n"
+    ".TP\n.BR \\-c \", \" \\-\\-config \" \\fIFILE\\fR\"\nTrain as the file says.\n"
+    ".TP\n.B \\-\\-set \\fISECTION\\fR.\\fIKEY\\fR=\\fIVALUE\\fR\nChange a key for this run; the last one wins.\n"
+    ".TP\n.B \\-\\-check\nCheck settings and data, start nothing.\n"
+    ".TP\n.B \\-\\-dry\\-run\nBuild everything, print the plan, run one step.\n"
+    ".TP\n.BR \\-\\-describe [ =\\fIMODEL\\fR ]\nList the models, or the layers of one.\n"
+    ".TP\n.BR \\-h \", \" \\-\\-help [ =\\fIKEY\\fR ]\nExplain all keys, or a key or section.\n"
+    ".TP\n.B \\-\\-version\nPrint the version.\n"
+    ".SH CONFIGURATION\n"
+    "Lines are \\fB[section]\\fR, \\fIkey\\fB = \\fIvalue\\fR or empty. Comments begin with # or ; at the start of\n"
+    "a line or after white space; double quotes around a value keep what is inside as it is.\n";
+
+static const struct { int code; const char *meaning; } exit_codes[] = {
+    {EXIT_CODE_OK, "done"},
+    {EXIT_CODE_INTERNAL, "an error of the program's own"},
+    {EXIT_CODE_USAGE, "command line or configuration are wrong"},
+    {EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit"},
+    {EXIT_CODE_MEMORY, "not enough memory"},
+    {EXIT_CODE_OUTPUT, "results could not be written"},
+    {EXIT_CODE_STALL, "the run came to a standstill"},
+    {EXIT_CODE_DEVICE, "a device failed"},
+    {EXIT_CODE_NONFINITE, "the loss is not a finite number"},
+    {EXIT_CODE_STOPPED, "ended early by SIGTERM, results saved"},
+    {EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved"},
+};
+
+static const char closing[] =
+    ".SH FILES\n"
+    "Results are written to \\fBrun.dir\\fR: \\fIsummary.json\\fR, \\fImetrics.jsonl\\fR, the resolved\n"
+    "\\fIrun.conf\\fR and \\fIweights.safetensors\\fR.\n"
+    ".SH SEE ALSO\n"
+    ".B pipetrain\\-convert \\-\\-help\n";
+
+void manual_write(FILE *out)
+{
+    fprintf(out, ".TH PIPETRAIN 1 \"\" \"pipetrain %s\"\n", PIPETRAIN_VERSION);
+    fputs(opening, out);
+    option_help_manual(out);
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; i < sizeof exit_codes / sizeof *exit_codes; i++)
+        fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
+    fputs(closing, out);
+}

@@ -1,0 +1,50 @@
+/* Edit distance with neighbour swaps (optimal string alignment). */
+#include "tools/config/nearest.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 64u      /* longer names are near to nothing */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static int same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+size_t nearest_distance(const char *a, const char *b)
+{
+    const size_t rows = strlen(a), columns = strlen(b);
+    if (rows > NAME_MAX_BYTES || columns > NAME_MAX_BYTES)
+        return SIZE_MAX;
+    size_t cost[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];
+    for (size_t i = 0; i <= rows; i++)
+        cost[i][0] = i;
+    for (size_t j = 0; j <= columns; j++)
+        cost[0][j] = j;
+    for (size_t i = 1; i <= rows; i++)
+        for (size_t j = 1; j <= columns; j++) {
+            const size_t change = cost[i - 1][j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1);
+            cost[i][j] = least(change, 1 + least(cost[i - 1][j], cost[i][j - 1]));
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+                cost[i][j] = least(cost[i][j], cost[i - 2][j - 2] + 1);
+        }
+    return cost[rows][columns];
+}
+
+void nearest_offer(struct nearest *nearest, const char *candidate, const void *what)
+{
+    const size_t distance = nearest_distance(nearest->name, candidate);
+    const size_t likely = 1 + strlen(nearest->name) / 4;
+    if (distance > likely || distance >= strlen(candidate))
+        return;
+    if (nearest->best == NULL || distance < nearest->distance) {
+        nearest->best = what;
+        nearest->distance = distance;
+    }
+}

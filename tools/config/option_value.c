@@ -1,0 +1,329 @@
+/* Option values: text -> field and back. Numbers are read and written in the C
+ * locale whatever the environment says, and only in the plain notation. */
+#include "tools/config/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
+
+static const struct { const char *name; int64_t bytes; } size_units[] = {
+    { "TiB", INT64_C(1) << 40 }, { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 }, { "KiB", INT64_C(1) << 10 },
+};
+#define SIZE_UNITS (sizeof size_units / sizeof *size_units)
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static const char *skip_digits(const char *text)
+{
+    while (is_digit(*text))
+        text++;
+    return text;
+}
+
+static const char *skip_sign(const char *text)
+{
+    return *text == '-' || *text == '+' ? text + 1 : text;
+}
+
+/* The end of a decimal integer at the start of `text`, or NULL. */
+static const char *integer_end(const char *text)
+{
+    const char *digits = skip_sign(text);
+    return is_digit(*digits) ? skip_digits(digits) : NULL;
+}
+
+/* The end of a decimal number with optional fraction and exponent, or NULL. */
+static const char *number_end(const char *text)
+{
+    const char *digits = skip_sign(text);
+    const char *end = skip_digits(digits);
+    size_t digit_count = (size_t)(end - digits);
+    if (*end == '.') {
+        const char *fraction = end + 1;
+        end = skip_digits(fraction);
+        digit_count += (size_t)(end - fraction);
+    }
+    if (digit_count == 0)
+        return NULL;
+    if (*end == 'e' || *end == 'E')
+        end = integer_end(end + 1);
+    return end;
+}
+
+/* strtod in the C locale. */
+static double plain_strtod(const char *text)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (plain == (locale_t)0)
+        return strtod(text, NULL);
+    const double value = strtod_l(text, NULL, plain);
+    freelocale(plain);
+    return value;
+}
+
+static int store_integer(const struct option_row *option, struct settings *settings, int64_t value)
+{
+    if (value < option->least || value > option->most)
+        return -ERANGE;
+    *(int64_t *)option_field(option, settings) = value;
+    return 0;
+}
+
+static int out_of_range(const struct option_row *option, const char *value, char *problem_out, size_t problem_size)
+{
+    char range[256];
+    option_range(option, range, sizeof range);
+    return PROBLEM("%.80s is out of range (%s)", value, range);
+}
+
+static int parse_integer(const struct option_row *option, struct settings *settings, const char *value,
+                         char *problem_out, size_t problem_size)
+{
+    const char *end = integer_end(value);
+    if (end == NULL || *end != '\0')
+        return PROBLEM("'%.80s' is not a whole number", value);
+    errno = 0;
+    const long long number = strtoll(value, NULL, 10);
+    if (errno != 0 || store_integer(option, settings, number) != 0)
+        return out_of_range(option, value, problem_out, problem_size);
+    return 0;
+}
+
+static int parse_number(const struct option_row *option, struct settings *settings, const char *value,
+                        char *problem_out, size_t problem_size)
+{
+    const char *end = number_end(value);
+    if (end == NULL || *end != '\0')
+        return PROBLEM("'%.80s' is not a number", value);
+    errno = 0;
+    const double number = plain_strtod(value);
+    const bool is_too_small = errno == ERANGE && fabs(number) < 1;
+    const bool is_over = number > option->high || (option->high_is_open && number >= option->high);
+    if (is_too_small || number < option->low || is_over)
+        return out_of_range(option, value, problem_out, problem_size);
+    *(double *)option_field(option, settings) = number == 0 ? 0 : number;       /* no minus zero */
+    return 0;
+}
+
+/* Bytes per unit; 0 when there is no such unit. */
+static int64_t size_unit(const char *name)
+{
+    if (*name == '\0' || strcmp(name, "B") == 0)
+        return 1;
+    for (size_t i = 0; i < SIZE_UNITS; i++)
+        if (strcmp(size_units[i].name, name) == 0)
+            return size_units[i].bytes;
+    return 0;
+}
+
+static int parse_size(const struct option_row *option, struct settings *settings, const char *value,
+                      char *problem_out, size_t problem_size)
+{
+    const char *end = integer_end(value);
+    const int64_t unit = end == NULL ? 0 : size_unit(end + strspn(end, " \t"));
+    if (unit == 0)
+        return PROBLEM("'%.80s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB)", value);
+    errno = 0;
+    int64_t bytes = strtoll(value, NULL, 10);
+    if (errno != 0 || __builtin_mul_overflow(bytes, unit, &bytes) || store_integer(option, settings, bytes) != 0)
+        return out_of_range(option, value, problem_out, problem_size);
+    return 0;
+}
+
+static int parse_yes_no(const struct option_row *option, struct settings *settings, const char *value,
+                        char *problem_out, size_t problem_size)
+{
+    const bool is_yes = strcmp(value, "yes") == 0;
+    if (!is_yes && strcmp(value, "no") != 0)
+        return PROBLEM("'%.80s' is neither yes nor no", value);
+    *(bool *)option_field(option, settings) = is_yes;
+    return 0;
+}
+
+static int parse_choice(const struct option_row *option, struct settings *settings, const char *value,
+                        char *problem_out, size_t problem_size)
+{
+    for (const struct option_choice *choice = option->choices; choice->name != NULL; choice++)
+        if (strcmp(choice->name, value) == 0) {
+            memcpy(option_field(option, settings), &choice->value, sizeof choice->value);
+            return 0;
+        }
+    char range[256];
+    option_range(option, range, sizeof range);
+    return PROBLEM("'%.80s' is none of: %s", value, range);
+}
+
+static int parse_string(const struct option_row *option, struct settings *settings, const char *value,
+                        char *problem_out, size_t problem_size)
+{
+    if (strlen(value) > OPTION_STRING_MAX)
+        return PROBLEM("the value is longer than %d bytes", OPTION_STRING_MAX);
+    for (const char *byte = value; *byte != '\0'; byte++)
+        if (((unsigned char)*byte < 0x20 && *byte != '\t') || *byte == 0x7f)
+            return PROBLEM("the value holds a control character (byte 0x%02x)", (unsigned)*byte);
+    char *copy = strdup(value);
+    if (copy == NULL)
+        return -ENOMEM;
+    char **field = option_field(option, settings);
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int parse_name(const struct option_row *option, struct settings *settings, const char *value,
+                      char *problem_out, size_t problem_size)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t length = strlen(value);
+    if (length > OPTION_NAME_MAX || strspn(value, allowed) != length || strcmp(value, ".") == 0 || strcmp(value, "..") == 0)
+        return PROBLEM("'%.80s' is not a name (1 to %d of A-Z a-z 0-9 . _ -, not . or ..)", value, OPTION_NAME_MAX);
+    return parse_string(option, settings, value, problem_out, problem_size);
+}
+
+int option_parse(const struct option_row *option, struct settings *settings, const char *value,
+                 char *problem_out, size_t problem_size)
+{
+    static int (*const parsers[])(const struct option_row *, struct settings *, const char *, char *, size_t) = {
+        [OPTION_STRING] = parse_string,
+        [OPTION_NAME] = parse_name,
+        [OPTION_INTEGER] = parse_integer,
+        [OPTION_NUMBER] = parse_number,
+        [OPTION_SIZE] = parse_size,
+        [OPTION_YES_NO] = parse_yes_no,
+        [OPTION_CHOICE] = parse_choice,
+    };
+    const bool may_be_empty = option->type == OPTION_STRING || option->type == OPTION_NAME;
+    if (*value == '\0' && !may_be_empty)
+        return PROBLEM("the value is missing");
+    return parsers[option->type](option, settings, value, problem_out, problem_size);
+}
+
+/* The shortest decimal that reads back as `value`. */
+static void format_number(double value, char *text, size_t text_size)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t before = plain == (locale_t)0 ? (locale_t)0 : uselocale(plain);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, text_size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    if (plain != (locale_t)0) {
+        uselocale(before);
+        freelocale(plain);
+    }
+}
+
+static void format_size(int64_t bytes, char *text, size_t text_size)
+{
+    for (size_t i = 0; i < SIZE_UNITS; i++)
+        if (bytes != 0 && bytes % size_units[i].bytes == 0) {
+            snprintf(text, text_size, "%" PRId64 " %s", bytes / size_units[i].bytes, size_units[i].name);
+            return;
+        }
+    snprintf(text, text_size, "%" PRId64, bytes);
+}
+
+static const char *choice_name(const struct option_row *option, const struct settings *settings)
+{
+    int value;
+    memcpy(&value, option_value(option, settings), sizeof value);
+    const struct option_choice *choice = option->choices;
+    while (choice->name != NULL && choice->value != value)
+        choice++;
+    return choice->name;
+}
+
+char *option_format(const struct option_row *option, const struct settings *settings)
+{
+    const void *value = option_value(option, settings);
+    char text[64] = "";
+    switch (option->type) {
+    case OPTION_STRING:
+    case OPTION_NAME:
+        return strdup(*(char *const *)value);
+    case OPTION_CHOICE:
+        return strdup(choice_name(option, settings));
+    case OPTION_YES_NO:
+        return strdup(*(const bool *)value ? "yes" : "no");
+    case OPTION_INTEGER:
+        snprintf(text, sizeof text, "%" PRId64, *(const int64_t *)value);
+        break;
+    case OPTION_SIZE:
+        format_size(*(const int64_t *)value, text, sizeof text);
+        break;
+    case OPTION_NUMBER:
+        format_number(*(const double *)value, text, sizeof text);
+        break;
+    }
+    return strdup(text);
+}
+
+static void integer_range(const struct option_row *option, char *text, size_t text_size)
+{
+    if (option->most == INT64_MAX)
+        snprintf(text, text_size, "%" PRId64 " or more", option->least);
+    else
+        snprintf(text, text_size, "%" PRId64 " to %" PRId64, option->least, option->most);
+}
+
+static void size_range(const struct option_row *option, char *text, size_t text_size)
+{
+    char most[32];
+    format_size(option->most, most, sizeof most);
+    if (option->most == INT64_MAX)
+        snprintf(text, text_size, "%" PRId64 " bytes or more", option->least);
+    else
+        snprintf(text, text_size, "%" PRId64 " bytes to %s", option->least, most);
+}
+
+static void number_range(const struct option_row *option, char *text, size_t text_size)
+{
+    char low[32], high[32];
+    format_number(option->low, low, sizeof low);
+    format_number(option->high, high, sizeof high);
+    snprintf(text, text_size, "%s to %s%s", low, option->high_is_open ? "below " : "", high);
+}
+
+static void choice_range(const struct option_row *option, char *text, size_t text_size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (const struct option_choice *choice = option->choices; choice->name != NULL && used < text_size; choice++)
+        used += (size_t)snprintf(text + used, text_size - used, "%s%s", used == 0 ? "" : ", ", choice->name);
+}
+
+void option_range(const struct option_row *option, char *text, size_t text_size)
+{
+    switch (option->type) {
+    case OPTION_INTEGER:
+        integer_range(option, text, text_size);
+        break;
+    case OPTION_SIZE:
+        size_range(option, text, text_size);
+        break;
+    case OPTION_NUMBER:
+        number_range(option, text, text_size);
+        break;
+    case OPTION_CHOICE:
+        choice_range(option, text, text_size);
+        break;
+    case OPTION_YES_NO:
+        snprintf(text, text_size, "yes, no");
+        break;
+    case OPTION_NAME:
+        snprintf(text, text_size, "1 to %d of A-Z a-z 0-9 . _ -, not . or ..", OPTION_NAME_MAX);
+        break;
+    case OPTION_STRING:
+        snprintf(text, text_size, "%s", "");
+        break;
+    }
+}

@@ -1,0 +1,246 @@
+/* The option table, and finding options in it. */
+#include "tools/config/options.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FIELD(name) .offset = offsetof(struct settings, name)
+#define RANGE(from, to) .least = (from), .most = (to)
+#define AT_LEAST(from) .least = (from), .most = INT64_MAX
+
+#define BATCH_MAX (1 << 20)
+#define DEPTH_MAX 1024
+#define THREADS_MAX 1024
+#define TIB (INT64_C(1) << 40)
+
+static const struct option_choice shuffle_choices[] = {
+    { "full", SHUFFLE_FULL }, { "none", SHUFFLE_NONE }, { NULL, 0 }
+};
+static const struct option_choice last_batch_choices[] = {
+    { "keep", LAST_BATCH_KEEP }, { "drop", LAST_BATCH_DROP }, { NULL, 0 }
+};
+static const struct option_choice on_corrupt_choices[] = {
+    { "fail", ON_CORRUPT_FAIL }, { "skip", ON_CORRUPT_SKIP }, { NULL, 0 }
+};
+static const struct option_choice source_choices[] = {
+    { "real", INPUT_REAL }, { "cached", INPUT_CACHED }, { "synthetic", INPUT_SYNTHETIC }, { NULL, 0 }
+};
+static const struct option_choice init_choices[] = {
+    { "glorot_uniform", WEIGHT_INIT_GLOROT_UNIFORM }, { NULL, 0 }
+};
+static const struct option_choice optimizer_choices[] = {
+    { "sgd", OPTIMIZER_SGD }, { "momentum", OPTIMIZER_MOMENTUM }, { "nesterov", OPTIMIZER_NESTEROV },
+    { "adadelta", OPTIMIZER_ADADELTA }, { NULL, 0 }
+};
+static const struct option_choice kind_choices[] = {
+    { "auto", DEVICE_CHOICE_AUTO }, { "cpu", DEVICE_CHOICE_CPU }, { "cuda", DEVICE_CHOICE_CUDA },
+    { "null", DEVICE_CHOICE_NULL }, { NULL, 0 }
+};
+static const struct option_choice precision_choices[] = {
+    { "fp32", PRECISION_FP32 }, { "tf32", PRECISION_TF32 }, { "bf16", PRECISION_BF16 }, { "fp16", PRECISION_FP16 },
+    { NULL, 0 }
+};
+static const struct option_choice graph_choices[] = {
+    { "auto", GRAPH_AUTO }, { "on", GRAPH_ON }, { "off", GRAPH_OFF }, { NULL, 0 }
+};
+static const struct option_choice reduce_choices[] = {
+    { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL }, { "peer", REDUCE_CHOICE_PEER },
+    { "host", REDUCE_CHOICE_HOST }, { NULL, 0 }
+};
+static const struct option_choice layout_choices[] = {
+    { "auto", LAYOUT_AUTO }, { "nhwc", LAYOUT_NHWC }, { "nchw", LAYOUT_NCHW }, { NULL, 0 }
+};
+static const struct option_choice backend_choices[] = {
+    { "auto", BACKEND_CHOICE_AUTO }, { "onednn", BACKEND_CHOICE_ONEDNN },
+    { "reference", BACKEND_CHOICE_REFERENCE }, { NULL, 0 }
+};
+static const struct option_choice mode_choices[] = {
+    { "replicated", SYNC_REPLICATED }, { "independent", SYNC_INDEPENDENT }, { NULL, 0 }
+};
+static const struct option_choice progress_choices[] = {
+    { "auto", PROGRESS_AUTO }, { "yes", PROGRESS_YES }, { "no", PROGRESS_NO }, { NULL, 0 }
+};
+
+const struct option_row option_table[] = {
+    { SECTION_RUN, "name", OPTION_NAME, .initial = "", .initial_note = "the configuration file's name",
+      FIELD(run.name), .help = "name of the run" },
+    { SECTION_RUN, "dir", OPTION_STRING, .initial = "", .initial_note = "runs/NAME",
+      FIELD(run.dir), .help = "directory the results are written to" },
+    { SECTION_RUN, "seed", OPTION_INTEGER, .initial = "1", AT_LEAST(0),
+      FIELD(run.seed), .help = "of sample order, initial weights and dropout" },
+
+    { SECTION_DATA, "train", OPTION_STRING, .initial = "",
+      FIELD(data.train), .help = "training shards: a glob, a file or a directory" },
+    { SECTION_DATA, "validation", OPTION_STRING, .initial = "", .initial_note = "no evaluation",
+      FIELD(data.validation), .help = "validation shards: a glob, a file or a directory" },
+    { SECTION_DATA, "classes", OPTION_INTEGER, .initial = "0", .initial_note = "the model's own",
+      RANGE(0, BATCH_MAX), FIELD(data.classes), .help = "number of classes" },
+    { SECTION_DATA, "label_offset", OPTION_INTEGER, .initial = "0", RANGE(-BATCH_MAX, BATCH_MAX),
+      FIELD(data.label_offset), .help = "added to every stored label (-1 for labels that begin at 1)" },
+    { SECTION_DATA, "image_key", OPTION_STRING, .initial = "", .initial_note = "found from the first record",
+      FIELD(data.image_key), .help = "feature that holds the image" },
+    { SECTION_DATA, "label_key", OPTION_STRING, .initial = "", .initial_note = "found from the first record",
+      FIELD(data.label_key), .help = "feature that holds the label" },
+    { SECTION_DATA, "shuffle", OPTION_CHOICE, .initial = "full", .choices = shuffle_choices,
+      FIELD(data.shuffle), .help = "order of the training records: a new one each epoch, or as stored" },
+    { SECTION_DATA, "last_batch", OPTION_CHOICE, .initial = "keep", .choices = last_batch_choices,
+      FIELD(data.last_batch), .help = "what to do with an epoch's last, partial training batch" },
+    { SECTION_DATA, "on_corrupt", OPTION_CHOICE, .initial = "fail", .choices = on_corrupt_choices,
+      FIELD(data.on_corrupt), .help = "what to do with a damaged record: end the run, or replace it" },
+    { SECTION_DATA, "max_corrupt", OPTION_NUMBER, .unit = "records", .initial = "0.001", .high = 1e15,
+      FIELD(data.max_corrupt), .help = "damaged records to accept; below 1 a share of all records" },
+    { SECTION_DATA, "index_cache", OPTION_YES_NO, .initial = "yes",
+      FIELD(data.index_cache), .help = "keep the index of each shard for the next run" },
+
+    { SECTION_INPUT, "source", OPTION_CHOICE, .initial = "real", .choices = source_choices,
+      FIELD(input.source), .help = "shards, shards kept in memory after the first epoch, or no shards at all" },
+    { SECTION_INPUT, "prefetch_depth", OPTION_INTEGER, .unit = "batches", .initial = "4", RANGE(1, DEPTH_MAX),
+      FIELD(input.prefetch_depth), .help = "batches ready or being made on the host, per tower" },
+    { SECTION_INPUT, "staging_depth", OPTION_INTEGER, .unit = "batches", .initial = "2", RANGE(1, DEPTH_MAX),
+      FIELD(input.staging_depth), .help = "batches on the device, per tower" },
+    { SECTION_INPUT, "read_threads", OPTION_INTEGER, .initial = "0", .initial_note = "chosen",
+      RANGE(0, THREADS_MAX), FIELD(input.read_threads), .help = "threads that read records" },
+    { SECTION_INPUT, "decode_threads", OPTION_INTEGER, .initial = "0", .initial_note = "chosen",
+      RANGE(0, THREADS_MAX), FIELD(input.decode_threads), .help = "threads that turn records into samples" },
+    { SECTION_INPUT, "chunk", OPTION_INTEGER, .unit = "records", .initial = "0", .initial_note = "chosen",
+      RANGE(0, BATCH_MAX), FIELD(input.chunk), .help = "records a reader hands to a decoder at a time" },
+    { SECTION_INPUT, "keep_shards", OPTION_SIZE, .initial = "128MiB",
+      AT_LEAST(0), FIELD(input.keep_shards),
+      .help = "data sets whose shards are no larger are read once and kept; 0 = none" },
+    { SECTION_INPUT, "ram_budget", OPTION_SIZE, .initial = "0", .initial_note = "what the machine has",
+      AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start when the plan needs more host memory" },
+
+    { SECTION_MODEL, "name", OPTION_STRING, .initial = "mnist_cnn",
+      FIELD(model.name), .help = "the network (pipetrain --describe lists them)" },
+    { SECTION_MODEL, "dropout", OPTION_YES_NO, .initial = "yes",
+      FIELD(model.dropout), .help = "use the model's dropout layers" },
+    { SECTION_MODEL, "init", OPTION_CHOICE, .initial = "glorot_uniform", .choices = init_choices,
+      FIELD(model.init), .help = "initial weights" },
+
+    { SECTION_TRAIN, "epochs", OPTION_INTEGER, .initial = "10", RANGE(1, 1000000),
+      FIELD(train.epochs), .help = "passes over the training records" },
+    { SECTION_TRAIN, "steps", OPTION_INTEGER, .initial = "0", .initial_note = "the epochs decide",
+      AT_LEAST(0), FIELD(train.steps), .help = "stop training after so many steps" },
+    { SECTION_TRAIN, "batch", OPTION_INTEGER, .unit = "samples", .initial = "0",
+      .initial_note = "128 unless batch_per_tower is given", RANGE(0, BATCH_MAX),
+      FIELD(train.batch), .help = "samples per step, all towers together" },
+    { SECTION_TRAIN, "batch_per_tower", OPTION_INTEGER, .unit = "samples", .initial = "0",
+      .initial_note = "batch is given", RANGE(0, BATCH_MAX),
+      FIELD(train.batch_per_tower), .help = "samples per step and tower, instead of batch" },
+    { SECTION_TRAIN, "optimizer", OPTION_CHOICE, .initial = "adadelta", .choices = optimizer_choices,
+      FIELD(train.optimizer), .help = "update rule" },
+    { SECTION_TRAIN, "learning_rate", OPTION_NUMBER, .initial = "1", .high = 1e30,
+      FIELD(train.learning_rate), .help = "factor of every update (about 0.01 for sgd, 1 for adadelta)" },
+    { SECTION_TRAIN, "momentum", OPTION_NUMBER, .initial = "0.9", .high = 1, .high_is_open = true,
+      FIELD(train.momentum), .help = "of momentum and nesterov: share of the last update that is kept" },
+    { SECTION_TRAIN, "rho", OPTION_NUMBER, .initial = "0.95", .high = 1, .high_is_open = true,
+      FIELD(train.rho), .help = "of adadelta: decay of its running averages" },
+    { SECTION_TRAIN, "epsilon", OPTION_NUMBER, .initial = "1e-08", .low = 1e-30, .high = 1,
+      FIELD(train.epsilon), .help = "of adadelta: added under its square roots" },
+    { SECTION_TRAIN, "weight_decay", OPTION_NUMBER, .initial = "0", .high = 1e6,
+      FIELD(train.weight_decay), .help = "times the weight, added to every gradient" },
+
+    { SECTION_DEVICES, "kind", OPTION_CHOICE, .initial = "auto", .choices = kind_choices,
+      FIELD(devices.kind), .help = "what computes; auto: CUDA where it is, else cpu; null computes nothing" },
+    { SECTION_DEVICES, "list", OPTION_STRING, .initial = "", .initial_note = "all there are",
+      FIELD(devices.list), .help = "CUDA devices to use, e.g. 0,1; towers go round them" },
+    { SECTION_DEVICES, "towers", OPTION_INTEGER, .initial = "1", RANGE(1, 256),
+      FIELD(devices.towers), .help = "replicas of the network, each with its share of every batch" },
+    { SECTION_DEVICES, "threads_per_tower", OPTION_INTEGER, .initial = "0", .initial_note = "cores / towers",
+      RANGE(0, THREADS_MAX), FIELD(devices.threads_per_tower), .help = "CPU threads of each tower" },
+    { SECTION_DEVICES, "precision", OPTION_CHOICE, .initial = "fp32", .choices = precision_choices,
+      FIELD(devices.precision), .help = "number format of the computation; weights stay fp32 (cpu: fp32 only)" },
+    { SECTION_DEVICES, "graph", OPTION_CHOICE, .initial = "auto", .choices = graph_choices,
+      FIELD(devices.graph), .help = "CUDA: replay steps as recorded graphs; auto: small steps only" },
+    { SECTION_DEVICES, "workspace", OPTION_SIZE, .initial = "256MiB", RANGE(0, TIB),
+      FIELD(devices.workspace), .help = "CUDA: memory a convolution may use beside its tensors" },
+    { SECTION_DEVICES, "time_plans", OPTION_YES_NO, .initial = "no",
+      FIELD(devices.time_plans), .help = "CUDA: measure convolution plans at the start instead of trusting cuDNN" },
+    { SECTION_DEVICES, "plan_cache", OPTION_STRING, .initial = "", .initial_note = "the user's cache folder",
+      FIELD(devices.plan_cache), .help = "CUDA: folder that keeps convolution plans for the next run, or none" },
+    { SECTION_DEVICES, "layout", OPTION_CHOICE, .initial = "auto", .choices = layout_choices,
+      FIELD(devices.layout), .help = "memory layout of activations, for experiments" },
+    { SECTION_DEVICES, "backend", OPTION_CHOICE, .initial = "auto", .choices = backend_choices,
+      FIELD(devices.backend), .help = "implementation of the layers; reference is slow and plain" },
+    { SECTION_DEVICES, "bind", OPTION_YES_NO, .initial = "no",
+      FIELD(devices.bind), .help = "keep each tower's threads on cores of their own" },
+    { SECTION_DEVICES, "allow_ref", OPTION_YES_NO, .initial = "no",
+      FIELD(devices.allow_ref), .help = "accept oneDNN's own reference loops, a thousand times slower" },
+
+    { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
+      FIELD(sync.mode), .help = "gradients are summed over the towers, or each tower trains alone" },
+    { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
+      FIELD(sync.reduce), .help = "how gradients are summed: by NCCL, from device to device, or on the host" },
+    { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),
+      FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
+    { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "0", .initial_note = "1 MiB on the CPU, 16 MiB on GPUs",
+      RANGE(0, TIB), FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
+
+    { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
+      FIELD(report.progress), .help = "progress on stderr; auto: one line rewritten on a terminal, else lines" },
+    { SECTION_REPORT, "interval", OPTION_INTEGER, .unit = "steps", .initial = "100", RANGE(1, 1000000000),
+      FIELD(report.interval), .help = "steps between two reports in metrics.jsonl" },
+
+    { .key = NULL }
+};
+
+#define OPTION_COUNT (sizeof option_table / sizeof *option_table - 1)
+_Static_assert(OPTION_COUNT <= OPTIONS_MAX, "settings.origins has a place for every option");
+
+static const struct { const char *name, *help; } section_table[SECTION_COUNT] = {
+    [SECTION_RUN] = { "run", "what the run is called and where its results go" },
+    [SECTION_DATA] = { "data", "the shards and what is in them" },
+    [SECTION_INPUT] = { "input", "the way from shards to towers" },
+    [SECTION_MODEL] = { "model", "the network" },
+    [SECTION_TRAIN] = { "train", "how long and how it is trained" },
+    [SECTION_DEVICES] = { "devices", "what it is computed on" },
+    [SECTION_SYNC] = { "sync", "how towers work together" },
+    [SECTION_REPORT] = { "report", "what is told on the way" },
+};
+
+size_t option_count(void)
+{
+    return OPTION_COUNT;
+}
+
+const char *section_name(enum section section)
+{
+    return section_table[section].name;
+}
+
+const char *section_help(enum section section)
+{
+    return section_table[section].help;
+}
+
+enum section section_find(const char *name)
+{
+    enum section section = 0;
+    while (section < SECTION_COUNT && strcmp(section_table[section].name, name) != 0)
+        section++;
+    return section;
+}
+
+const struct option_row *option_find(enum section section, const char *key)
+{
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (option->section == section && strcmp(option->key, key) == 0)
+            return option;
+    return NULL;
+}
+
+size_t option_index(const struct option_row *option)
+{
+    assert(option >= option_table && option < option_table + OPTION_COUNT);
+    return (size_t)(option - option_table);
+}
+
+void *option_field(const struct option_row *option, struct settings *settings)
+{
+    return (char *)settings + option->offset;
+}
+
+const void *option_value(const struct option_row *option, const struct settings *settings)
+{
+    return (const char *)settings + option->offset;
+}

@@ -1,0 +1,82 @@
+/* The one table that describes the settings: it drives the configuration file,
+ * --set section.key=value, --help, the manual page and the resolved copy that every
+ * run keeps. A new key is a field in struct settings and a row here. Used by main only. */
+#ifndef PIPETRAIN_OPTIONS_H
+#define PIPETRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/config/settings.h"
+
+enum section {
+    SECTION_RUN,
+    SECTION_DATA,
+    SECTION_INPUT,
+    SECTION_MODEL,
+    SECTION_TRAIN,
+    SECTION_DEVICES,
+    SECTION_SYNC,
+    SECTION_REPORT,
+    SECTION_COUNT
+};
+
+enum option_type {
+    OPTION_STRING,
+    OPTION_NAME,                /* a file name: [A-Za-z0-9._-]{1,OPTION_NAME_MAX}, not . or ..; or empty */
+    OPTION_INTEGER,
+    OPTION_NUMBER,
+    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB */
+    OPTION_YES_NO,
+    OPTION_CHOICE
+};
+
+#define OPTION_NAME_MAX 64      /* bytes */
+#define OPTION_STRING_MAX 32000 /* bytes; quoted it still fits in a line of a configuration file */
+
+struct option_choice { const char *name; int value; };
+
+/* A row; option_ functions work on it. (struct option belongs to getopt.) */
+struct option_row {
+    enum section section;
+    const char *key;
+    enum option_type type;
+    const char *unit;           /* NULL = none */
+    const char *initial;        /* the default, as it would be written in a file */
+    const char *initial_note;   /* what the default stands for, NULL = it says all */
+    int64_t least, most;        /* integer and size: allowed range */
+    double low, high;           /* number: allowed range */
+    bool high_is_open;          /* high itself is not allowed */
+    const struct option_choice *choices;        /* ended by a NULL name */
+    size_t offset;              /* of the field in struct settings */
+    const char *help;           /* one line */
+};
+
+/* All options by section, ended by a row whose key is NULL. */
+extern const struct option_row option_table[];
+size_t option_count(void);
+const char *section_name(enum section section);
+const char *section_help(enum section section);
+
+/* The section, or SECTION_COUNT when there is none of that name. */
+enum section section_find(const char *name);
+
+/* The option, or NULL. */
+const struct option_row *option_find(enum section section, const char *key);
+/* The row's place in option_table and settings.origins. */
+size_t option_index(const struct option_row *option);
+/* Its field in `settings`. */
+void *option_field(const struct option_row *option, struct settings *settings);
+const void *option_value(const struct option_row *option, const struct settings *settings);
+
+/* Set one field from `value`. 0, -ENOMEM, or -EINVAL with what is wrong in problem_out. */
+int option_parse(const struct option_row *option, struct settings *settings, const char *value,
+                 char *problem_out, size_t problem_size);
+/* The field as it would be written on the command line; reads back as the same value. The
+ * text is malloc'ed, NULL when memory is short. */
+char *option_format(const struct option_row *option, const struct settings *settings);
+/* The allowed values in words ("1 .. 1024", "full, none"); "" when anything goes. */
+void option_range(const struct option_row *option, char *text, size_t text_size);
+
+#endif

@@ -1,0 +1,219 @@
+/* The settings as a whole: defaults, checks between keys, and the resolved copy. */
+#include "tools/config/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "tools/config/nearest.h"
+#include "tools/config/options.h"
+
+#define BATCH_DEFAULT 128
+
+static bool is_text(const struct option_row *option)
+{
+    return option->type == OPTION_STRING || option->type == OPTION_NAME;
+}
+
+int settings_init(struct settings *settings)
+{
+    *settings = (struct settings){ .config_path = strdup("") };
+    int result = settings->config_path == NULL ? -ENOMEM : 0;
+    for (const struct option_row *option = option_table; option->key != NULL && result == 0; option++) {
+        char problem[256];
+        result = option_parse(option, settings, option->initial, problem, sizeof problem);
+        assert(result != -EINVAL);
+    }
+    if (result != 0)
+        settings_release(settings);
+    return result;
+}
+
+void settings_release(struct settings *settings)
+{
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (is_text(option))
+            free(*(char **)option_field(option, settings));
+    free(settings->config_path);
+    *settings = (struct settings){ .config_path = NULL };
+}
+
+/* What is known of the option of a field. */
+static struct option_origin *origin_of(struct settings *settings, enum section section, const char *key)
+{
+    const struct option_row *option = option_find(section, key);
+    assert(option != NULL);
+    return &settings->origins[option_index(option)];
+}
+
+/* Report a problem with an option where it was given, or in the file where it was not, unless
+ * it has one already. */
+static void report(struct settings *settings, struct problems *problems, enum section section, const char *key,
+                   const char *message)
+{
+    struct option_origin *origin = origin_of(settings, section, key);
+    if (origin->is_bad)
+        return;
+    origin->is_bad = true;
+    char where[512];
+    if (origin->origin == ORIGIN_COMMAND)
+        snprintf(where, sizeof where, "--set %s.%s", section_name(section), key);
+    else if (origin->origin == ORIGIN_FILE)
+        snprintf(where, sizeof where, "%.480s:%u", settings->config_path, (unsigned)origin->line);
+    else
+        snprintf(where, sizeof where, "%.500s", settings->config_path);
+    problems_add(problems, where, "%s: %s", key, message);
+}
+
+/* Replace an owned text; takes `text` over. */
+static int replace(char **field, char *text)
+{
+    if (text == NULL)
+        return -ENOMEM;
+    free(*field);
+    *field = text;
+    return 0;
+}
+
+/* The file's name without folder and ending, made a name; "run" when nothing is left. */
+static char *name_of_path(const char *path)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const char *slash = strrchr(path, '/');
+    const char *base = slash == NULL ? path : slash + 1;
+    const char *dot = strrchr(base, '.');
+    size_t length = dot == NULL ? strlen(base) : (size_t)(dot - base);
+    if (length > OPTION_NAME_MAX)
+        length = OPTION_NAME_MAX;
+    char *name = strndup(base, length);
+    for (char *byte = name; byte != NULL && *byte != '\0'; byte++)
+        if (strchr(allowed, *byte) == NULL)
+            *byte = '-';
+    if (name != NULL && (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)) {
+        free(name);
+        name = strdup("run");
+    }
+    return name;
+}
+
+static int fill_names(struct run_settings *run, const char *config_path)
+{
+    int result = 0;
+    if (*run->name == '\0')
+        result = replace(&run->name, name_of_path(config_path));
+    if (result == 0 && *run->dir == '\0') {
+        char *dir;
+        result = replace(&run->dir, asprintf(&dir, "runs/%s", run->name) < 0 ? NULL : dir);
+    }
+    return result;
+}
+
+/* One of batch and batch_per_tower decides; the command line's one when the file has the other. */
+static void check_batch(struct settings *settings, struct problems *problems)
+{
+    struct train_settings *train = &settings->train;
+    if (train->batch > 0 && train->batch_per_tower > 0) {
+        const enum origin batch = origin_of(settings, SECTION_TRAIN, "batch")->origin;
+        const enum origin per_tower = origin_of(settings, SECTION_TRAIN, "batch_per_tower")->origin;
+        if (batch == per_tower)
+            report(settings, problems, SECTION_TRAIN, "batch_per_tower", "batch is given as well; only one of them can decide");
+        else if (batch > per_tower)
+            train->batch_per_tower = 0;
+        else
+            train->batch = 0;
+    }
+    if (train->batch == 0 && train->batch_per_tower == 0)
+        train->batch = BATCH_DEFAULT;
+    const struct option_row *batch = option_find(SECTION_TRAIN, "batch");
+    if (settings_global_batch(settings) > batch->most) {
+        char message[128];
+        snprintf(message, sizeof message, "%lld samples in all towers together are over the limit of %lld",
+                 (long long)settings_global_batch(settings), (long long)batch->most);
+        report(settings, problems, SECTION_TRAIN, "batch_per_tower", message);
+    }
+}
+
+static void check_data(struct settings *settings, struct problems *problems)
+{
+    if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC)
+        report(settings, problems, SECTION_DATA, "train",
+               "is missing: set it in [data], or source = synthetic in [input]");
+}
+
+static void check_model(struct settings *settings, struct problems *problems)
+{
+    const char *name = settings->model.name;
+    if (model_find(name) != NULL)
+        return;
+    struct nearest nearest = { .name = name };
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        nearest_offer(&nearest, model->name, model->name);
+    char message[256];
+    if (nearest.best != NULL)
+        snprintf(message, sizeof message, "there is no model '%.80s' (did you mean '%s'?)", name, (const char *)nearest.best);
+    else
+        snprintf(message, sizeof message, "there is no model '%.80s' (pipetrain --describe lists them)", name);
+    report(settings, problems, SECTION_MODEL, "name", message);
+}
+
+int settings_finish(struct settings *settings, struct problems *problems)
+{
+    const size_t problems_before = problems->count;
+    const int result = fill_names(&settings->run, settings->config_path);
+    if (result != 0) {
+        problems_add(problems, settings->config_path, "%s", strerror(-result));
+        return result;
+    }
+    check_data(settings, problems);
+    check_model(settings, problems);
+    check_batch(settings, problems);
+    return problems->count > problems_before ? -EINVAL : 0;
+}
+
+int64_t settings_global_batch(const struct settings *settings)
+{
+    const struct train_settings *train = &settings->train;
+    return train->batch > 0 ? train->batch : train->batch_per_tower * settings->devices.towers;
+}
+
+/* Would the reader take something else from the plain value? */
+static bool needs_quotes(const char *value)
+{
+    const size_t length = strlen(value);
+    return length > 0 && (*value == '"' || strpbrk(value, "#;") != NULL || strchr(" \t", *value) != NULL ||
+                          strchr(" \t", value[length - 1]) != NULL);
+}
+
+static void write_value(const char *value, FILE *out)
+{
+    if (!needs_quotes(value)) {
+        fprintf(out, "%s%s\n", *value == '\0' ? "" : " ", value);
+        return;
+    }
+    fputs(" \"", out);
+    for (; *value != '\0'; value++) {
+        if (*value == '"' || *value == '\\')
+            putc('\\', out);
+        putc(*value, out);
+    }
+    fputs("\"\n", out);
+}
+
+int settings_write(const struct settings *settings, FILE *out)
+{
+    enum section section = SECTION_COUNT;
+    for (const struct option_row *option = option_table; option->key != NULL; option++) {
+        char *value = option_format(option, settings);
+        if (value == NULL)
+            return -ENOMEM;
+        if (option->section != section)
+            fprintf(out, "%s[%s]\n", section == SECTION_COUNT ? "" : "\n", section_name(option->section));
+        section = option->section;
+        fprintf(out, "%s =", option->key);
+        write_value(value, out);
+        free(value);
+    }
+    return fflush(out) != 0 || ferror(out) ? -EIO : 0;
+}

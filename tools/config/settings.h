@@ -1,0 +1,136 @@
+/* The settings of a run, resolved: what the configuration file and --set say, with
+ * the defaults of the option table for the rest. Filled in by main before anything
+ * starts, constant afterwards. */
+#ifndef PIPETRAIN_SETTINGS_H
+#define PIPETRAIN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "compute/backend.h"
+#include "compute/optimizer.h"
+#include "loader/order.h"
+#include "sync/trainer.h"
+#include "tools/config/problems.h"
+
+enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
+enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
+enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
+enum weight_init { WEIGHT_INIT_GLOROT_UNIFORM };
+enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
+enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
+enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
+enum progress { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
+
+/* Field types by option type: OPTION_STRING and OPTION_NAME char * (owned, never
+ * NULL), OPTION_INTEGER and OPTION_SIZE int64_t, OPTION_NUMBER double,
+ * OPTION_YES_NO bool, OPTION_CHOICE an enum. */
+struct run_settings {
+    char *name;                 /* of the run; settings_finish fills in the file's name */
+    char *dir;                  /* run directory; settings_finish fills in runs/NAME */
+    int64_t seed;
+};
+
+struct data_settings {
+    char *train, *validation;   /* glob, file or directory; "" = none */
+    int64_t classes;            /* 0 = the model's own number */
+    int64_t label_offset;
+    char *image_key, *label_key;        /* "" = found from the first record */
+    enum shuffle shuffle;
+    enum last_batch last_batch;
+    enum on_corrupt on_corrupt;
+    double max_corrupt;         /* below 1 a share of the records, else a count */
+    bool index_cache;
+};
+
+struct input_settings {
+    enum input_source source;
+    int64_t prefetch_depth;     /* batches per tower on the host */
+    int64_t staging_depth;      /* batches per tower on the device */
+    int64_t read_threads, decode_threads;       /* 0 = chosen */
+    int64_t chunk;              /* records per piece of work, 0 = chosen */
+    int64_t keep_shards;        /* bytes: data sets up to this size stay in memory as read, 0 = none */
+    int64_t ram_budget;         /* bytes, 0 = no limit of its own */
+};
+
+struct model_settings {
+    char *name;
+    bool dropout;
+    enum weight_init init;
+};
+
+struct train_settings {
+    int64_t epochs;
+    int64_t steps;              /* 0 = the epochs decide */
+    int64_t batch;              /* of all towers together; 0 = batch_per_tower is given */
+    int64_t batch_per_tower;    /* 0 = batch is given */
+    enum optimizer_kind optimizer;
+    double learning_rate, momentum, rho, epsilon, weight_decay;
+};
+
+struct device_settings {
+    enum device_choice kind;
+    int64_t towers;
+    int64_t threads_per_tower;  /* 0 = cores / towers, at least 1 */
+    char *list;                 /* numbers of the devices to use; "" = all there are */
+    enum precision precision;
+    enum graph_use graph;
+    int64_t workspace;          /* bytes a convolution may use beside its tensors */
+    bool time_plans;
+    char *plan_cache;           /* folder; "" = the user's cache folder, "none" = none */
+    enum layout layout;
+    enum backend_choice backend;
+    bool bind;
+    bool allow_ref;
+};
+
+struct sync_settings {
+    enum sync_mode mode;
+    enum reduce_choice reduce;
+    int64_t bucket;             /* bytes, 0 = chosen */
+    int64_t deadline;           /* seconds */
+};
+
+struct report_settings {
+    enum progress progress;
+    int64_t interval;           /* steps between reports */
+};
+
+/* Where a value came from, and in which line of the file. */
+enum origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND };
+struct option_origin {
+    enum origin origin;
+    uint32_t line;
+    bool is_bad;                /* a problem with this key was already reported */
+};
+
+#define OPTIONS_MAX 64
+
+struct settings {
+    struct run_settings run;
+    struct data_settings data;
+    struct input_settings input;
+    struct model_settings model;
+    struct train_settings train;
+    struct device_settings devices;
+    struct sync_settings sync;
+    struct report_settings report;
+    char *config_path;          /* the file that was read, "" = none */
+    struct option_origin origins[OPTIONS_MAX];  /* by row of option_table */
+};
+
+/* Every field at its default. 0 or -ENOMEM. */
+int settings_init(struct settings *settings);
+void settings_release(struct settings *settings);
+/* The computed defaults (run.name, run.dir, train.batch) and the checks between keys.
+ * After the file and all --set options. 0, or with problems added: -EINVAL, or -ENOMEM. */
+int settings_finish(struct settings *settings, struct problems *problems);
+/* Samples of a full global batch. After settings_finish. */
+int64_t settings_global_batch(const struct settings *settings);
+
+/* A complete configuration file that reads back as the same settings. 0, or a
+ * negative errno from writing. */
+int settings_write(const struct settings *settings, FILE *out);
+
+#endif

@@ -1,0 +1,47 @@
+/* UTF-8 by the table of well-formed sequences (RFC 3629): shortest forms only, no
+ * surrogates, nothing above U+10FFFF. */
+#include "tools/config/utf8.h"
+
+#include <stdint.h>
+
+/* By lead byte: how many bytes follow, and the range of the first of them. */
+struct lead { uint8_t first, last, following, low, high; };
+static const struct lead leads[] = {
+    { 0x00, 0x7f, 0, 0x80, 0xbf }, { 0xc2, 0xdf, 1, 0x80, 0xbf }, { 0xe0, 0xe0, 2, 0xa0, 0xbf },
+    { 0xe1, 0xec, 2, 0x80, 0xbf }, { 0xed, 0xed, 2, 0x80, 0x9f }, { 0xee, 0xef, 2, 0x80, 0xbf },
+    { 0xf0, 0xf0, 3, 0x90, 0xbf }, { 0xf1, 0xf3, 3, 0x80, 0xbf }, { 0xf4, 0xf4, 3, 0x80, 0x8f },
+};
+
+static const struct lead *lead_find(uint8_t byte)
+{
+    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++)
+        if (byte >= leads[i].first && byte <= leads[i].last)
+            return &leads[i];
+    return NULL;
+}
+
+/* Length of the sequence at the start of `text`; 0 when it is not well-formed. */
+static size_t sequence_bytes(const uint8_t *text, size_t bytes)
+{
+    const struct lead *lead = lead_find(text[0]);
+    if (lead == NULL || lead->following >= bytes)
+        return 0;
+    for (size_t i = 1; i <= lead->following; i++) {
+        const uint8_t low = i == 1 ? lead->low : 0x80, high = i == 1 ? lead->high : 0xbf;
+        if (text[i] < low || text[i] > high)
+            return 0;
+    }
+    return lead->following + 1u;
+}
+
+size_t utf8_valid_bytes(const char *text, size_t bytes)
+{
+    size_t valid = 0;
+    while (valid < bytes) {
+        const size_t sequence = sequence_bytes((const uint8_t *)text + valid, bytes - valid);
+        if (sequence == 0)
+            break;
+        valid += sequence;
+    }
+    return valid;
+}

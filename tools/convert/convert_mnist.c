@@ -1,0 +1,290 @@
+/* The converter of MNIST and of sets in the same four files: IDX, compressed or not, as
+ * downloaded. All four are read into memory and checked before anything is written. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gunzip.h"
+#include "formats/idx.h"
+#include "formats/md5.h"
+#include "stage/log.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/file_bytes.h"
+
+#define CLASSES 10u
+#define UNPACKED_BYTES_MAX ((size_t)2 << 30)
+#define IMAGE_BYTES_MAX ((size_t)16 << 20)
+
+enum mnist_file { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILE_COUNT };
+
+/* The files' names up to what varies, and the MD5 of the originals as they are downloaded
+ * and as they are unpacked. */
+static const struct known_file {
+    const char *stem, *tail;
+    uint32_t rank;
+    const char *md5_packed, *md5_unpacked;
+} known_files[FILE_COUNT] = {
+    [TRAIN_IMAGES] = {"train-images", "idx3-ubyte", 3, "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                      "6bbc9ace898e44ae57da46a324031adb"},
+    [TRAIN_LABELS] = {"train-labels", "idx1-ubyte", 1, "d53e105ee54ea40749a09fcbcd1e9432",
+                      "a25bea736e30d166cdddb491f175f624"},
+    [TEST_IMAGES] = {"t10k-images", "idx3-ubyte", 3, "9fb629c4189551a2d022fa330f9573f3",
+                     "2646ac647ad5339dbf082846283269ea"},
+    [TEST_LABELS] = {"t10k-labels", "idx1-ubyte", 1, "ec29112dd5afa0611ce80d1b7f02629c",
+                     "27ae3e4e09519cfbb04c329615203637"},
+};
+
+/* One of the four, unpacked. */
+struct loaded_file {
+    char *path;
+    uint8_t *bytes;
+    size_t byte_count;
+    bool is_original;
+    struct idx idx;
+};
+
+/* What a source's sample function needs. */
+struct mnist_split {
+    const struct conversion *conversion;
+    const struct idx *images, *labels;
+};
+
+struct mnist {
+    struct loaded_file files[FILE_COUNT];
+    struct mnist_split splits[2];
+};
+
+static int fail(struct stop *stop, const struct loaded_file *file, const char *problem)
+{
+    stop_fail(stop, EXIT_CODE_DATA, "%s: %s", file->path, problem);
+    return -EBADMSG;
+}
+
+/* The path of a file under one of its usual names, or NULL. */
+static char *find_path(const char *directory, const struct known_file *known)
+{
+    static const char *const joints[] = {"-", "."}, *const ends[] = {"", ".gz"};
+
+    for (unsigned i = 0; i < 4; i++) {
+        char *path;
+        if (asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[i / 2], known->tail, ends[i % 2]) < 0)
+            return NULL;
+        if (file_bytes_exists(path))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* All four names are looked for before any file is read, so that one message tells all. */
+static int find_files(struct mnist *mnist, const char *directory, struct stop *stop)
+{
+    char missing[256] = "";
+    size_t length = 0;
+
+    for (int i = 0; i < FILE_COUNT; i++) {
+        mnist->files[i].path = find_path(directory, &known_files[i]);
+        if (!mnist->files[i].path)
+            length += (size_t)snprintf(missing + length, sizeof missing - length, "%s%s-%s[.gz]", length ? ", " : "",
+                                       known_files[i].stem, known_files[i].tail);
+    }
+    if (length == 0)
+        return 0;
+    stop_fail(stop, EXIT_CODE_DATA, "%s: not there: %s", directory, missing);
+    return -ENOENT;
+}
+
+/* Replace a compressed file's bytes by what is in it. */
+static int unpack(struct loaded_file *file, struct stop *stop)
+{
+    uint8_t *unpacked;
+    size_t bytes;
+
+    if (!gunzip_is_gzip(file->bytes, file->byte_count))
+        return 0;
+    const int rc = gunzip(file->bytes, file->byte_count, UNPACKED_BYTES_MAX, &unpacked, &bytes);
+    if (rc == -ENOMEM) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory to unpack it", file->path);
+        return rc;
+    }
+    if (rc < 0)
+        return fail(stop, file, rc == -EFBIG ? "unpacks to over 2 GiB" : "compressed data is damaged or cut short");
+    free(file->bytes);
+    file->bytes = unpacked;
+    file->byte_count = bytes;
+    return 0;
+}
+
+static void say_origin(struct loaded_file *file, const struct known_file *known, const char *md5_as_found)
+{
+    char md5[MD5_TEXT_BYTES];
+
+    md5_text(file->bytes, file->byte_count, md5);
+    file->is_original = strcmp(md5_as_found, known->md5_packed) == 0 || strcmp(md5, known->md5_unpacked) == 0;
+    if (file->is_original)
+        log_message(LOG_RUN, "%s: the MNIST original, MD5 %s", file->path, md5_as_found);
+    else
+        log_message(LOG_RUN, "%s: not the MNIST original, MD5 %s", file->path, md5_as_found);
+}
+
+static int load_file(struct loaded_file *file, const struct known_file *known, struct stop *stop)
+{
+    char md5[MD5_TEXT_BYTES];
+    const char *problem;
+
+    int rc = file_bytes_read(file->path, &file->bytes, &file->byte_count);
+    if (rc < 0) {
+        stop_fail(stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DATA, "%s: cannot read it: %s", file->path,
+                  strerror(-rc));
+        return rc;
+    }
+    md5_text(file->bytes, file->byte_count, md5);
+    rc = unpack(file, stop);
+    if (rc < 0)
+        return rc;
+    if (idx_parse(file->bytes, file->byte_count, &file->idx, &problem) < 0)
+        return fail(stop, file, problem);
+    if (file->idx.rank != known->rank)
+        return fail(stop, file, known->rank == 3 ? "holds no images: its magic number is not 00 00 08 03"
+                                                 : "holds no labels: its magic number is not 00 00 08 01");
+    say_origin(file, known, md5);
+    return 0;
+}
+
+static int check_labels(const struct loaded_file *labels, struct stop *stop)
+{
+    for (size_t i = 0; i < labels->idx.data_bytes; i++) {
+        if (labels->idx.data[i] < CLASSES)
+            continue;
+        stop_fail(stop, EXIT_CODE_DATA, "%s: label %u of image %zu is not in 0..%u", labels->path,
+                  labels->idx.data[i], i, CLASSES - 1);
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+static int check_pair(const struct loaded_file *images, const struct loaded_file *labels, struct stop *stop)
+{
+    if (images->idx.dims[0] != labels->idx.dims[0]) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s has %" PRIu32 " images, but %s has %" PRIu32 " labels", images->path,
+                  images->idx.dims[0], labels->path, labels->idx.dims[0]);
+        return -EBADMSG;
+    }
+    if (images->idx.data_bytes == 0)
+        return fail(stop, images, "holds no pixels");
+    if (images->idx.data_bytes / images->idx.dims[0] > IMAGE_BYTES_MAX)
+        return fail(stop, images, "its images are absurdly large");
+    return check_labels(labels, stop);
+}
+
+static int check_sizes(const struct mnist *mnist, struct stop *stop)
+{
+    const struct loaded_file *train = &mnist->files[TRAIN_IMAGES], *test = &mnist->files[TEST_IMAGES];
+
+    if (train->idx.dims[1] == test->idx.dims[1] && train->idx.dims[2] == test->idx.dims[2])
+        return 0;
+    stop_fail(stop, EXIT_CODE_DATA, "%s has images of %" PRIu32 "x%" PRIu32 ", but %s of %" PRIu32 "x%" PRIu32,
+              train->path, train->idx.dims[1], train->idx.dims[2], test->path, test->idx.dims[1], test->idx.dims[2]);
+    return -EBADMSG;
+}
+
+static int load_files(struct mnist *mnist, const char *directory, struct stop *stop)
+{
+    int rc = find_files(mnist, directory, stop);
+
+    for (int i = 0; rc == 0 && i < FILE_COUNT; i++)
+        rc = load_file(&mnist->files[i], &known_files[i], stop);
+    if (rc == 0)
+        rc = check_pair(&mnist->files[TRAIN_IMAGES], &mnist->files[TRAIN_LABELS], stop);
+    if (rc == 0)
+        rc = check_pair(&mnist->files[TEST_IMAGES], &mnist->files[TEST_LABELS], stop);
+    if (rc == 0)
+        rc = check_sizes(mnist, stop);
+    return rc;
+}
+
+static int mnist_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                        size_t *count_out)
+{
+    const struct mnist_split *split = arg;
+    const size_t image_bytes = (size_t)split->images->dims[1] * split->images->dims[2];
+
+    (void)scratch;
+    *count_out = convert_raw_image(split->conversion, split->images->data + index * image_bytes,
+                                   split->labels->data[index], values_out);
+    return 0;
+}
+
+static struct sample_source make_source(struct mnist_split *split, const char *name, uint32_t shard_count)
+{
+    return (struct sample_source){
+        .split = name, .record_count = split->images->dims[0], .shard_count = shard_count,
+        .sample = mnist_sample, .arg = split,
+    };
+}
+
+static bool all_original(const struct mnist *mnist)
+{
+    bool all = true;
+
+    for (int i = 0; i < FILE_COUNT; i++)
+        all = all && mnist->files[i].is_original;
+    return all;
+}
+
+static int describe(struct mnist *mnist, const struct convert_options *options, struct stop *stop,
+                    struct conversion *conversion)
+{
+    const struct idx *images = &mnist->files[TRAIN_IMAGES].idx;
+    uint32_t shard_count;
+
+    const int rc = convert_shard_count(options, images->dims[0], stop, &shard_count);
+    if (rc < 0)
+        return rc;
+    mnist->splits[0] = (struct mnist_split){conversion, images, &mnist->files[TRAIN_LABELS].idx};
+    mnist->splits[1] = (struct mnist_split){conversion, &mnist->files[TEST_IMAGES].idx,
+                                            &mnist->files[TEST_LABELS].idx};
+    conversion->origin = all_original(mnist) ? "the original MNIST files" : "files in the layout of MNIST";
+    conversion->classes = CLASSES;
+    conversion->height = images->dims[1];
+    conversion->width = images->dims[2];
+    conversion->depth = 1;
+    conversion->sources[0] = make_source(&mnist->splits[0], "train", shard_count);
+    conversion->sources[1] = make_source(&mnist->splits[1], "validation", 1);
+    conversion->source_count = 2;
+    return 0;
+}
+
+static int mnist_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct mnist *mnist = calloc(1, sizeof *mnist);
+
+    conversion->state = mnist;
+    if (!mnist) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    const int rc = load_files(mnist, options->input, stop);
+    return rc < 0 ? rc : describe(mnist, options, stop, conversion);
+}
+
+static void mnist_release(struct conversion *conversion)
+{
+    struct mnist *mnist = conversion->state;
+
+    for (int i = 0; mnist && i < FILE_COUNT; i++) {
+        free(mnist->files[i].path);
+        free(mnist->files[i].bytes);
+    }
+    free(mnist);
+}
+
+const struct converter convert_mnist = {
+    .name = "mnist",
+    .summary = "the four files of MNIST, as downloaded (gzip or not), from DIR",
+    .has_input = true,
+    .prepare = mnist_prepare,
+    .release = mnist_release,
+};

@@ -1,0 +1,214 @@
+/* Sums over reports. */
+#include "tools/run/account.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define WARMUP_STEPS 10u
+/* Step times kept for percentiles; beyond them every second, fourth, ... step counts. */
+#define DURATIONS_MAX (1u << 20)
+
+struct account {
+    const struct schedule *schedule;
+    uint64_t warmup;            /* steps that only warm up */
+    struct tally passes[PASS_COUNT], interval, training, warm;     /* warm: after warm-up */
+    uint64_t last_end_ns, first_step_ns;
+    XXH3_state_t *order;
+    double *durations_ms;
+    uint64_t duration_count, duration_every;
+    uint32_t skipped_steps;
+};
+
+int account_open(struct account **account_out, const struct schedule *schedule)
+{
+    struct account *const account = calloc(1, sizeof(*account));
+    if (account == NULL)
+        return -ENOMEM;
+    const uint64_t steps = schedule_step_count(schedule);
+    account->schedule = schedule;
+    account->warmup = steps / 10 < WARMUP_STEPS ? steps / 10 : WARMUP_STEPS;
+    account->duration_every = steps / DURATIONS_MAX + 1;
+    account->durations_ms = calloc(steps / account->duration_every + 1, sizeof(*account->durations_ms));
+    account->order = XXH3_createState();
+    if (account->durations_ms == NULL || account->order == NULL) {
+        account_close(account);
+        return -ENOMEM;
+    }
+    XXH3_64bits_reset(account->order);
+    *account_out = account;
+    return 0;
+}
+
+void account_close(struct account *account)
+{
+    if (account == NULL)
+        return;
+    XXH3_freeState(account->order);
+    free(account->durations_ms);
+    free(account);
+}
+
+void account_begin(struct account *account, uint64_t now_ns)
+{
+    account->last_end_ns = now_ns;
+}
+
+static void add_times(struct step_times *sum, const struct step_times *times)
+{
+    sum->input_wait += times->input_wait;
+    sum->exposed_copy += times->exposed_copy;
+    sum->forward += times->forward;
+    sum->backward += times->backward;
+    sum->exposed_reduction += times->exposed_reduction;
+    sum->update += times->update;
+    sum->other += times->other;
+    sum->total += times->total;
+}
+
+static void add_tally(struct tally *sum, const struct tally *tally)
+{
+    sum->images += tally->images;
+    sum->correct += tally->correct;
+    sum->steps += tally->steps;
+    sum->loss_sum += tally->loss_sum;
+    sum->wall_ns += tally->wall_ns;
+    add_times(&sum->times, &tally->times);
+}
+
+/* One global batch as a tally; *end_ns_out is when its last tower was done. */
+static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
+{
+    struct tally tally = {.steps = 1};
+    *end_ns_out = 0;
+    for (uint32_t d = 0; d < towers; d++) {
+        const struct step_report *const report = reports[d];
+        tally.images += report->result.counted;
+        tally.correct += report->result.correct;
+        tally.loss_sum += report->result.loss_sum;
+        add_times(&tally.times, &report->times);
+        if (report->ended_ns > *end_ns_out)
+            *end_ns_out = report->ended_ns;
+    }
+    return tally;
+}
+
+static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
+                         const struct tally *tally)
+{
+    const struct span *const span = &reports[0]->span;
+    for (uint32_t d = 0; d < towers; d++)
+        XXH3_64bits_update(account->order, reports[d]->ids, reports[d]->span.count * sizeof(*reports[d]->ids));
+    account->skipped_steps = reports[0]->result.skipped_steps;
+    add_tally(&account->training, tally);
+    add_tally(&account->interval, tally);
+    if (span->step < account->warmup)
+        return;
+    add_tally(&account->warm, tally);
+    if (span->global_count == account->schedule->batch && span->step % account->duration_every == 0)
+        account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
+}
+
+void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    const struct span *const span = &reports[0]->span;
+    uint64_t end_ns;
+    struct tally tally = batch_tally(reports, towers, &end_ns);
+    tally.wall_ns = end_ns > account->last_end_ns ? end_ns - account->last_end_ns : 0;
+    if (end_ns > account->last_end_ns)
+        account->last_end_ns = end_ns;
+    if (span->first_of_pass)
+        account->passes[span->pass] = (struct tally){0};
+    add_tally(&account->passes[span->pass], &tally);
+    if (span->pass != PASS_TRAIN)
+        return;
+    if (account->first_step_ns == 0)
+        account->first_step_ns = end_ns;
+    add_training(account, reports, towers, &tally);
+}
+
+const struct tally *account_pass(const struct account *account, enum pass pass)
+{
+    return &account->passes[pass];
+}
+
+const struct tally *account_interval(const struct account *account)
+{
+    return &account->interval;
+}
+
+void account_interval_reset(struct account *account)
+{
+    account->interval = (struct tally){0};
+}
+
+const struct tally *account_training(const struct account *account)
+{
+    return &account->training;
+}
+
+struct fractions tally_fractions(const struct tally *tally)
+{
+    const struct step_times *const t = &tally->times;
+    if (t->total == 0)
+        return (struct fractions){0};
+    const double all = (double)t->total;
+    return (struct fractions){
+        .input_wait = (double)t->input_wait / all,
+        .exposed_copy = (double)t->exposed_copy / all,
+        .forward = (double)t->forward / all,
+        .backward = (double)t->backward / all,
+        .exposed_reduction = (double)t->exposed_reduction / all,
+        .update = (double)t->update / all,
+        .other = (double)t->other / all,
+    };
+}
+
+struct fractions account_fractions(const struct account *account)
+{
+    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->training);
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double percentile(const double *sorted, uint64_t count, double share)
+{
+    return count > 0 ? sorted[(uint64_t)(share * (double)(count - 1) + 0.5)] : 0;
+}
+
+struct step_percentiles account_percentiles(const struct account *account)
+{
+    const uint64_t count = account->duration_count;
+    qsort(account->durations_ms, count, sizeof(*account->durations_ms), compare_doubles);
+    return (struct step_percentiles){
+        .p50_ms = percentile(account->durations_ms, count, 0.50),
+        .p90_ms = percentile(account->durations_ms, count, 0.90),
+        .p99_ms = percentile(account->durations_ms, count, 0.99),
+    };
+}
+
+double account_images_per_second(const struct account *account)
+{
+    const double p50_ms = account_percentiles(account).p50_ms;
+    return p50_ms > 0 ? (double)account->schedule->batch * 1e3 / p50_ms : 0;
+}
+
+uint64_t account_order_hash(const struct account *account)
+{
+    return XXH3_64bits_digest(account->order);
+}
+
+uint64_t account_first_step_ns(const struct account *account)
+{
+    return account->first_step_ns;
+}
+
+uint32_t account_skipped_steps(const struct account *account)
+{
+    return account->skipped_steps;
+}

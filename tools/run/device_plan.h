@@ -1,0 +1,43 @@
+/* What computes: devices, backend and reduction, chosen from the settings and from what
+ * the machine has, before anything is started. Used by main only. */
+#ifndef PIPETRAIN_DEVICE_PLAN_H
+#define PIPETRAIN_DEVICE_PLAN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/backend.h"
+#include "stage/device.h"
+#include "sync/reduce.h"
+#include "tools/config/settings.h"
+
+#define DEVICES_MAX 256
+
+struct device_plan {
+    const struct device_ops *ops;
+    const struct backend_ops *backend;  /* NULL: nothing is computed (kind = null) */
+    const struct reduce_ops *reduce;
+    uint32_t count;                     /* devices in use; tower t is on index[t % count] */
+    uint32_t index[DEVICES_MAX];
+    uint32_t idle;                      /* devices there are beyond those, when no list was given */
+    char note[256];                     /* why no CUDA device was found, "" else */
+    char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
+};
+
+/* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV
+ * (a device that is asked for is not there or cannot do it). Without `must_exist` (--check)
+ * CUDA devices that are asked for need not be there. May be the process' first call of the
+ * device's library; no thread has been started. */
+int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
+                     struct problems *problems);
+
+static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t tower)
+{
+    return plan->index[tower % plan->count];
+}
+const char *precision_name(enum precision precision);       /* "fp32", ... */
+/* "cpu", "cuda", "null". */
+const char *device_plan_word(const struct device_plan *plan);
+
+#endif

@@ -1,0 +1,427 @@
+/* Building and taking down the pipeline. */
+#include "tools/run/pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/log.h"
+
+#define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
+
+/* What belongs to one tower. */
+struct lane {
+    char device_name[24], trainer_name[24], feeder_name[24];
+    struct device *device;
+    struct stream *compute, *communication;
+    void **blocks;              /* pinned, one per place of the ring */
+    struct ring *ring;
+    struct slots *slots;
+    struct feeder *feeder;
+    struct trainer *trainer;
+    uint32_t *cpus;
+};
+
+struct pipeline {
+    struct pipeline_parts parts;
+    uint32_t towers;
+    struct lane *lanes;
+    struct ring **rings;
+    struct reduce *reduce;
+    struct gate *gate;
+    struct loader *loader;
+    struct step_report **reports;       /* of the batch main looks at, by tower */
+};
+
+static bool is_synthetic(const struct pipeline *pipeline)
+{
+    return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
+}
+
+static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t tower)
+{
+    const struct device_plan *const devices = &pipeline->parts.plan->devices;
+    const struct device_ops *const ops = devices->ops;
+    const uint32_t index = ops->host_memory ? tower : device_plan_index(devices, tower);
+    snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->host_memory ? "cpu" : ops->kind, index);
+    snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", tower);
+    snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", tower);
+    const struct device_spec spec = {.index = index, .name = lane->device_name};
+    int rc = ops->open(&lane->device, &spec);
+    if (rc == 0)
+        rc = ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute);
+    if (rc == 0)
+        rc = ops->stream_open(lane->device, STREAM_COMMUNICATION, "reduce", &lane->communication);
+    return rc;
+}
+
+static int open_ring(struct pipeline *pipeline, struct lane *lane)
+{
+    const struct run_plan *const plan = pipeline->parts.plan;
+    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
+    lane->blocks = calloc(depth, sizeof(*lane->blocks));
+    if (lane->blocks == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < depth; i++) {
+        const int rc = lane->device->ops->alloc_pinned(lane->device, plan->layout.block_bytes, &lane->blocks[i]);
+        if (rc != 0)
+            return rc;
+    }
+    const int rc = ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
+    if (rc == 0)
+        ring_limit(lane->ring, schedule_batch_count(&plan->schedule));
+    return rc;
+}
+
+static int open_lane(struct pipeline *pipeline, uint32_t tower)
+{
+    struct lane *const lane = &pipeline->lanes[tower];
+    const struct run_plan *const plan = pipeline->parts.plan;
+    int rc = open_device(pipeline, lane, tower);
+    if (rc == 0 && !is_synthetic(pipeline))
+        rc = open_ring(pipeline, lane);
+    if (rc == 0)
+        rc = slots_open(&lane->slots, lane->device, (uint32_t)pipeline->parts.settings->input.staging_depth,
+                        &plan->layout);
+    pipeline->rings[tower] = lane->ring;
+    return rc;
+}
+
+/* Everything that can block ends when the run fails. */
+static int register_lane(struct pipeline *pipeline, const struct lane *lane)
+{
+    struct stop *const stop = pipeline->parts.stop;
+    int rc = 0;
+    if (lane->ring != NULL)
+        rc = stop_on_failure(stop, ring_cancel, lane->ring);
+    if (rc == 0)
+        rc = stop_on_failure(stop, slots_cancel, lane->slots);
+    if (rc == 0)
+        rc = stop_on_failure(stop, device_cancel, lane->device);
+    return rc;
+}
+
+static int open_reduction(struct pipeline *pipeline)
+{
+    const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
+    const struct reduce_spec spec = {
+        .towers = pipeline->towers,
+        .deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000,
+    };
+    const int rc = ops->open(&pipeline->reduce, &spec);
+    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
+}
+
+/* The slice sizes tower `tower` meets: in full batches and in the last one of a pass. */
+static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
+{
+    const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
+    const uint64_t steps = schedule_step_count(schedule);
+    struct span span;
+    if (schedule_find(schedule, 0, tower, &span) == 0)
+        spec->train_counts[0] = span.count;
+    if (train_last < steps && schedule_find(schedule, train_last, tower, &span) == 0)
+        spec->train_counts[1] = span.count;
+    const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
+    if (evaluations == 0)
+        return;
+    const uint64_t first = schedule_batch_count(schedule) - evaluations;
+    if (schedule_find(schedule, first, tower, &span) == 0)
+        spec->evaluate_counts[0] = span.count;
+    if (schedule_find(schedule, first + evaluations - 1, tower, &span) == 0)
+        spec->evaluate_counts[1] = span.count;
+}
+
+static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32_t tower)
+{
+    const struct settings *const settings = pipeline->parts.settings;
+    const struct run_plan *const plan = pipeline->parts.plan;
+    const struct lane *const lane = &pipeline->lanes[tower];
+    struct tower_spec spec = {
+        .index = tower,
+        .net = pipeline->parts.net,
+        .device = lane->device,
+        .compute = lane->compute,
+        .backend = plan->devices.backend,
+        .backend_spec = {.threads = plan->threads_per_tower,
+                         .slice_max = plan->layout.capacity,
+                         .layout = settings->devices.layout,
+                         .seed = (uint64_t)settings->run.seed,
+                         .allow_ref = settings->devices.allow_ref,
+                         .precision = settings->devices.precision,
+                         .graph = settings->devices.graph,
+                         .device_towers = (pipeline->towers + plan->devices.count - 1) / plan->devices.count,
+                         .workspace_max = (size_t)settings->devices.workspace,
+                         .time_plans = settings->devices.time_plans,
+                         .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL},
+        .optimizer = plan->optimizer,
+        .seed = (uint64_t)settings->run.seed,
+    };
+    find_counts(&plan->schedule, tower, &spec);
+    return spec;
+}
+
+/* Tower d gets cores [d * threads, (d + 1) * threads), counted around. */
+static int choose_cpus(const struct pipeline *pipeline, struct lane *lane, uint32_t tower)
+{
+    const struct run_plan *const plan = pipeline->parts.plan;
+    lane->cpus = calloc(plan->threads_per_tower, sizeof(*lane->cpus));
+    if (lane->cpus == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < plan->threads_per_tower; i++)
+        lane->cpus[i] = run_plan_cpu(tower * plan->threads_per_tower + i);
+    return 0;
+}
+
+static int start_trainer(struct pipeline *pipeline, uint32_t tower)
+{
+    const struct settings *const settings = pipeline->parts.settings;
+    const struct run_plan *const plan = pipeline->parts.plan;
+    struct lane *const lane = &pipeline->lanes[tower];
+    int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, tower) : 0;
+    if (rc != 0)
+        return rc;
+    const struct trainer_spec spec = {
+        .name = lane->trainer_name,
+        .tower = make_tower_spec(pipeline, tower),
+        .communication = lane->communication,
+        .slots = lane->slots,
+        .reduce = pipeline->reduce,
+        .mode = settings->sync.mode,
+        .bucket_bytes = plan->bucket_bytes,
+        .learning_rate = (float)settings->train.learning_rate,
+        .gate = pipeline->gate,
+        .stop = pipeline->parts.stop,
+        .no_compute = plan->devices.backend == NULL,
+        .report_depth = REPORT_DEPTH,
+        .slice_max = plan->layout.capacity,
+        .cpus = lane->cpus,
+        .cpu_count = plan->threads_per_tower,
+    };
+    rc = trainer_start(&lane->trainer, &spec);
+    return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, lane->trainer);
+}
+
+static int start_feeder(struct pipeline *pipeline, uint32_t tower)
+{
+    const struct run_plan *const plan = pipeline->parts.plan;
+    struct lane *const lane = &pipeline->lanes[tower];
+    const struct feeder_spec spec = {
+        .name = lane->feeder_name,
+        .device = lane->device,
+        .ring = lane->ring,
+        .slots = lane->slots,
+        .stop = pipeline->parts.stop,
+        .schedule = &plan->schedule,
+        .tower = tower,
+        .classes = pipeline->parts.net->classes,
+        .seed = (uint64_t)pipeline->parts.settings->run.seed,
+        .layout = &plan->layout,
+    };
+    return feeder_start(&lane->feeder, &spec);
+}
+
+static int start_loader(struct pipeline *pipeline)
+{
+    if (is_synthetic(pipeline))
+        return 0;
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
+    spec.rings = pipeline->rings;
+    spec.stop = parts->stop;
+    return loader_start(&pipeline->loader, &spec);
+}
+
+static int await_towers(struct pipeline *pipeline)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < pipeline->towers; d++) {
+        const int ready = trainer_ready(pipeline->lanes[d].trainer);
+        if (rc == 0)
+            rc = ready;
+    }
+    for (uint32_t d = 0; d < pipeline->towers && rc == 0 && pipeline->parts.plan->devices.backend != NULL; d++) {
+        const struct tower_memory memory = tower_memory(trainer_tower(pipeline->lanes[d].trainer));
+        pipeline->parts.plan->tower_bytes += memory.arena_bytes + memory.plan_bytes;
+    }
+    return rc;
+}
+
+static int make_room(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->towers;
+    pipeline->lanes = calloc(towers, sizeof(*pipeline->lanes));
+    pipeline->rings = calloc(towers, sizeof(*pipeline->rings));
+    pipeline->reports = calloc(towers, sizeof(*pipeline->reports));
+    return pipeline->lanes != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
+}
+
+/* The list. What blocks is registered with stop before any thread of its kind runs. Nothing is
+ * copied to a device before its towers are open: they measure, and warm up collectives. */
+static int build(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->towers;
+    int rc = make_room(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_lane(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = register_lane(pipeline, &pipeline->lanes[d]);
+    if (rc == 0)
+        rc = open_reduction(pipeline);
+    if (rc == 0)
+        rc = gate_open(&pipeline->gate);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = start_trainer(pipeline, d);
+    if (rc == 0)
+        rc = start_loader(pipeline);
+    if (rc == 0)
+        rc = await_towers(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = start_feeder(pipeline, d);
+    return rc;
+}
+
+int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts)
+{
+    struct pipeline *const pipeline = calloc(1, sizeof(*pipeline));
+    if (pipeline == NULL)
+        return -ENOMEM;
+    pipeline->parts = *parts;
+    pipeline->towers = parts->plan->schedule.towers;
+    const int rc = build(pipeline);
+    if (rc != 0) {
+        stop_fail(parts->stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
+                  "the pipeline could not be built: %s", strerror(-rc));
+        pipeline_close(pipeline, NULL);
+        return rc;
+    }
+    *pipeline_out = pipeline;
+    return 0;
+}
+
+void pipeline_go(struct pipeline *pipeline)
+{
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        trainer_go(pipeline->lanes[d].trainer);
+}
+
+int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++)
+        rc = trainer_report(pipeline->lanes[d].trainer, &pipeline->reports[d]);
+    if (rc == 0)
+        *reports_out = pipeline->reports;
+    return rc;
+}
+
+void pipeline_give_back(struct pipeline *pipeline)
+{
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
+}
+
+void pipeline_request_stop(void *arg)
+{
+    struct pipeline *const pipeline = arg;
+    gate_request(pipeline->gate);
+}
+
+struct tower *pipeline_tower(struct pipeline *pipeline)
+{
+    return trainer_tower(pipeline->lanes[0].trainer);
+}
+
+struct loader_counts pipeline_loader(struct pipeline *pipeline)
+{
+    struct loader_counts counts = {0};
+    if (pipeline->loader != NULL)
+        loader_count(pipeline->loader, &counts);
+    return counts;
+}
+
+static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
+{
+    *sum = (struct feeder_counts){0};
+    for (uint32_t d = 0; d < pipeline->towers; d++) {
+        struct feeder_counts counts = {0};
+        feeder_join(pipeline->lanes[d].feeder, &counts);
+        sum->batches += counts.batches;
+        sum->copy_ns += counts.copy_ns;
+        sum->wait_batch_ns += counts.wait_batch_ns;
+        sum->wait_slot_ns += counts.wait_slot_ns;
+    }
+}
+
+static void close_stream(struct stream **stream)
+{
+    if (*stream != NULL)
+        (*stream)->device->ops->stream_close(*stream);
+    *stream = NULL;
+}
+
+static void close_lane(struct pipeline *pipeline, struct lane *lane)
+{
+    if (lane->device == NULL)
+        return;
+    const struct device_ops *const ops = lane->device->ops;
+    slots_close(lane->slots);
+    ring_close(lane->ring);
+    for (int64_t i = 0; lane->blocks != NULL && i < pipeline->parts.settings->input.prefetch_depth; i++)
+        if (lane->blocks[i] != NULL)
+            ops->free_pinned(lane->device, lane->blocks[i]);
+    free(lane->blocks);
+    free(lane->cpus);
+    close_stream(&lane->compute);
+}
+
+/* Threads first, from the data's beginning to its end; a loader or feeder that waits for
+ * room is let go, and so is a tower that never began. */
+static void join_threads(struct pipeline *pipeline, struct pipeline_counts *counts)
+{
+    if (pipeline->loader != NULL)
+        loader_end(pipeline->loader);
+    loader_join(pipeline->loader, &counts->loader);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        if (pipeline->lanes[d].ring != NULL)
+            ring_cancel(pipeline->lanes[d].ring);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        if (pipeline->lanes[d].slots != NULL)
+            slots_end(pipeline->lanes[d].slots);
+    join_feeders(pipeline, &counts->feeders);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        if (pipeline->lanes[d].trainer != NULL)
+            trainer_cancel(pipeline->lanes[d].trainer);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        trainer_settle(pipeline->lanes[d].trainer);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        close_stream(&pipeline->lanes[d].communication);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        trainer_join(pipeline->lanes[d].trainer);
+}
+
+void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_out)
+{
+    if (pipeline == NULL)
+        return;
+    struct pipeline_counts counts = {0};
+    if (pipeline->lanes != NULL) {
+        join_threads(pipeline, &counts);
+        stop_forget(pipeline->parts.stop);
+        loader_close(pipeline->loader);
+        if (pipeline->reduce != NULL)
+            pipeline->reduce->ops->close(pipeline->reduce);
+        for (uint32_t d = 0; d < pipeline->towers; d++)
+            close_lane(pipeline, &pipeline->lanes[d]);
+        for (uint32_t d = 0; d < pipeline->towers; d++)
+            if (pipeline->lanes[d].device != NULL)
+                pipeline->lanes[d].device->ops->close(pipeline->lanes[d].device);
+    }
+    gate_close(pipeline->gate);
+    free(pipeline->lanes);
+    free(pipeline->rings);
+    free(pipeline->reports);
+    free(pipeline);
+    if (counts_out != NULL)
+        *counts_out = counts;
+}

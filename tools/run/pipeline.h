@@ -1,0 +1,46 @@
+/* The whole pipeline, built in one function that reads as a list and taken down in the
+ * reverse order: shards -> loader -> rings -> feeders -> slots -> trainers, with the
+ * reduction between them. Used by main only. */
+#ifndef PIPETRAIN_PIPELINE_H
+#define PIPETRAIN_PIPELINE_H
+
+#include "loader/loader.h"
+#include "stage/feeder.h"
+#include "stage/stop.h"
+#include "sync/trainer.h"
+#include "tools/run/run_plan.h"
+#include "tools/config/settings.h"
+
+struct pipeline;
+
+struct pipeline_parts {                 /* all lent until pipeline_close */
+    const struct settings *settings;
+    struct run_plan *plan;              /* pipeline_open fills in tower_bytes */
+    const struct net *net;
+    const struct dataset *datasets[PASS_COUNT];
+    struct stop *stop;
+};
+
+/* What the stages say at the end. */
+struct pipeline_counts { struct loader_counts loader; struct feeder_counts feeders; };
+
+/* Make everything; the loader starts filling the rings, the towers are planned and
+ * have their weights. No step begins yet. 0, or a negative errno with the cause in stop. */
+int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
+/* Let the towers begin. */
+void pipeline_go(struct pipeline *pipeline);
+/* The reports of all towers for the next global batch, in tower order, waiting for the
+ * slowest. 0, -ENODATA after the last, -ECANCELED. */
+int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
+void pipeline_give_back(struct pipeline *pipeline);
+/* End after the batches that are begun. Any thread; fits signals_start. */
+void pipeline_request_stop(void *pipeline);
+/* Tower 0, between steps: before pipeline_go and after the last step. NULL with kind = null. */
+struct tower *pipeline_tower(struct pipeline *pipeline);
+/* A snapshot of the loader's counts; zeros without a loader. */
+struct loader_counts pipeline_loader(struct pipeline *pipeline);
+/* End and join all threads, release everything; *counts_out (may be NULL) gets what the
+ * stages counted. Accepts NULL. */
+void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_out);
+
+#endif

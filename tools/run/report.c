@@ -1,0 +1,280 @@
+/* Progress, epoch table and result. */
+#include "tools/run/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "stage/log.h"
+#include "tools/config/number.h"
+#include "tools/run/verdict.h"
+#include "tools/version.h"
+
+void report_init(struct report *report)
+{
+    const bool terminal = isatty(STDERR_FILENO) == 1;
+    const enum progress progress = report->settings->report.progress;
+    report->progress = progress != PROGRESS_NO;
+    report->rewrites = terminal && progress == PROGRESS_AUTO;
+    json_init(&report->json, false);
+}
+
+void report_release(struct report *report)
+{
+    json_release(&report->json);
+}
+
+static void end_progress_line(struct report *report)
+{
+    if (report->line_is_open)
+        fputc('\n', stderr);
+    report->line_is_open = false;
+}
+
+static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
+{
+    const struct fractions share = tally_fractions(tally);
+    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
+    fprintf(stderr, "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
+            report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1, per_epoch, tally_loss(tally),
+            100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
+            100 * share.input_wait, report->rewrites ? "   " : "\n");
+    report->line_is_open = report->rewrites;
+}
+
+static void write_tally(struct json *json, const struct tally *tally)
+{
+    json_u64(json, "images", tally->images);
+    json_double(json, "loss", tally_loss(tally));
+    json_double(json, "accuracy", tally_accuracy(tally));
+    json_double(json, "seconds", (double)tally->wall_ns / 1e9);
+    json_double(json, "images_per_second", tally_images_per_second(tally));
+}
+
+static void begin_metrics(struct report *report, const char *kind, const struct span *span, uint64_t step)
+{
+    json_reset(&report->json);
+    json_open_object(&report->json, NULL);
+    json_string(&report->json, "kind", kind);
+    json_u64(&report->json, "epoch", span->epoch + 1);
+    json_u64(&report->json, "step", step);
+}
+
+static void end_metrics(struct report *report)
+{
+    json_close_object(&report->json);
+    run_directory_metrics(report->directory, &report->json);
+}
+
+static void write_fractions(struct json *json, const struct fractions *share)
+{
+    json_open_object(json, "fractions");
+    json_double(json, "input_wait", share->input_wait);
+    json_double(json, "exposed_copy", share->exposed_copy);
+    json_double(json, "forward", share->forward);
+    json_double(json, "backward", share->backward);
+    json_double(json, "exposed_reduction", share->exposed_reduction);
+    json_double(json, "update", share->update);
+    json_double(json, "other", share->other);
+    json_close_object(json);
+}
+
+void report_progress(struct report *report, const struct span *span)
+{
+    const struct tally *const tally = account_interval(report->account);
+    const struct fractions share = tally_fractions(tally);
+    if (report->progress)
+        print_progress(report, span, tally);
+    begin_metrics(report, "train", span, span->step + 1);
+    write_tally(&report->json, tally);
+    json_double(&report->json, "learning_rate", report->settings->train.learning_rate);
+    write_fractions(&report->json, &share);
+    end_metrics(report);
+}
+
+static void print_table_head(struct report *report)
+{
+    if (!report->table_has_head)
+        printf("epoch    steps      loss  accuracy  images/s  input wait  |  validation loss  accuracy  seconds\n");
+    report->table_has_head = true;
+}
+
+static void print_row(struct report *report, const struct span *span)
+{
+    const struct tally *const train = account_pass(report->account, PASS_TRAIN);
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct fractions share = tally_fractions(train);
+    end_progress_line(report);
+    print_table_head(report);
+    printf("%5u %8s %9.4f  %6.2f %%  %8s      %4.1f %%", span->epoch + 1, number_grouped(train->steps).text,
+           tally_loss(train), 100 * tally_accuracy(train),
+           number_grouped((uint64_t)tally_images_per_second(train)).text, 100 * share.input_wait);
+    if (span->pass == PASS_EVALUATE)
+        printf("  |  %15.4f  %6.2f %%  %7.1f", tally_loss(evaluation), 100 * tally_accuracy(evaluation),
+               (double)(train->wall_ns + evaluation->wall_ns) / 1e9);
+    printf("\n");
+    fflush(stdout);
+}
+
+void report_epoch(struct report *report, const struct span *span)
+{
+    print_row(report, span);
+    if (span->pass != PASS_EVALUATE)
+        return;
+    begin_metrics(report, "validation", span, account_training(report->account)->steps);
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    write_tally(&report->json, evaluation);
+    json_u64(&report->json, "correct", evaluation->correct);
+    end_metrics(report);
+}
+
+static uint64_t peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static double first_step_seconds(const struct report *report)
+{
+    const uint64_t first = account_first_step_ns(report->account);
+    return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
+}
+
+static void summarize_result(const struct report *report, struct json *json)
+{
+    const struct tally *const training = account_training(report->account);
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct step_percentiles step = account_percentiles(report->account);
+    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
+    json_u64(json, "steps", training->steps);
+    json_double(json, "epochs", (double)training->steps / (double)per_epoch);
+    json_u64(json, "images", training->images);
+    json_double(json, "seconds", (double)training->wall_ns / 1e9);
+    json_double(json, "images_per_second", account_images_per_second(report->account));
+    json_open_object(json, "step_ms");
+    json_double(json, "p50", step.p50_ms);
+    json_double(json, "p90", step.p90_ms);
+    json_double(json, "p99", step.p99_ms);
+    json_close_object(json);
+    json_double(json, "start_to_first_step_seconds", first_step_seconds(report));
+    const struct fractions share = account_fractions(report->account);
+    write_fractions(json, &share);
+    json_double(json, "loss", tally_loss(account_pass(report->account, PASS_TRAIN)));
+    json_open_object(json, "validation");
+    json_u64(json, "images", evaluation->images);
+    json_u64(json, "correct", evaluation->correct);
+    json_double(json, "accuracy", tally_accuracy(evaluation));
+    json_double(json, "loss", tally_loss(evaluation));
+    json_close_object(json);
+}
+
+/* How much of the time that copies to the devices took was hidden behind computing, steps
+ * of evaluation apart. */
+static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
+{
+    const double copied = (double)end->counts.feeders.copy_ns / 1e9;
+    const double exposed = (double)account_training(report->account)->times.exposed_copy / 1e9;
+    json_open_object(json, "copy");
+    json_double(json, "seconds", copied);
+    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
+    json_close_object(json);
+}
+
+static void summarize(const struct report *report, struct json *json, const struct report_end *end,
+                      const char *verdict)
+{
+    char hash[24];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
+    json_open_object(json, NULL);
+    json_string(json, "version", PIPETRAIN_VERSION);
+    json_string(json, "model", report->net->model);
+    json_u64(json, "parameters", report->net->trainable_count);
+    json_string(json, "device", device_plan_word(&report->plan->devices));
+    json_u64(json, "towers", report->plan->schedule.towers);
+    json_u64(json, "batch", report->plan->schedule.batch);
+    json_string(json, "precision", precision_name(report->settings->devices.precision));
+    summarize_result(report, json);
+    json_string(json, "verdict", verdict);
+    summarize_copies(report, json, end);
+    if (report->settings->devices.precision == PRECISION_FP16)
+        json_u64(json, "skipped_steps", account_skipped_steps(report->account));
+    json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
+    json_open_object(json, "memory");
+    json_u64(json, "planned_bytes", run_plan_bytes(report->plan));
+    json_u64(json, "peak_rss_bytes", peak_rss_bytes());
+    json_close_object(json);
+    json_string(json, "sample_order_hash", hash);
+    json_close_object(json);
+}
+
+static int put_text(void *arg, FILE *out)
+{
+    const struct json *const json = arg;
+    return fwrite(json->text, 1, json->bytes, out) == json->bytes && fputc('\n', out) != EOF ? 0 : -EIO;
+}
+
+static int write_summary(struct report *report, const struct report_end *end, const char *verdict)
+{
+    if (report->directory == NULL)
+        return 0;
+    struct json json;
+    json_init(&json, true);
+    summarize(report, &json, end, verdict);
+    const int rc = json_text(&json) == NULL
+                       ? -ENOMEM
+                       : run_directory_write(report->directory, "summary.json", put_text, &json);
+    json_release(&json);
+    return rc;
+}
+
+static void print_speed(const struct report *report)
+{
+    const struct step_percentiles step = account_percentiles(report->account);
+    const struct tally *const training = account_training(report->account);
+    printf("speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); first step %.2f s after the start\n",
+           number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
+           step.p99_ms, first_step_seconds(report));
+    printf("training  %s step%s, %s images, %.1f s; peak memory %s\n", number_grouped(training->steps).text,
+           training->steps == 1 ? "" : "s", number_grouped(training->images).text, (double)training->wall_ns / 1e9,
+           number_bytes(peak_rss_bytes()).text);
+}
+
+static void print_time(const struct report *report)
+{
+    const struct fractions share = account_fractions(report->account);
+    printf("time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed reduction %.1f, update "
+           "%.1f, other %.1f\n",
+           100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
+           100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
+}
+
+int report_result(struct report *report, const struct report_end *end)
+{
+    const struct fractions share = account_fractions(report->account);
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    char verdict[512];
+    verdict_write(verdict, sizeof(verdict), &share, &end->counts.loader, end->loader_wall_ns, report->plan,
+                  report->settings);
+    end_progress_line(report);
+    if (end->ended[0] != '\0')
+        printf("ended     early, %s\n", end->ended);
+    const bool is_whole = evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
+    if (is_whole && report->plan->devices.backend != NULL)
+        printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
+               number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
+               tally_loss(evaluation));
+    if (report->settings->devices.precision == PRECISION_FP16)
+        printf("fp16      %s steps were left out because a gradient overflowed\n",
+               number_grouped(account_skipped_steps(report->account)).text);
+    if (report->settings->sync.mode == SYNC_INDEPENDENT && report->plan->schedule.towers > 1)
+        printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights are "
+               "tower 0's\n");
+    print_speed(report);
+    print_time(report);
+    if (end->counts.loader.corrupt_records > 0)
+        printf("damage    records replaced or left out: %s\n", number_grouped(end->counts.loader.corrupt_records).text);
+    printf("verdict   %s\n", verdict);
+    return write_summary(report, end, verdict);
+}

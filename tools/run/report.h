@@ -1,0 +1,41 @@
+/* What people and scripts see of a run: the progress line, the epoch table, the result,
+ * metrics.jsonl and summary.json. Used by main only. */
+#ifndef PIPETRAIN_REPORT_H
+#define PIPETRAIN_REPORT_H
+
+#include "compute/net.h"
+#include "tools/run/account.h"
+#include "tools/run/pipeline.h"
+#include "tools/run/run_directory.h"
+#include "tools/run/run_plan.h"
+
+/* All that the reports are made of; lent. */
+struct report {
+    const struct settings *settings;
+    const struct run_plan *plan;
+    const struct net *net;
+    const struct account *account;
+    struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
+    uint64_t process_start_ns;          /* on clock_now_ns's clock */
+    bool progress, rewrites;            /* print progress; on one line again and again */
+    bool line_is_open;                  /* a progress line without its end stands on the terminal */
+    bool table_has_head;
+    struct json json;
+};
+
+void report_init(struct report *report);
+void report_release(struct report *report);
+/* Every report.interval training steps: progress line on stderr, a line in metrics.jsonl. */
+void report_progress(struct report *report, const struct span *span);
+/* After a training pass without evaluation to follow, or after an evaluation pass. */
+void report_epoch(struct report *report, const struct span *span);
+
+struct report_end {
+    struct pipeline_counts counts;
+    uint64_t loader_wall_ns;
+    const char *ended;          /* "", or why the run ended early */
+};
+/* The last lines on stdout, and summary.json. 0 or a negative errno of writing. */
+int report_result(struct report *report, const struct report_end *end);
+
+#endif

@@ -1,0 +1,398 @@
+/* The life of a run in main's thread. */
+#include "tools/run/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "tools/run/account.h"
+#include "tools/config/options.h"
+#include "tools/run/pipeline.h"
+#include "tools/run/report.h"
+#include "tools/run/run_directory.h"
+#include "tools/run/run_plan.h"
+#include "tools/run/signals.h"
+#include "tools/version.h"
+#include "tools/run/weights.h"
+
+#define PROBLEM_BYTES 16384u
+
+struct run {
+    struct settings *settings;
+    enum run_kind kind;
+    uint64_t process_start_ns;
+    struct net *net;
+    struct dataset *datasets[PASS_COUNT];
+    struct run_plan plan;
+    struct stop *stop;
+    struct run_directory *directory;
+    struct account *account;
+    struct pipeline *pipeline;
+    struct signals *signals;
+    atomic_bool is_open, is_asked;      /* the pipeline / to stop */
+    struct report report;
+    struct report_end end;
+    uint64_t began_ns;
+};
+
+/* Print what is collected and return `code`. */
+static int refuse(struct problems *problems, int code)
+{
+    problems_print(problems, stderr);
+    return code;
+}
+
+static int open_net(struct run *run, struct problems *problems)
+{
+    const struct settings *const settings = run->settings;
+    const struct model_options options = {.classes = (uint32_t)settings->data.classes,
+                                          .dropout = settings->model.dropout};
+    const int rc = model_open(&run->net, settings->model.name, &options);
+    if (rc == 0)
+        return 0;
+    problems_add(problems, "[model] name", rc == -ENOENT ? "there is no model '%s' (--describe lists them)" : "'%s' cannot be built with these settings",
+                 settings->model.name);
+    return refuse(problems, EXIT_CODE_USAGE);
+}
+
+/* A problem for each line of `text`, which is cut up. */
+static void add_lines(struct problems *problems, char *text)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        problems_add(problems, "pipetrain", "%s", line);
+}
+
+static void open_dataset(struct run *run, enum pass pass, const char *what, const char *pattern,
+                         struct problems *problems)
+{
+    const struct data_settings *const data = &run->settings->data;
+    if (pattern[0] == '\0')
+        return;
+    const struct shape image = run->net->input;
+    const struct dataset_options options = {
+        .what = what,
+        .pattern = pattern,
+        .image_key = data->image_key,
+        .label_key = data->label_key,
+        .height = image.height,
+        .width = image.width,
+        .channels = image.channels,
+        .classes = run->net->classes,
+        .label_offset = data->label_offset,
+        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
+        .use_index_cache = data->index_cache,
+    };
+    char *const text = calloc(1, PROBLEM_BYTES);
+    const int rc = text == NULL ? -ENOMEM : dataset_open(&run->datasets[pass], &options, text, PROBLEM_BYTES);
+    if (rc != 0 && text != NULL && text[0] != '\0')
+        add_lines(problems, text);
+    else if (rc != 0)
+        problems_add(problems, "pipetrain", "%s: %s", pattern, strerror(-rc));
+    free(text);
+}
+
+static int open_data(struct run *run, struct problems *problems)
+{
+    const struct data_settings *const data = &run->settings->data;
+    open_dataset(run, PASS_TRAIN, "train", data->train, problems);
+    open_dataset(run, PASS_EVALUATE, "validation", data->validation, problems);
+    return problems->count == 0 ? 0 : refuse(problems, EXIT_CODE_DATA);
+}
+
+static const struct dataset *const *datasets_of(const struct run *run)
+{
+    return (const struct dataset *const *)run->datasets;
+}
+
+static int choose_devices(struct run *run, struct problems *problems)
+{
+    /* Threads that a device's library starts leave signals to ours. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+}
+
+/* Settings -> net, data, devices, plan: all that can be refused before anything is started. */
+static int prepare(struct run *run)
+{
+    struct problems problems;
+    problems_init(&problems);
+    int code = open_net(run, &problems);
+    if (code == 0)
+        code = open_data(run, &problems);
+    if (code == 0)
+        code = choose_devices(run, &problems);
+    if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
+        code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+    if (code == 0 && run_plan_check_memory(&run->plan, run->settings, &problems) != 0)
+        code = refuse(&problems, EXIT_CODE_MEMORY);
+    problems_release(&problems);
+    return code;
+}
+
+/* What was set by hand, on one line, so that every output tells how it came about. */
+static void print_settings(const struct settings *settings)
+{
+    printf("settings  seed %lld", (long long)settings->run.seed);
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        if (settings->origins[option_index(row)].origin == ORIGIN_DEFAULT || strcmp(row->key, "seed") == 0)
+            continue;
+        char *const value = option_format(row, settings);
+        printf(", %s.%s %s", section_name(row->section), row->key, value != NULL ? value : "?");
+        free(value);
+    }
+    printf("\n");
+}
+
+static void print_start(const struct run *run)
+{
+    printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, run->directory != NULL ? ", run directory " : "",
+           run->directory != NULL ? run_directory_path(run->directory) : "");
+    print_settings(run->settings);
+    run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
+    fflush(stdout);
+}
+
+static int open_outputs(struct run *run)
+{
+    char problem[PROBLEM_BYTES / 4];
+    if (run->kind == RUN_TRAIN &&
+        run_directory_open(&run->directory, run->settings, problem, sizeof(problem)) != 0)
+        return log_message(LOG_ERROR, "%s", problem), EXIT_CODE_OUTPUT;
+    return account_open(&run->account, &run->plan.schedule) == 0 ? 0 : EXIT_CODE_MEMORY;
+}
+
+static int open_pipeline(struct run *run)
+{
+    const struct pipeline_parts parts = {
+        .settings = run->settings,
+        .plan = &run->plan,
+        .net = run->net,
+        .datasets = {run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE]},
+        .stop = run->stop,
+    };
+    if (pipeline_open(&run->pipeline, &parts) != 0)
+        return stop_code(run->stop);
+    struct problems problems;
+    problems_init(&problems);
+    int code = 0;
+    if (run_plan_check_memory(&run->plan, run->settings, &problems) != 0)
+        code = refuse(&problems, EXIT_CODE_MEMORY);
+    problems_release(&problems);
+    return code;
+}
+
+static void check_finite(struct run *run, struct step_report *const *reports)
+{
+    for (uint32_t d = 0; d < run->plan.schedule.towers; d++)
+        if (!isfinite(reports[d]->result.loss_sum))
+            stop_fail(run->stop, EXIT_CODE_NONFINITE,
+                      "the loss is no longer a finite number: epoch %u, %s %llu, tower %u: try a smaller learning rate "
+                      "than %g",
+                      reports[d]->span.epoch + 1,
+                      reports[d]->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
+                      (unsigned long long)reports[d]->span.step + 1, d, run->settings->train.learning_rate);
+}
+
+/* One global batch is done: add it up, say what is due. */
+static void follow(struct run *run, struct step_report *const *reports)
+{
+    const struct span *const span = &reports[0]->span;
+    const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
+    check_finite(run, reports);
+    account_add(run->account, reports, run->plan.schedule.towers);
+    const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
+    if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
+        report_progress(&run->report, span);
+        account_interval_reset(run->account);
+    }
+    if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))
+        report_epoch(&run->report, span);
+    if (run->kind == RUN_DRY)
+        pipeline_request_stop(run->pipeline);
+}
+
+static void run_steps(struct run *run)
+{
+    account_begin(run->account, clock_now_ns());
+    pipeline_go(run->pipeline);
+    struct step_report **reports;
+    while (pipeline_step(run->pipeline, &reports) == 0) {
+        follow(run, reports);
+        pipeline_give_back(run->pipeline);
+    }
+}
+
+static int save_weights(struct run *run)
+{
+    struct tower *const tower = pipeline_tower(run->pipeline);
+    if (tower == NULL || run->directory == NULL)
+        return 0;
+    const uint64_t steps = account_training(run->account)->steps;
+    const char *broken = NULL;
+    const int rc = weights_save(run->directory, "weights.safetensors", run->net, tower, steps, &broken);
+    /* A ReLU may hide such numbers from the loss. */
+    if (rc == -EDOM)
+        stop_fail(run->stop, EXIT_CODE_NONFINITE,
+                  "%s holds a number that is not finite after step %llu: try a smaller learning rate than %g", broken,
+                  (unsigned long long)steps, run->settings->train.learning_rate);
+    else if (rc == -EREMOTEIO)
+        stop_fail(run->stop, EXIT_CODE_DEVICE, "the weights could not be read back from the device after step %llu",
+                  (unsigned long long)steps);
+    else if (rc != 0)
+        log_message(LOG_ERROR, "%s/weights.safetensors: %s", run_directory_path(run->directory), strerror(-rc));
+    return rc == 0 ? 0 : EXIT_CODE_OUTPUT;
+}
+
+static int finish(struct run *run, int signal_received)
+{
+    run->end.ended = signal_received == SIGINT ? "interrupted" : signal_received != 0 ? "asked to stop" : "";
+    if (report_result(&run->report, &run->end) != 0) {
+        log_message(LOG_ERROR, "%s/summary.json could not be written", run_directory_path(run->directory));
+        return EXIT_CODE_OUTPUT;
+    }
+    if (run->directory != NULL && run_directory_failed(run->directory) != 0)
+        return EXIT_CODE_OUTPUT;
+    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : signal_received != 0 ? EXIT_CODE_STOPPED : 0;
+}
+
+static void print_line(void *arg, const char *line)
+{
+    fprintf(arg, "          %s\n", line);
+}
+
+static void print_plan(struct run *run)
+{
+    print_start(run);
+    if (run->kind != RUN_DRY || pipeline_tower(run->pipeline) == NULL)
+        return;
+    printf("layers    of tower 0, as planned\n");
+    tower_describe(pipeline_tower(run->pipeline), print_line, stdout);
+}
+
+static void print_next(const struct run *run)
+{
+    if (run->directory == NULL)
+        return;
+    const char *const path = run_directory_path(run->directory);
+    printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
+           run->plan.devices.backend != NULL ? ", weights.safetensors" : "");
+    if (run->plan.devices.backend == NULL)
+        printf("next      the same with less to do: --set input.source=cached, --set data.shuffle=none; all keys: --help\n");
+    else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
+        printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "
+               "devices.kind=null; all keys: --help\n");
+    else
+        printf("next      how fast the feed alone is: --set devices.kind=null; without it: --set "
+               "input.source=synthetic; all keys: --help\n");
+}
+
+/* In the signals' thread. A run that is asked to stop before its pipeline is open stops then. */
+static void request_stop(void *arg)
+{
+    struct run *const run = arg;
+    atomic_store(&run->is_asked, true);
+    if (atomic_load(&run->is_open))
+        pipeline_request_stop(run->pipeline);
+}
+
+static int listen_to_signals(struct run *run)
+{
+    signals_block();
+    const int rc = signals_start(&run->signals, request_stop, run);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "signals cannot be waited for: %s", strerror(-rc));
+    return EXIT_CODE_INTERNAL;
+}
+
+static int start_pipeline(struct run *run)
+{
+    const int code = open_pipeline(run);
+    if (code != 0)
+        return code;
+    atomic_store(&run->is_open, true);
+    if (atomic_load(&run->is_asked))
+        pipeline_request_stop(run->pipeline);
+    return 0;
+}
+
+static int train(struct run *run)
+{
+    int code = open_outputs(run);
+    if (code != 0)
+        return code;
+    run->report = (struct report){.settings = run->settings, .plan = &run->plan, .net = run->net,
+                                  .account = run->account, .directory = run->directory,
+                                  .process_start_ns = run->process_start_ns};
+    report_init(&run->report);
+    code = listen_to_signals(run);
+    run->began_ns = clock_now_ns();
+    if (code == 0)
+        code = start_pipeline(run);
+    if (code != 0)
+        return code;
+    print_plan(run);
+    run_steps(run);
+    run->end.loader_wall_ns = clock_now_ns() - run->began_ns;
+    if (!stop_failed(run->stop))
+        code = save_weights(run);
+    const int signal_received = signals_join(run->signals);
+    run->signals = NULL;
+    pipeline_close(run->pipeline, &run->end.counts);
+    run->pipeline = NULL;
+    if (stop_failed(run->stop))
+        return stop_code(run->stop);
+    const int finished = finish(run, signal_received);
+    if (code == 0)
+        code = finished;
+    if (code == 0)
+        print_next(run);
+    return code;
+}
+
+static void release(struct run *run)
+{
+    signals_join(run->signals);
+    pipeline_close(run->pipeline, NULL);
+    report_release(&run->report);
+    account_close(run->account);
+    run_directory_close(run->directory);
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        dataset_close(run->datasets[pass]);
+    net_close(run->net);
+    stop_close(run->stop);
+}
+
+/* The exit code, `code` but for output that nobody got. */
+static int end_output(int code)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return code;
+    log_message(LOG_ERROR, "standard output: not all could be written");
+    return code == 0 ? EXIT_CODE_OUTPUT : code;
+}
+
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
+{
+    struct run run = {.settings = settings, .kind = kind, .process_start_ns = process_start_ns};
+    if (kind == RUN_DRY)
+        settings->train.steps = 1;
+    int code = stop_open(&run.stop) == 0 ? prepare(&run) : EXIT_CODE_MEMORY;
+    if (code == 0 && kind == RUN_CHECK)
+        print_start(&run);
+    else if (code == 0)
+        code = train(&run);
+    release(&run);
+    return end_output(code);
+}

@@ -1,0 +1,18 @@
+/* A run from settings to results: data, plan, pipeline, steps, reports. Used by main. */
+#ifndef PIPETRAIN_RUN_H
+#define PIPETRAIN_RUN_H
+
+#include <stdint.h>
+
+#include "tools/config/settings.h"
+
+enum run_kind {
+    RUN_CHECK,      /* settings, data and plan are checked; no device, no thread */
+    RUN_DRY,        /* everything is built, the plan is printed, one step is run */
+    RUN_TRAIN
+};
+
+/* The program's exit code. Messages go to stderr, results to stdout. */
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns);
+
+#endif

@@ -1,0 +1,266 @@
+/* The arithmetic between settings and pipeline. */
+#include "tools/run/run_plan.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/config/number.h"
+
+/* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
+#define SYNTHETIC_RECORDS 60000u
+
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    const int count = CPU_COUNT(&set);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+uint32_t run_plan_cpu(uint32_t n)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 0;
+    n %= (uint32_t)CPU_COUNT(&set);
+    uint32_t cpu = 0;
+    while (!CPU_ISSET(cpu, &set) || n-- > 0)
+        cpu++;
+    return cpu;
+}
+
+static void init_schedule(struct run_plan *plan, const struct settings *settings,
+                          const struct dataset *const datasets[PASS_COUNT])
+{
+    struct schedule *const schedule = &plan->schedule;
+    schedule->batch = (uint32_t)settings_global_batch(settings);
+    schedule->towers = (uint32_t)settings->devices.towers;
+    schedule->epochs = (uint32_t)settings->train.epochs;
+    schedule->steps = (uint64_t)settings->train.steps;
+    schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        schedule->records[pass] = datasets[pass] != NULL ? datasets[pass]->record_count : 0;
+    if (datasets[PASS_TRAIN] == NULL)
+        schedule->records[PASS_TRAIN] = SYNTHETIC_RECORDS;
+}
+
+static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
+{
+    plan->optimizer = (struct optimizer){
+        .kind = train->optimizer,
+        .momentum = (float)train->momentum,
+        .rho = (float)train->rho,
+        .epsilon = (float)train->epsilon,
+        .weight_decay = (float)train->weight_decay,
+    };
+}
+
+/* Small ones begin early; every one costs some time that does not depend on its size, more of
+ * it on GPUs. Without a reduction there is nothing to begin early. */
+static void init_buckets(struct run_plan *plan, int64_t bucket)
+{
+    const size_t chosen = (size_t)(plan->devices.ops->host_memory ? 1 : 16) << 20;
+    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : bucket > 0 ? (size_t)bucket : chosen;
+}
+
+static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
+{
+    return (uint64_t)(max_corrupt < 1 ? ceil(max_corrupt * (double)records) : max_corrupt);
+}
+
+static void init_threads(struct run_plan *plan, const struct settings *settings)
+{
+    plan->cores = usable_cores();
+    const uint32_t share = plan->cores / plan->schedule.towers;
+    plan->threads_per_tower = (uint32_t)settings->devices.threads_per_tower;
+    if (plan->threads_per_tower == 0)
+        plan->threads_per_tower = share > 0 ? share : 1;
+    plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
+    plan->decode_threads = (uint32_t)settings->input.decode_threads;
+    if (plan->decode_threads == 0)
+        plan->decode_threads = plan->cores > 4 ? plan->cores / 2 : 2;
+}
+
+static int check_schedule(const struct run_plan *plan, struct problems *problems)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    if (schedule->records[PASS_TRAIN] == 0)
+        problems_add(problems, "[data] train", "the training set has no records");
+    else if (schedule_steps_per_epoch(schedule) == 0)
+        problems_add(problems, "[train] batch",
+                     "a batch of %u is larger than the training set of %llu records, and last_batch = drop leaves "
+                     "nothing: use a smaller batch or last_batch = keep",
+                     schedule->batch, (unsigned long long)schedule->records[PASS_TRAIN]);
+    if (schedule->towers > schedule->batch)
+        problems_add(problems, "[devices] towers", "%u towers for a batch of %u samples: some would never work",
+                     schedule->towers, schedule->batch);
+    return problems->count == 0 ? 0 : -EINVAL;
+}
+
+int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
+                  const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    init_schedule(plan, settings, datasets);
+    init_threads(plan, settings);
+    init_optimizer(plan, &settings->train);
+    init_buckets(plan, settings->sync.bucket);
+    if (check_schedule(plan, problems) != 0)
+        return -EINVAL;
+    const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];
+    plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
+    const struct shape image = net->input;
+    const int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
+                                     schedule_slice_max(&plan->schedule));
+    if (rc != 0) {
+        problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
+        return -EINVAL;
+    }
+
+    const size_t towers = plan->schedule.towers;
+    plan->slot_bytes = towers * (size_t)settings->input.staging_depth * plan->layout.block_bytes;
+    if (settings->input.source == INPUT_SYNTHETIC)
+        return 0;
+    plan->ring_bytes = towers * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes;
+    const struct loader_spec loader = run_plan_loader(plan, settings, datasets);
+    plan->loader_bytes = loader_bytes(&loader);
+    if (plan->loader_bytes != SIZE_MAX)
+        return 0;
+    problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
+    return -EINVAL;
+}
+
+struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
+                                   const struct dataset *const datasets[PASS_COUNT])
+{
+    return (struct loader_spec){
+        .datasets = {datasets[PASS_TRAIN], datasets[PASS_EVALUATE]},
+        .schedule = &plan->schedule,
+        .layout = &plan->layout,
+        .shuffle = settings->data.shuffle,
+        .seed = (uint64_t)settings->run.seed,
+        .read_threads = plan->read_threads,
+        .decode_threads = plan->decode_threads,
+        .chunk_records = (uint32_t)settings->input.chunk,
+        .keep_bytes = settings->input.keep_shards > 0 ? (size_t)settings->input.keep_shards : LOADER_KEEP_NONE,
+        .cached = settings->input.source == INPUT_CACHED,
+        .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
+        .corrupt_max = plan->corrupt_max,
+    };
+}
+
+size_t run_plan_bytes(const struct run_plan *plan)
+{
+    return plan->ring_bytes + plan->loader_bytes + plan->slot_bytes + plan->tower_bytes;
+}
+
+size_t run_plan_host_bytes(const struct run_plan *plan)
+{
+    return plan->devices.ops->host_memory ? run_plan_bytes(plan) : plan->ring_bytes + plan->loader_bytes;
+}
+
+static uint64_t available_bytes(void)
+{
+    size_t available = 0, total = 0;
+    device_host_ops.memory(NULL, &available, &total);
+    return available;
+}
+
+int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
+{
+    const bool in_host = plan->devices.ops->host_memory;
+    const size_t bytes = run_plan_host_bytes(plan);
+    const uint64_t budget = (uint64_t)settings->input.ram_budget;
+    const bool over_budget = budget > 0 && bytes > budget;
+    const uint64_t limit = over_budget ? budget : available_bytes();
+    if (bytes <= limit)
+        return 0;
+    problems_add(problems, over_budget ? "[input] ram_budget" : "memory",
+                 "the run needs %s (batches %s, loader %s, slots %s, towers %s), %s %s: use a smaller batch, "
+                 "prefetch_depth or staging_depth",
+                 number_bytes(bytes).text, number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
+                 number_bytes(in_host ? plan->slot_bytes : 0).text, number_bytes(in_host ? plan->tower_bytes : 0).text,
+                 over_budget ? "the budget is" : "available are", number_bytes(limit).text);
+    return -ENOMEM;
+}
+
+static void print_data(const char *what, const struct dataset *dataset, FILE *out)
+{
+    if (dataset == NULL)
+        return;
+    fprintf(out, "data      %-10s %s records in %u shard%s (%s)\n", what, number_grouped(dataset->record_count).text,
+            dataset->shard_count, dataset->shard_count == 1 ? "" : "s", dataset->options.pattern);
+}
+
+static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    const struct device_plan *const devices = &plan->devices;
+    fprintf(out, "devices   %s", device_plan_word(devices));
+    if (!devices->ops->host_memory)
+        for (uint32_t i = 0; i < devices->count; i++)
+            fprintf(out, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
+    if (devices->idle > 0)
+        fprintf(out, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
+    if (devices->backend != NULL && devices->ops->host_memory)
+        fprintf(out, ", %s", devices->backend->name);
+    if (devices->backend != NULL)
+        fprintf(out, ", %s", precision_name(settings->devices.precision));
+    if (devices->note[0] != '\0')
+        fprintf(out, devices->ops->host_memory ? " (no CUDA: %s)" : " (not there: %s)", devices->note);
+    fputc('\n', out);
+}
+
+static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    const uint32_t towers = plan->schedule.towers;
+    const bool replicated = settings->sync.mode == SYNC_REPLICATED;
+    if (plan->devices.ops->host_memory)
+        fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
+                plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
+    else
+        fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
+    if (plan->devices.backend == NULL)
+        fprintf(out, "nothing computed\n");
+    else if (towers > 1 && replicated)
+        fprintf(out, "replicated, gradients summed by %s\n", plan->devices.reduce->name);
+    else
+        fprintf(out, "%s\n", towers == 1 ? "no reduction needed" : "independent");
+}
+
+static void print_memory(const struct run_plan *plan, FILE *out)
+{
+    fprintf(out, "memory    %s: batches %s, loader %s, slots %s", number_bytes(run_plan_bytes(plan)).text,
+            number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
+            number_bytes(plan->slot_bytes).text);
+    const char *const place = plan->devices.ops->host_memory ? "" : " (slots and towers on the devices)";
+    if (plan->tower_bytes > 0)
+        fprintf(out, ", towers %s%s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text,
+                place);
+    else
+        fprintf(out, "%s; what towers need is known once they are planned (--dry-run)\n", place);
+}
+
+void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                    const struct dataset *const datasets[PASS_COUNT], FILE *out)
+{
+    const struct schedule *const schedule = &plan->schedule;
+    fprintf(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image\n", net->model,
+            number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
+    print_data("train", datasets[PASS_TRAIN], out);
+    print_data("validation", datasets[PASS_EVALUATE], out);
+    if (settings->input.source == INPUT_SYNTHETIC)
+        fprintf(out, "data      synthetic, made once on each device\n");
+    print_devices(plan, settings, out);
+    print_towers(plan, settings, out);
+    fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,
+            number_grouped(schedule_steps_per_epoch(schedule)).text, number_grouped(schedule_step_count(schedule)).text);
+    if (settings->input.source != INPUT_SYNTHETIC)
+        fprintf(out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device\n",
+                plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
+                plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
+                (long long)settings->input.staging_depth);
+    print_memory(plan, out);
+}

@@ -1,0 +1,51 @@
+/* What the settings and the data become: every number of the run, decided before
+ * anything is started, printed, and refused when it does not fit. Used by main only. */
+#ifndef PIPETRAIN_RUN_PLAN_H
+#define PIPETRAIN_RUN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "compute/backend.h"
+#include "compute/net.h"
+#include "loader/loader.h"
+#include "stage/batch.h"
+#include "stage/schedule.h"
+#include "tools/run/device_plan.h"
+#include "tools/config/settings.h"
+
+struct run_plan {
+    struct schedule schedule;
+    struct batch_layout layout;         /* of one tower's batch */
+    struct device_plan devices;
+    size_t bucket_bytes;                /* of the gradients of a bucket, at least */
+    uint32_t threads_per_tower;
+    uint32_t read_threads, decode_threads;
+    uint32_t cores;                     /* this process may run on */
+    uint64_t corrupt_max;
+    struct optimizer optimizer;
+    /* Bytes, all towers together. Slots and towers are in device memory. */
+    size_t ring_bytes, loader_bytes, slot_bytes;
+    size_t tower_bytes;                 /* arenas and plans; known once the towers are open */
+};
+
+/* Decide everything but the devices, which are there already. `datasets` may hold NULLs
+ * (synthetic input, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
+                  const struct dataset *const datasets[PASS_COUNT], struct problems *problems);
+/* What the loader is told, but for rings and stop. */
+struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
+                                   const struct dataset *const datasets[PASS_COUNT]);
+/* The CPU number of the n-th core this process may run on, counted around. */
+uint32_t run_plan_cpu(uint32_t n);
+size_t run_plan_bytes(const struct run_plan *plan);
+/* The part of it that is host memory. */
+size_t run_plan_host_bytes(const struct run_plan *plan);
+/* 0, or -ENOMEM with the arithmetic in `problems`: over ram_budget or over the host
+ * memory that is available now. What devices have, their backends look after. */
+int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems);
+void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
+                    const struct dataset *const datasets[PASS_COUNT], FILE *out);
+
+#endif

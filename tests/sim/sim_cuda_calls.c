@@ -1,5 +1,5 @@
 /* Calls of the simulated CUDA, for tests that run on a GPU as well. */
-#include "tests/cuda_calls.h"
+#include "tests/cuda/cuda_calls.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
 /* What test programs linked to the simulated CUDA run on. */
-#include "tests/test_device_kind.h"
+#include "tests/helpers/test_device_kind.h"
 
 const char *const test_device_default = "cuda";

@@ -1,0 +1,543 @@
+/* Tests of every layer kind on every backend: gradients against finite differences,
+ * each backend against the reference, and what must hold for slices of a batch. The
+ * nets are chains drawn at random; a new backend is a new row of `backends`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/device_memory.h"
+#include "tests/helpers/network.h"
+#include "stage/random.h"
+
+/* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
+#ifdef __SANITIZE_THREAD__
+enum { NETS = 8 };
+#else
+enum { NETS = 48 };
+#endif
+enum { COUNT = 5, PROBES = 5 };
+
+static float *gradient_of(struct network *network, uint32_t parameter)
+{
+    float *plain = malloc(network->net->parameters[parameter].count * sizeof *plain);
+    assert_non_null(plain);
+    network_read(network, network->gradients, parameter, plain);
+    return plain;
+}
+
+static double largest_of(const float *values, size_t count)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs((double)values[i]));
+    return largest;
+}
+
+/* ---- finite differences ---- */
+
+/* One number of a parameter. */
+struct probe {
+    struct network *network;
+    const struct backend_input *input;
+    uint32_t parameter;
+    float *plain;               /* of the parameter */
+    size_t i;
+};
+
+static double loss_at(const struct probe *probe, float value)
+{
+    const float before = probe->plain[probe->i];
+    probe->plain[probe->i] = value;
+    network_write(probe->network, probe->network->weights, probe->parameter, probe->plain);
+    probe->plain[probe->i] = before;
+    return network_forward(probe->network, probe->input, COUNT, true).loss_sum;
+}
+
+/* The distance is what it really is in float. */
+static double slope(const struct probe *probe, float low, float high)
+{
+    return (loss_at(probe, high) - loss_at(probe, low)) / ((double)high - low);
+}
+
+/* A step across the kink of a ReLU or a maximum misleads: a smaller one may agree where
+ * a larger one does not, and very near to a kink only a step to one side does. */
+static bool slope_agrees(const struct probe *probe, double gradient, double bound)
+{
+    static const float steps[] = { 1e-2f, 3e-3f, 1e-3f, 3e-4f };
+    const float w = probe->plain[probe->i];
+    bool agrees = false;
+    for (size_t s = 0; s < sizeof steps / sizeof steps[0] && !agrees; s++)
+        agrees = fabs(slope(probe, w - steps[s], w + steps[s]) - gradient) <= bound ||
+                 fabs(slope(probe, w - steps[s], w) - gradient) <= bound ||
+                 fabs(slope(probe, w, w + steps[s]) - gradient) <= bound;
+    network_write(probe->network, probe->network->weights, probe->parameter, probe->plain);
+    return agrees;
+}
+
+static void check_parameter(struct network *network, const struct backend_input *input, uint32_t parameter,
+                            uint32_t seed)
+{
+    const size_t count = network->net->parameters[parameter].count;
+    float *gradient = gradient_of(network, parameter);
+    float *plain = malloc(count * sizeof *plain);
+    assert_non_null(plain);
+    network_read(network, network->weights, parameter, plain);
+    const double scale = largest_of(gradient, count);
+    for (uint32_t n = 0; n < PROBES; n++) {
+        const size_t i = random_u64(random_key(seed, RANDOM_DRAW, 4), n) % count;
+        const struct probe probe = { network, input, parameter, plain, i };
+        if (!slope_agrees(&probe, gradient[i], 1e-2 * scale + 2e-3))
+            fail_msg("%s, net %u, %s[%zu]: gradient %g is not the slope of the loss", network->ops->name, seed,
+                     network->net->parameters[parameter].name, i, (double)gradient[i]);
+    }
+    free(gradient);
+    free(plain);
+}
+
+static void check_slopes(const char *backend)
+{
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_net(seed, seed % 2 ? 0.4f : 0.0f);
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network;
+        network_open(&network, backend, net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_run(&network, &input, 0, COUNT, true);
+        for (uint32_t p = 0; p < net->parameter_count; p++)
+            check_parameter(&network, &input, p, seed);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+/* The other backends are compared with the reference. */
+static void gradients_of_the_reference_are_the_slopes_of_the_loss(void **state)
+{
+    (void)state;
+    check_slopes("reference");
+}
+
+/* ---- against the reference ---- */
+
+static void assert_close(const struct network *network, uint32_t parameter, const float *values,
+                         const float *expected, double tolerance)
+{
+    const struct parameter *made = &network->net->parameters[parameter];
+    const double bound = tolerance * largest_of(expected, made->count) + 1e-6;
+    for (size_t i = 0; i < made->count; i++)
+        if (!(fabs((double)values[i] - expected[i]) <= bound))
+            fail_msg("%s: gradient of %s[%zu] is %g instead of %g", network->ops->name, made->name, i,
+                     (double)values[i], (double)expected[i]);
+}
+
+static void assert_same_gradients(struct network *network, struct network *reference, double tolerance)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *values = gradient_of(network, p), *expected = gradient_of(reference, p);
+        assert_close(network, p, values, expected, tolerance);
+        free(values);
+        free(expected);
+    }
+}
+
+static void assert_same_result(struct backend_result result, struct backend_result expected)
+{
+    assert_true(fabs(result.loss_sum - expected.loss_sum) <= 1e-5 * fabs(expected.loss_sum) + 1e-6);
+    assert_int_equal(result.correct, expected.correct);
+    assert_int_equal(result.counted, expected.counted);
+}
+
+/* One net, a full and a partial batch, training and evaluation. */
+static void compare_net(struct network *network, struct network *reference, const struct backend_input *input)
+{
+    static const uint32_t counts[] = { COUNT, COUNT - 2 };
+    for (int i = 0; i < 2; i++) {
+        assert_same_result(network_run(network, input, 0, counts[i], true),
+                           network_run(reference, input, 0, counts[i], true));
+        assert_same_gradients(network, reference, 1e-4);
+        assert_same_result(network_forward(network, input, counts[i], false),
+                           network_forward(reference, input, counts[i], false));
+    }
+}
+
+static void check_against_reference(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
+        struct net *net = network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f);
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network, reference;
+        network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
+        network_open(&reference, "reference", net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_draw_weights(&reference, seed);
+        compare_net(&network, &reference, &input);
+        network_close(&network);
+        network_close(&reference);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void every_backend_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_against_reference);
+}
+
+/* ---- slices ---- */
+
+static void add_gradients(struct network *network, float **sums)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *values = gradient_of(network, p);
+        for (size_t i = 0; i < network->net->parameters[p].count; i++)
+            sums[p][i] += values[i];
+        free(values);
+    }
+}
+
+static float **sums_make(const struct net *net)
+{
+    float **sums = calloc(net->parameter_count, sizeof *sums);
+    assert_non_null(sums);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        sums[p] = calloc(net->parameters[p].count, sizeof **sums);
+        assert_non_null(sums[p]);
+    }
+    return sums;
+}
+
+/* Compares the network's gradients with the sums and frees those. */
+static void compare_and_free(struct network *network, float **sums)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *values = gradient_of(network, p);
+        assert_close(network, p, values, sums[p], 2e-5);
+        free(values);
+        free(sums[p]);
+    }
+    free(sums);
+}
+
+static void check_slices(const char *backend)
+{
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_net(2000 + seed, 0.4f);
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network;
+        network_open(&network, backend, net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        float **sums = sums_make(net);
+        struct backend_result part = network_run(&network, &input, 0, 2, true);
+        add_gradients(&network, sums);
+        const struct backend_result rest = network_run(&network, &input, 2, COUNT - 2, true);
+        add_gradients(&network, sums);
+        part.loss_sum += rest.loss_sum;
+        part.correct += rest.correct;
+        part.counted += rest.counted;
+        assert_same_result(network_run(&network, &input, 0, COUNT, true), part);
+        compare_and_free(&network, sums);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void the_parts_of_a_batch_sum_to_the_whole_with_dropout_on(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_slices);
+}
+
+static void check_no_label(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 12; seed++) {
+        struct net *net = network_random_net(3000 + seed, 0.0f);
+        struct backend_input input = network_input(net, 3, seed);
+        struct network network;
+        network_open(&network, backend, net, 3, 1);
+        network_draw_weights(&network, seed);
+        float **sums = sums_make(net);
+        double loss_sum = 0;
+        for (uint32_t i = 0; i < 3; i += 2) {
+            loss_sum += network_run(&network, &input, i, 1, true).loss_sum;
+            add_gradients(&network, sums);
+        }
+        ((int32_t *)(uintptr_t)input.labels)[1] = -1;
+        const struct backend_result result = network_run(&network, &input, 0, 3, true);
+        assert_int_equal(result.counted, 2);
+        assert_true(fabs(result.loss_sum - loss_sum) <= 1e-5 * loss_sum);
+        compare_and_free(&network, sums);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void a_sample_without_a_label_counts_for_nothing(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_no_label);
+}
+
+/* ---- order, layout ---- */
+
+static void check_order(const char *backend)
+{
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_net(seed, 0.0f);
+        struct backend_input input = network_input(net, 1, seed);
+        struct network network;
+        network_open(&network, backend, net, 1, 1);
+        network_draw_weights(&network, seed);
+        network_run(&network, &input, 0, 1, true);
+        uint32_t done = 0;
+        for (uint32_t layer = net->layer_count; layer-- > 0;)
+            if (net->layers[layer].weight != NET_NO_PARAMETER)
+                assert_int_equal(network.done[done++], layer);
+        assert_int_equal(network.done_count, done);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void backward_reports_every_layer_with_parameters_last_first(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_order);
+}
+
+/* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
+static void assert_padding_zero(struct network *network, const float *arena)
+{
+    const size_t bytes = network->arena.count * sizeof *arena;
+    float *copy = device_memory_make(network->compute, NULL, bytes);
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        float *plain = malloc(network->net->parameters[p].count * sizeof *plain);
+        assert_non_null(plain);
+        network_read(network, arena, p, plain);
+        network_write(network, copy, p, plain);
+        free(plain);
+    }
+    float *expected = malloc(bytes), *values = malloc(bytes);
+    assert_true(expected && values);
+    device_memory_read(network->compute, expected, arena, bytes);
+    device_memory_read(network->compute, values, copy, bytes);
+    for (size_t i = 0; i < network->arena.count; i++)
+        assert_true(values[i] == expected[i]);
+    free(expected);
+    free(values);
+    network->device->ops->free(network->device, copy);
+}
+
+static void check_packing(const char *backend)
+{
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_net(seed, 0.0f);
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network;
+        network_open(&network, backend, net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_run(&network, &input, 0, COUNT, true);
+        assert_padding_zero(&network, network.weights);
+        assert_padding_zero(&network, network.gradients);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void padding_of_the_arenas_stays_zero(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_packing);
+}
+
+/* ---- forward values, seen through a dense layer behind them ---- */
+
+/* With one sample, the gradient of a dense layer's weight [u][i] is that of bias [u]
+ * times input i. `net` ends in dense layer "fc" behind what is looked at. */
+static float *values_before_fc(struct network *network, const struct backend_input *input, uint32_t fc_weight)
+{
+    network_run(network, input, 0, 1, true);
+    float *weight = gradient_of(network, fc_weight), *bias = gradient_of(network, fc_weight + 1);
+    const size_t count = network->net->parameters[fc_weight].dims[1];
+    for (size_t i = 0; i < count; i++)
+        weight[i] /= bias[0];
+    free(bias);
+    return weight;
+}
+
+static void check_ramp(const char *backend)
+{
+    enum { SIDE = 32 };
+    uint8_t pixels[SIDE * SIDE];
+    const int32_t label = 1;
+    const float first_tap[9] = { 1 };
+    struct net *net;
+    struct network network;
+    for (int i = 0; i < SIDE * SIDE; i++)
+        pixels[i] = (uint8_t)(i % SIDE);
+    assert_int_equal(net_open(&net, "ramp", (struct shape){ 1, SIDE, SIDE }, 2), 0);
+    net_conv2d(net, "conv", NET_INPUT, 1, 3, 2, PADDING_SAME);
+    net_dense(net, "fc", 0, 2);
+    net_softmax_loss(net, "loss", 1);
+    assert_int_equal(net_finish(net), 0);
+    network_open(&network, backend, net, 1, 1);
+    network_draw_weights(&network, 1);
+    network_write(&network, network.weights, 0, first_tap);
+    network_write(&network, network.weights, 1, &(float){ 0 });
+    float *values = values_before_fc(&network, &(struct backend_input){ .pixels = pixels, .labels = &label }, 2);
+    for (int i = 0; i < SIDE * SIDE / 4; i++)
+        assert_true(fabs(values[i] * 255 - i % (SIDE / 2) * 2) < 1e-3);
+    free(values);
+    network_close(&network);
+    net_close(net);
+}
+
+static void same_padding_with_stride_2_pads_nothing_before(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_ramp);
+}
+
+static void check_flatten(const char *backend)
+{
+    enum { CHANNELS = 3, HEIGHT = 2, WIDTH = 5 };
+    uint8_t pixels[HEIGHT][WIDTH][CHANNELS];
+    const int32_t label = 0;
+    struct net *net;
+    struct network network;
+    for (int i = 0; i < HEIGHT * WIDTH * CHANNELS; i++)
+        pixels[i / (WIDTH * CHANNELS)][i / CHANNELS % WIDTH][i % CHANNELS] = (uint8_t)(8 * i + 1);
+    assert_int_equal(net_open(&net, "flatten", (struct shape){ CHANNELS, HEIGHT, WIDTH }, 2), 0);
+    net_dense(net, "fc", NET_INPUT, 2);
+    net_softmax_loss(net, "loss", 0);
+    assert_int_equal(net_finish(net), 0);
+    network_open(&network, backend, net, 1, 1);
+    network_draw_weights(&network, 1);
+    const struct backend_input input = { .pixels = &pixels[0][0][0], .labels = &label };
+    float *values = values_before_fc(&network, &input, 0);
+    for (int c = 0; c < CHANNELS; c++)
+        for (int h = 0; h < HEIGHT; h++)
+            for (int w = 0; w < WIDTH; w++)
+                assert_true(fabs(values[(c * HEIGHT + h) * WIDTH + w] * 255 - pixels[h][w][c]) < 1e-3);
+    free(values);
+    network_close(&network);
+    net_close(net);
+}
+
+static void a_dense_layer_reads_pixels_in_channel_height_width_order(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_flatten);
+}
+
+/* A pool of 2 over pixels that are all equal: where the gradient goes shows in the
+ * 1x1 convolution in front, whose input differs only by the place in the window. */
+static void check_ties(const char *backend)
+{
+    static const uint8_t pixels[] = { 10, 20, 30, 40 };
+    const int32_t label = 0;
+    struct net *net;
+    struct network network;
+    assert_int_equal(net_open(&net, "ties", (struct shape){ 1, 2, 2 }, 2), 0);
+    net_conv2d(net, "conv", NET_INPUT, 1, 1, 1, PADDING_VALID);
+    net_max_pool(net, "pool", 0, 2, 2, PADDING_VALID);
+    net_dense(net, "fc", 1, 2);
+    net_softmax_loss(net, "loss", 2);
+    assert_int_equal(net_finish(net), 0);
+    network_open(&network, backend, net, 1, 1);
+    network_draw_weights(&network, 1);
+    network_write(&network, network.weights, 0, &(float){ 0 });     /* all four outputs are the bias */
+    network_run(&network, &(struct backend_input){ .pixels = pixels, .labels = &label }, 0, 1, true);
+    float *weight = gradient_of(&network, 0), *bias = gradient_of(&network, 1);
+    assert_true(fabs(weight[0] / bias[0] * 255 - 10) < 1e-3);
+    free(weight);
+    free(bias);
+    network_close(&network);
+    net_close(net);
+}
+
+static void the_first_of_equal_maxima_takes_the_gradient(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_ties);
+}
+
+/* ---- the loss ---- */
+
+/* A net of one dense layer with the given logits as biases and weights 0. */
+static struct backend_result loss_of(const char *backend, const float *logits, uint32_t classes, int32_t label,
+                                     float *gradient_out)
+{
+    struct net *net;
+    struct network network;
+    const uint8_t pixel = 77;
+    float zeros[16] = { 0 };
+    assert_int_equal(net_open(&net, "loss", (struct shape){ 1, 1, 1 }, classes), 0);
+    net_dense(net, "fc", NET_INPUT, classes);
+    net_softmax_loss(net, "loss", 0);
+    assert_int_equal(net_finish(net), 0);
+    network_open(&network, backend, net, 1, 1);
+    network_write(&network, network.weights, 0, zeros);
+    network_write(&network, network.weights, 1, logits);
+    const struct backend_input input = { .pixels = &pixel, .labels = &label };
+    const struct backend_result result = network_run(&network, &input, 0, 1, true);
+    network_read(&network, network.gradients, 1, gradient_out);
+    network_close(&network);
+    net_close(net);
+    return result;
+}
+
+static void check_loss(const char *backend)
+{
+    const float plain[] = { 0.5f, -1, 2 }, far[] = { 1000, 0, -1000 }, level[] = { 3, 3, 3 };
+    float gradient[3];
+    const double total = exp(0.5) + exp(-1) + exp(2);
+    struct backend_result result = loss_of(backend, plain, 3, 1, gradient);
+    assert_true(fabs(result.loss_sum - (log(total) + 1)) < 1e-5);
+    assert_int_equal(result.correct, 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(gradient[i] - (exp(plain[i]) / total - (i == 1))) < 1e-6);
+    result = loss_of(backend, far, 3, 2, gradient);
+    assert_true(fabs(result.loss_sum - 2000) < 1e-2);
+    assert_true(gradient[0] == 1 && gradient[1] == 0 && gradient[2] == -1);
+    assert_int_equal(loss_of(backend, level, 3, 0, gradient).correct, 1);
+    assert_int_equal(loss_of(backend, level, 3, 1, gradient).correct, 0);
+    const float broken[] = { 0, NAN, 0 };
+    assert_true(isnan(loss_of(backend, broken, 3, 0, gradient).loss_sum));
+}
+
+static void the_loss_is_softmax_cross_entropy_at_any_size_of_logits(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_loss);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_the_reference_are_the_slopes_of_the_loss),
+        cmocka_unit_test(every_backend_gives_what_the_reference_gives),
+        cmocka_unit_test(the_parts_of_a_batch_sum_to_the_whole_with_dropout_on),
+        cmocka_unit_test(a_sample_without_a_label_counts_for_nothing),
+        cmocka_unit_test(backward_reports_every_layer_with_parameters_last_first),
+        cmocka_unit_test(padding_of_the_arenas_stays_zero),
+        cmocka_unit_test(same_padding_with_stride_2_pads_nothing_before),
+        cmocka_unit_test(a_dense_layer_reads_pixels_in_channel_height_width_order),
+        cmocka_unit_test(the_first_of_equal_maxima_takes_the_gradient),
+        cmocka_unit_test(the_loss_is_softmax_cross_entropy_at_any_size_of_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

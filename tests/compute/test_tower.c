@@ -1,0 +1,556 @@
+/* Tests of a tower on every backend: weights from the seed alone, slices that sum to the
+ * whole batch, empty slices, the slot's life, refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/helpers/capture.h"
+#include "compute/init.h"
+#include "tests/helpers/device_memory.h"
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/tower_stand.h"
+
+/* ---- weights ---- */
+
+static void check_initial_weights(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    float *weights = stand_weights(&stand, net), *next = weights;
+    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count) {
+        float *expected = malloc(net->parameters[p].count * sizeof *expected);
+        assert_non_null(expected);
+        init_parameter(net, p, 1, expected);
+        assert_memory_equal(next, expected, net->parameters[p].count * sizeof *expected);
+        free(expected);
+    }
+    free(weights);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void initial_weights_are_those_of_the_seed(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_initial_weights);
+}
+
+static void check_write(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        const size_t count = net->parameters[p].count;
+        float *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
+        assert_true(values && back);
+        for (size_t i = 0; i < count; i++)
+            values[i] = (float)i + (float)p / 8;
+        assert_int_equal(tower_write(stand.tower, p, values), 0);
+        assert_int_equal(tower_read(stand.tower, p, back), 0);
+        assert_memory_equal(values, back, count * sizeof *values);
+        free(values);
+        free(back);
+    }
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void weights_that_are_written_are_read_back(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_write);
+}
+
+/* ---- several towers ---- */
+
+static uint32_t slice_first(uint32_t tower, uint32_t towers)
+{
+    return tower * STAND_BATCH / towers;
+}
+
+/* What the reduction does: the sum over towers, left in every tower's arena. */
+static void reduce(struct stand *stands, uint32_t towers)
+{
+    float *sums = stand_gradients(&stands[0]);
+    for (uint32_t t = 1; t < towers; t++) {
+        float *gradients = stand_gradients(&stands[t]);
+        for (size_t i = 0; i < stand_floats(&stands[t]); i++)
+            sums[i] += gradients[i];
+        free(gradients);
+    }
+    for (uint32_t t = 0; t < towers; t++)
+        stand_set_gradients(&stands[t], sums);
+    free(sums);
+}
+
+static struct backend_result step_of_all(struct stand *stands, uint32_t towers, const struct net *net,
+                                         const struct backend_input *input)
+{
+    struct backend_result sum = { 0 };
+    for (uint32_t t = 0; t < towers; t++) {
+        const uint32_t first = slice_first(t, towers);
+        stand_fill(&stands[t], net, input, first, slice_first(t + 1, towers) - first);
+        const struct backend_result result = stand_train(&stands[t]);
+        sum.loss_sum += result.loss_sum;
+        sum.correct += result.correct;
+        sum.counted += result.counted;
+    }
+    reduce(stands, towers);
+    for (uint32_t t = 0; t < towers; t++)
+        stand_update(&stands[t]);
+    return sum;
+}
+
+static void open_towers(struct stand *stands, uint32_t towers, const char *backend, const struct net *net)
+{
+    for (uint32_t t = 0; t < towers; t++) {
+        stand_open_device(&stands[t], backend);
+        struct tower_spec spec = stand_spec(&stands[t], backend, net);
+        spec.index = t;
+        spec.backend_spec.slice_max = (STAND_BATCH + towers - 1) / towers;
+        spec.train_counts[0] = spec.backend_spec.slice_max;
+        spec.train_counts[1] = STAND_BATCH / towers;
+        stand_open_tower(&stands[t], &spec);
+    }
+}
+
+static void check_towers(const char *backend)
+{
+    static const uint32_t tower_counts[] = { 2, 3, 5, 8 };
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int i = 0; i < 4; i++) {
+        struct stand one, many[8];
+        stand_open(&one, backend, net);
+        open_towers(many, tower_counts[i], backend, net);
+        for (int step = 0; step < 3; step++) {
+            const struct backend_result single = step_of_all(&one, 1, net, &input);
+            const struct backend_result sum = step_of_all(many, tower_counts[i], net, &input);
+            assert_true(fabs(single.loss_sum - sum.loss_sum) <= 1e-5 * single.loss_sum);
+            assert_int_equal(single.counted, STAND_BATCH);
+            assert_int_equal(sum.counted, STAND_BATCH);
+        }
+        stand_assert_weights_near(&one, &many[0], net, 2e-6);
+        for (uint32_t t = 1; t < tower_counts[i]; t++)
+            stand_assert_weights_near(&many[0], &many[t], net, 0);
+        for (uint32_t t = 0; t < tower_counts[i]; t++)
+            stand_close(&many[t]);
+        stand_close(&one);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void towers_with_slices_step_like_one_tower_with_the_batch(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_towers);
+}
+
+static void check_empty(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    stand_train(&stand);
+    stand_fill(&stand, net, &input, 0, 0);
+    const struct backend_result result = stand_train(&stand);
+    assert_int_equal(result.counted, 0);
+    assert_true(result.loss_sum == 0);
+    assert_int_equal(stand.ready_count, 1);
+    assert_int_equal(stand.ready[0], stand_floats(&stand));
+    stand_assert_gradients_zero(&stand);
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void an_empty_slice_has_no_loss_and_gradients_of_zero(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_empty);
+}
+
+/* More gradients than a tower clears at once. */
+static void check_wide_empty(const char *backend)
+{
+    struct net *net;
+    struct stand stand;
+    assert_int_equal(net_open(&net, "wide", (struct shape){ 3, 24, 24 }, 21), 0);
+    net_dense(net, "fc", NET_INPUT, 21);
+    net_softmax_loss(net, "loss", 0);
+    assert_int_equal(net_finish(net), 0);
+    stand_open(&stand, backend, net);
+    float *noise = malloc(stand_floats(&stand) * sizeof *noise);
+    assert_non_null(noise);
+    memset(noise, 0xff, stand_floats(&stand) * sizeof *noise);
+    stand_set_gradients(&stand, noise);
+    free(noise);
+    stand_train(&stand);
+    stand_assert_gradients_zero(&stand);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void an_empty_slice_clears_arenas_of_any_size(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_wide_empty);
+}
+
+static void check_only_empty(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    stand_open_device(&stand, backend);
+    struct tower_spec spec = stand_spec(&stand, backend, net);
+    memset(spec.train_counts, 0, sizeof spec.train_counts);
+    memset(spec.evaluate_counts, 0, sizeof spec.evaluate_counts);
+    stand_open_tower(&stand, &spec);
+    stand.slot.span = (struct span){ .count = 0, .global_count = 1 };
+    assert_int_equal(stand_train(&stand).counted, 0);
+    assert_int_equal(stand_evaluate(&stand).counted, 0);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void a_tower_that_never_gets_a_sample_takes_part(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_only_empty);
+}
+
+/* ---- a step ---- */
+
+static void check_ready(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    stand_train(&stand);
+    float *gradients = stand_gradients(&stand);
+    assert_int_equal(stand.ready_count, 3);
+    assert_int_equal(stand.ready[2], stand_floats(&stand));
+    assert_memory_equal(stand.prefix, gradients, stand_floats(&stand) * sizeof(float));
+    free(gradients);
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void a_prefix_that_is_ready_does_not_change_any_more(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_ready);
+}
+
+/* The feeder may refill the slot as soon as its free event has passed. */
+static void check_slot(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    uint8_t other[STAND_BATCH * 64];
+    struct stand stand, kept;
+    stand_open(&stand, backend, net);
+    stand_open(&kept, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    stand_fill(&kept, net, &input, 0, STAND_BATCH);
+    assert_in_range(shape_count(net->input), 4, 64);
+    memset(other, 0xff, sizeof other);
+    assert_int_equal(tower_forward(stand.tower, &stand.slot, true), 0);
+    assert_int_equal(stand.device->ops->event_wait(stand.slot.free), 0);
+    device_memory_write(stand.compute, stand.slot.pixels, other, STAND_BATCH * shape_count(net->input));
+    device_memory_write(stand.compute, stand.slot.labels, other, STAND_BATCH * sizeof(int32_t));
+    assert_int_equal(tower_backward(stand.tower, stand_note_ready, &stand), 0);
+    const struct backend_result refilled = stand_result(&stand), result = stand_train(&kept);
+    assert_true(refilled.loss_sum == result.loss_sum);
+    assert_int_equal(refilled.counted, STAND_BATCH);
+    stand_assert_gradients_equal(&stand, &kept);
+    stand_close(&stand);
+    stand_close(&kept);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void a_slot_that_is_free_is_not_read_any_more(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_slot);
+}
+
+static void be_late(void *arg)
+{
+    (void)arg;
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
+static void check_wait(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4), other = network_input(net, STAND_BATCH, 5);
+    struct stream *feeder;
+    struct stand stand, kept;
+    stand_open(&stand, backend, net);
+    stand_open(&kept, backend, net);
+    stand_fill(&kept, net, &input, 0, STAND_BATCH);
+    const double expected = stand_evaluate(&kept).loss_sum;
+    stand_fill(&stand, net, &other, 0, STAND_BATCH);
+    const struct device_ops *ops = stand.device->ops;
+    const size_t bytes = STAND_BATCH * shape_count(net->input);
+    const size_t label_bytes = STAND_BATCH * sizeof(int32_t);
+    void *pinned;
+    assert_int_equal(ops->alloc_pinned(stand.device, bytes + label_bytes, &pinned), 0);
+    memcpy(pinned, input.labels, label_bytes);
+    memcpy((char *)pinned + label_bytes, input.pixels, bytes);
+    assert_int_equal(ops->stream_open(stand.device, STREAM_COPY, "feeder", &feeder), 0);
+    assert_int_equal(ops->call(feeder, be_late, NULL), 0);
+    assert_int_equal(ops->copy(feeder, stand.slot.labels, pinned, label_bytes, COPY_TO_DEVICE), 0);
+    assert_int_equal(ops->copy(feeder, stand.slot.pixels, (char *)pinned + label_bytes, bytes, COPY_TO_DEVICE), 0);
+    assert_int_equal(stream_record(feeder, stand.slot.ready), 0);
+    assert_true(stand_evaluate(&stand).loss_sum == expected);
+    ops->stream_close(feeder);
+    ops->free_pinned(stand.device, pinned);
+    stand_close(&stand);
+    stand_close(&kept);
+    network_input_release(&input);
+    network_input_release(&other);
+    net_close(net);
+}
+
+static void a_slot_is_not_read_before_it_is_ready(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_wait);
+}
+
+/* Plans may share memory: what a step leaves there must not reach the next. */
+static void check_repeat(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 10; seed++) {
+        struct net *net = network_random_net(6000 + seed, 0.3f);
+        struct backend_input input = network_input(net, STAND_BATCH, seed);
+        struct stand stand, fresh;
+        stand_open_device(&stand, backend);
+        struct tower_spec spec = stand_spec(&stand, backend, net);
+        spec.train_counts[1] = spec.evaluate_counts[1] = STAND_BATCH - 2;
+        stand_open_tower(&stand, &spec);
+        stand_open(&fresh, backend, net);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        stand_train(&stand);
+        stand_fill(&stand, net, &input, 2, STAND_BATCH - 2);
+        stand_train(&stand);
+        stand_evaluate(&stand);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        stand_fill(&fresh, net, &input, 0, STAND_BATCH);
+        stand_evaluate(&stand);
+        assert_true(stand_train(&stand).loss_sum == stand_train(&fresh).loss_sum);
+        stand_assert_gradients_equal(&stand, &fresh);
+        stand_close(&stand);
+        stand_close(&fresh);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void a_step_gives_the_same_bits_whatever_ran_before(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_repeat);
+}
+
+static void check_position(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    const double first = stand_train(&stand).loss_sum, again = stand_train(&stand).loss_sum;
+    stand.slot.span.first_position++;
+    const double moved = stand_train(&stand).loss_sum;
+    stand.slot.span.first_position--;
+    stand.slot.span.epoch++;
+    const double later = stand_train(&stand).loss_sum;
+    assert_true(first == again);
+    assert_true(first != moved && first != later && moved != later);
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void dropout_follows_position_and_epoch_of_the_slot(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_position);
+}
+
+static void check_evaluation(const char *backend)
+{
+    struct net *net = stand_net(0.4f), *plain = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand, without;
+    stand_open(&stand, backend, net);
+    stand_open(&without, backend, plain);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    stand_fill(&without, plain, &input, 0, STAND_BATCH);
+    float *before = stand_weights(&stand, net);
+    const struct backend_result evaluated = stand_evaluate(&stand), expected = stand_train(&without);
+    float *after = stand_weights(&stand, net);
+    assert_true(fabs(evaluated.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
+    assert_int_equal(evaluated.correct, expected.correct);
+    assert_int_equal(evaluated.counted, STAND_BATCH);
+    assert_memory_equal(before, after, net->trainable_count * sizeof(float));
+    stand_assert_gradients_zero(&stand);
+    free(before);
+    free(after);
+    stand_close(&stand);
+    stand_close(&without);
+    network_input_release(&input);
+    net_close(net);
+    net_close(plain);
+}
+
+static void evaluation_drops_nothing_and_changes_nothing(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_evaluation);
+}
+
+/* ---- refusals, numbers ---- */
+
+static void check_refusals(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct capture capture;
+    struct stand stand;
+    struct tower *none = NULL;
+    char text[256];
+    stand_open(&stand, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH - 1);
+    assert_int_equal(tower_forward(stand.tower, &stand.slot, true), -EINVAL);
+    const struct tower_spec spec = stand_spec(&stand, backend, net);
+    net->layers[4].input = 2;
+    capture_begin(&capture);
+    const int status = tower_open(&none, &spec);
+    capture_end(&capture, text, sizeof text);
+    net->layers[4].input = 3;
+    assert_int_equal(status, -ENOTSUP);
+    assert_null(none);
+    assert_non_null(strstr(text, "small"));
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void slices_without_a_plan_and_nets_with_branches_are_refused(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_refusals);
+}
+
+static uint32_t allocations_left;
+static const struct device_ops *whole_ops;
+
+static int alloc_few(struct device *device, size_t bytes, void **memory_out)
+{
+    if (allocations_left == 0)
+        return -ENOMEM;
+    allocations_left--;
+    return whole_ops->alloc(device, bytes, memory_out);
+}
+
+/* One allocation more at every try, until the tower opens. */
+static void check_short_of_memory(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    whole_ops = test_device_ops();
+    struct device_ops few = *whole_ops;
+    int error = -ENOMEM;
+    few.alloc = alloc_few;
+    for (uint32_t allowed = 0; error; allowed++) {
+        struct stand stand;
+        stand_open_device(&stand, backend);
+        stand.device->ops = &few;
+        allocations_left = allowed;
+        const struct tower_spec spec = stand_spec(&stand, backend, net);
+        error = tower_open(&stand.tower, &spec);
+        assert_true(error == (stand.tower ? 0 : -ENOMEM));
+        assert_true(error || allowed >= 3);
+        stand_close(&stand);
+    }
+    net_close(net);
+}
+
+static void a_tower_short_of_memory_at_any_point_does_not_open(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_short_of_memory);
+}
+
+static void count_line(void *arg, const char *line)
+{
+    assert_true(strlen(line) > 0);
+    ++*(int *)arg;
+}
+
+static void check_description(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    int lines = 0;
+    stand_open_device(&stand, backend);
+    struct tower_spec spec = stand_spec(&stand, backend, net);
+    spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
+    stand_open_tower(&stand, &spec);
+    const struct tower_memory memory = tower_memory(stand.tower);
+    tower_describe(stand.tower, count_line, &lines);
+    assert_true(lines > 0);
+    assert_true(memory.arena_bytes >= 4 * stand_floats(&stand) * sizeof(float));
+    assert_true(memory.plan_bytes >= STAND_BATCH * shape_count(net->layers[0].out) * sizeof(float));
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void memory_and_layers_are_described(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_description);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(initial_weights_are_those_of_the_seed),
+        cmocka_unit_test(weights_that_are_written_are_read_back),
+        cmocka_unit_test(towers_with_slices_step_like_one_tower_with_the_batch),
+        cmocka_unit_test(an_empty_slice_has_no_loss_and_gradients_of_zero),
+        cmocka_unit_test(an_empty_slice_clears_arenas_of_any_size),
+        cmocka_unit_test(a_tower_that_never_gets_a_sample_takes_part),
+        cmocka_unit_test(a_prefix_that_is_ready_does_not_change_any_more),
+        cmocka_unit_test(a_slot_that_is_free_is_not_read_any_more),
+        cmocka_unit_test(a_slot_is_not_read_before_it_is_ready),
+        cmocka_unit_test(a_step_gives_the_same_bits_whatever_ran_before),
+        cmocka_unit_test(dropout_follows_position_and_epoch_of_the_slot),
+        cmocka_unit_test(evaluation_drops_nothing_and_changes_nothing),
+        cmocka_unit_test(slices_without_a_plan_and_nets_with_branches_are_refused),
+        cmocka_unit_test(a_tower_short_of_memory_at_any_point_does_not_open),
+        cmocka_unit_test(memory_and_layers_are_described),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* Tests of a tower's updates on every backend: they are the optimizer over the arenas, in
+ * any pieces, and training learns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/tower_stand.h"
+
+/* ---- updates ---- */
+
+static const struct optimizer optimizers[] = {
+    { .kind = OPTIMIZER_SGD, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
+    { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f },
+    { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
+};
+enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+
+static void stand_open_with(struct stand *stand, const char *backend, const struct net *net, int optimizer)
+{
+    stand_open_device(stand, backend);
+    struct tower_spec spec = stand_spec(stand, backend, net);
+    spec.optimizer = optimizers[optimizer];
+    stand_open_tower(stand, &spec);
+}
+
+/* In the reference backend a stored parameter is the plain one. */
+static void an_update_is_the_optimizer_over_the_arenas(void **state)
+{
+    (void)state;
+    if (!test_device_is_inline())
+        skip();
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int o = 0; o < OPTIMIZERS; o++) {
+        struct stand stand;
+        stand_open_with(&stand, "reference", net, o);
+        const struct arena *arena = tower_arena(stand.tower);
+        float *arenas = calloc(3 * arena->count, sizeof *arenas);
+        assert_non_null(arenas);
+        for (uint32_t p = 0; p < net->parameter_count; p++)
+            assert_int_equal(tower_read(stand.tower, p, arenas + arena->ranges[p].offset), 0);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        for (int step = 0; step < 3; step++) {
+            stand_train(&stand);
+            stand_update(&stand);
+            optimizer_update(&optimizers[o], 0.5f, 1.0f / STAND_BATCH,
+                             &(struct optimizer_range){ arenas, tower_gradients(stand.tower),
+                                                        { arenas + arena->count, arenas + 2 * arena->count },
+                                                        arena->count });
+        }
+        float *weights = stand_weights(&stand, net), *next = weights;
+        for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+            assert_memory_equal(next, arenas + arena->ranges[p].offset, net->parameters[p].count * sizeof *next);
+        free(weights);
+        free(arenas);
+        stand_close(&stand);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void update_in_pieces(struct stand *stand)
+{
+    const struct arena *arena = tower_arena(stand->tower);
+    for (uint32_t p = 0; p < arena->parameter_count; p++)
+        assert_int_equal(tower_update(stand->tower, arena->ranges[p].offset, (arena->ranges[p].count + 15) / 16 * 16,
+                                      1.0f / STAND_BATCH, 0.5f), 0);
+}
+
+static void check_pieces(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int o = 0; o < OPTIMIZERS; o++) {
+        struct stand whole, pieces;
+        stand_open_with(&whole, backend, net, o);
+        stand_open_with(&pieces, backend, net, o);
+        stand_fill(&whole, net, &input, 0, STAND_BATCH);
+        stand_fill(&pieces, net, &input, 0, STAND_BATCH);
+        for (int step = 0; step < 3; step++) {
+            stand_train(&whole);
+            stand_train(&pieces);
+            stand_update(&whole);
+            update_in_pieces(&pieces);
+        }
+        stand_assert_weights_near(&whole, &pieces, net, 0);
+        stand_close(&whole);
+        stand_close(&pieces);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void updating_bucket_by_bucket_gives_the_same_bits(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_pieces);
+}
+
+static void check_learning(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int o = 0; o < OPTIMIZERS; o++) {
+        struct stand stand;
+        stand_open_with(&stand, backend, net, o);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        const double first = stand_train(&stand).loss_sum;
+        const size_t count = stand_floats(&stand);
+        const float rate = optimizers[o].kind == OPTIMIZER_ADADELTA ? 1.0f : 0.05f;
+        for (int step = 0; step < 150; step++) {
+            assert_int_equal(tower_update(stand.tower, 0, count, 1.0f / STAND_BATCH, rate), 0);
+            stand_train(&stand);
+        }
+        const struct backend_result last = stand_evaluate(&stand);
+        assert_true(last.loss_sum < 0.5 * first);
+        assert_in_range(last.correct, STAND_BATCH - 1, STAND_BATCH);
+        stand_close(&stand);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void every_optimizer_learns_a_small_batch(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_learning);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
+        cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
+        cmocka_unit_test(every_optimizer_learns_a_small_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/* A device, shapes and numbers for the tests of convolutions through the simulated cuDNN. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/cuda/cudnn_conv_fixture.h"
+#include "tests/sim/sim_values.h"
+
+int bench_open(void **state)
+{
+    struct bench *bench = calloc(1, sizeof *bench);
+    assert_non_null(bench);
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaStreamCreateWithPriority(&bench->stream, cudaStreamNonBlocking, 0));
+    assert_int_equal(cudnnCreate(&bench->handle), CUDNN_STATUS_SUCCESS);
+    assert_int_equal(cudnnSetStream(bench->handle, bench->stream), CUDNN_STATUS_SUCCESS);
+    for (int i = 0; i < TENSORS; i++)
+        assert_cuda(cudaMalloc((void **)&bench->memory[i], MEMORY));
+    assert_cuda(cudaMalloc((void **)&bench->workspace, WORKSPACE_MAX));
+    assert_cuda(cudaMalloc((void **)&bench->scratch, TENSORS * MEMORY));
+    bench->planner = (struct conv_planner){
+        .name = "cuda0", .handle = bench->handle, .workspace_max = WORKSPACE_MAX, .stream = bench->stream,
+    };
+    strcpy(bench->folder, "test_cudnn_conv-XXXXXX");
+    assert_non_null(mkdtemp(bench->folder));
+    *state = bench;
+    return 0;
+}
+
+int each_file(const char *folder, void (*use)(const char *path))
+{
+    int count = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        char path[PATH_MAX];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        use(path);
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+void file_remove(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+int bench_close(void **state)
+{
+    struct bench *bench = *state;
+    sim_fail_clear();
+    sim_cudnn_refuse(0);
+    each_file(bench->folder, file_remove);
+    assert_int_equal(rmdir(bench->folder), 0);
+    assert_cuda(cudaStreamSynchronize(bench->stream));
+    for (int i = 0; i < TENSORS; i++)
+        assert_cuda(cudaFree(bench->memory[i]));
+    assert_cuda(cudaFree(bench->workspace));
+    assert_cuda(cudaFree(bench->scratch));
+    assert_int_equal(cudnnDestroy(bench->handle), CUDNN_STATUS_SUCCESS);
+    assert_cuda(cudaStreamDestroy(bench->stream));
+    free(bench);
+    assert_int_equal(sim_cudnn_live(), 0);
+    return 0;
+}
+
+/* ---- shapes and numbers ---- */
+
+static uint32_t random_below(uint32_t bound)
+{
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % bound;
+}
+
+struct conv_shape random_shape(enum conv_pass pass, enum precision precision)
+{
+    struct conv_shape shape = {
+        .pass = pass,
+        .precision = precision,
+        .count = 1 + random_below(3),
+        .in_channels = 8 * (1 + random_below(2)),
+        .out_channels = 8 * (1 + random_below(3)),
+        .in_h = 4 + random_below(5),
+        .in_w = 4 + random_below(5),
+        .kernel_h = 1 + random_below(4),
+        .kernel_w = 1 + random_below(4),
+        .stride_h = 1 + random_below(3),
+        .stride_w = 1 + random_below(3),
+    };
+    shape.pad_top = random_below(shape.kernel_h);
+    shape.pad_bottom = random_below(shape.kernel_h);
+    shape.pad_left = random_below(shape.kernel_w);
+    shape.pad_right = random_below(shape.kernel_w);
+    shape.out_h = (shape.in_h + shape.pad_top + shape.pad_bottom - shape.kernel_h) / shape.stride_h + 1;
+    shape.out_w = (shape.in_w + shape.pad_left + shape.pad_right - shape.kernel_w) / shape.stride_w + 1;
+    if (pass == CONV_FORWARD)
+        shape.bias = random_below(2);
+    shape.relu = shape.bias && random_below(2);
+    return shape;
+}
+
+struct conv_shape fused_shape(enum precision precision)
+{
+    struct conv_shape shape = random_shape(CONV_FORWARD, precision);
+    shape.bias = shape.relu = true;
+    return shape;
+}
+
+cudaDataType_t value_type(const struct conv_shape *shape)
+{
+    static const cudaDataType_t types[VALUE_TYPE_COUNT] = { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF };
+    return types[precision_type(shape->precision)];
+}
+
+size_t count_of(const struct conv_shape *shape, int tensor)
+{
+    const size_t counts[TENSORS] = {
+        [IN] = (size_t)shape->count * shape->in_h * shape->in_w * shape->in_channels,
+        [WEIGHT] = (size_t)shape->out_channels * shape->kernel_h * shape->kernel_w * shape->in_channels,
+        [BIAS] = shape->out_channels,
+        [OUT] = (size_t)shape->count * shape->out_h * shape->out_w * shape->out_channels,
+    };
+    return counts[tensor];
+}
+
+size_t bytes_of(const struct conv_shape *shape, int tensor)
+{
+    return count_of(shape, tensor) * value_bytes(precision_type(shape->precision));
+}
+
+int result_of(const struct conv_shape *shape)
+{
+    return shape->pass == CONV_FORWARD ? OUT : shape->pass == CONV_DATA_GRADIENT ? IN : WEIGHT;
+}
+
+void fill(struct bench *bench, const struct conv_shape *shape, bool fine)
+{
+    for (int tensor = 0; tensor < TENSORS; tensor++)
+        for (size_t i = 0; i < count_of(shape, tensor); i++) {
+            const float size = 1 + (float)random_below(8) / 8 + (fine ? 0x1p-12f : 0);
+            sim_value_write(value_type(shape), bench->memory[tensor], i, random_below(2) == 1 ? size : -size);
+        }
+}
+
+double value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
+{
+    const float number = sim_value_read(value_type(shape), bench->memory[tensor], i);
+    return tf32 ? sim_tf32_round(number) : number;
+}
+
+/* One product for every output element, tap and input channel. */
+static double *sums_of(const struct bench *bench, const struct conv_shape *shape, bool tf32)
+{
+    const struct conv_shape *s = shape;
+    const int result = result_of(shape);
+    double *sums = calloc(count_of(shape, result), sizeof *sums);
+    assert_non_null(sums);
+    for (size_t out = 0; out < count_of(shape, OUT); out++) {
+        const size_t k = out % s->out_channels, pixel = out / s->out_channels;
+        const size_t q = pixel % s->out_w, p = pixel / s->out_w % s->out_h, n = pixel / s->out_w / s->out_h;
+        for (size_t tap = 0; tap < (size_t)s->kernel_h * s->kernel_w * s->in_channels; tap++) {
+            const size_t c = tap % s->in_channels;
+            const size_t x = q * s->stride_w + tap / s->in_channels % s->kernel_w - s->pad_left;
+            const size_t y = p * s->stride_h + tap / s->in_channels / s->kernel_w - s->pad_top;
+            if (x >= s->in_w || y >= s->in_h)           /* above or left wraps around */
+                continue;
+            const size_t at[TENSORS] = {
+                [IN] = ((n * s->in_h + y) * s->in_w + x) * s->in_channels + c,
+                [WEIGHT] = k * s->kernel_h * s->kernel_w * s->in_channels + tap,
+                [OUT] = out,
+            };
+            double product = 1;
+            for (int tensor = 0; tensor < TENSORS; tensor++)
+                if (tensor != result && tensor != BIAS)
+                    product *= value(bench, shape, tensor, at[tensor], tf32);
+            sums[at[result]] += product;
+        }
+    }
+    return sums;
+}
+
+static float rounded(const struct conv_shape *shape, double number)
+{
+    float room;
+    sim_value_write(value_type(shape), &room, 0, (float)number);
+    return sim_value_read(value_type(shape), &room, 0);
+}
+
+float *expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart)
+{
+    double *sums = sums_of(bench, shape, tf32);
+    const size_t count = count_of(shape, result_of(shape));
+    float *results = malloc(count * sizeof *results);
+    assert_non_null(results);
+    for (size_t i = 0; i < count; i++) {
+        double sum = apart ? rounded(shape, sums[i]) : sums[i];
+        if (shape->bias)
+            sum += value(bench, shape, BIAS, i % shape->out_channels, false);
+        results[i] = rounded(shape, shape->relu && sum < 0 ? 0 : sum);
+    }
+    free(sums);
+    return results;
+}
+
+size_t wrong(const struct bench *bench, const struct conv_shape *shape, const float *results)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < count_of(shape, result_of(shape)); i++)
+        count += sim_value_read(value_type(shape), bench->memory[result_of(shape)], i) != results[i];
+    return count;
+}
+
+/* ---- using it ---- */
+
+int run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape)
+{
+    unsigned char *const *memory = bench->memory;
+    return conv_plan_run(plan, bench->handle, memory[IN], memory[WEIGHT], shape->bias ? memory[BIAS] : NULL,
+                         memory[OUT], bench->workspace);
+}
+
+int open_and_run(const struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
+                 char *description)
+{
+    struct conv_plan *plan = NULL;
+    int status = conv_plan_open(&plan, planner, shape, true);
+    assert_true((status == 0) == (plan != NULL));
+    if (status < 0)
+        return status;
+    assert_true(conv_plan_workspace(plan) <= planner->workspace_max);
+    conv_plan_describe(plan, description, DESCRIPTION);
+    memset(bench->memory[result_of(shape)], 0xff, bytes_of(shape, result_of(shape)));
+    status = run(bench, plan, shape);
+    conv_plan_close(plan);
+    assert_cuda(cudaStreamSynchronize(bench->stream));
+    return status;
+}
+
+void assert_computes(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
+                     bool apart, char *description)
+{
+    fill(bench, shape, false);
+    float *results = expected(bench, shape, false, apart);
+    assert_int_equal(open_and_run(bench, planner, shape, description), 0);
+    assert_int_equal(wrong(bench, shape, results), 0);
+    free(results);
+}
+
+struct conv_planner timing_planner(const struct bench *bench)
+{
+    struct conv_planner planner = bench->planner;
+    planner.scratch = bench->scratch;
+    planner.workspace = bench->workspace;
+    return planner;
+}

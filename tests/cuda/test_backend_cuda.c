@@ -1,0 +1,316 @@
+/* Tests of the CUDA backend's numbers on the simulated CUDA: losses, gradients and updates as
+ * the reference backend's, in every precision and slice size; and how parameters are stored. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/cuda/backend_cuda_rig.h"
+#include "compute/model.h"
+#include "tests/helpers/device_memory.h"
+#include "tests/helpers/network.h"
+
+/* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
+#ifdef __SANITIZE_THREAD__
+enum { RANDOM_NETS = 4 };
+#else
+enum { RANDOM_NETS = 30 };
+#endif
+
+static const char *const precision_names[PRECISION_COUNT] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16",
+};
+
+static struct net *mnist(bool dropout)
+{
+    struct net *net;
+    assert_int_equal(model_open(&net, "mnist_cnn", &(struct model_options){ .dropout = dropout }), 0);
+    return net;
+}
+
+/* fp16: the loss scale comes down until no gradient overflows; the weights stay as they are. */
+static void settle_scale(struct rig *rig)
+{
+    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
+    uint32_t skipped;
+    do {
+        skipped = rig_run(rig, SAMPLES, true).skipped_steps;
+        rig_update_by(rig, OPTIMIZER_SGD, no_states, 0);
+    } while (rig_run(rig, SAMPLES, true).skipped_steps != skipped);
+}
+
+/* ---- the reference's numbers ---- */
+
+/* How far from the reference's numbers a backend's may be, in parts of the largest one. What
+ * is rounded before it is summed is a sample's contribution, which is up to 1, however little
+ * of it is left in the sum. */
+static const double tolerances[PRECISION_COUNT] = {
+    [PRECISION_FP32] = 1e-4, [PRECISION_TF32] = 5e-3, [PRECISION_BF16] = 3e-2, [PRECISION_FP16] = 3e-2,
+};
+
+static void compare(const float *got, const float *wanted, size_t count, double factor,
+                    enum precision precision, const char *what)
+{
+    double largest = precision == PRECISION_FP32 ? 0.01 : 1, worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(isfinite(got[i]));
+        largest = fmax(largest, fabs((double)wanted[i]));
+        worst = fmax(worst, fabs((double)got[i] / factor - (double)wanted[i]));
+    }
+    if (worst > tolerances[precision] * largest)
+        fail_msg("%s: %g from numbers up to %g", what, worst, largest);
+}
+
+/* fp16's gradients are of a scaled loss. */
+static void compare_gradients(struct rig *cuda, struct rig *reference, enum precision precision)
+{
+    const double factor = (double)cuda->result->loss_scale;
+    for (uint32_t p = 0; p < cuda->net->parameter_count; p++) {
+        float *got = rig_read(cuda, cuda->gradients, p), *wanted = rig_read(reference, reference->gradients, p);
+        compare(got, wanted, cuda->net->parameters[p].count, factor, precision,
+                cuda->net->parameters[p].name);
+        free(got);
+        free(wanted);
+    }
+}
+
+static void compare_run(struct rig *cuda, struct rig *reference, enum precision precision, uint32_t count,
+                        bool training)
+{
+    const struct backend_result got = rig_run(cuda, count, training), wanted = rig_run(reference, count, training);
+    const double tolerance = tolerances[precision];
+    assert_int_equal(got.counted, count);
+    assert_true(got.loss_scale == 1 || precision == PRECISION_FP16);
+    assert_true(fabs(got.loss_sum - wanted.loss_sum) <= tolerance * (1 + fabs(wanted.loss_sum)));
+    if (precision == PRECISION_FP32)
+        assert_int_equal(got.correct, wanted.correct);
+    if (training)
+        compare_gradients(cuda, reference, precision);
+}
+
+static void compare_net(const struct net *net, enum precision precision)
+{
+    struct rig cuda, reference;
+    const struct backend_spec spec = rig_spec(net, precision), exact = rig_spec(net, PRECISION_FP32);
+    rig_open_with(&cuda, "cuda", &spec, precision != PRECISION_FP32);
+    rig_open_with(&reference, "reference", &exact, precision != PRECISION_FP32);
+    if (precision == PRECISION_FP16)
+        settle_scale(&cuda);
+    compare_run(&cuda, &reference, precision, SAMPLES, true);
+    compare_run(&cuda, &reference, precision, 5, true);
+    compare_run(&cuda, &reference, precision, 1, true);
+    compare_run(&cuda, &reference, precision, SAMPLES, false);
+    compare_run(&cuda, &reference, precision, 5, true);
+    rig_close(&cuda);
+    rig_close(&reference);
+}
+
+static void matches_the_reference_on_mnist(void **state)
+{
+    (void)state;
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
+        if (RANDOM_NETS < 30 && precision != PRECISION_FP32)
+            continue;
+        struct net *net = mnist(precision == PRECISION_FP32);   /* dropping a quarter is not exact */
+        print_message("%s\n", precision_names[precision]);
+        compare_net(net, (enum precision)precision);
+        net_close(net);
+    }
+}
+
+static void matches_the_reference_on_random_nets(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < RANDOM_NETS; seed++) {
+        struct net *net = network_random_net(seed, 0.5f);
+        for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
+            print_message("net %u, %s\n", seed, precision_names[precision]);
+            compare_net(net, (enum precision)precision);
+        }
+        net_close(net);
+    }
+}
+
+static void measured_convolutions_compute_the_same_in_no_more_memory(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig measured, reference, other;
+    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    rig_open_with(&other, "cuda", &spec, false);
+    rig_open_with(&reference, "reference", &spec, false);
+    spec.time_plans = true;
+    spec.workspace_max = 1 << 20;
+    rig_open_with(&measured, "cuda", &spec, false);
+    compare_run(&measured, &reference, PRECISION_FP32, 5, true);
+    compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, true);
+    compare_run(&measured, &reference, PRECISION_FP32, 5, true);
+    compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, false);
+    assert_true(measured.ops->plan_bytes(rig_plan(&measured, 5, true)) <=
+                other.ops->plan_bytes(rig_plan(&other, 5, true)) + spec.workspace_max);
+    rig_close(&measured);
+    rig_close(&reference);
+    rig_close(&other);
+    net_close(net);
+}
+
+/* Layers that work in place between layers that do not keep their input. */
+static void matches_the_reference_where_layers_work_in_place(void **state)
+{
+    (void)state;
+    struct net *net;
+    assert_int_equal(net_open(&net, "in place", (struct shape){ 8, 12, 12 }, 3), 0);
+    net_conv2d(net, "conv", NET_INPUT, 8, 1, 1, PADDING_VALID);
+    net_max_pool(net, "pool1", 0, 2, 1, PADDING_SAME);
+    net_relu(net, "relu", 1);
+    net_dropout(net, "dropout", 2, 0.5f);
+    net_max_pool(net, "pool2", 3, 2, 1, PADDING_SAME);
+    net_max_pool(net, "pool3", 4, 2, 1, PADDING_SAME);
+    net_dense(net, "fc", 5, 3);
+    net_softmax_loss(net, "loss", 6);
+    assert_int_equal(net_finish(net), 0);
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
+        compare_net(net, (enum precision)precision);
+    net_close(net);
+}
+
+/* ---- dropout ---- */
+
+/* Without rounding, what is dropped shows in every bit of the loss. */
+static void drops_the_values_the_reference_drops(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0.5f);
+    struct rig cuda, reference;
+    const struct backend_spec spec = rig_spec(net, PRECISION_FP16), exact = rig_spec(net, PRECISION_FP32);
+    rig_open_with(&cuda, "cuda", &spec, true);
+    rig_open_with(&reference, "reference", &exact, true);
+    const double dropped = rig_run(&reference, SAMPLES, true).loss_sum;
+    assert_true(fabs(rig_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
+    const double whole = rig_run(&reference, SAMPLES, false).loss_sum;
+    assert_true(fabs(rig_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
+    assert_true(fabs(whole - dropped) > 1e-3 * dropped);
+    rig_close(&cuda);
+    rig_close(&reference);
+    net_close(net);
+}
+
+/* ---- parameters ---- */
+
+static void stores_parameters_padded_with_zeros_and_gives_them_back(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_BF16);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        const size_t count = net->parameters[p].count, stored_count = rig.arena.ranges[p].count;
+        float *plain = malloc(count * sizeof *plain), *stored = malloc(stored_count * sizeof *stored);
+        assert_true(plain && stored);
+        for (size_t i = 0; i < count; i++)
+            plain[i] = (float)(i + 1);
+        rig_write(&rig, rig.gradients, p, plain);
+        float *back = rig_read(&rig, rig.gradients, p);
+        assert_memory_equal(back, plain, count * sizeof *plain);
+        device_memory_read(rig.compute, stored, rig.gradients + rig.arena.ranges[p].offset,
+                           stored_count * sizeof *stored);
+        size_t padding = 0;
+        for (size_t i = 0; i < stored_count; i++)
+            padding += stored[i] == 0;
+        assert_int_equal(padding, stored_count - count);
+        free(plain);
+        free(stored);
+        free(back);
+    }
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* ---- updates ---- */
+
+static void train(struct rig *rig, enum optimizer_kind kind, uint32_t steps)
+{
+    float *states[OPTIMIZER_STATES_MAX];
+    for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        states[i] = device_memory_make(rig->compute, NULL, rig->arena.count * sizeof(float));
+    for (uint32_t i = 0; i < steps; i++) {
+        rig_run(rig, SAMPLES, true);
+        rig_update(rig, kind, states);
+    }
+    device_memory_wait(rig->compute);
+    for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        rig->device->ops->free(rig->device, states[i]);
+}
+
+static void trains_as_the_reference_does(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0.5f);
+    for (uint32_t kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++) {
+        struct rig cuda, reference;
+        rig_open(&cuda, "cuda", net, PRECISION_FP32);
+        rig_open(&reference, "reference", net, PRECISION_FP32);
+        train(&cuda, (enum optimizer_kind)kind, 3);
+        train(&reference, (enum optimizer_kind)kind, 3);
+        for (uint32_t p = 0; p < net->parameter_count; p++) {
+            float *got = rig_read(&cuda, cuda.weights, p), *wanted = rig_read(&reference, reference.weights, p);
+            compare(got, wanted, net->parameters[p].count, 1, PRECISION_FP32, net->parameters[p].name);
+            free(got);
+            free(wanted);
+        }
+        rig_close(&cuda);
+        rig_close(&reference);
+    }
+    net_close(net);
+}
+
+static void copy_weights(struct rig *to, struct rig *from)
+{
+    for (uint32_t p = 0; p < from->net->parameter_count; p++) {
+        float *plain = rig_read(from, from->weights, p);
+        rig_write(to, to->weights, p, plain);
+        free(plain);
+    }
+}
+
+/* Whatever way weights take into the arena, a step computes with them. */
+static void sixteen_bit_weights_follow_updates_and_written_weights(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
+        struct rig trained, written;
+        rig_open(&trained, "cuda", net, (enum precision)precision);
+        rig_open(&written, "cuda", net, (enum precision)precision);
+        const double before = rig_run(&written, SAMPLES, false).loss_sum;
+        train(&trained, OPTIMIZER_SGD, 3);
+        copy_weights(&written, &trained);
+        const double after = rig_run(&written, SAMPLES, false).loss_sum;
+        assert_true(after < before);
+        assert_true(rig_run(&trained, SAMPLES, false).loss_sum == after);
+        rig_close(&trained);
+        rig_close(&written);
+    }
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matches_the_reference_on_mnist),
+        cmocka_unit_test(matches_the_reference_on_random_nets),
+        cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
+        cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
+        cmocka_unit_test(drops_the_values_the_reference_drops),
+        cmocka_unit_test(stores_parameters_padded_with_zeros_and_gives_them_back),
+        cmocka_unit_test(trains_as_the_reference_does),
+        cmocka_unit_test(sixteen_bit_weights_follow_updates_and_written_weights),
+    };
+    sim_setup(2, RIG_DEVICE_BYTES);
+    return cmocka_run_group_tests_name("backend_cuda", tests, NULL, NULL);
+}

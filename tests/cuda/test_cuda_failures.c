@@ -1,0 +1,288 @@
+/* Tests of the CUDA backend's failures on the simulated CUDA: memory that is short, what it
+ * refuses, and every library call failing once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include "tests/cuda/backend_cuda_rig.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/device_memory.h"
+
+/* ---- memory ---- */
+
+static int try_plan(struct rig *rig, uint32_t count, char *text, size_t text_size)
+{
+    struct plan *plan;
+    struct capture capture;
+    capture_begin(&capture);
+    const int rc = rig->ops->plan(rig->backend, count, true, &plan);
+    capture_end(&capture, text, text_size);
+    if (rc == 0)
+        rig->ops->plan_close(plan);
+    return rc;
+}
+
+static void says_how_many_samples_would_fit(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    char text[1024];
+    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    assert_int_equal(try_plan(&rig, 20000, text, sizeof text), -ENOMEM);
+    unsigned samples, fitting;
+    assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
+    assert_int_equal(samples, 20000);
+    const char *hint = strstr(text, "iB are free: ");
+    assert_non_null(hint);
+    assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
+    assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof text), -ENOMEM);
+    assert_int_equal(try_plan(&rig, fitting, text, sizeof text), 0);
+    rig_close(&rig);
+    net_close(net);
+}
+
+static void plans_share_their_memory(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    struct plan *small_plan = rig_plan(&rig, 1, true);
+    struct plan *large_plan = rig_plan(&rig, SAMPLES, true);
+    struct plan *evaluation = rig_plan(&rig, SAMPLES, false);
+    assert_true(rig.ops->plan_bytes(small_plan) > 0);
+    assert_true(rig.ops->plan_bytes(large_plan) > 0);
+    assert_int_equal(rig.ops->plan_bytes(evaluation), 0);
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* ---- refusals ---- */
+
+static int try_open(const char *backend, const struct backend_spec *spec, const char *kind, char *text,
+                    size_t text_size)
+{
+    struct rig rig = { .ops = backend_find(kind), .net = spec->net };
+    struct capture capture;
+    rig.device = device_memory_open(rig.ops, &rig.compute);
+    rig.ops = backend_find(backend);
+    capture_begin(&capture);
+    const int rc = rig_open_backend(&rig, spec);
+    capture_end(&capture, text, text_size);
+    if (rc == 0)
+        rig.ops->close(rig.backend);
+    arena_release(&rig.arena);
+    device_memory_close(rig.device, rig.compute);
+    return rc;
+}
+
+static void refuses_what_it_cannot_do(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct net *net = rig_net(0);
+    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof text), -ENOTSUP);
+    assert_non_null(strstr(text, "host"));
+    spec.layout = LAYOUT_NCHW;
+    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof text), -ENOTSUP);
+    assert_non_null(strstr(text, "nchw"));
+    spec = rig_spec(net, PRECISION_BF16);
+    assert_int_equal(try_open("reference", &spec, "reference", text, sizeof text), -ENOTSUP);
+    assert_non_null(strstr(text, "fp32 only"));
+    net_close(net);
+}
+
+static void refuses_windows_of_too_many_pixels(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct net *net;
+    assert_int_equal(net_open(&net, "wide", (struct shape){ 1, 16, 16 }, 2), 0);
+    net_max_pool(net, "pool", NET_INPUT, 16, 16, PADDING_VALID);
+    net_dense(net, "fc", 0, 2);
+    net_softmax_loss(net, "loss", 1);
+    assert_int_equal(net_finish(net), 0);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    assert_int_equal(try_plan(&rig, 1, text, sizeof text), -ENOTSUP);
+    assert_non_null(strstr(text, "pool"));
+    rig_close(&rig);
+    net_close(net);
+}
+
+static void refuses_sizes_that_overflow(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct net *net;
+    assert_int_equal(net_open(&net, "huge", (struct shape){ 1, 20000, 20000 }, 2), 0);
+    net_max_pool(net, "pool", NET_INPUT, 10, 10, PADDING_VALID);
+    net_max_pool(net, "pool2", 0, 10, 10, PADDING_VALID);
+    net_max_pool(net, "pool3", 1, 10, 10, PADDING_VALID);
+    net_dense(net, "fc", 2, 2);
+    net_softmax_loss(net, "loss", 3);
+    assert_int_equal(net_finish(net), 0);
+    struct rig rig = { .ops = backend_find("cuda"), .net = net };
+    const struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    rig.device = device_memory_open(rig.ops, &rig.compute);
+    assert_int_equal(rig_open_backend(&rig, &spec), 0);
+    float *arena = device_memory_make(rig.compute, NULL, rig.arena.count * sizeof *arena);
+    assert_int_equal(rig.ops->bind(rig.backend, &rig.arena, arena, arena), 0);
+    assert_int_equal(try_plan(&rig, 1, text, sizeof text), -EOVERFLOW);
+    assert_non_null(strstr(text, "20000x20000"));
+    rig.ops->close(rig.backend);
+    rig.device->ops->free(rig.device, arena);
+    arena_release(&rig.arena);
+    device_memory_close(rig.device, rig.compute);
+    net_close(net);
+}
+
+/* ---- failures ---- */
+
+/* Everything up to the first step, in arenas that are there already. */
+static int set_up(struct rig *rig, const struct backend_spec *spec)
+{
+    bool *ends = rig_ends(spec->net, 6, 0);
+    int rc = rig_open_backend(rig, spec);
+    if (rc == 0)
+        rc = rig->ops->bind(rig->backend, &rig->arena, rig->weights, rig->gradients);
+    for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
+        float *plain = calloc(spec->net->parameters[p].count, sizeof *plain);
+        assert_non_null(plain);
+        rc = rig->ops->pack(rig->backend, p, plain, rig->weights + rig->arena.ranges[p].offset);
+        if (rc == 0)
+            rc = rig->ops->unpack(rig->backend, p, rig->weights + rig->arena.ranges[p].offset, plain);
+        free(plain);
+    }
+    for (uint32_t i = 0; i < 2 && rc == 0; i++) {
+        rc = rig->ops->plan(rig->backend, i == 0 ? SAMPLES : 5, i == 0, &rig->plans[i]);
+        rig->plan_count += rc == 0;
+    }
+    if (rc == 0)
+        rc = rig->ops->segment(rig->backend, ends);
+    free(ends);
+    return rc;
+}
+
+static size_t free_memory(struct rig *rig)
+{
+    size_t free_bytes, total_bytes;
+    assert_int_equal(rig->device->ops->memory(rig->device, &free_bytes, &total_bytes), 0);
+    return free_bytes;
+}
+
+/* Set up with the number-th call of `function` failing; nothing may be left behind. How often
+ * it was called goes to *calls_out. */
+static int set_up_failing(const struct backend_spec *spec, const char *function, uint32_t number, int status,
+                          uint32_t *calls_out)
+{
+    enum { FLOATS = 1 << 16 };
+    struct rig rig = { .ops = backend_find("cuda"), .net = spec->net };
+    struct capture capture;
+    char text[8192];
+    rig.device = device_memory_open(rig.ops, &rig.compute);
+    const size_t before = free_memory(&rig);
+    rig.weights = device_memory_make(rig.compute, NULL, FLOATS * sizeof(float));
+    rig.gradients = device_memory_make(rig.compute, NULL, FLOATS * sizeof(float));
+    sim_calls_clear();
+    sim_fail(function, number, status);
+    capture_begin(&capture);
+    const int rc = set_up(&rig, spec);
+    *calls_out = (uint32_t)sim_calls(function);
+    sim_fail_clear();
+    for (uint32_t i = 0; i < rig.plan_count; i++)
+        rig.ops->plan_close(rig.plans[i]);
+    if (rig.backend)
+        rig.ops->close(rig.backend);
+    capture_end(&capture, text, sizeof text);
+    if (rc != 0 && text[0] == '\0')
+        fail_msg("%s failing the %u. time is not told", function, number);
+    rig.device->ops->free(rig.device, rig.weights);
+    rig.device->ops->free(rig.device, rig.gradients);
+    arena_release(&rig.arena);
+    assert_int_equal(free_memory(&rig), before);
+    device_memory_close(rig.device, rig.compute);
+    return rc;
+}
+
+static void every_failing_call_is_a_clean_error(void **state)
+{
+    (void)state;
+    static const struct { const char *function; int status; } calls[] = {
+        { "cudaMalloc", cudaErrorMemoryAllocation }, { "cudaHostAlloc", cudaErrorMemoryAllocation },
+        { "cudaEventCreateWithFlags", cudaErrorUnknown }, { "cudaEventRecord", cudaErrorUnknown },
+        { "cudaMemGetInfo", cudaErrorUnknown }, { "cudaMemcpyAsync", cudaErrorUnknown },
+        { "cudaMemsetAsync", cudaErrorUnknown }, { "cudaStreamBeginCapture", cudaErrorUnknown },
+        { "cudaGraphInstantiate", cudaErrorUnknown }, { "cudaGraphUpload", cudaErrorUnknown },
+        { "cudnnCreate", CUDNN_STATUS_NOT_INITIALIZED }, { "cudnnSetStream", CUDNN_STATUS_BAD_PARAM },
+        { "cudnnGraphVersionCheck", CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH },
+        { "cudnnOpsVersionCheck", CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH },
+        { "cudnnCnnVersionCheck", CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH },
+        { "cudnnBackendCreateDescriptor", CUDNN_STATUS_ALLOC_FAILED },
+        { "cudnnBackendSetAttribute", CUDNN_STATUS_INTERNAL_ERROR },
+        { "cudnnBackendFinalize", CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED },
+        { "cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED },
+        { "cudaLaunchKernelEx", cudaErrorLaunchOutOfResources },
+        { "cublasLtCreate", CUBLAS_STATUS_ALLOC_FAILED }, { "cublasLtMatmulDescCreate", CUBLAS_STATUS_ALLOC_FAILED },
+        { "cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED },
+        { "cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INTERNAL_ERROR },
+        { "cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED },
+    };
+    struct net *net = rig_net(0.5f);
+    struct backend_spec spec = rig_spec(net, PRECISION_FP16);
+    spec.graph = GRAPH_ON;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        uint32_t count, ignored;
+        assert_int_equal(set_up_failing(&spec, calls[i].function, UINT32_MAX, 0, &count), 0);
+        print_message("%s: %u calls\n", calls[i].function, count);
+        assert_true(count > 0);
+        /* The first ones and then some: calls in a loop fail alike. */
+        for (uint32_t number = 1; number <= count; number += 1 + number / 12)
+            if (set_up_failing(&spec, calls[i].function, number, calls[i].status, &ignored) >= 0)
+                fail_msg("%s failing the %u. time was not seen", calls[i].function, number);
+    }
+    net_close(net);
+}
+
+static void a_cancelled_device_ends_copies(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    float *plain = rig_read(&rig, rig.weights, 0);
+    device_cancel(rig.device);
+    const float *stored = rig.weights + rig.arena.ranges[0].offset;
+    assert_int_equal(rig.ops->unpack(rig.backend, 0, stored, plain), -ECANCELED);
+    free(plain);
+    rig_close(&rig);
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_how_many_samples_would_fit),
+        cmocka_unit_test(plans_share_their_memory),
+        cmocka_unit_test(refuses_what_it_cannot_do),
+        cmocka_unit_test(refuses_windows_of_too_many_pixels),
+        cmocka_unit_test(refuses_sizes_that_overflow),
+        cmocka_unit_test(every_failing_call_is_a_clean_error),
+        cmocka_unit_test(a_cancelled_device_ends_copies),
+    };
+    sim_setup(2, RIG_DEVICE_BYTES);
+    return cmocka_run_group_tests_name("cuda_failures", tests, NULL, NULL);
+}

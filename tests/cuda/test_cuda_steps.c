@@ -1,0 +1,389 @@
+/* Tests of the CUDA backend's steps on the simulated CUDA: segments and recorded steps, what
+ * a step may not do, fp16 steps that are left out, and what is told of all this. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/backend_cuda_rig.h"
+#include "tests/helpers/capture.h"
+#include "compute/cuda/loss_scale.h"
+#include "tests/helpers/device_memory.h"
+
+/* ---- fp16 ---- */
+
+static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
+{
+    (void)state;
+    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
+    struct net *net = rig_net(0);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP16);
+    rig_run(&rig, SAMPLES, true);
+    float *before = rig_read(&rig, rig.weights, 2);
+    const float overflow = INFINITY;
+    device_memory_write(rig.compute, rig.gradients + rig.arena.ranges[1].offset, &overflow, sizeof overflow);
+    rig_update(&rig, OPTIMIZER_SGD, no_states);
+    float *after = rig_read(&rig, rig.weights, 2);
+    assert_memory_equal(after, before, net->parameters[2].count * sizeof *after);
+    free(after);
+    const struct backend_result next = rig_run(&rig, SAMPLES, true);
+    assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
+    assert_int_equal(next.skipped_steps, 1);
+    rig_update(&rig, OPTIMIZER_SGD, no_states);
+    after = rig_read(&rig, rig.weights, 2);
+    assert_memory_not_equal(after, before, net->parameters[2].count * sizeof *after);
+    assert_int_equal(rig_run(&rig, SAMPLES, true).skipped_steps, 1);
+    free(before);
+    free(after);
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* ---- segments and recorded steps ---- */
+
+/* Make the plans, then cut backward at these layers. 0 or what segment() returned. */
+static int cut(struct rig *rig, uint32_t first, uint32_t second)
+{
+    rig_plan(rig, SAMPLES, true);
+    rig_plan(rig, 5, true);
+    rig_plan(rig, SAMPLES, false);
+    bool *ends = rig_ends(rig->net, first, second);
+    const int rc = rig->ops->segment(rig->backend, ends);
+    free(ends);
+    return rc;
+}
+
+static void assert_done(const struct rig *rig, const uint32_t *layers, uint32_t count)
+{
+    assert_int_equal(rig->done_count, count);
+    assert_memory_equal(rig->done, layers, count * sizeof *layers);
+}
+
+static void tells_of_the_layers_that_are_asked_for(void **state)
+{
+    (void)state;
+    static const enum graph_use uses[] = { GRAPH_OFF, GRAPH_ON };
+    static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
+    struct net *net = rig_net(0);
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+        struct rig rig;
+        struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+        spec.graph = uses[i];
+        rig_open_with(&rig, "cuda", &spec, false);
+        rig_run(&rig, SAMPLES, true);
+        assert_done(&rig, all, 4);
+        assert_int_equal(cut(&rig, 6, 0), 0);
+        sim_calls_clear();
+        rig_run(&rig, SAMPLES, true);
+        assert_done(&rig, some, 2);
+        assert_int_equal(sim_calls("cudaGraphLaunch"), uses[i] == GRAPH_ON ? 3 : 0);
+        rig_close(&rig);
+    }
+    net_close(net);
+}
+
+/* What becomes ready with each layer of the last backward, copied at that time. */
+struct prefixes {
+    struct rig *rig;
+    float *copies[NET_LAYERS_MAX];
+    size_t ready[NET_LAYERS_MAX];
+    uint32_t count;
+};
+
+static void copy_prefix(void *arg, uint32_t layer)
+{
+    struct prefixes *prefixes = arg;
+    struct rig *rig = prefixes->rig;
+    const size_t ready = arena_ready(&rig->arena, rig->net, layer);
+    void *copy;
+    assert_int_equal(rig->device->ops->alloc_pinned(rig->device, ready * sizeof(float), &copy), 0);
+    assert_int_equal(rig->device->ops->copy(rig->compute, copy, rig->gradients, ready * sizeof(float),
+                                            COPY_FROM_DEVICE), 0);
+    prefixes->copies[prefixes->count] = copy;
+    prefixes->ready[prefixes->count++] = ready;
+}
+
+static void gradients_are_final_when_their_layer_is_done(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    struct backend_spec spec = rig_spec(net, PRECISION_BF16);
+    spec.graph = GRAPH_ON;
+    rig_open_with(&rig, "cuda", &spec, false);
+    assert_int_equal(cut(&rig, 6, 0), 0);
+    rig_run(&rig, 5, true);
+    const struct backend_input input = { .pixels = rig.pixels, .labels = rig.labels };
+    struct plan *plan = rig_plan(&rig, SAMPLES, true);
+    struct prefixes prefixes = { .rig = &rig };
+    assert_int_equal(rig.ops->input(plan, &input), 0);
+    assert_int_equal(rig.ops->forward(plan), 0);
+    assert_int_equal(rig.ops->backward(plan, copy_prefix, &prefixes), 0);
+    device_memory_wait(rig.compute);
+    assert_int_equal(prefixes.count, 2);
+    assert_int_equal(prefixes.ready[1], rig.arena.count);
+    assert_memory_equal(prefixes.copies[0], prefixes.copies[1], prefixes.ready[0] * sizeof(float));
+    for (uint32_t i = 0; i < prefixes.count; i++)
+        rig.device->ops->free_pinned(rig.device, prefixes.copies[i]);
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* Three steps of different samples' numbers; the weights they leave. */
+static float *weights_after_steps(const struct net *net, enum precision precision, enum graph_use use)
+{
+    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
+    struct rig rig;
+    struct backend_spec spec = rig_spec(net, precision);
+    spec.graph = use;
+    rig_open_with(&rig, "cuda", &spec, false);
+    assert_int_equal(cut(&rig, 6, 0), 0);
+    static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        rig_run(&rig, counts[i], true);
+        rig_update(&rig, OPTIMIZER_SGD, no_states);
+    }
+    rig_run(&rig, SAMPLES, false);
+    float *weights = malloc((rig.arena.count + 1) * sizeof *weights);
+    assert_non_null(weights);
+    device_memory_read(rig.compute, weights, rig.weights, rig.arena.count * sizeof *weights);
+    weights[rig.arena.count] = (float)rig.result->loss_sum;
+    rig_close(&rig);
+    return weights;
+}
+
+static void recorded_steps_give_the_same_bits(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0.5f);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    const size_t bytes = (rig.arena.count + 1) * sizeof(float);
+    rig_close(&rig);
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
+        float *recorded = weights_after_steps(net, (enum precision)precision, GRAPH_ON);
+        float *queued = weights_after_steps(net, (enum precision)precision, GRAPH_OFF);
+        assert_memory_equal(recorded, queued, bytes);
+        free(recorded);
+        free(queued);
+    }
+    net_close(net);
+}
+
+/* Launches of graphs in a step with this use. */
+static uint64_t launches(const struct net *net, enum graph_use use)
+{
+    struct rig rig;
+    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    spec.graph = use;
+    rig_open_with(&rig, "cuda", &spec, false);
+    assert_int_equal(cut(&rig, 6, 0), 0);
+    sim_calls_clear();
+    rig_run(&rig, SAMPLES, true);
+    rig_close(&rig);
+    return sim_calls("cudaGraphLaunch");
+}
+
+static void records_small_steps_unless_told_otherwise(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    assert_int_equal(launches(net, GRAPH_AUTO), 3);
+    net->macs = 1ull << 40;
+    assert_int_equal(launches(net, GRAPH_AUTO), 0);
+    assert_int_equal(launches(net, GRAPH_ON), 3);
+    net_close(net);
+}
+
+static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded(void **state)
+{
+    (void)state;
+    static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
+    struct net *net = rig_net(0);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        for (uint32_t number = 2; number <= 3; number++) {
+            struct rig rig;
+            struct capture capture;
+            char text[2048];
+            struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+            spec.graph = number == 2 ? GRAPH_AUTO : GRAPH_ON;
+            rig_open_with(&rig, "cuda", &spec, false);
+            sim_fail(functions[i], number, cudaErrorUnknown);
+            capture_begin(&capture);
+            const int rc = cut(&rig, 6, 0);
+            capture_end(&capture, text, sizeof text);
+            sim_fail_clear();
+            assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
+            assert_non_null(strstr(text, functions[i]));
+            assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+            sim_calls_clear();
+            rig_run(&rig, SAMPLES, true);
+            rig_run(&rig, SAMPLES, false);
+            assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
+            rig_close(&rig);
+        }
+    net_close(net);
+}
+
+/* ---- the steady state ---- */
+
+static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
+{
+    (void)state;
+    static const char *const forbidden[] = {
+        "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaEventCreateWithFlags", "cudaStreamSynchronize",
+        "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaStreamQuery", "cudaEventQuery", "cudaMemcpy",
+        "pageable copy", "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaStreamCreateWithPriority",
+        "cudnnCreate", "cudnnBackendCreateDescriptor", "cublasLtCreate", "cublasLtMatmulDescCreate",
+        "cublasLtMatmulAlgoGetHeuristic", "cudaGetLastError",
+    };
+    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
+    struct net *net = rig_net(0.5f);
+    for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+        struct rig rig;
+        struct backend_spec spec = rig_spec(net, PRECISION_FP16);
+        spec.graph = (enum graph_use)use;
+        rig_open_with(&rig, "cuda", &spec, false);
+        assert_int_equal(cut(&rig, 6, 0), 0);
+        struct plan *plan = rig_plan(&rig, SAMPLES, true);
+        rig_run(&rig, SAMPLES, true);
+        sim_calls_clear();
+        for (uint32_t step = 0; step < 3; step++) {
+            rig_queue(&rig, plan);
+            rig_update(&rig, OPTIMIZER_SGD, no_states);
+        }
+        for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++)
+            if (sim_calls(forbidden[i]) > 0)
+                fail_msg("%s was called %u times", forbidden[i], (unsigned)sim_calls(forbidden[i]));
+        assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
+        device_memory_wait(rig.compute);
+        rig_close(&rig);
+    }
+    net_close(net);
+}
+
+/* Three convolutions that cuDNN computes alike. */
+static struct net *triplets(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "triplets", (struct shape){ 8, 6, 6 }, 4), 0);
+    net_conv2d(net, "conv1", NET_INPUT, 8, 3, 1, PADDING_SAME);
+    net_conv2d(net, "conv2", 0, 8, 3, 1, PADDING_SAME);
+    net_conv2d(net, "conv3", 1, 8, 3, 1, PADDING_SAME);
+    net_dense(net, "fc", 2, 4);
+    net_softmax_loss(net, "loss", 3);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Within a step, and between training and evaluation. */
+static void equal_convolutions_make_descriptors_in_their_first_run_only(void **state)
+{
+    (void)state;
+    float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
+    struct net *net = triplets();
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP16);
+    rig_plan(&rig, SAMPLES, true);
+    rig_plan(&rig, SAMPLES, false);
+    for (uint32_t step = 0; step < 3; step++) {
+        rig_run(&rig, SAMPLES, true);
+        rig_update(&rig, OPTIMIZER_SGD, no_states);
+        rig_run(&rig, SAMPLES, false);
+        if (step == 0)
+            sim_calls_clear();
+    }
+    assert_int_equal(sim_calls("cudnnBackendExecute"), 2 * (3 + 3 + 2 + 3));
+    assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* So that libraries load what they load at first use before the first step. */
+static void a_plan_is_run_once_when_it_is_made(void **state)
+{
+    (void)state;
+    static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
+    uint64_t calls[sizeof functions / sizeof functions[0]];
+    struct net *net = rig_net(0.5f);
+    struct rig rig;
+    rig_open(&rig, "cuda", net, PRECISION_FP16);
+    float *before = rig_read(&rig, rig.weights, 2);
+    sim_calls_clear();
+    rig_plan(&rig, SAMPLES, true);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        calls[i] = sim_calls(functions[i]);
+    sim_calls_clear();
+    assert_float_equal(rig_run(&rig, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        assert_true(calls[i] > 0);
+        assert_int_equal(calls[i], sim_calls(functions[i]));
+    }
+    float *after = rig_read(&rig, rig.weights, 2);
+    assert_memory_equal(after, before, net->parameters[2].count * sizeof *after);
+    free(before);
+    free(after);
+    rig_close(&rig);
+    net_close(net);
+}
+
+/* ---- descriptions ---- */
+
+struct lines { char text[32][768]; uint32_t count; };
+
+static void keep_line(void *arg, const char *line)
+{
+    struct lines *lines = arg;
+    snprintf(lines->text[lines->count++], sizeof lines->text[0], "%s", line);
+}
+
+static void describes_every_layer_and_how_steps_are_queued(void **state)
+{
+    (void)state;
+    static struct lines lines;
+    struct net *net = rig_net(0);
+    struct rig rig;
+    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    spec.graph = GRAPH_ON;
+    rig_open_with(&rig, "cuda", &spec, false);
+    assert_int_equal(cut(&rig, 6, 0), 0);
+    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, true), keep_line, &lines);
+    assert_int_equal(lines.count, net->layer_count + 1);
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        assert_memory_equal(lines.text[i], net->layers[i].name, strlen(net->layers[i].name));
+    assert_non_null(strstr(lines.text[0], "forward engine"));
+    assert_non_null(strstr(lines.text[0], "weight gradient engine"));
+    assert_null(strstr(lines.text[0], "data gradient"));
+    assert_non_null(strstr(lines.text[2], "data gradient engine"));
+    assert_non_null(strstr(lines.text[1], "in conv1"));
+    assert_non_null(strstr(lines.text[net->layer_count], "backward as 2"));
+    rig_close(&rig);
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_fp16_step_whose_gradients_overflow_is_left_out),
+        cmocka_unit_test(tells_of_the_layers_that_are_asked_for),
+        cmocka_unit_test(gradients_are_final_when_their_layer_is_done),
+        cmocka_unit_test(recorded_steps_give_the_same_bits),
+        cmocka_unit_test(records_small_steps_unless_told_otherwise),
+        cmocka_unit_test(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded),
+        cmocka_unit_test(a_step_allocates_nothing_and_waits_for_nothing),
+        cmocka_unit_test(equal_convolutions_make_descriptors_in_their_first_run_only),
+        cmocka_unit_test(a_plan_is_run_once_when_it_is_made),
+        cmocka_unit_test(describes_every_layer_and_how_steps_are_queued),
+    };
+    sim_setup(2, RIG_DEVICE_BYTES);
+    return cmocka_run_group_tests_name("cuda_steps", tests, NULL, NULL);
+}

@@ -1,0 +1,354 @@
+/* Tests of convolutions through cuDNN, on the simulated one: numbers of every pass and
+ * precision, which engines are taken, the plan cache, timing. Most inputs are so coarse that
+ * sums are exact in any order and results can be compared bit by bit with a plain loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/capture.h"
+#include "tests/cuda/cudnn_conv_fixture.h"
+
+static void every_pass_and_precision_is_the_plain_sum_rounded_once(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++)
+            for (int i = 0; i < 12; i++) {
+                const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+                assert_computes(bench, &bench->planner, &shape, false, description);
+            }
+}
+
+static void inputs_are_rounded_in_tf32_and_not_in_fp32(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int tf32 = 0; tf32 <= 1; tf32++) {
+            struct conv_shape shape = random_shape((enum conv_pass)pass, tf32 ? PRECISION_TF32 : PRECISION_FP32);
+            fill(bench, &shape, true);
+            float *results = expected(bench, &shape, tf32, false), *others = expected(bench, &shape, !tf32, false);
+            assert_int_equal(open_and_run(bench, &bench->planner, &shape, description), 0);
+            double worst = 0, other = 0;
+            for (size_t i = 0; i < count_of(&shape, result_of(&shape)); i++) {
+                const double got = value(bench, &shape, result_of(&shape), i, false);
+                worst = fmax(worst, fabs(got - results[i]));
+                other = fmax(other, fabs(got - others[i]));
+            }
+            assert_true(worst < other / 16);
+            free(results);
+            free(others);
+        }
+}
+
+static void runs_of_one_plan_give_the_same_bits(void **state)
+{
+    struct bench *bench = *state;
+    static unsigned char before[MEMORY];
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
+        const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_FP32);
+        const int result = result_of(&shape);
+        struct conv_plan *plan = NULL;
+        fill(bench, &shape, true);
+        assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(run(bench, plan, &shape), 0);
+            assert_cuda(cudaStreamSynchronize(bench->stream));
+            if (i > 0)
+                assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
+            memcpy(before, bench->memory[result], bytes_of(&shape, result));
+        }
+        conv_plan_close(plan);
+    }
+}
+
+static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = fused_shape(PRECISION_BF16);
+    struct conv_plan *plan = NULL;
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+    fill(bench, &shape, false);
+    assert_int_equal(run(bench, plan, &shape), 0);
+    sim_calls_clear();
+    assert_int_equal(run(bench, plan, &shape), 0);
+    assert_int_equal(sim_calls("cudnnBackendExecute"), 1);
+    assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+    assert_int_equal(sim_calls("cudnnBackendSetAttribute"), 0);
+    conv_plan_close(plan);
+}
+
+/* With the result at `place`. */
+static void assert_runs_at(struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape,
+                           unsigned char *place)
+{
+    const int result = result_of(shape);
+    unsigned char *kept = bench->memory[result];
+    bench->memory[result] = place;
+    memset(place, 0xff, bytes_of(shape, result));
+    fill(bench, shape, false);
+    float *results = expected(bench, shape, false, false);
+    assert_int_equal(run(bench, plan, shape), 0);
+    assert_cuda(cudaStreamSynchronize(bench->stream));
+    assert_int_equal(wrong(bench, shape, results), 0);
+    free(results);
+    bench->memory[result] = kept;
+}
+
+static void other_pointers_are_used_when_given(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = fused_shape(PRECISION_FP16);
+    struct conv_plan *plan = NULL;
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+    for (int i = 0; i < 4; i++)
+        assert_runs_at(bench, plan, &shape, i % 2 == 0 ? bench->memory[OUT] : bench->scratch);
+    conv_plan_close(plan);
+}
+
+static void assert_takes_turns(struct bench *bench, struct conv_plan *const plans[2], const struct conv_shape *shape)
+{
+    assert_runs_at(bench, plans[0], shape, bench->memory[result_of(shape)]);
+    assert_runs_at(bench, plans[1], shape, bench->scratch);
+}
+
+static void plans_that_share_an_engine_have_pointers_of_their_own(void **state)
+{
+    struct bench *bench = *state;
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
+        const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_BF16);
+        struct conv_plan *plans[2] = { NULL, NULL };
+        assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
+        sim_calls_clear();
+        assert_int_equal(conv_plan_share(&plans[1], plans[0]), 0);
+        assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+        assert_int_equal(conv_plan_workspace(plans[1]), conv_plan_workspace(plans[0]));
+        assert_takes_turns(bench, plans, &shape);
+        sim_calls_clear();
+        assert_takes_turns(bench, plans, &shape);
+        assert_takes_turns(bench, plans, &shape);
+        assert_int_equal(sim_calls("cudnnBackendExecute"), 4);
+        assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
+        assert_int_equal(sim_calls("cudnnBackendSetAttribute"), 0);
+        conv_plan_close(plans[0]);
+        conv_plan_close(plans[1]);
+    }
+}
+
+static void an_engine_stays_until_its_last_plan_is_closed(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = fused_shape(PRECISION_FP32);
+    for (int last = 0; last <= 1; last++) {
+        struct conv_plan *plans[2] = { NULL, NULL };
+        assert_int_equal(conv_plan_open(&plans[0], &bench->planner, &shape, false), 0);
+        assert_int_equal(conv_plan_share(&plans[1], plans[0]), 0);
+        assert_takes_turns(bench, plans, &shape);
+        conv_plan_close(plans[!last]);
+        assert_runs_at(bench, plans[last], &shape, bench->memory[OUT]);
+        conv_plan_close(plans[last]);
+        assert_int_equal(sim_cudnn_live(), 1);          /* the handle */
+    }
+}
+
+static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    const unsigned refusals[] = { SIM_CUDNN_FUSION, SIM_CUDNN_FUSION_ENGINES };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            struct conv_shape shape = fused_shape((enum precision)precision);
+            shape.relu = precision % 2;
+            sim_cudnn_refuse(refusals[i]);
+            assert_computes(bench, &bench->planner, &shape, true, description);
+            assert_non_null(strstr(description, "bias apart"));
+            sim_cudnn_refuse(0);
+            assert_computes(bench, &bench->planner, &shape, false, description);
+            assert_null(strstr(description, "bias apart"));
+        }
+}
+
+static void the_slow_engine_is_taken_when_nothing_else_keeps_the_rules(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    sim_cudnn_refuse(SIM_CUDNN_HEURISTICS);
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, (enum precision)precision);
+        assert_computes(bench, &bench->planner, &shape, false, description);
+        assert_int_equal(strncmp(description, "engine 0,", 9), 0);
+    }
+}
+
+static void no_engine_is_enotsup_and_told_unless_quiet(void **state)
+{
+    struct bench *bench = *state;
+    struct conv_plan *plan = NULL;
+    struct capture capture;
+    char text[1024];
+    sim_cudnn_refuse(SIM_CUDNN_ENGINES);
+    const struct conv_shape shape = fused_shape(PRECISION_FP32);
+    for (int quiet = 0; quiet <= 1; quiet++) {
+        capture_begin(&capture);
+        const int status = conv_plan_open(&plan, &bench->planner, &shape, quiet);
+        capture_end(&capture, text, sizeof text);
+        assert_int_equal(status, -ENOTSUP);
+        assert_null(plan);
+        assert_int_equal(strstr(text, "forward") != NULL, !quiet);
+        assert_int_equal(*text == '\0', quiet);
+    }
+}
+
+static void the_workspace_stays_below_the_cap(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    const size_t caps[] = { 0, 100, 200, WORKSPACE_MAX };
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            struct conv_planner planner = bench->planner;
+            const struct conv_shape shape = random_shape(CONV_DATA_GRADIENT, (enum precision)precision);
+            planner.workspace_max = caps[i];
+            assert_computes(bench, &planner, &shape, false, description);
+        }
+}
+
+/* ---- the cache ---- */
+
+static void file_look(const char *path)
+{
+    (void)path;
+}
+
+static void file_damage(const char *path)
+{
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    assert_int_equal(fseek(file, ftell(file) / 2, SEEK_SET), 0);
+    assert_int_equal(fputc('!', file), '!');
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_kept_plan_gives_the_same_bits(void **state)
+{
+    struct bench *bench = *state;
+    struct conv_planner planner = bench->planner;
+    static unsigned char before[MEMORY];
+    char first[DESCRIPTION], second[DESCRIPTION];
+    planner.cache = bench->folder;
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+            const int result = result_of(&shape);
+            fill(bench, &shape, true);
+            assert_int_equal(open_and_run(bench, &planner, &shape, first), 0);
+            memcpy(before, bench->memory[result], bytes_of(&shape, result));
+            assert_int_equal(open_and_run(bench, &planner, &shape, second), 0);
+            assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
+            assert_null(strstr(first, ", cached"));
+            assert_string_equal(second + strlen(first), ", cached");
+        }
+    assert_int_equal(each_file(bench->folder, file_look), CONV_PASS_COUNT * PRECISION_COUNT);
+}
+
+static void a_damaged_file_is_ignored_and_replaced(void **state)
+{
+    struct bench *bench = *state;
+    struct conv_planner planner = bench->planner;
+    const struct conv_shape shape = fused_shape(PRECISION_BF16);
+    char description[DESCRIPTION];
+    planner.cache = bench->folder;
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_int_equal(each_file(bench->folder, file_damage), 1);
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_null(strstr(description, ", cached"));
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_non_null(strstr(description, ", cached"));
+}
+
+/* cuDNN may refuse what it wrote itself, after an update of something. */
+static void a_kept_plan_cudnn_does_not_take_is_made_again(void **state)
+{
+    struct bench *bench = *state;
+    struct conv_planner planner = bench->planner;
+    const struct conv_shape shape = random_shape(CONV_WEIGHT_GRADIENT, PRECISION_FP16);
+    char description[DESCRIPTION];
+    uint64_t before_plan;
+    planner.cache = bench->folder;
+    assert_computes(bench, &planner, &shape, false, description);
+    sim_calls_clear();
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_non_null(strstr(description, ", cached"));
+    before_plan = sim_calls("cudnnBackendFinalize") - 1;        /* the last is the variant pack */
+    sim_fail("cudnnBackendFinalize", (uint32_t)before_plan, CUDNN_STATUS_NOT_SUPPORTED);
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_null(strstr(description, ", cached"));
+}
+
+/* ---- timing ---- */
+
+static void measured_plans_compute_the_same(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_planner planner = timing_planner(bench);
+    char description[DESCRIPTION];
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
+            assert_true(conv_shape_bytes(&shape) <= TENSORS * MEMORY);
+            assert_computes(bench, &planner, &shape, false, description);
+            assert_non_null(strstr(description, ", measured"));
+        }
+}
+
+static void a_candidate_that_does_not_run_is_not_taken(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_planner planner = timing_planner(bench);
+    const struct conv_shape shape = fused_shape(PRECISION_FP16);
+    char description[DESCRIPTION], fallen[DESCRIPTION];
+    struct conv_plan *plan = NULL;
+    sim_calls_clear();
+    assert_computes(bench, &planner, &shape, false, description);
+    assert_true(sim_calls("cudnnBackendExecute") > 4);
+    sim_fail("cudnnBackendExecute", 1, CUDNN_STATUS_NOT_SUPPORTED);
+    assert_computes(bench, &planner, &shape, false, fallen);
+    sim_fail("cudnnBackendExecute", 0, CUDNN_STATUS_NOT_SUPPORTED);
+    assert_int_equal(conv_plan_open(&plan, &planner, &shape, true), -ENOTSUP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        bench_test(every_pass_and_precision_is_the_plain_sum_rounded_once),
+        bench_test(inputs_are_rounded_in_tf32_and_not_in_fp32),
+        bench_test(runs_of_one_plan_give_the_same_bits),
+        bench_test(only_the_first_run_with_its_pointers_makes_descriptors),
+        bench_test(other_pointers_are_used_when_given),
+        bench_test(plans_that_share_an_engine_have_pointers_of_their_own),
+        bench_test(an_engine_stays_until_its_last_plan_is_closed),
+        bench_test(bias_and_relu_are_done_apart_where_cudnn_refuses_them),
+        bench_test(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules),
+        bench_test(no_engine_is_enotsup_and_told_unless_quiet),
+        bench_test(the_workspace_stays_below_the_cap),
+        bench_test(a_kept_plan_gives_the_same_bits),
+        bench_test(a_damaged_file_is_ignored_and_replaced),
+        bench_test(a_kept_plan_cudnn_does_not_take_is_made_again),
+        bench_test(measured_plans_compute_the_same),
+        bench_test(a_candidate_that_does_not_run_is_not_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

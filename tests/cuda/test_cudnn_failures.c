@@ -1,0 +1,146 @@
+/* Tests of convolutions through cuDNN when calls fail, on the simulated one: the n-th call of
+ * every function, for every n there is, is told once and becomes a negative errno, and nothing
+ * is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/capture.h"
+#include "tests/cuda/cudnn_conv_fixture.h"
+
+static const char *const functions[] = {
+    "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute", "cudnnBackendFinalize",
+    "cudnnBackendExecute", "cudnnBackendDestroyDescriptor", "cudnnGetStream",
+    "cudaGetDevice", "cudaDriverGetVersion", "cudaGetDeviceProperties", "cudaEventCreate", "cudaEventRecord",
+    "cudaEventSynchronize", "cudaEventElapsedTime", "cudaEventDestroy",
+};
+#define FUNCTIONS (sizeof functions / sizeof *functions)
+
+static bool is_of_cudnn(const char *function)
+{
+    return strncmp(function, "cudnn", 5) == 0;
+}
+
+/* What is destroyed is gone in any case. */
+static bool may_be_survived(const char *function)
+{
+    return strstr(function, "Destroy") != NULL;
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
+}
+
+/* Open, run and close with the number-th call failing. */
+static void fail_one(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
+                     const char *function, uint32_t number, int failure, bool is_refusal)
+{
+    struct capture capture;
+    char text[4096], description[DESCRIPTION];
+    const uint32_t live = sim_cudnn_live();
+    const int result = result_of(shape);
+    fill(bench, shape, false);
+    float *results = expected(bench, shape, false, false);
+    memset(bench->memory[result], 0xff, bytes_of(shape, result));
+    sim_fail(function, number, failure);
+    capture_begin(&capture);
+    const int status = open_and_run(bench, planner, shape, description);
+    capture_end(&capture, text, sizeof text);
+    sim_fail_clear();
+    if (!is_refusal && lines_of(text) != 1)
+        fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
+    if (status > 0 || (!is_refusal && status == 0 && !may_be_survived(function)))
+        fail_msg("%s, call %u: %d", function, number, status);
+    if (status == 0 && wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
+        fail_msg("%s, call %u: other numbers", function, number);
+    assert_int_equal(sim_cudnn_live(), live);
+    free(results);
+}
+
+/* Every call there is in a good run. `kept`: a plan is in the cache before each. */
+static void fail_each(struct bench *bench, const struct conv_planner *planner, bool kept, int cudnn_failure,
+                      bool is_refusal)
+{
+    const struct conv_shape shape = fused_shape(PRECISION_BF16);
+    char description[DESCRIPTION];
+    uint64_t calls[FUNCTIONS];
+    if (kept)
+        assert_computes(bench, planner, &shape, false, description);
+    sim_calls_clear();
+    assert_computes(bench, planner, &shape, false, description);
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        calls[i] = sim_calls(functions[i]);
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        for (uint32_t number = 1; number <= calls[i]; number++) {
+            const bool of_cudnn = is_of_cudnn(functions[i]);
+            if (is_refusal && !of_cudnn)
+                continue;
+            if (!kept)
+                each_file(bench->folder, file_remove);
+            fail_one(bench, planner, &shape, functions[i], number, of_cudnn ? cudnn_failure : cudaErrorUnknown,
+                     is_refusal);
+        }
+    each_file(bench->folder, file_remove);
+}
+
+/* Without and with a cache, that is empty or holds the plan; without and with measuring. */
+static void fail_in_all_ways(struct bench *bench, int cudnn_failure, bool is_refusal)
+{
+    struct conv_planner cached = bench->planner, timed = timing_planner(bench);
+    cached.cache = bench->folder;
+    fail_each(bench, &bench->planner, false, cudnn_failure, is_refusal);
+    fail_each(bench, &cached, false, cudnn_failure, is_refusal);
+    fail_each(bench, &cached, true, cudnn_failure, is_refusal);
+    fail_each(bench, &timed, false, cudnn_failure, is_refusal);
+}
+
+static void every_failing_call_is_told_once_and_becomes_an_errno(void **state)
+{
+    fail_in_all_ways(*state, CUDNN_STATUS_EXECUTION_FAILED, false);
+}
+
+static void every_refused_call_is_an_errno_or_got_around(void **state)
+{
+    fail_in_all_ways(*state, CUDNN_STATUS_NOT_SUPPORTED, true);
+    fail_in_all_ways(*state, CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, true);
+}
+
+static void every_failing_call_for_a_bias_apart_becomes_an_errno(void **state)
+{
+    struct bench *bench = *state;
+    const struct conv_shape shape = fused_shape(PRECISION_BF16);
+    struct conv_plan *plan = NULL;
+    struct capture capture;
+    char text[1024];
+    sim_cudnn_refuse(SIM_CUDNN_FUSION);
+    assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
+    sim_fail("cudnnGetStream", 1, CUDNN_STATUS_EXECUTION_FAILED);
+    capture_begin(&capture);
+    const int status = run(bench, plan, &shape);
+    capture_end(&capture, text, sizeof text);
+    assert_int_equal(status, -EIO);
+    assert_int_equal(lines_of(text), 1);
+    conv_plan_close(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        bench_test(every_failing_call_is_told_once_and_becomes_an_errno),
+        bench_test(every_refused_call_is_an_errno_or_got_around),
+        bench_test(every_failing_call_for_a_bias_apart_becomes_an_errno),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

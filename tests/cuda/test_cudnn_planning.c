@@ -1,0 +1,565 @@
+/* Tests of planning convolutions, for devices that are described but not there: every
+ * convolution of every model has a plan that keeps the rules, and the plan cache. No GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/helpers/capture.h"
+#include "compute/cuda/cudnn/cudnn_conv.h"
+#include "compute/cuda/cudnn/cudnn_engine.h"
+#include "compute/model.h"
+
+/* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+#define WORKSPACE_MAX ((size_t)256 << 20)
+
+/* What cuDNN wants to know of a device, in its own format. */
+#define DEVICE(name, version, processors, optin, threads, blocks, memory, cache)                                       \
+    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"               \
+    "\"multiProcessorCount\":" #processors ",\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"                       \
+    "\"maxSharedMemoryPerBlockOptin\":" #optin ",\"reservedSharedMemoryPerBlock\":1024,"                               \
+    "\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":" #blocks ",\"maxThreadsPerBlock\":1024,"                            \
+    "\"maxThreadsPerSM\":" #threads ",\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,"                    \
+    "\"totalGlobalMem\":" #memory ",\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,"                           \
+    "\"l2CacheSize\":" #cache ",\"cudaDeviceId\":0,\"deviceVer\":" #version ",\"driverVer\":13000,"                    \
+    "\"deviceName\":\"" name "\"}"
+
+enum { SM_75, SM_80, SM_90, SM_100, SM_120, DEVICE_COUNT };
+
+static const struct { const char *name, *json; } devices[DEVICE_COUNT] = {
+    [SM_75] = { "sm_75", DEVICE("Tesla T4", 750, 40, 65536, 1024, 16, 15600000000, 4194304) },
+    [SM_80] = { "sm_80", DEVICE("NVIDIA A100-SXM4-80GB", 800, 108, 166912, 2048, 32, 85000000000, 41943040) },
+    [SM_90] = { "sm_90", DEVICE("NVIDIA H100 80GB HBM3", 900, 132, 232448, 2048, 32, 85000000000, 52428800) },
+    [SM_100] = { "sm_100", DEVICE("NVIDIA B200", 1000, 148, 232448, 2048, 32, 190000000000, 132644864) },
+    [SM_120] = { "sm_120", DEVICE("NVIDIA GeForce RTX 5090", 1200, 170, 101376, 1536, 24, 34000000000, 100663296) },
+};
+
+static cudnnBackendDescriptor_t properties[DEVICE_COUNT];
+
+static const char *const precision_names[PRECISION_COUNT] = { "fp32", "tf32", "bf16", "fp16" };
+static const char *const pass_names[CONV_PASS_COUNT] = { "forward", "data", "weight" };
+
+/* False when cuDNN or a library it loads is not here. */
+static bool devices_open(void)
+{
+    for (int i = 0; i < DEVICE_COUNT; i++) {
+        const char *json = devices[i].json;
+        if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties[i]) != CUDNN_STATUS_SUCCESS ||
+            cudnnBackendSetAttribute(properties[i], CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                     (int64_t)strlen(json) + 1, json) != CUDNN_STATUS_SUCCESS ||
+            cudnnBackendFinalize(properties[i]) != CUDNN_STATUS_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+static void devices_close(void)
+{
+    for (int i = 0; i < DEVICE_COUNT; i++)
+        descriptor_close(properties[i]);
+}
+
+static struct conv_planner planner_for(int device)
+{
+    return (struct conv_planner){ .name = devices[device].name, .properties = properties[device],
+                                  .workspace_max = WORKSPACE_MAX };
+}
+
+static uint32_t stored(uint32_t channels)
+{
+    return (channels + 7) / 8 * 8;
+}
+
+static struct conv_shape shape_of(const struct layer *layer, enum conv_pass pass, enum precision precision,
+                                  uint32_t count)
+{
+    const bool forward = pass == CONV_FORWARD;
+    return (struct conv_shape){
+        .pass = pass, .precision = precision, .bias = forward && layer->bias != NET_NO_PARAMETER,
+        .relu = forward && layer->relu, .count = count,
+        .in_channels = stored(layer->in.channels), .in_h = layer->in.height, .in_w = layer->in.width,
+        .out_channels = stored(layer->out.channels), .out_h = layer->out.height, .out_w = layer->out.width,
+        .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
+        .stride_h = layer->stride_h, .stride_w = layer->stride_w,
+        .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,
+        .pad_left = layer->pad_left, .pad_right = layer->pad_right,
+    };
+}
+
+/* Square images and windows; before and after are the padding. */
+static struct conv_shape square(enum conv_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
+                                uint32_t out_channels, uint32_t kernel, uint32_t stride, uint32_t before,
+                                uint32_t after)
+{
+    const uint32_t out = (size + before + after - kernel) / stride + 1;
+    const bool forward = pass == CONV_FORWARD;
+    return (struct conv_shape){
+        .pass = pass, .precision = precision, .bias = forward, .relu = forward, .count = 64,
+        .in_channels = in_channels, .in_h = size, .in_w = size,
+        .out_channels = out_channels, .out_h = out, .out_w = out,
+        .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride, .stride_w = stride,
+        .pad_top = before, .pad_bottom = after, .pad_left = before, .pad_right = after,
+    };
+}
+
+static struct conv_shape any_shape(void)
+{
+    return square(CONV_FORWARD, PRECISION_FP16, 32, 26, 64, 3, 1, 0, 0);
+}
+
+static void assert_plans(int device, const struct conv_shape *shape, bool must_be_fast, const char *what)
+{
+    const struct conv_planner planner = planner_for(device);
+    struct conv_plan *plan = NULL;
+    char text[128];
+    assert_int_equal(conv_plan_open(&plan, &planner, shape, false), 0);
+    assert_true(conv_plan_workspace(plan) <= WORKSPACE_MAX);
+    conv_plan_describe(plan, text, sizeof text);
+    if (device == SM_90)
+        printf("%-6s %-22s %-7s %s %4" PRIu32 ": %s\n", devices[device].name, what, pass_names[shape->pass],
+               precision_names[shape->precision], shape->count, text);
+    assert_null(strstr(text, "bias apart"));
+    if (must_be_fast)       /* engine 0 does everything, slowly */
+        assert_null(strstr(text, "engine 0,"));
+    conv_plan_close(plan);
+}
+
+static void assert_layer_plans(int device, const char *model, const struct layer *layer)
+{
+    static const uint32_t counts[] = { 1, 128, 1024, 96 };
+    char what[96];
+    snprintf(what, sizeof what, "%s %s", model, layer->name);
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
+        if (pass == CONV_DATA_GRADIENT && layer->input == NET_INPUT)
+            continue;
+        for (int precision = 0; precision < PRECISION_COUNT; precision++)
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                const struct conv_shape shape = shape_of(layer, pass, precision, counts[i]);
+                assert_plans(device, &shape, true, what);
+            }
+    }
+}
+
+static void every_convolution_of_every_model_has_a_plan_on_every_device(void **state)
+{
+    (void)state;
+    const struct model_options options = { .dropout = true };
+    for (const struct model *model = model_table; model->name; model++) {
+        struct net *net;
+        assert_int_equal(model_open(&net, model->name, &options), 0);
+        for (int device = SM_80; device < DEVICE_COUNT; device++)
+            for (uint32_t i = 0; i < net->layer_count; i++)
+                if (net->layers[i].kind == LAYER_CONV2D)
+                    assert_layer_plans(device, model->name, &net->layers[i]);
+        net_close(net);
+    }
+}
+
+static void other_windows_strides_and_paddings_have_plans(void **state)
+{
+    (void)state;
+    static const struct { const char *name; uint32_t in, size, out, kernel, stride, before, after; } windows[] = {
+        { "1x1", 64, 56, 128, 1, 1, 0, 0 },        { "1x1 stride 2", 64, 56, 128, 1, 2, 0, 0 },
+        { "3x3 same", 64, 56, 64, 3, 1, 1, 1 },    { "3x3 stride 2", 64, 56, 128, 3, 2, 1, 1 },
+        { "3x3 padded 0+1", 64, 56, 128, 3, 2, 0, 1 }, { "5x5 same", 32, 28, 64, 5, 1, 2, 2 },
+        { "5x5 padded 1+2", 32, 28, 64, 5, 2, 1, 2 },  { "7x7 stride 2", 8, 224, 64, 7, 2, 3, 3 },
+        { "7x7 padded 2+3", 8, 224, 64, 7, 2, 2, 3 },
+    };
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+            for (int precision = 0; precision < PRECISION_COUNT; precision++)
+                for (int device = SM_80; device < DEVICE_COUNT; device++) {
+                    const struct conv_shape shape =
+                        square(pass, precision, windows[i].in, windows[i].size, windows[i].out, windows[i].kernel,
+                               windows[i].stride, windows[i].before, windows[i].after);
+                    assert_plans(device, &shape, precision != PRECISION_FP32, windows[i].name);
+                }
+}
+
+static void a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none(void **state)
+{
+    (void)state;
+    struct conv_planner planner = planner_for(SM_90);
+    planner.workspace_max = 0;
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            const struct conv_shape shape = square(pass, precision, 32, 26, 64, 3, 1, 0, 0);
+            struct conv_plan *plan = NULL;
+            const int status = conv_plan_open(&plan, &planner, &shape, true);
+            assert_true(status == 0 || status == -ENOTSUP);
+            if (status == 0)
+                assert_int_equal(conv_plan_workspace(plan), 0);
+            else
+                assert_null(plan);
+            conv_plan_close(plan);
+        }
+}
+
+/* The graph of any_shape's product alone, in fp32. */
+static void build_graph(struct cudnn_graph *graph)
+{
+    const struct graph_tensor tensors[] = {
+        { .id = 1, .type = CUDNN_DATA_FLOAT, .dims = { 64, 32, 26, 26 } },
+        { .id = 2, .type = CUDNN_DATA_FLOAT, .dims = { 64, 32, 3, 3 } },
+        { .id = 3, .type = CUDNN_DATA_FLOAT, .dims = { 64, 64, 24, 24 } },
+    };
+    const struct graph_window window = { .strides = { 1, 1 } };
+    graph_init(graph, "test");
+    cudnnBackendDescriptor_t operation = graph_add_convolution(
+        graph, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, &window,
+        graph_add_tensor(graph, &tensors[0]), graph_add_tensor(graph, &tensors[1]),
+        graph_add_tensor(graph, &tensors[2]));
+    graph_finish(graph, NULL, 1, &operation);
+    assert_int_equal(graph->status, 0);
+}
+
+static uint32_t notes_of_plan(cudnnBackendDescriptor_t plan)
+{
+    cudnnBackendDescriptor_t config, engine;
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t count;
+    assert_int_equal(descriptor_open(&config, "test", CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), 0);
+    assert_int_equal(descriptor_open(&engine, "test", CUDNN_BACKEND_ENGINE_DESCRIPTOR), 0);
+    assert_int_equal(descriptor_get(plan, "test", CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL, &config), 0);
+    assert_int_equal(descriptor_get(config, "test", CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                    NULL, &engine), 0);
+    assert_int_equal(descriptor_get(engine, "test", CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes), 0);
+    uint32_t set = 0;
+    for (int64_t i = 0; i < count; i++)
+        set |= 1u << notes[i];
+    descriptor_close(engine);
+    descriptor_close(config);
+    return set;
+}
+
+/* The notes of all the best plans, together; *count_out of them. */
+static uint32_t notes_found(bool exact, uint32_t *count_out)
+{
+    const struct engine_rules rules = { .name = "test", .properties = properties[SM_90], .exact = exact,
+                                        .workspace_max = WORKSPACE_MAX };
+    struct cudnn_graph graph;
+    struct cudnn_refusal refusal;
+    struct engine_plan plans[ENGINE_PLANS_MAX];
+    uint32_t notes = 0;
+    build_graph(&graph);
+    assert_int_equal(engine_find(&graph, &rules, ENGINE_PLANS_MAX, plans, count_out, &refusal), 0);
+    for (uint32_t i = 0; i < *count_out; i++) {
+        notes |= notes_of_plan(plans[i].plan);
+        engine_plan_close(&plans[i]);
+    }
+    graph_release(&graph);
+    return notes;
+}
+
+static void no_engine_varies_and_in_fp32_none_rounds_its_inputs(void **state)
+{
+    (void)state;
+    const uint32_t varying = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC |
+                             1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    const uint32_t rounding = 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    uint32_t count;
+    assert_int_equal(notes_found(true, &count) & (varying | rounding), 0);
+    assert_true(count >= 1 && count <= ENGINE_PLANS_MAX);
+    const uint32_t tf32 = notes_found(false, &count);
+    assert_int_equal(tf32 & varying, 0);
+    assert_int_not_equal(tf32 & rounding, 0);
+    assert_int_equal(count, ENGINE_PLANS_MAX);
+}
+
+static void what_no_engine_takes_is_refused_once_and_with_the_reason(void **state)
+{
+    (void)state;
+    const struct conv_planner planner = planner_for(SM_75);
+    struct conv_shape shape = any_shape();
+    shape.precision = PRECISION_BF16;       /* younger than the device */
+    for (int quiet = 0; quiet < 2; quiet++) {
+        struct capture capture;
+        struct conv_plan *plan = NULL;
+        char text[2048];
+        capture_begin(&capture);
+        const int status = conv_plan_open(&plan, &planner, &shape, quiet != 0);
+        capture_end(&capture, text, sizeof text);
+        assert_int_equal(status, -ENOTSUP);
+        assert_null(plan);
+        if (quiet) {
+            assert_string_equal(text, "");
+        } else {
+            assert_non_null(strstr(text, "sm_75: cuDNN has no engine for bf16 forward"));
+            assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+        }
+    }
+}
+
+static void planning_for_no_device_is_an_error(void **state)
+{
+    (void)state;
+    const struct conv_planner planner = { .name = "nowhere", .workspace_max = WORKSPACE_MAX };
+    const struct conv_shape shape = any_shape();
+    struct capture capture;
+    struct conv_plan *plan = NULL;
+    char text[512];
+    capture_begin(&capture);
+    const int status = conv_plan_open(&plan, &planner, &shape, true);
+    capture_end(&capture, text, sizeof text);
+    assert_int_equal(status, -EINVAL);
+    assert_null(plan);
+    assert_string_equal(text, "pipetrain: nowhere: no device to plan a convolution for\n");
+}
+
+static void an_error_of_cudnn_is_told_once_and_becomes_an_errno(void **state)
+{
+    (void)state;
+    static const struct { cudnnStatus_t status; int error; bool refused; } rows[] = {
+        { CUDNN_STATUS_SUCCESS, 0, false },
+        { CUDNN_STATUS_NOT_SUPPORTED_SHAPE, -ENOTSUP, true },
+        { CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, -EINVAL, true },
+        { CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED, -EIO, true },
+        { CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH, -ENODEV, true },
+        { CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED, -ENODEV, false },
+        { CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, -ENOMEM, false },
+        { CUDNN_STATUS_EXECUTION_FAILED_CUDART, -EIO, false },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct capture capture;
+        struct cudnn_refusal refusal = { "" };
+        char checked[1024], tried[1024];
+        capture_begin(&capture);
+        const int check = cudnn_check(rows[i].status, "cuda7", "cudnnCall(x)");
+        capture_end(&capture, checked, sizeof checked);
+        capture_begin(&capture);
+        const int attempt = cudnn_try(rows[i].status, "cuda7", "cudnnCall(x)", &refusal);
+        capture_end(&capture, tried, sizeof tried);
+        assert_int_equal(check, rows[i].error);
+        assert_int_equal(strncmp(checked, "pipetrain: cuda7: cudnnCall(x): CUDNN_STATUS", 44) == 0, check != 0);
+        assert_int_equal(attempt, rows[i].refused ? -ENOTSUP : rows[i].error);
+        assert_string_equal(tried, rows[i].refused ? "" : checked);
+        assert_int_equal(*refusal.text != '\0', rows[i].refused);
+    }
+}
+
+static void a_shape_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    const struct conv_planner planner = planner_for(SM_90);
+    struct conv_shape shape = any_shape();
+    struct conv_plan *plan = NULL;
+    shape.out_h += 1;
+    assert_int_equal(conv_plan_open(&plan, &planner, &shape, true), -ENOTSUP);
+    assert_null(plan);
+}
+
+static void the_tensors_of_a_shape_are_aligned_one_by_one(void **state)
+{
+    (void)state;
+    struct conv_shape shape = square(CONV_WEIGHT_GRADIENT, PRECISION_FP16, 8, 3, 8, 3, 1, 0, 0);
+    shape.count = 1;
+    /* 3x3x8 pixels, 8x3x3x8 weights, 8 results, of 2 bytes. */
+    assert_int_equal(conv_shape_bytes(&shape), 256 + 1280 + 256);
+    shape = square(CONV_FORWARD, PRECISION_FP32, 8, 3, 8, 3, 1, 0, 0);
+    shape.count = 1;
+    assert_int_equal(conv_shape_bytes(&shape), 512 + 2304 + 256 + 256);
+}
+
+static char folder[] = "/tmp/test_cudnn_planning.XXXXXX";
+
+static int folder_make(void **state)
+{
+    (void)state;
+    strcpy(strrchr(folder, '.'), ".XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+/* Call visit for every file; how many there are. */
+static int files_visit(void (*visit)(const char *path))
+{
+    DIR *list = opendir(folder);
+    int count = 0;
+    assert_non_null(list);
+    for (const struct dirent *entry; (entry = readdir(list)) != NULL;) {
+        char path[PATH_MAX];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        count++;
+        if (visit)
+            visit(path);
+    }
+    closedir(list);
+    return count;
+}
+
+static void file_remove(const char *path)
+{
+    unlink(path);
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    files_visit(file_remove);
+    return rmdir(folder);
+}
+
+/* Open and close a plan with the cache; was it found there? */
+static bool is_cached(const struct conv_planner *planner, const struct conv_shape *shape)
+{
+    struct conv_plan *plan = NULL;
+    char text[128];
+    assert_int_equal(conv_plan_open(&plan, planner, shape, false), 0);
+    conv_plan_describe(plan, text, sizeof text);
+    const char *end = strstr(text, ", cached");
+    conv_plan_close(plan);
+    return end != NULL;
+}
+
+static void a_kept_plan_is_the_plan_that_was_made(void **state)
+{
+    (void)state;
+    struct conv_planner planner = planner_for(SM_90);
+    planner.cache = folder;
+    for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            const struct conv_shape shape = square(pass, precision, 64, 56, 128, 3, 2, 0, 1);
+            char first[128], second[128];
+            for (int i = 0; i < 2; i++) {
+                struct conv_plan *plan = NULL;
+                assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
+                conv_plan_describe(plan, i ? second : first, sizeof first);
+                conv_plan_close(plan);
+            }
+            assert_null(strstr(first, ", cached"));
+            assert_memory_equal(first, second, strlen(first));
+            assert_string_equal(second + strlen(first), ", cached");
+        }
+    assert_int_equal(files_visit(NULL), CONV_PASS_COUNT * PRECISION_COUNT);
+}
+
+static void plans_that_depend_on_something_else_are_kept_apart(void **state)
+{
+    (void)state;
+    struct conv_planner planner = planner_for(SM_90), other = planner, small = planner;
+    planner.cache = other.cache = small.cache = folder;
+    other.properties = properties[SM_80];
+    small.workspace_max = 0;
+    const struct conv_shape shape = square(CONV_FORWARD, PRECISION_FP16, 32, 25, 64, 3, 2, 0, 0);
+    struct conv_shape padded = shape;
+    padded.pad_bottom = 1;      /* room for no other row of windows */
+    struct conv_shape plain = shape;
+    plain.relu = false;
+    assert_false(is_cached(&planner, &shape));
+    assert_false(is_cached(&other, &shape));
+    assert_false(is_cached(&small, &shape));
+    assert_false(is_cached(&planner, &padded));
+    assert_false(is_cached(&planner, &plain));
+    assert_true(is_cached(&planner, &shape));
+    assert_true(is_cached(&other, &shape));
+}
+
+static char *held;
+static size_t held_bytes;
+
+static void file_hold(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    held_bytes = (size_t)ftell(file);
+    rewind(file);
+    held = malloc(held_bytes);
+    assert_int_equal(fread(held, 1, held_bytes, file), held_bytes);
+    fclose(file);
+}
+
+static void file_overwrite(const char *path)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(held, 1, held_bytes, file), held_bytes);
+    fclose(file);
+}
+
+static void a_damaged_or_cut_file_is_planned_again_and_replaced(void **state)
+{
+    (void)state;
+    struct conv_planner planner = planner_for(SM_90);
+    planner.cache = folder;
+    const struct conv_shape shape = any_shape();
+    assert_false(is_cached(&planner, &shape));
+    assert_int_equal(files_visit(file_hold), 1);
+    const size_t whole = held_bytes;
+    for (size_t at = 0; at < whole; at += 1 + whole / 40) {
+        held[at] ^= 4;
+        files_visit(file_overwrite);
+        held[at] ^= 4;
+        assert_false(is_cached(&planner, &shape));
+        held_bytes = at;
+        files_visit(file_overwrite);
+        held_bytes = whole;
+        assert_false(is_cached(&planner, &shape));
+        assert_true(is_cached(&planner, &shape));
+    }
+    assert_int_equal(files_visit(NULL), 1);
+    free(held);
+}
+
+static void a_cache_that_cannot_be_written_is_said_and_no_error(void **state)
+{
+    (void)state;
+    struct conv_planner planner = planner_for(SM_90);
+    planner.cache = "/nowhere/at/all";
+    const struct conv_shape shape = any_shape();
+    struct capture capture;
+    char text[512];
+    capture_begin(&capture);
+    const bool cached = is_cached(&planner, &shape);
+    capture_end(&capture, text, sizeof text);
+    assert_false(cached);
+    assert_non_null(strstr(text, "not kept in /nowhere/at/all: No such file"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convolution_of_every_model_has_a_plan_on_every_device),
+        cmocka_unit_test(other_windows_strides_and_paddings_have_plans),
+        cmocka_unit_test(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none),
+        cmocka_unit_test(no_engine_varies_and_in_fp32_none_rounds_its_inputs),
+        cmocka_unit_test(what_no_engine_takes_is_refused_once_and_with_the_reason),
+        cmocka_unit_test(planning_for_no_device_is_an_error),
+        cmocka_unit_test(an_error_of_cudnn_is_told_once_and_becomes_an_errno),
+        cmocka_unit_test(a_shape_that_does_not_fit_is_refused),
+        cmocka_unit_test(the_tensors_of_a_shape_are_aligned_one_by_one),
+        cmocka_unit_test_setup_teardown(a_kept_plan_is_the_plan_that_was_made, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(plans_that_depend_on_something_else_are_kept_apart, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_damaged_or_cut_file_is_planned_again_and_replaced, folder_make,
+                                        folder_remove),
+        cmocka_unit_test(a_cache_that_cannot_be_written_is_said_and_no_error),
+    };
+    if (!devices_open()) {
+        fprintf(stderr, "cuDNN cannot plan here\n");
+        return 77;
+    }
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    devices_close();
+    return failed;
+}

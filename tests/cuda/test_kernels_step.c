@@ -1,0 +1,350 @@
+/* Tests of the kernels over ranges of the arenas, with every type of values and odd lengths,
+ * against plain loops and the update of the CPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cuda/kernels.h"
+#include "tests/cuda/kernel_areas.h"
+#include "tests/sim/sim_values.h"
+
+/* ---- update ---- */
+
+static const struct optimizer optimizers[] = {
+    { .kind = OPTIMIZER_SGD },
+    { .kind = OPTIMIZER_SGD, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
+    { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-6f },
+    { .kind = OPTIMIZER_ADADELTA, .rho = 0.9f, .epsilon = 1e-7f, .weight_decay = 0.01f },
+};
+
+enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES + OPTIMIZER_STATES_MAX };
+
+/* The same numbers on the host and on the device. */
+struct ranges { float *host[RANGE_ARRAYS]; float *device[RANGE_ARRAYS]; uint32_t arrays; size_t count; };
+
+static struct ranges ranges_open(const struct optimizer *optimizer, size_t count)
+{
+    struct ranges ranges = { .arrays = RANGE_STATES + optimizer_state_count(optimizer->kind), .count = count };
+    for (uint32_t i = 0; i < ranges.arrays; i++) {
+        ranges.host[i] = draw(VALUE_FP32, 20 + i, count);
+        for (size_t k = 0; k < count && i >= RANGE_STATES; k++)
+            ranges.host[i][k] *= optimizer->kind == OPTIMIZER_ADADELTA ? ranges.host[i][k] : 1;
+        ranges.device[i] = values_new(VALUE_FP32, ranges.host[i], count);
+    }
+    return ranges;
+}
+
+static void ranges_close(struct ranges *ranges)
+{
+    for (uint32_t i = 0; i < ranges->arrays; i++)
+        free(ranges->host[i]);
+}
+
+static struct optimizer_range range_of(float *const arrays[RANGE_ARRAYS], size_t count)
+{
+    return (struct optimizer_range){
+        .weights = arrays[RANGE_WEIGHTS], .gradients = arrays[RANGE_GRADIENTS],
+        .states = { arrays[RANGE_STATES], arrays[RANGE_STATES + 1] }, .count = count,
+    };
+}
+
+static void assert_updated(const struct ranges *ranges, enum value_type type, const void *shadow)
+{
+    float *found = floats_new(ranges->count);
+    for (uint32_t i = 0; i < ranges->arrays; i++) {
+        values_read(VALUE_FP32, ranges->device[i], found, ranges->count);
+        for (size_t k = 0; k < ranges->count; k++)
+            assert_near(found[k], ranges->host[i][k], 1e-6, 1e-7);
+        if (i == RANGE_WEIGHTS && shadow)
+            assert_values(type, shadow, found, ranges->count);
+    }
+    assert_values(VALUE_FP32, ranges->device[RANGE_GRADIENTS], ranges->host[RANGE_GRADIENTS], ranges->count);
+    free(found);
+}
+
+static void check_update(enum value_type type, const struct optimizer *optimizer, size_t count,
+                         const struct loss_scale *scale, bool has_shadow)
+{
+    const float factor = scale ? scale->factor : 1, rate = 0.05f, gradient_scale = 1.0f / 96;
+    struct ranges ranges = ranges_open(optimizer, count);
+    void *shadow = has_shadow ? values_poison(type, count) : NULL;
+    const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
+    CUDA_OK(kernel_update(stream, optimizer, rate, gradient_scale, scale ? area_new(scale, sizeof *scale) : NULL,
+                          &device, type, shadow));
+    optimizer_update(optimizer, rate, gradient_scale / factor, &host);
+    assert_updated(&ranges, type, shadow);
+    areas_close();
+    ranges_close(&ranges);
+}
+
+static void update_follows_the_rule_of_every_optimizer(void **state)
+{
+    static const size_t counts[] = { 0, 1, 3, 4, 5, 1023, 1024, 2051 };
+    static const struct loss_scale scale = { .factor = 4096 };
+    (void)state;
+    FOR_EACH_TYPE(type)
+        for (size_t o = 0; o < COUNT_OF(optimizers); o++)
+            for (size_t c = 0; c < COUNT_OF(counts); c++) {
+                check_update(type, &optimizers[o], counts[c], NULL, true);
+                check_update(type, &optimizers[o], counts[c], &scale, c % 2);
+            }
+}
+
+static void update_writes_nothing_after_an_overflow(void **state)
+{
+    enum { COUNT = 77 };
+    static const struct loss_scale scale = { .factor = 2, .overflowed = 1 };
+    unsigned char poison[COUNT * sizeof(float)];
+    (void)state;
+    memset(poison, POISON_BYTE, sizeof poison);
+    FOR_EACH_TYPE(type)
+        for (size_t o = 0; o < COUNT_OF(optimizers); o++) {
+            struct ranges ranges = ranges_open(&optimizers[o], COUNT);
+            const struct optimizer_range device = range_of(ranges.device, COUNT);
+            void *shadow = values_poison(type, COUNT);
+            CUDA_OK(kernel_update(stream, &optimizers[o], 0.1f, 1, area_new(&scale, sizeof scale), &device, type,
+                                  shadow));
+            for (uint32_t i = 0; i < ranges.arrays; i++)
+                assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
+            assert_holds(shadow, poison, COUNT * value_bytes(type));
+            areas_close();
+            ranges_close(&ranges);
+        }
+}
+
+/* ---- between fp32 and a type ---- */
+
+/* Numbers that need care when rounded: ties, subnormals, overflow, on both sides of each. */
+static float *awkward_floats(size_t count)
+{
+    static const float special[] = {
+        0, 1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 65504, 65519.996f, 65520, 1e6f, FLT_MAX,
+        INFINITY, 0x1p-14f, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x3p-25f, 0x1p-126f, 0x1p-133f, 0x1p-149f, 0x1.ffcp-15f,
+        0x1.fffp-15f,
+    };
+    float *values = draw(VALUE_FP32, 30, count);
+    for (size_t i = 0; i < count; i++) {
+        values[i] *= i % 3 ? 1 : 0x1p-16f;
+        if (i < 2 * COUNT_OF(special))
+            values[i] = i % 2 ? -special[i / 2] : special[i / 2];
+    }
+    return values;
+}
+
+static void narrow_rounds_once_to_nearest_even(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+        for (size_t i = 0; i < COUNT_OF(odd_counts); i++) {
+            const size_t count = odd_counts[i];
+            float *values = awkward_floats(count);
+            void *to = values_poison(type, count);
+            CUDA_OK(kernel_narrow(stream, type, count, values_new(VALUE_FP32, values, count), to));
+            assert_values(type, to, values, count);
+            areas_close();
+            free(values);
+        }
+}
+
+static void widen_is_exact_for_every_16_bit_number(void **state)
+{
+    enum { ALL = 1 << 16 };
+    static const enum value_type types[] = { VALUE_FP16, VALUE_BF16 };
+    uint16_t *numbers = malloc(ALL * sizeof *numbers);
+    float *expected = floats_new(ALL), *found = floats_new(ALL);
+    (void)state;
+    assert_non_null(numbers);
+    for (size_t i = 0; i < ALL; i++)
+        numbers[i] = (uint16_t)i;
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
+        float *to = area_new(NULL, ALL * sizeof *to);
+        CUDA_OK(kernel_widen(stream, types[t], ALL, area_new(numbers, ALL * sizeof *numbers), to));
+        read_back(to, found, ALL * sizeof *found);
+        for (size_t i = 0; i < ALL; i++) {
+            expected[i] = types[t] == VALUE_FP16 ? sim_fp16_read(numbers[i]) : sim_bf16_read(numbers[i]);
+            assert_true(isnan(expected[i]) ? isnan(found[i]) : memcmp(&expected[i], &found[i], sizeof *found) == 0);
+        }
+        areas_close();
+    }
+    free(numbers);
+    free(expected);
+    free(found);
+}
+
+static void widen_takes_every_count(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+        for (size_t i = 0; i < COUNT_OF(odd_counts); i++) {
+            const size_t count = odd_counts[i];
+            float *values = draw(type, 31, count), *to = area_new(NULL, count * sizeof *to);
+            CUDA_OK(kernel_widen(stream, type, count, values_new(type, values, count), to));
+            assert_values(VALUE_FP32, to, values, count);
+            areas_close();
+            free(values);
+        }
+}
+
+/* ---- loss scale ---- */
+
+static uint32_t overflowed_after_check(const float *gradients, size_t count, uint32_t before)
+{
+    struct loss_scale scale = { .factor = 8, .good_steps = 3, .overflowed = before, .skipped_steps = 4 };
+    struct loss_scale *device = area_new(&scale, sizeof scale);
+    CUDA_OK(kernel_check(stream, count, values_new(VALUE_FP32, gradients, count), device));
+    read_back(device, &scale, sizeof scale);
+    areas_close();
+    assert_true(scale.factor == 8 && scale.good_steps == 3 && scale.skipped_steps == 4);
+    return scale.overflowed;
+}
+
+static void check_finds_a_number_that_is_not_finite_in_any_place(void **state)
+{
+    enum { COUNT = 2061 };
+    static const float bad[] = { INFINITY, -INFINITY, NAN };
+    float *gradients = draw(VALUE_FP32, 32, COUNT);
+    (void)state;
+    gradients[1] = FLT_MAX;
+    gradients[2] = -FLT_MAX;
+    gradients[3] = 0x1p-149f;
+    assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 0);
+    assert_int_equal(overflowed_after_check(gradients, COUNT, 1), 1);
+    assert_int_equal(overflowed_after_check(gradients, 0, 0), 0);
+    for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
+        const float kept = gradients[i];
+        gradients[i] = bad[i % 3];
+        assert_int_equal(overflowed_after_check(gradients, COUNT, 0), 1);
+        assert_int_equal(overflowed_after_check(gradients, i, 0), 0);      /* it lies behind the range */
+        gradients[i] = kept;
+    }
+    free(gradients);
+}
+
+static struct loss_scale adjusted(struct loss_scale scale)
+{
+    struct loss_scale *device = area_new(&scale, sizeof scale);
+    CUDA_OK(kernel_adjust_scale(stream, device));
+    read_back(device, &scale, sizeof scale);
+    areas_close();
+    assert_int_equal(scale.overflowed, 0);
+    return scale;
+}
+
+static void the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps(void **state)
+{
+    struct loss_scale scale = { .factor = LOSS_SCALE_FIRST, .good_steps = 7, .overflowed = 1, .skipped_steps = 2 };
+    (void)state;
+    scale = adjusted(scale);
+    assert_true(scale.factor == LOSS_SCALE_FIRST / 2 && scale.good_steps == 0 && scale.skipped_steps == 3);
+    scale = adjusted(scale);
+    assert_true(scale.factor == LOSS_SCALE_FIRST / 2 && scale.good_steps == 1 && scale.skipped_steps == 3);
+    scale.good_steps = LOSS_SCALE_GROWTH - 2;
+    scale = adjusted(scale);
+    assert_true(scale.factor == LOSS_SCALE_FIRST / 2 && scale.good_steps == LOSS_SCALE_GROWTH - 1);
+    scale = adjusted(scale);
+    assert_true(scale.factor == LOSS_SCALE_FIRST && scale.good_steps == 0);
+}
+
+static void the_scale_stays_within_its_limits(void **state)
+{
+    (void)state;
+    struct loss_scale scale = adjusted((struct loss_scale){ .factor = LOSS_SCALE_LEAST, .overflowed = 1 });
+    assert_true(scale.factor == LOSS_SCALE_LEAST && scale.skipped_steps == 1);
+    scale = adjusted((struct loss_scale){ .factor = LOSS_SCALE_MOST, .good_steps = LOSS_SCALE_GROWTH - 1 });
+    assert_true(scale.factor == LOSS_SCALE_MOST && scale.good_steps == 0);
+}
+
+/* ---- sum over towers ---- */
+
+static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
+{
+    struct tower_arenas arenas = { .count = towers };
+    float *values[KERNEL_TOWERS_MAX], *sum = floats_new(count);
+    for (uint32_t t = 0; t < towers; t++) {
+        values[t] = draw(VALUE_FP32, 40 + t, count);
+        arenas.gradients[t] = values_new(VALUE_FP32, values[t], count);
+        for (size_t i = begin; i < end; i++)
+            sum[i] = t == 0 ? values[t][i] : sum[i] + values[t][i];
+    }
+    CUDA_OK(kernel_sum_towers(stream, &arenas, begin, end));
+    for (uint32_t t = 0; t < towers; t++) {
+        for (size_t i = begin; i < end; i++)
+            values[t][i] = sum[i];
+        assert_values(VALUE_FP32, arenas.gradients[t], values[t], count);
+        free(values[t]);
+    }
+    areas_close();
+    free(sum);
+}
+
+static void sums_of_towers_are_in_tower_order_and_within_the_range(void **state)
+{
+    static const uint32_t towers[] = { 1, 2, 3, 5, 8, KERNEL_TOWERS_MAX };
+    (void)state;
+    for (size_t t = 0; t < COUNT_OF(towers); t++) {
+        check_sum(towers[t], 0, 0, 16);
+        check_sum(towers[t], 0, 1, 16);
+        check_sum(towers[t], 16, 51, 100);
+        check_sum(towers[t], 48, 2048, 2048);
+        check_sum(towers[t], 32, 2047, 2050);
+    }
+}
+
+/* ---- arguments ---- */
+
+static void sums_of_no_or_too_many_towers_are_refused(void **state)
+{
+    static const struct tower_arenas none = { .count = 0 }, many = { .count = KERNEL_TOWERS_MAX + 1 };
+    static const struct tower_arenas one = { .count = 1 };
+    (void)state;
+    assert_int_equal(kernel_sum_towers(stream, &none, 0, 4), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &many, 0, 4), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 2, 4), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 8, 4), cudaErrorInvalidValue);
+}
+
+static void misaligned_memory_is_refused(void **state)
+{
+    unsigned char *memory = area_new(NULL, 256);
+    float *values = (float *)(void *)(memory + 4);
+    const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
+    const struct tower_arenas arenas = { .count = 1, .gradients = { values } };
+    (void)state;
+    assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_update(stream, &optimizers[0], 1, 1, NULL, &range, VALUE_FP32, NULL),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
+    areas_close();
+}
+
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
+        cmocka_unit_test(update_writes_nothing_after_an_overflow),
+        cmocka_unit_test(narrow_rounds_once_to_nearest_even),
+        cmocka_unit_test(widen_is_exact_for_every_16_bit_number),
+        cmocka_unit_test(widen_takes_every_count),
+        cmocka_unit_test(check_finds_a_number_that_is_not_finite_in_any_place),
+        cmocka_unit_test(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps),
+        cmocka_unit_test(the_scale_stays_within_its_limits),
+        cmocka_unit_test(sums_of_towers_are_in_tower_order_and_within_the_range),
+        cmocka_unit_test(sums_of_no_or_too_many_towers_are_refused),
+        cmocka_unit_test(misaligned_memory_is_refused),
+    };
+    const int status = kernel_test_status();
+    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+}

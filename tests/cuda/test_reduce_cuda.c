@@ -1,0 +1,413 @@
+/* Tests of the reductions between GPUs on the simulated CUDA: what is refused and how, and
+ * that a tower that is missing, an error of any call and an abort that hangs all end the run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nccl.h>
+
+#include "compute/cuda/kernels.h"
+#include "stage/clock.h"
+#include "stage/cuda/device_cuda.h"
+#include "stage/stop.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/reduce_bench.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_nccl.h"
+
+enum { DEVICES = 3, SHORT_MS = 150 };
+
+static struct bench bench;
+static char messages[8192];         /* of the last run */
+
+static void open_towers(const struct reduce_ops *reduction, uint32_t towers, uint32_t devices, uint32_t deadline_ms)
+{
+    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .devices = devices,
+                                             .deadline_ms = deadline_ms });
+}
+
+/* Run the towers that are open to their end. */
+static void run_towers(void)
+{
+    struct capture capture;
+    capture_begin(&capture);
+    bench_start(&bench);
+    bench_join(&bench);
+    capture_end(&capture, messages, sizeof messages);
+    for (uint32_t d = 0; d < bench.towers; d++)
+        assert_int_equal(bench.tower[d].wrong, 0);
+}
+
+static void close_towers(void)
+{
+    bench_close(&bench);
+    assert_int_equal(sim_nccl_open_communicators(), 0);
+}
+
+/* One tower has the error, the others were cancelled. */
+static void assert_failed_once(int error)
+{
+    uint32_t failed = 0;
+    for (uint32_t d = 0; d < bench.towers; d++) {
+        failed += bench.tower[d].result == error;
+        if (bench.tower[d].result != error)
+            assert_int_equal(bench.tower[d].result, -ECANCELED);
+    }
+    assert_int_equal(failed, 1);
+}
+
+/* Some tower has the error; others may have it too. */
+static void assert_failed(int error)
+{
+    bool failed = false;
+    for (uint32_t d = 0; d < bench.towers; d++) {
+        failed = failed || bench.tower[d].result == error;
+        assert_true(bench.tower[d].result == error || bench.tower[d].result == -ECANCELED);
+    }
+    assert_true(failed);
+}
+
+static void assert_said(const char *text)
+{
+    if (strstr(messages, text) == NULL)
+        fail_msg("no \"%s\" in: %s", text, messages);
+}
+
+/* Refusals. */
+
+static void nccl_refuses_two_towers_on_one_device_before_it_is_touched(void **state)
+{
+    (void)state;
+    open_towers(&reduce_nccl_ops, 3, 2, 0);
+    sim_calls_clear();
+    run_towers();
+    assert_failed_once(-EINVAL);
+    assert_said("towers 0 and 2 are both on cuda0");
+    assert_said("use sync.reduce = peer");
+    assert_int_equal(sim_calls("ncclGetUniqueId") + sim_calls("ncclCommInitRankConfig"), 0);
+    close_towers();
+}
+
+static void nccl_refuses_launches_that_block(void **state)
+{
+    (void)state;
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    open_towers(&reduce_nccl_ops, 2, 2, 0);
+    sim_calls_clear();
+    run_towers();
+    assert_failed_once(-EINVAL);
+    assert_said("CUDA_LAUNCH_BLOCKING=1");
+    assert_int_equal(sim_calls("ncclGetUniqueId"), 0);
+    close_towers();
+    setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
+    open_towers(&reduce_nccl_ops, 2, 2, 0);
+    run_towers();
+    assert_int_equal(bench.tower[0].result, 0);
+    close_towers();
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+}
+
+static void peer_refuses_devices_that_do_not_reach_each_other(void **state)
+{
+    (void)state;
+    sim_set_peer_access(false);
+    open_towers(&reduce_peer_ops, 3, 2, 0);
+    run_towers();
+    assert_failed_once(-ENOTSUP);
+    assert_said("cuda0 cannot use the memory of cuda1: use sync.reduce = host");
+    close_towers();
+    open_towers(&reduce_peer_ops, 3, 1, 0);
+    run_towers();
+    assert_int_equal(bench.tower[2].result, 0);
+    close_towers();
+    sim_set_peer_access(true);
+}
+
+static void peer_refuses_more_towers_than_its_kernel_takes(void **state)
+{
+    (void)state;
+    struct reduce *reduce = NULL;
+    struct capture capture;
+    capture_begin(&capture);
+    const int error = reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 });
+    capture_end(&capture, messages, sizeof messages);
+    assert_int_equal(error, -ENOTSUP);
+    assert_null(reduce);
+    assert_said("at most 64");
+    assert_int_equal(reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX }), 0);
+    reduce->ops->close(reduce);
+}
+
+/* Of the devices of the first DEVICES towers. */
+static void assert_access_is_enabled(uint32_t tower, uint32_t other)
+{
+    assert_int_equal(cuda_enter(bench.tower[tower].device), 0);
+    assert_int_equal(cudaDeviceEnablePeerAccess(cuda_ordinal(bench.tower[other].device), 0),
+                     cudaErrorPeerAccessAlreadyEnabled);
+    cudaGetLastError();
+}
+
+static void peer_gives_every_device_access_to_every_other(void **state)
+{
+    (void)state;
+    /* Twice: what is enabled already is as good. */
+    for (uint32_t i = 0; i < 2; i++) {
+        open_towers(&reduce_peer_ops, DEVICES + 1, DEVICES, 0);
+        run_towers();
+        for (uint32_t d = 0; d < bench.towers; d++)
+            assert_int_equal(bench.tower[d].result, 0);
+        for (uint32_t d = 0; d < DEVICES; d++)
+            for (uint32_t other = 0; other < DEVICES && i == 0; other++)
+                if (d != other)
+                    assert_access_is_enabled(d, other);
+        close_towers();
+    }
+}
+
+/* Towers that are missing. */
+
+static void nccl_gives_up_on_towers_that_do_not_join(void **state)
+{
+    (void)state;
+    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
+    bench.tower[1].stays_out = true;
+    run_towers();
+    assert_int_equal(bench.tower[1].result, 0);
+    assert_true(bench.tower[0].result == -ETIMEDOUT || bench.tower[2].result == -ETIMEDOUT);
+    assert_said("these did not: 1");
+    close_towers();
+}
+
+static void nccl_gives_up_on_ranks_that_do_not_come(void **state)
+{
+    (void)state;
+    sim_nccl_lose_rank(2);
+    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
+    run_towers();
+    assert_failed(-ETIMEDOUT);
+    assert_said("did not finish within 150 ms");
+    close_towers();
+    sim_nccl_lose_rank(-1);
+}
+
+static void nccl_names_the_tower_that_does_not_start_a_bucket(void **state)
+{
+    (void)state;
+    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS);
+    bench.tower[1].steps = 5;
+    bench.tower[1].step_buckets = 2;
+    bench.tower[1].lingers = true;
+    run_towers();
+    assert_int_equal(bench.tower[1].result, 0);
+    assert_true(bench.tower[0].result == -ETIMEDOUT || bench.tower[2].result == -ETIMEDOUT);
+    assert_said("reduction of bucket 2 did not finish within 150 ms");
+    assert_said("step 5; not started by tower 1");
+    close_towers();
+}
+
+static void slow_streams_are_not_late_as_long_as_buckets_finish(void **state)
+{
+    (void)state;
+    const uint32_t deadline_ms = 1000;  /* of a bucket, far above what one takes on a busy machine */
+    sim_delay_us(2000);
+    open_towers(&reduce_nccl_ops, 2, 2, deadline_ms);
+    bench.tower[0].steps = bench.tower[1].steps = 40;
+    const uint64_t begun_ns = clock_now_ns();
+    run_towers();
+    sim_delay_us(0);
+    assert_true(clock_now_ns() - begun_ns > deadline_ms * UINT64_C(1000000));
+    assert_int_equal(bench.tower[0].result, 0);
+    assert_int_equal(bench.tower[1].result, 0);
+    close_towers();
+}
+
+/* Errors. */
+
+static void an_error_of_another_rank_ends_all_towers(void **state)
+{
+    (void)state;
+    for (uint32_t number = 1; number < 40; number += 5) {
+        sim_nccl_break_after(number);
+        open_towers(&reduce_nccl_ops, 3, 3, 0);
+        run_towers();
+        assert_failed(-EREMOTEIO);
+        assert_said("remote process exited");
+        close_towers();
+        sim_nccl_break_after(0);
+    }
+}
+
+static bool has_error(void)
+{
+    bool is_found = false;
+    for (uint32_t d = 0; d < bench.towers; d++)
+        is_found = is_found || (bench.tower[d].result != 0 && bench.tower[d].result != -ECANCELED);
+    return is_found;
+}
+
+/* Calls 1, 2, 3, 5, 8, ... of the function fail, one a run. */
+static void fail_calls(const struct reduce_ops *reduction, const char *function, int status, bool ends_the_run)
+{
+    const uint32_t towers = reduction == &reduce_nccl_ops ? DEVICES : DEVICES + 1;
+    for (uint32_t number = 1, step = 1; number < 60; number += step, step = (step * 3 + 1) / 2) {
+        open_towers(reduction, towers, DEVICES, 20000);
+        sim_calls_clear();
+        sim_fail(function, number, status);
+        run_towers();
+        sim_fail_clear();
+        if (sim_calls(function) >= number)
+            assert_said("pipetrain: cuda");
+        if (ends_the_run && sim_calls(function) >= number && !has_error())
+            fail_msg("%s: call %u failed, and no tower noticed", function, number);
+        close_towers();
+    }
+}
+
+static void a_call_that_fails_ends_the_run_of_every_reduction(void **state)
+{
+    (void)state;
+    static const struct { const struct reduce_ops *reduction; const char *function; int status; } calls[] = {
+        { &reduce_nccl_ops, "ncclGetUniqueId", ncclSystemError },
+        { &reduce_nccl_ops, "ncclCommInitRankConfig", ncclUnhandledCudaError },
+        { &reduce_nccl_ops, "ncclAllReduce", ncclInternalError },
+        { &reduce_nccl_ops, "ncclCommGetAsyncError", ncclInvalidArgument },
+        { &reduce_nccl_ops, "cudaEventCreateWithFlags", cudaErrorMemoryAllocation },
+        { &reduce_nccl_ops, "cudaEventRecord", cudaErrorUnknown },
+        { &reduce_nccl_ops, "cudaStreamWaitEvent", cudaErrorUnknown },
+        { &reduce_peer_ops, "cudaDeviceCanAccessPeer", cudaErrorInvalidDevice },
+        { &reduce_peer_ops, "cudaDeviceEnablePeerAccess", cudaErrorInvalidDevice },
+        { &reduce_peer_ops, "cudaLaunchKernelEx", cudaErrorInvalidValue },
+        { &reduce_peer_ops, "cudaEventCreateWithFlags", cudaErrorMemoryAllocation },
+        { &reduce_peer_ops, "cudaEventRecord", cudaErrorUnknown },
+        { &reduce_peer_ops, "cudaStreamWaitEvent", cudaErrorUnknown },
+        { &reduce_host_ops, "cudaHostAlloc", cudaErrorMemoryAllocation },
+        { &reduce_host_ops, "cudaMemcpyAsync", cudaErrorInvalidValue },
+        { &reduce_host_ops, "cudaLaunchHostFunc", cudaErrorUnknown },
+        { &reduce_host_ops, "cudaEventCreateWithFlags", cudaErrorMemoryAllocation },
+        { &reduce_host_ops, "cudaEventRecord", cudaErrorUnknown },
+        { &reduce_host_ops, "cudaStreamWaitEvent", cudaErrorUnknown },
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        fail_calls(calls[i].reduction, calls[i].function, calls[i].status, true);
+}
+
+static void an_end_that_fails_is_only_told(void **state)
+{
+    (void)state;
+    static const char *const functions[] = { "ncclCommDeregister", "ncclCommFinalize" };
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        fail_calls(&reduce_nccl_ops, functions[i], ncclInternalError, false);
+}
+
+static void gradients_that_cannot_be_registered_are_reduced_all_the_same(void **state)
+{
+    (void)state;
+    sim_fail("ncclCommRegister", 0, ncclUnhandledCudaError);
+    open_towers(&reduce_nccl_ops, 3, 3, 0);
+    sim_calls_clear();
+    run_towers();
+    sim_fail_clear();
+    for (uint32_t d = 0; d < 3; d++)
+        assert_int_equal(bench.tower[d].result, 0);
+    assert_int_equal(sim_calls("ncclCommDeregister"), 0);
+    close_towers();
+}
+
+static void a_run_that_ends_well_aborts_nothing(void **state)
+{
+    (void)state;
+    open_towers(&reduce_nccl_ops, 3, 3, 0);
+    sim_calls_clear();
+    run_towers();
+    assert_int_equal(sim_calls("ncclCommAbort"), 0);
+    assert_int_equal(sim_calls("ncclCommDestroy"), 3);
+    assert_int_equal(sim_calls("ncclCommDeregister"), 3);
+    assert_string_equal(messages, "");
+    close_towers();
+}
+
+/* Cancels. */
+
+static void a_cancel_ends_ranks_that_wait_for_others(void **state)
+{
+    (void)state;
+    sim_nccl_lose_rank(0);
+    for (uint32_t i = 0; i < 5; i++) {
+        open_towers(&reduce_nccl_ops, 3, 3, 60000);
+        bench_start(&bench);
+        usleep(i * 1500);
+        const uint64_t begun_ns = clock_now_ns();
+        bench_cancel(&bench);
+        bench_join(&bench);
+        assert_true(clock_now_ns() - begun_ns < 5000000000u);
+        for (uint32_t d = 0; d < 3; d++)
+            assert_int_equal(bench.tower[d].result, -ECANCELED);
+        close_towers();
+    }
+    sim_nccl_lose_rank(-1);
+}
+
+/* A program of its own, whose abort hangs after a cancel. */
+static _Noreturn void hang(void)
+{
+    sim_nccl_hang_abort(true);
+    sim_nccl_lose_rank(0);
+    open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS * 10);
+    bench_start(&bench);
+    usleep(20000);
+    bench_cancel(&bench);
+    bench_join(&bench);
+    _exit(0);
+}
+
+static void an_abort_that_hangs_does_not_hang_the_program(void **state)
+{
+    (void)state;
+    struct capture capture;
+    int status;
+    capture_begin(&capture);
+    const pid_t child = fork();
+    if (child == 0)
+        hang();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    capture_end(&capture, messages, sizeof messages);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_DEVICE);
+    assert_said("ncclCommAbort did not return within 1500 ms");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        /* First: it forks. */
+        cmocka_unit_test(an_abort_that_hangs_does_not_hang_the_program),
+        cmocka_unit_test(peer_gives_every_device_access_to_every_other),
+        cmocka_unit_test(nccl_refuses_two_towers_on_one_device_before_it_is_touched),
+        cmocka_unit_test(nccl_refuses_launches_that_block),
+        cmocka_unit_test(peer_refuses_devices_that_do_not_reach_each_other),
+        cmocka_unit_test(peer_refuses_more_towers_than_its_kernel_takes),
+        cmocka_unit_test(nccl_gives_up_on_towers_that_do_not_join),
+        cmocka_unit_test(nccl_gives_up_on_ranks_that_do_not_come),
+        cmocka_unit_test(nccl_names_the_tower_that_does_not_start_a_bucket),
+        cmocka_unit_test(slow_streams_are_not_late_as_long_as_buckets_finish),
+        cmocka_unit_test(an_error_of_another_rank_ends_all_towers),
+        cmocka_unit_test(a_call_that_fails_ends_the_run_of_every_reduction),
+        cmocka_unit_test(an_end_that_fails_is_only_told),
+        cmocka_unit_test(gradients_that_cannot_be_registered_are_reduced_all_the_same),
+        cmocka_unit_test(a_run_that_ends_well_aborts_nothing),
+        cmocka_unit_test(a_cancel_ends_ranks_that_wait_for_others),
+    };
+    alarm(300);
+    sim_setup(DEVICES, (size_t)64 << 20);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

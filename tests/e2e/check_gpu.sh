@@ -1,0 +1,61 @@
+#!/bin/sh
+# The tests that have a GPU to test: the same programs and scripts as make check, on the CUDA
+# device, where what would be skipped fails. Run by make check-gpu; also by itself on a machine
+# that has only the built tree:
+#
+#     tests/e2e/check_gpu.sh [-s] [BUILD]      -s: under compute-sanitizer as well
+set -u
+
+sanitize=no
+[ "${1-}" != -s ] || { sanitize=yes; shift; }
+build=$(cd "${1:-.}" && pwd) || exit 99
+source_dir=$(cd "$(dirname "$0")" && pwd)
+passed=0 failed=0
+
+export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1 PIPETRAIN_SANITIZER=no
+
+programs='stage/test_device stage/test_slots cuda/test_kernels cuda/test_kernels_step
+    compute/test_layers compute/test_tower compute/test_update sync/test_reduce sync/test_trainer cuda/test_timeline'
+scripts='batches threads towers gpu'
+
+# check NAME COMMAND...: passed when the exit code is 0; 77 (skipped) is a failure here.
+check() {
+    name=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "passed  $name"
+    else
+        code=$?
+        failed=$((failed + 1))
+        echo "FAILED  $name (exit code $code)"
+        tail -n 40 "$log" | sed 's/^/        /'
+    fi
+}
+
+log=$(mktemp "${TMPDIR:-/tmp}/check-gpu.XXXXXX") || exit 99
+trap 'rm -f "$log"' EXIT
+
+if ! "$build/tests/stage/test_device" >"$log" 2>&1 && grep -q '^FAILED: no device' "$log"; then
+    echo "check-gpu: $(sed -n 's/^FAILED: //p' "$log")"
+    exit 1
+fi
+for name in $programs; do
+    check "$name" "$build/tests/$name"
+done
+for name in $scripts; do
+    check "e2e_$name" sh "$source_dir/e2e_$name.sh"
+done
+
+if [ "$sanitize" = yes ]; then
+    sanitizer=$(command -v compute-sanitizer) || { echo 'FAILED  there is no compute-sanitizer'; exit 1; }
+    for tool in memcheck racecheck; do
+        for name in cuda/test_kernels cuda/test_kernels_step; do
+            check "$tool $name" "$sanitizer" --tool $tool --error-exitcode 9 "$build/tests/$name"
+        done
+    done
+    check 'memcheck compute/test_layers' "$sanitizer" --tool memcheck --error-exitcode 9 "$build/tests/compute/test_layers"
+fi
+
+echo "check-gpu: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,144 @@
+# Shared by the end-to-end tests, which source it: a work folder with tiny data, and ways to
+# run the program, to expect an exit code, and to say what failed with its command.
+#
+# PIPETRAIN_BUILD: where the programs are (the current directory if not set).
+# PIPETRAIN_PROGRAM: another pipetrain than the one there.
+# PIPETRAIN_TEST_DEVICE: host (the default) or cuda: what the tiny configuration trains on.
+
+set -u
+LC_ALL=C
+export LC_ALL
+
+build=${PIPETRAIN_BUILD:-$PWD}
+pipetrain=${PIPETRAIN_PROGRAM:-$build/pipetrain}
+convert=$build/pipetrain-convert
+json_value=$build/tests/e2e/json_value
+shard_maker=$build/tests/e2e/shard_maker
+sanitizer=${PIPETRAIN_SANITIZER:-no}
+case ${PIPETRAIN_TEST_DEVICE:-host} in
+    host) kind=cpu ;;
+    *) kind=$PIPETRAIN_TEST_DEVICE ;;
+esac
+TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")/.." && pwd)/thread.supp}
+export TSAN_OPTIONS
+
+for program in "$pipetrain" "$convert" "$json_value" "$shard_maker"; do
+    [ -x "$program" ] || { echo "not built: $program"; exit 99; }
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-e2e.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 99' HUP INT PIPE TERM
+XDG_CACHE_HOME=$work/cache
+export XDG_CACHE_HOME
+
+failures=0
+command_line=
+told_command=none
+code=0
+
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
+# A failed expectation, with the last command and, once, what it said.
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $1"
+    [ "$command_line" != "$told_command" ] || return 0
+    told_command=$command_line
+    echo "    command: $command_line"
+    echo "    exit code: $code"
+    sed 's/^/    out: /' "$work/out" | tail -n 12
+    sed 's/^/    err: /' "$work/err" | tail -n 12
+}
+
+# End of a test: exit code 1 when anything failed.
+finish() {
+    [ "$failures" -eq 0 ] || { echo "$failures failed"; exit 1; }
+    echo "all as expected"
+    exit 0
+}
+
+# Run a command; its exit code is left in $code, its output in $work/out and $work/err.
+run() {
+    command_line=$*
+    "$@" >"$work/out" 2>"$work/err"
+    code=$?
+}
+
+expect_code() {
+    [ "$code" -eq "$1" ] || fail "exit code $1 expected: $2"
+}
+
+expect_err() {
+    grep -Eq -- "$1" "$work/err" || fail "stderr should say: $1"
+}
+
+expect_out() {
+    grep -Eq -- "$1" "$work/out" || fail "stdout should say: $1"
+}
+
+expect_err_lines() {
+    [ "$(wc -l <"$work/err")" -eq "$1" ] || fail "$1 lines expected on stderr"
+}
+
+expect_equal() {
+    [ "$1" = "$2" ] || fail "$3: '$1' is not '$2'"
+}
+
+expect_same_file() {
+    cmp -s "$1" "$2" || fail "$3: $1 and $2 differ"
+}
+
+# Train with the tiny configuration; results in $work/runs/NAME. Expects success.
+train() {
+    name=$1
+    shift
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" "$@"
+    expect_code 0 "training $name"
+}
+
+# As train, but tells only its exit code.
+try() {
+    name=$1
+    shift
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" "$@"
+}
+
+# A value of a run's summary.
+summary() {
+    "$json_value" "$work/runs/$1/summary.json" "$2"
+}
+
+expect_summary() {
+    expect_equal "$(summary "$1" "$2")" "$3" "$2 of run $1"
+}
+
+# Flip bit 3 of the byte at OFFSET of FILE.
+flip() {
+    old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    new=$((old ^ 8))
+    printf "$(printf '\\%03o' "$new")" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+# $work/data: 600 training digits in 4 shards, 150 for validation; $work/tiny.conf trains on them.
+make_tiny() {
+    run "$convert" digits --train 600 --validation 150 -o "$work/data"
+    [ "$code" -eq 0 ] || { fail "no data"; finish; }
+    cat >"$work/tiny.conf" <<END
+[data]
+train = $work/data/train-*
+validation = $work/data/validation-*
+[train]
+epochs = 1
+batch = 64
+[devices]
+kind = $kind
+threads_per_tower = 1
+[report]
+interval = 1
+progress = no
+END
+}

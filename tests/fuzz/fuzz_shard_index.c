@@ -1,0 +1,126 @@
+/* Fuzz target of the shard index: any bytes as a file. The first byte chooses: the rest is
+ * a shard, walked strictly or past damage, or the kept index of a small one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "formats/tfrecord.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
+#include "tests/fuzz/fuzz.h"
+
+static char folder[] = "/tmp/pipetrain-fuzz-XXXXXX";
+
+/* Two records of 3 and 0 bytes. */
+static const uint8_t two_records[] = {
+    1,
+    3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, '1', '2', '3', 0xce, 0x0b, 0xe7, 0x01,
+    0, 0, 0, 0, 0, 0, 0, 0, 0x29, 0x03, 0x98, 0x07, 0xd8, 0xea, 0x82, 0xa2,
+};
+
+/* The same behind damage, and cut. */
+static const uint8_t damaged_records[] = {
+    1,
+    9, 9, 9,
+    3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, '1', '2', '3', 0xce, 0x0b, 0xe7, 0x01,
+    3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, '1',
+};
+
+const struct fuzz_seed fuzz_seeds[] = {
+    { two_records, sizeof two_records },
+    { damaged_records, sizeof damaged_records },
+    { NULL, 0 },
+};
+
+static void write_file(int fd, const uint8_t *data, size_t bytes)
+{
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, data, bytes, 0) != (ssize_t)bytes)
+        abort();
+}
+
+/* Records and damages cover the file without gaps, and every record has a right header. */
+static void check_index(const struct shard_index *index, const uint8_t *data)
+{
+    uint64_t offset = 0, damage = 0;
+    for (uint64_t i = 0; i <= index->record_count; i++) {
+        while (damage < index->damage_count && index->damages[damage].before_record == i) {
+            if (index->damages[damage].offset != offset)
+                abort();
+            offset += index->damages[damage++].bytes;
+        }
+        if (i == index->record_count)
+            break;
+        uint64_t payload_bytes;
+        struct tfrecord_problem problem;
+        if (index->records[i].offset != offset
+            || (data && tfrecord_header(data + offset, &payload_bytes, &problem) != TFRECORD_OK)
+            || (data && payload_bytes != index->records[i].payload_bytes))
+            abort();
+        offset += index->records[i].payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
+    }
+    if (offset != index->file_bytes || damage != index->damage_count)
+        abort();
+}
+
+static void try_shard(int fd, const char *path, const uint8_t *data, size_t bytes, bool skip_damage)
+{
+    const struct shard_index_options options = { .skip_damage = skip_damage };
+    struct shard_index index;
+    char problem[512] = "";
+    write_file(fd, data, bytes);
+    const int result = shard_index_open(&index, fd, path, &options, problem, sizeof problem);
+    if (result == 0) {
+        check_index(&index, data);
+        shard_index_release(&index);
+    } else if (result != -EBADMSG || problem[0] == '\0') {
+        abort();
+    }
+}
+
+static void try_kept_index(const uint8_t *data, size_t bytes)
+{
+    char path[64], file[128];
+    snprintf(path, sizeof path, "%s/shard", folder);
+    snprintf(file, sizeof file, "%s/.shard" INDEX_FILE_SUFFIX, folder);
+    const int kept = open(file, O_RDWR | O_CREAT, 0600);
+    if (kept < 0)
+        abort();
+    write_file(kept, data, bytes);
+    close(kept);
+    struct shard_index index = { .file_bytes = 35, .mtime_ns = 1, .inode = 2 };
+    if (index_file_read(&index, path) == 0) {
+        check_index(&index, NULL);
+        shard_index_release(&index);
+    }
+}
+
+static void remove_folder(void)
+{
+    char file[128];
+    snprintf(file, sizeof file, "%s/.shard" INDEX_FILE_SUFFIX, folder);
+    (void)unlink(file);
+    (void)rmdir(folder);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        fd = memfd_create("shard", MFD_CLOEXEC);
+        setenv("XDG_CACHE_HOME", "/proc/none", 1);
+        if (fd < 0 || !mkdtemp(folder))
+            abort();
+        atexit(remove_folder);
+    }
+    if (bytes == 0)
+        return 0;
+    if (data[0] % 3 == 2)
+        try_kept_index(data + 1, bytes - 1);
+    else
+        try_shard(fd, "shard", data + 1, bytes - 1, data[0] % 3 == 1);
+    return 0;
+}

@@ -1,0 +1,221 @@
+/* Runs a whole loader and keeps what came. */
+#include "tests/helpers/loader_harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "stage/thread.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+enum { TOWERS_MAX = 8 };
+
+struct consumer {
+    struct harness *harness;
+    struct ring *ring;
+    struct loader *loader;
+    uint32_t tower;
+    bool is_wrong;
+    struct thread *thread;
+    void *blocks[16];
+};
+
+static void keep(struct harness *harness, const struct batch *batch)
+{
+    const struct span *span = &batch->span;
+    const size_t sample_bytes = harness->spec.layout->sample_bytes;
+    struct delivery *global = harness->deliveries + span->number * harness->schedule.batch;
+    for (uint32_t i = 0; i < span->count; i++) {
+        struct delivery *delivery = &global[span->first_position % harness->schedule.batch + i];
+        delivery->id = batch->ids[i];
+        delivery->label = batch->labels[i];
+        delivery->pixels_hash = XXH3_64bits(batch->pixels + i * sample_bytes, sample_bytes);
+        delivery->times++;
+    }
+}
+
+static bool is_expected(const struct consumer *consumer, const struct batch *batch, uint64_t number)
+{
+    struct span span;
+    return schedule_find(&consumer->harness->schedule, number, consumer->tower, &span) == 0
+        && span.number == batch->span.number && span.pass == batch->span.pass && span.epoch == batch->span.epoch
+        && span.first_position == batch->span.first_position && span.count == batch->span.count;
+}
+
+static void consume(void *arg)
+{
+    struct consumer *consumer = arg;
+    struct batch *batch;
+    for (uint64_t number = 0; ring_take(consumer->ring, &batch) == 0; number++) {
+        if (!is_expected(consumer, batch, number))
+            consumer->is_wrong = true;
+        keep(consumer->harness, batch);
+        memset(batch->pixels, 0xee, consumer->harness->spec.layout->block_bytes);
+        ring_give_back(consumer->ring, batch);
+        if (consumer->tower == 0 && consumer->harness->end_after == number + 1)
+            loader_end(consumer->loader);
+    }
+}
+
+static void open_consumers(struct harness *harness, struct consumer *consumers, struct ring **rings,
+                           const struct batch_layout *layout)
+{
+    assert_in_range(harness->schedule.towers, 1, TOWERS_MAX);
+    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
+        consumers[i] = (struct consumer){ .harness = harness, .tower = i };
+        for (uint32_t j = 0; j < harness->depth; j++)
+            assert_non_null(consumers[i].blocks[j] = aligned_alloc(64, (layout->block_bytes + 63) / 64 * 64));
+        assert_int_equal(ring_open(&rings[i], harness->depth, layout, consumers[i].blocks), 0);
+        consumers[i].ring = rings[i];
+    }
+}
+
+static void close_consumers(struct harness *harness, struct consumer *consumers)
+{
+    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
+        ring_close(consumers[i].ring);
+        for (uint32_t j = 0; j < harness->depth; j++)
+            free(consumers[i].blocks[j]);
+    }
+}
+
+static void run_threads(struct harness *harness, struct consumer *consumers, struct loader *loader)
+{
+    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
+        consumers[i].loader = loader;
+        assert_int_equal(thread_start(&consumers[i].thread, "consumer", consume, &consumers[i]), 0);
+    }
+    for (uint32_t i = 0; i < harness->schedule.towers; i++)
+        thread_join(consumers[i].thread);
+    loader_join(loader, &harness->counts);
+    for (uint32_t i = 0; i < harness->schedule.towers; i++)
+        assert_false(consumers[i].is_wrong);
+}
+
+static void fill_in(struct harness *harness)
+{
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        if (harness->spec.datasets[pass] && harness->schedule.records[pass] == 0)
+            harness->schedule.records[pass] = harness->spec.datasets[pass]->record_count;
+    }
+    harness->batch_count = schedule_batch_count(&harness->schedule);
+    harness->deliveries = calloc(harness->batch_count * harness->schedule.batch + 1, sizeof *harness->deliveries);
+    assert_non_null(harness->deliveries);
+    harness->spec.schedule = &harness->schedule;
+}
+
+static int silence_begin(void)
+{
+    const int saved = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
+    assert_true(saved >= 0 && nowhere >= 0);
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+    return saved;
+}
+
+static void silence_end(int saved)
+{
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+}
+
+void harness_run(struct harness *harness)
+{
+    struct consumer consumers[TOWERS_MAX];
+    struct ring *rings[TOWERS_MAX];
+    struct batch_layout layout;
+    struct loader *loader = NULL;
+    fill_in(harness);
+    assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS,
+                                       schedule_slice_max(&harness->schedule)), 0);
+    open_consumers(harness, consumers, rings, &layout);
+    harness->spec.layout = &layout;
+    harness->spec.rings = rings;
+    assert_int_equal(stop_open(&harness->spec.stop), 0);
+    const int saved_stderr = silence_begin();
+    harness->start_result = loader_start(&loader, &harness->spec);
+    if (harness->start_result == 0)
+        run_threads(harness, consumers, loader);
+    silence_end(saved_stderr);
+    if (loader)
+        harness->damage_count = loader_damages(loader, harness->damages, 64);
+    harness->code = stop_code(harness->spec.stop);
+    snprintf(harness->message, sizeof harness->message, "%s", stop_message(harness->spec.stop));
+    loader_close(loader);
+    stop_close(harness->spec.stop);
+    close_consumers(harness, consumers);
+    harness->spec.layout = NULL;
+    harness->spec.rings = NULL;
+}
+
+void harness_release(struct harness *harness)
+{
+    free(harness->deliveries);
+    harness->deliveries = NULL;
+}
+
+struct delivery harness_expected(uint64_t id)
+{
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+    fixture_pixels(id, pixels);
+    return (struct delivery){ .id = id, .label = fixture_label(id), .times = 1,
+                              .pixels_hash = XXH3_64bits(pixels, sizeof pixels) };
+}
+
+struct span harness_span(const struct harness *harness, uint64_t number)
+{
+    struct schedule whole = harness->schedule;
+    struct span span;
+    whole.towers = 1;
+    assert_int_equal(schedule_find(&whole, number, 0, &span), 0);
+    return span;
+}
+
+static void assert_delivered(const struct delivery *delivery)
+{
+    const struct delivery expected = harness_expected(delivery->id);
+    assert_int_equal(delivery->times, 1);
+    assert_int_equal(delivery->label, expected.label);
+    assert_true(delivery->pixels_hash == expected.pixels_hash);
+}
+
+void harness_assert_complete(const struct harness *harness)
+{
+    uint32_t *times[PASS_COUNT];
+    assert_string_equal(harness->message, "");
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        assert_non_null(times[pass] = calloc(harness->schedule.records[pass] + 1, sizeof *times[pass]));
+    for (uint64_t number = 0; number < harness->batch_count; number++) {
+        const struct span span = harness_span(harness, number);
+        for (uint32_t i = 0; i < span.count; i++) {
+            const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
+            assert_delivered(delivery);
+            assert_int_equal(times[span.pass][delivery->id]++, span.epoch);
+        }
+    }
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        for (uint64_t id = 0; id < harness->schedule.records[pass]; id++)
+            assert_int_equal(times[pass][id], harness->schedule.epochs);
+        free(times[pass]);
+    }
+}
+
+void harness_assert_same(const struct harness *a, const struct harness *b)
+{
+    assert_int_equal(a->batch_count, b->batch_count);
+    assert_int_equal(a->schedule.batch, b->schedule.batch);
+    for (uint64_t i = 0; i < a->batch_count * a->schedule.batch; i++) {
+        assert_int_equal(a->deliveries[i].id, b->deliveries[i].id);
+        assert_int_equal(a->deliveries[i].label, b->deliveries[i].label);
+        assert_true(a->deliveries[i].pixels_hash == b->deliveries[i].pixels_hash);
+        assert_int_equal(a->deliveries[i].times, b->deliveries[i].times);
+    }
+}

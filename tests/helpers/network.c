@@ -1,0 +1,266 @@
+/* Networks for tests. See network.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/helpers/device_memory.h"
+#include "tests/helpers/network.h"
+#include "stage/random.h"
+#include "tests/helpers/test_device_kind.h"
+
+/* ---- nets ---- */
+
+struct draw { struct random_key key; uint64_t next; };
+
+static uint32_t draw(struct draw *draw, uint32_t below)
+{
+    return (uint32_t)(random_u64(draw->key, draw->next++) % below);
+}
+
+static uint32_t pick(struct draw *from, const uint32_t *values, uint32_t count)
+{
+    return values[draw(from, count)];
+}
+
+static struct shape shape_at(const struct net *net, uint32_t from)
+{
+    return from == NET_INPUT ? net->input : net->layers[from].out;
+}
+
+static uint32_t window_draw(struct draw *d, struct shape shape)
+{
+    const uint32_t side = shape.height < shape.width ? shape.height : shape.width;
+    const uint32_t window = 1 + draw(d, 4);
+    return window < side ? window : side;
+}
+
+static int64_t conv2d_append(struct net *net, struct draw *d, const char *name, uint32_t from)
+{
+    static const uint32_t filters[] = { 1, 3, 8, 17, 32 };
+    const uint32_t window = window_draw(d, shape_at(net, from));
+    return net_conv2d(net, name, from, pick(d, filters, 5), window, 1 + draw(d, 2), (enum padding)draw(d, 2));
+}
+
+static int64_t max_pool_append(struct net *net, struct draw *d, const char *name, uint32_t from)
+{
+    const uint32_t window = window_draw(d, shape_at(net, from));
+    return net_max_pool(net, name, from, window, 1 + draw(d, 3), (enum padding)draw(d, 2));
+}
+
+static uint32_t pixel_layer_append(struct net *net, struct draw *d, float dropout, uint32_t from)
+{
+    char name[16];
+    snprintf(name, sizeof name, "layer%u", net->layer_count);
+    switch (draw(d, 8)) {
+    case 0:
+        return (uint32_t)net_dropout(net, name, from, dropout);
+    case 1: case 2:
+        return (uint32_t)max_pool_append(net, d, name, from);
+    case 3: case 4:
+        return (uint32_t)net_relu(net, name, from);
+    default:
+        return (uint32_t)conv2d_append(net, d, name, from);
+    }
+}
+
+static uint32_t hidden_append(struct net *net, struct draw *d, float dropout, uint32_t from)
+{
+    static const uint32_t units[] = { 1, 5, 16, 31 };
+    from = (uint32_t)net_dense(net, "hidden", from, pick(d, units, 4));
+    if (draw(d, 4) > 0)
+        from = (uint32_t)net_relu(net, "hidden_relu", from);
+    if (draw(d, 2) == 0)
+        from = (uint32_t)net_dropout(net, "hidden_dropout", from, dropout);
+    return from;
+}
+
+struct net *network_random_net(uint32_t seed, float dropout)
+{
+    static const uint32_t channels[] = { 1, 3, 8, 17 };
+    struct draw d = { .key = random_key(seed, RANDOM_DRAW, 1) };
+    const struct shape input = { pick(&d, channels, 4), 4 + draw(&d, 9), 4 + draw(&d, 9) };
+    const uint32_t classes = 2 + draw(&d, 10);
+    struct net *net;
+    assert_int_equal(net_open(&net, "random", input, classes), 0);
+    uint32_t from = NET_INPUT;
+    for (uint32_t layers = draw(&d, 7); layers > 0; layers--)
+        from = pixel_layer_append(net, &d, dropout, from);
+    if (draw(&d, 2) == 0)
+        from = hidden_append(net, &d, dropout, from);
+    from = (uint32_t)net_dense(net, "classes", from, classes);
+    net_softmax_loss(net, "loss", from);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+/* ---- networks ---- */
+
+void network_for_each_backend(void (*check)(const char *backend))
+{
+    static const char *const backends[] = { "reference", "onednn", "cuda" };
+    const bool host_memory = test_device_ops()->host_memory;
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        const struct backend_ops *ops = backend_find(backends[i]);
+        if (ops && ops->host_memory == host_memory)
+            check(backends[i]);
+        else
+            print_message("backend %s is not in this build or not of this device\n", backends[i]);
+    }
+}
+
+static void buffers_make(struct network *network, uint32_t slice_max)
+{
+    struct device *device = network->device;
+    const size_t arena_bytes = network->arena.count * sizeof(float);
+    void *result;
+    network->weights = device_memory_make(network->compute, NULL, arena_bytes);
+    network->gradients = device_memory_make(network->compute, NULL, arena_bytes);
+    network->pixels = device_memory_make(network->compute, NULL, slice_max * shape_count(network->net->input));
+    network->labels = device_memory_make(network->compute, NULL, slice_max * sizeof(int32_t));
+    assert_int_equal(device->ops->alloc_pinned(device, sizeof *network->result, &result), 0);
+    network->result = result;
+}
+
+void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                  uint32_t threads)
+{
+    static size_t counts[NET_PARAMETERS_MAX];
+    *network = (struct network){ .ops = backend_find(backend), .net = net };
+    network->device = device_memory_open(network->ops, &network->compute);
+    const struct backend_spec spec = {
+        .net = net, .device = network->device, .compute = network->compute, .threads = threads, .slice_max = slice_max,
+        .seed = 9, .allow_ref = true,
+    };
+    assert_int_equal(network->ops->open(&network->backend, &spec), 0);
+    assert_int_equal(network->ops->store(network->backend, counts), 0);
+    assert_int_equal(arena_init(&network->arena, net, counts), 0);
+    buffers_make(network, slice_max);
+    assert_int_equal(network->ops->bind(network->backend, &network->arena, network->weights, network->gradients), 0);
+}
+
+void network_close(struct network *network)
+{
+    struct device *device = network->device;
+    for (uint32_t i = 0; i < network->plan_count; i++)
+        network->ops->plan_close(network->plans[i]);
+    network->ops->close(network->backend);
+    device->ops->free(device, network->weights);
+    device->ops->free(device, network->gradients);
+    device->ops->free(device, network->pixels);
+    device->ops->free(device, network->labels);
+    device->ops->free_pinned(device, network->result);
+    arena_release(&network->arena);
+    device_memory_close(device, network->compute);
+}
+
+void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out)
+{
+    const float *stored = arena + network->arena.ranges[parameter].offset;
+    assert_int_equal(network->ops->unpack(network->backend, parameter, stored, plain_out), 0);
+}
+
+void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain)
+{
+    float *stored = arena + network->arena.ranges[parameter].offset;
+    assert_int_equal(network->ops->pack(network->backend, parameter, plain, stored), 0);
+}
+
+void network_draw_weights(struct network *network, uint64_t seed)
+{
+    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
+        const struct parameter *parameter = &network->net->parameters[p];
+        const struct random_key key = random_key(seed, RANDOM_DRAW, 100 + p);
+        const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : 0.2f;
+        float *plain = malloc(parameter->count * sizeof *plain);
+        assert_non_null(plain);
+        for (size_t i = 0; i < parameter->count; i++)
+            plain[i] = limit * (2 * random_uniform(key, i) - 1);
+        network_write(network, network->weights, p, plain);
+        free(plain);
+    }
+}
+
+static struct plan *plan_find(struct network *network, uint32_t count, bool training)
+{
+    for (uint32_t i = 0; i < network->plan_count; i++) {
+        const struct plan_base *base = (const struct plan_base *)(const void *)network->plans[i];
+        if (base->count == count && base->training == training)
+            return network->plans[i];
+    }
+    assert_true(network->plan_count < NETWORK_PLANS_MAX);
+    struct plan **plan = &network->plans[network->plan_count++];
+    assert_int_equal(network->ops->plan(network->backend, count, training, plan), 0);
+    return *plan;
+}
+
+static struct plan *forward(struct network *network, const struct backend_input *input, uint32_t first,
+                            uint32_t count, bool training)
+{
+    struct plan *plan = plan_find(network, count, training);
+    const size_t image = shape_count(network->net->input);
+    device_memory_write(network->compute, network->pixels, input->pixels + first * image, count * image);
+    device_memory_write(network->compute, network->labels, input->labels + first, count * sizeof *input->labels);
+    const struct backend_input part = {
+        .pixels = network->pixels, .labels = network->labels,
+        .first_position = input->first_position + first, .epoch = input->epoch,
+    };
+    assert_int_equal(network->ops->input(plan, &part), 0);
+    assert_int_equal(network->ops->forward(plan), 0);
+    return plan;
+}
+
+static void layer_done(void *arg, uint32_t layer)
+{
+    struct network *network = arg;
+    network->done[network->done_count++] = layer;
+}
+
+static struct backend_result result_of(struct network *network, struct plan *plan)
+{
+    assert_int_equal(network->ops->result(plan, network->result), 0);
+    device_memory_wait(network->compute);
+    return *network->result;
+}
+
+struct backend_result network_run(struct network *network, const struct backend_input *input, uint32_t first,
+                                  uint32_t count, bool training)
+{
+    struct plan *plan = forward(network, input, first, count, training);
+    network->done_count = 0;
+    if (training)
+        assert_int_equal(network->ops->backward(plan, layer_done, network), 0);
+    return result_of(network, plan);
+}
+
+struct backend_result network_forward(struct network *network, const struct backend_input *input, uint32_t count,
+                                      bool training)
+{
+    return result_of(network, forward(network, input, 0, count, training));
+}
+
+struct backend_input network_input(const struct net *net, uint32_t count, uint64_t seed)
+{
+    const size_t bytes = count * shape_count(net->input);
+    uint8_t *pixels = malloc(bytes);
+    int32_t *labels = malloc(count * sizeof *labels);
+    assert_true(pixels && labels);
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)random_u64(random_key(seed, RANDOM_DRAW, 2), i);
+    for (uint32_t i = 0; i < count; i++)
+        labels[i] = (int32_t)(random_u64(random_key(seed, RANDOM_DRAW, 3), i) % net->classes);
+    return (struct backend_input){ .pixels = pixels, .labels = labels, .first_position = 1000, .epoch = 3 };
+}
+
+void network_input_release(struct backend_input *input)
+{
+    free((void *)(uintptr_t)input->pixels);
+    free((void *)(uintptr_t)input->labels);
+}

@@ -1,0 +1,279 @@
+/* The threads of test_reduce.c and test_reduce_cuda.c. */
+#include "tests/helpers/reduce_bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/test_device_kind.h"
+
+/* Smaller than a cache line, fewer lines than towers, odd ends, more than a block. */
+static const size_t bucket_counts[] = { 7, 16, 48, 1, 1024, 5003, 33 };
+enum { BUCKETS = sizeof bucket_counts / sizeof bucket_counts[0] };
+
+uint32_t bench_devices(const struct reduce_ops *reduction, uint32_t towers)
+{
+    const struct device_ops *ops = test_device_ops();
+    char why[256];
+    uint32_t devices = ops->count(why, sizeof why);
+    if (devices > towers)
+        devices = towers;
+    for (uint32_t i = 0; i < devices && strcmp(reduction->name, "peer") == 0; i++)
+        for (uint32_t j = 0; j < devices; j++)
+            if (!ops->reaches(i, j))
+                return 1;
+    return devices;
+}
+
+static void tower_open(struct bench_tower *tower, uint32_t device_index)
+{
+    const struct bench *bench = tower->bench;
+    const struct device_ops *ops = bench->ops;
+    const struct device_spec spec = { .index = device_index, .name = "device" };
+    const size_t bytes = bench->floats * sizeof(float);
+    void *memory;
+    assert_int_equal(ops->open(&tower->device, &spec), 0);
+    assert_int_equal(ops->stream_open(tower->device, STREAM_COMPUTE, "compute", &tower->compute), 0);
+    assert_int_equal(ops->stream_open(tower->device, STREAM_COMMUNICATION, "reduce", &tower->communication), 0);
+    assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
+    tower->gradients = memory;
+    assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
+    tower->values = memory;
+    assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
+    tower->sums = memory;
+    for (uint32_t i = 0; i < bench->depth; i++)
+        assert_int_equal(ops->event_open(tower->device, EVENT_ORDER, &tower->ends[i]), 0);
+}
+
+void bench_open(struct bench *bench, const struct bench_spec *spec)
+{
+    *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS };
+    bench->exact = strcmp(spec->reduction->name, "nccl") != 0;
+    bench->depth = bench->ops->steps_ahead + 1;
+    assert_true(bench->depth <= BENCH_DEPTH_MAX);
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        bench->buckets.bucket[b] = (struct bucket){ .offset = bench->floats, .count = bucket_counts[b] };
+        bench->floats += (bucket_counts[b] + 15) / 16 * 16;
+    }
+    const struct reduce_spec reduce_spec = { .towers = spec->towers,
+                                             .deadline_ms = spec->deadline_ms ? spec->deadline_ms : 60000 };
+    assert_int_equal(spec->reduction->open(&bench->reduce, &reduce_spec), 0);
+    for (uint32_t d = 0; d < spec->towers; d++) {
+        struct bench_tower *tower = &bench->tower[d];
+        tower->bench = bench;
+        tower->index = d;
+        tower->steps = BENCH_STEPS;
+        tower_open(tower, d % spec->devices);
+    }
+}
+
+static void tower_close(struct bench_tower *tower)
+{
+    const struct device_ops *ops = tower->bench->ops;
+    ops->stream_close(tower->compute);
+    for (uint32_t i = 0; i < tower->bench->depth; i++)
+        ops->event_close(tower->ends[i]);
+    ops->free_pinned(tower->device, tower->sums);
+    ops->free_pinned(tower->device, tower->values);
+    ops->free(tower->device, tower->gradients);
+}
+
+/* The order of pipeline_close: streams that sum, then the reduction, then the rest. */
+void bench_close(struct bench *bench)
+{
+    for (uint32_t d = 0; d < bench->towers; d++)
+        bench->ops->stream_close(bench->tower[d].communication);
+    bench->reduce->ops->close(bench->reduce);
+    for (uint32_t d = 0; d < bench->towers; d++)
+        tower_close(&bench->tower[d]);
+    for (uint32_t d = 0; d < bench->towers; d++)
+        bench->ops->close(bench->tower[d].device);
+}
+
+/* Gradients of very different sizes, so that the order of adding shows in the bits. */
+static float gradient_at(uint32_t tower, uint32_t step, size_t at)
+{
+    const uint32_t place = (uint32_t)at * 2654435761u + step * 40503u + tower * 977u;
+    const float value = (float)(place >> 8) - 8388608.0f;
+    return place % 3 == 0 ? value * 1e-6f : value;
+}
+
+static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
+{
+    float sum = gradient_at(0, step, at), size = fabsf(sum);
+    for (uint32_t d = 1; d < bench->towers; d++) {
+        sum += gradient_at(d, step, at);
+        size += fabsf(gradient_at(d, step, at));
+    }
+    if (!bench->exact)
+        return fabsf(reduced - sum) <= size * 1e-6f;
+    return memcmp(&reduced, &sum, sizeof sum) == 0;
+}
+
+static void nap(void *arg)
+{
+    (void)arg;
+    usleep(150);
+}
+
+/* Towers and their streams come at different times, in changing order. */
+static int maybe_nap(struct bench_tower *tower, uint32_t number)
+{
+    const struct device_ops *ops = tower->bench->ops;
+    if ((number + tower->index) % 11 == 0)
+        return ops->call(tower->compute, nap, NULL);
+    if ((number + tower->index) % 13 == 0)
+        return ops->call(tower->communication, nap, NULL);
+    if ((number + tower->index) % 17 == 0)
+        nap(NULL);
+    return 0;
+}
+
+/* Where the step's numbers lie among those of all that may be queued. */
+static size_t place_of(const struct bench *bench, uint32_t step)
+{
+    return step % bench->depth * bench->floats;
+}
+
+static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
+{
+    const struct bench *bench = tower->bench;
+    const struct bucket *bucket = &bench->buckets.bucket[b];
+    float *values = tower->values + place_of(bench, step);
+    for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++)
+        values[i] = gradient_at(tower->index, step, i);
+    int error = maybe_nap(tower, step * 7 + b * 3);
+    if (!error)
+        error = bench->ops->copy(tower->compute, tower->gradients + bucket->offset, values + bucket->offset,
+                                 bucket->count * sizeof(float), COPY_TO_DEVICE);
+    return error ? error : bench->reduce->ops->start(bench->reduce, tower->index, b);
+}
+
+static int start_buckets(struct bench_tower *tower, uint32_t step, uint32_t count)
+{
+    int error = 0;
+    for (uint32_t b = 0; b < count && !error; b++)
+        error = start_bucket(tower, step, b);
+    return error;
+}
+
+static int queue_step(struct bench_tower *tower)
+{
+    const struct bench *bench = tower->bench;
+    const uint32_t step = tower->queued;
+    float *sums = tower->sums + place_of(bench, step);
+    int error = start_buckets(tower, step, BUCKETS);
+    for (uint32_t b = 0; b < BUCKETS && !error; b++) {
+        const struct bucket *bucket = &bench->buckets.bucket[b];
+        error = bench->reduce->ops->wait(bench->reduce, tower->index, b);
+        if (!error)
+            error = bench->ops->copy(tower->compute, sums + bucket->offset, tower->gradients + bucket->offset,
+                                     bucket->count * sizeof(float), COPY_FROM_DEVICE);
+    }
+    if (!error)
+        error = bench->ops->record(tower->compute, tower->ends[step % bench->depth]);
+    tower->queued += error == 0;
+    return error;
+}
+
+static int await_end(struct bench_tower *tower, struct event *end)
+{
+    struct bench *bench = tower->bench;
+    const struct reduce_ops *reduction = bench->reduce->ops;
+    int error = 0;
+    while (reduction->poll && !bench->ops->event_passed(end) && !error) {
+        usleep(20);
+        error = reduction->poll(bench->reduce, tower->index);
+    }
+    return error ? error : bench->ops->event_wait(end);
+}
+
+static void look_at_sums(struct bench_tower *tower, uint32_t step)
+{
+    const struct bench *bench = tower->bench;
+    const float *sums = tower->sums + place_of(bench, step);
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        const struct bucket *bucket = &bench->buckets.bucket[b];
+        for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++) {
+            uint32_t bits;
+            memcpy(&bits, &sums[i], sizeof bits);
+            tower->bits = (tower->bits ^ bits) * 1099511628211u;
+            tower->wrong += !is_sum(bench, step, i, sums[i]);
+        }
+    }
+}
+
+static int finish_step(struct bench_tower *tower)
+{
+    const uint32_t step = atomic_load(&tower->done);
+    const int error = await_end(tower, tower->ends[step % tower->bench->depth]);
+    if (error)
+        return error;
+    look_at_sums(tower, step);
+    atomic_fetch_add(&tower->done, 1);
+    return 0;
+}
+
+static int run_steps(struct bench_tower *tower)
+{
+    int error = 0;
+    while (tower->queued < tower->steps && !error) {
+        error = queue_step(tower);
+        if (!error && tower->queued - atomic_load(&tower->done) == tower->bench->depth)
+            error = finish_step(tower);
+    }
+    while (atomic_load(&tower->done) < tower->queued && !error)
+        error = finish_step(tower);
+    return error ? error : start_buckets(tower, tower->queued, tower->step_buckets);
+}
+
+static void tower_loop(void *arg)
+{
+    struct bench_tower *tower = arg;
+    struct bench *bench = tower->bench;
+    const struct reduce_member member = { .device = tower->device, .compute = tower->compute,
+                                          .communication = tower->communication, .gradients = tower->gradients,
+                                          .gradient_count = bench->floats };
+    if (tower->stays_out)
+        return;
+    tower->result = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
+    if (!tower->result)
+        tower->result = run_steps(tower);
+    if (tower->result)
+        bench_cancel(bench);
+    atomic_store(&tower->away, true);
+    while (tower->lingers && !atomic_load(&bench->cancelled))
+        usleep(100);
+    if (bench->reduce->ops->leave)
+        bench->reduce->ops->leave(bench->reduce, tower->index);
+}
+
+void bench_start(struct bench *bench)
+{
+    for (uint32_t d = 0; d < bench->towers; d++)
+        assert_int_equal(thread_start(&bench->tower[d].thread, "tower", tower_loop, &bench->tower[d]), 0);
+}
+
+void bench_join(struct bench *bench)
+{
+    for (uint32_t d = 0; d < bench->towers; d++)
+        thread_join(bench->tower[d].thread);
+}
+
+void bench_cancel(struct bench *bench)
+{
+    if (atomic_exchange(&bench->cancelled, true))
+        return;
+    for (uint32_t d = 0; d < bench->towers; d++)
+        device_cancel(bench->tower[d].device);
+    reduce_cancel(bench->reduce);
+}

@@ -1,0 +1,156 @@
+/* Small TFRecord sets for tests. */
+#include "tests/helpers/tfrecord_fixture.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "formats/example.h"
+#include "formats/tfrecord.h"
+
+void fixture_folder_make(char *path_out, size_t path_size)
+{
+    const char *parent = getenv("TMPDIR");
+    snprintf(path_out, path_size, "%s/pipetrain-test-XXXXXX", parent && *parent ? parent : "/tmp");
+    assert_non_null(mkdtemp(path_out));
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+void fixture_folder_remove(const char *path)
+{
+    assert_int_equal(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+const char *fixture_path(const char *folder, const char *name)
+{
+    static char paths[4][512];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES])
+{
+    for (uint32_t i = 0; i < FIXTURE_SAMPLE_BYTES; i++)
+        pixels_out[i] = (uint8_t)((id * 2654435761u + i * 40503u) >> 7);
+}
+
+int32_t fixture_label(uint64_t id)
+{
+    return (int32_t)(id * 7 % FIXTURE_CLASSES);
+}
+
+size_t fixture_frame(const uint8_t *payload, size_t bytes, uint8_t *out)
+{
+    memmove(out + TFRECORD_HEADER_BYTES, payload, bytes);
+    tfrecord_write_header(bytes, out);
+    tfrecord_write_footer(out + TFRECORD_HEADER_BYTES, bytes, out + TFRECORD_HEADER_BYTES + bytes);
+    return bytes + TFRECORD_FRAME_BYTES;
+}
+
+size_t fixture_example(const char *image_key, const void *image, size_t image_bytes, const char *label_key,
+                       int64_t label, uint8_t *out)
+{
+    const struct example_value pixels = { .name = image_key, .kind = FEATURE_BYTES, .bytes = image,
+                                          .byte_count = image_bytes };
+    const struct example_value number = { .name = label_key, .kind = FEATURE_INT64S, .int64 = label };
+    const struct example_value ascending[2] = { pixels, number }, descending[2] = { number, pixels };
+    const struct example_value *values = strcmp(image_key, label_key) < 0 ? ascending : descending;
+    const size_t bytes = example_write(values, 2, out + TFRECORD_HEADER_BYTES);
+    return fixture_frame(out + TFRECORD_HEADER_BYTES, bytes, out);
+}
+
+/* Records differ in length: some carry the size of the image too. */
+size_t fixture_record(uint64_t id, uint8_t *out)
+{
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+    fixture_pixels(id, pixels);
+    if (id % 3 == 0)
+        return fixture_example("image_raw", pixels, sizeof pixels, "label", fixture_label(id), out);
+    const struct example_value values[] = {
+        { .name = "depth", .kind = FEATURE_INT64S, .int64 = FIXTURE_CHANNELS },
+        { .name = "height", .kind = FEATURE_INT64S, .int64 = FIXTURE_HEIGHT },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof pixels },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = fixture_label(id) },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = FIXTURE_WIDTH },
+    };
+    const size_t bytes = example_write(values, 5, out + TFRECORD_HEADER_BYTES);
+    return fixture_frame(out + TFRECORD_HEADER_BYTES, bytes, out);
+}
+
+void fixture_write(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+uint8_t *fixture_read(const char *path, size_t *bytes_out)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *bytes_out = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *data = malloc(*bytes_out + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *bytes_out, file), *bytes_out);
+    fclose(file);
+    return data;
+}
+
+void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count)
+{
+    uint8_t *data = malloc((size_t)count * FIXTURE_FRAME_MAX + 1);
+    size_t bytes = 0;
+    assert_non_null(data);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += fixture_record(first_id + i, data + bytes);
+    fixture_write(path, data, bytes);
+    free(data);
+}
+
+void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record_count)
+{
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < shard_count; i++) {
+        char name[64];
+        const uint32_t left = record_count - done;
+        const uint32_t count = i + 1 == shard_count ? left : left / (shard_count - i) - (left > 8 ? i % 2 : 0);
+        snprintf(name, sizeof name, "train-%05u-of-%05u", i, shard_count);
+        fixture_write_shard(fixture_path(folder, name), done, count);
+        done += count;
+    }
+}
+
+struct dataset_options fixture_options(const char *pattern)
+{
+    return (struct dataset_options){
+        .what = "train", .pattern = pattern, .height = FIXTURE_HEIGHT, .width = FIXTURE_WIDTH,
+        .channels = FIXTURE_CHANNELS, .classes = FIXTURE_CLASSES,
+    };
+}
+
+struct dataset *fixture_open(const struct dataset_options *options)
+{
+    struct dataset *dataset = NULL;
+    char problem[4096];
+    if (dataset_open(&dataset, options, problem, sizeof problem) < 0)
+        fail_msg("%s", problem);
+    return dataset;
+}

@@ -1,0 +1,406 @@
+/* Damaged records on their way through the loader: none reaches a batch, each is named,
+ * and skipping one costs one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "formats/tfrecord.h"
+#include "stage/batch.h"
+#include "tests/helpers/loader_harness.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+enum { RECORDS_MAX = 64 };
+
+static char folder[256];
+
+/* A shard in memory. */
+static struct shard {
+    uint8_t data[RECORDS_MAX * FIXTURE_FRAME_MAX];
+    size_t begins[RECORDS_MAX + 1];
+    uint32_t count;
+} shard;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static void make_shard(uint32_t count)
+{
+    shard.count = count;
+    for (uint32_t id = 0; id < count; id++)
+        shard.begins[id + 1] = shard.begins[id] + fixture_record(id, shard.data + shard.begins[id]);
+}
+
+static void damage_payload(uint32_t record)
+{
+    shard.data[shard.begins[record] + TFRECORD_HEADER_BYTES + 5] ^= 0x40;
+}
+
+static const char *write_shard(const char *name)
+{
+    const char *path = fixture_path(folder, name);
+    fixture_write(path, shard.data, shard.begins[shard.count]);
+    return path;
+}
+
+static struct dataset *open_shard(const char *path, bool skip_damage)
+{
+    struct dataset_options options = fixture_options(path);
+    options.skip_damage = skip_damage;
+    return fixture_open(&options);
+}
+
+static struct harness make_harness(const struct dataset *train, const struct dataset *evaluation, bool skip)
+{
+    return (struct harness){
+        .spec = { .datasets = { train, evaluation }, .shuffle = SHUFFLE_FULL, .seed = 3, .read_threads = 1,
+                  .decode_threads = 2, .skip_corrupt = skip, .corrupt_max = RECORDS_MAX },
+        .schedule = { .batch = 4, .towers = 1, .epochs = 2 },
+        .depth = 2,
+    };
+}
+
+/* The order a record has without damage, at each place. */
+static uint64_t wanted_record(const struct harness *harness, uint64_t number, uint32_t i)
+{
+    const struct span span = harness_span(harness, number);
+    struct order order;
+    const enum shuffle shuffle = span.pass == PASS_TRAIN ? harness->spec.shuffle : SHUFFLE_NONE;
+    order_init(&order, shuffle, harness->schedule.records[span.pass], harness->spec.seed, span.epoch);
+    return order_record(&order, span.first_position + i);
+}
+
+static void assert_sample_is_of(const struct delivery *delivery, uint64_t id)
+{
+    const struct delivery expected = harness_expected(id);
+    assert_int_equal(delivery->times, 1);
+    assert_int_equal(delivery->label, expected.label);
+    assert_true(delivery->pixels_hash == expected.pixels_hash);
+}
+
+static void assert_hole(const struct delivery *delivery, uint64_t id)
+{
+    const uint8_t zeros[FIXTURE_SAMPLE_BYTES] = { 0 };
+    assert_int_equal(delivery->times, 1);
+    assert_int_equal(delivery->id, id);
+    assert_int_equal(delivery->label, BATCH_NO_LABEL);
+    assert_true(delivery->pixels_hash == XXH3_64bits(zeros, sizeof zeros));
+}
+
+/* Every place holds what it should when the records flagged in `bad` are damaged: the
+ * next good record in training, a hole in evaluation. */
+static void assert_skipped(const struct harness *harness, const bool *bad)
+{
+    assert_string_equal(harness->message, "");
+    for (uint64_t number = 0; number < harness->batch_count; number++) {
+        const struct span span = harness_span(harness, number);
+        for (uint32_t i = 0; i < span.count; i++) {
+            const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
+            uint64_t id = wanted_record(harness, number, i);
+            if (span.pass == PASS_EVALUATE && bad[id]) {
+                assert_hole(delivery, id);
+                continue;
+            }
+            while (bad[id])
+                id = (id + 1) % harness->schedule.records[span.pass];
+            assert_int_equal(delivery->id, id);
+            assert_sample_is_of(delivery, id);
+        }
+    }
+}
+
+static uint32_t record_at(size_t offset)
+{
+    uint32_t record = 0;
+    while (shard.begins[record + 1] <= offset)
+        record++;
+    return record;
+}
+
+static void assert_fails_naming(uint32_t record, const char *path)
+{
+    const struct dataset_options options = fixture_options(path);
+    struct dataset *dataset = NULL;
+    char problem[4096], wanted[128];
+    snprintf(wanted, sizeof wanted, "flipped: record %u at byte %zu: ", record, shard.begins[record]);
+    if (dataset_open(&dataset, &options, problem, sizeof problem) == 0) {
+        struct harness harness = make_harness(dataset, NULL, false);
+        harness_run(&harness);
+        assert_int_equal(harness.code, EXIT_CODE_DATA);
+        snprintf(problem, sizeof problem, "%s", harness.message);
+        harness_release(&harness);
+    }
+    dataset_close(dataset);
+    /* A first header that is wrong may look like another kind of file. */
+    if (!strstr(problem, wanted) && (record > 0 || !strstr(problem, "record 0 at byte 0")))
+        fail_msg("'%s' does not hold '%s'", problem, wanted);
+    assert_non_null(strstr(problem, "checksum differs (stored "));
+}
+
+/* A record whose header is damaged is missing from the index: the others move up. */
+static void assert_others_whole(const char *path, uint32_t lost)
+{
+    struct dataset *dataset = open_shard(path, true);
+    assert_int_equal(dataset->record_count, shard.count - 1);
+    struct harness harness = make_harness(dataset, NULL, true);
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    for (uint64_t i = 0; i < 2 * dataset->record_count; i++) {
+        const struct delivery *delivery = &harness.deliveries[i / 2 * 4 + i % 2];
+        assert_sample_is_of(delivery, delivery->id + (delivery->id >= lost));
+    }
+    assert_int_equal(harness.counts.corrupt_records, 1);
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+static void assert_replaced(const char *path, uint32_t damaged)
+{
+    struct dataset *dataset = open_shard(path, true);
+    struct harness harness = make_harness(dataset, dataset, true);
+    bool bad[3] = { false };
+    bad[damaged] = true;
+    harness_run(&harness);
+    assert_skipped(&harness, bad);
+    assert_int_equal(harness.counts.corrupt_records, 2);    /* once in each pass */
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+static void any_flipped_bit_is_found_and_costs_one_record(void **state)
+{
+    (void)state;
+    make_shard(3);
+    for (size_t bit = 0; bit < 8 * shard.begins[3]; bit++) {
+        const uint32_t record = record_at(bit / 8);
+        shard.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        (void)unlink(fixture_path(folder, "flipped"));  /* overwriting waits for the disk */
+        const char *path = write_shard("flipped");
+        shard.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_fails_naming(record, path);
+        if (bit / 8 < shard.begins[record] + TFRECORD_HEADER_BYTES)
+            assert_others_whole(path, record);
+        else
+            assert_replaced(path, record);
+    }
+}
+
+/* Which records are damaged, as bits: every pattern of six, the last ones included. */
+static void chains_of_damage_end_at_the_next_good_record(void **state)
+{
+    (void)state;
+    for (uint32_t pattern = 1; pattern < 63; pattern++) {
+        bool bad[6];
+        make_shard(6);
+        for (uint32_t i = 0; i < 6; i++) {
+            bad[i] = pattern >> i & 1;
+            if (bad[i])
+                damage_payload(i);
+        }
+        struct dataset *dataset = open_shard(write_shard("chain"), true);
+        struct harness harness = make_harness(dataset, NULL, true);
+        harness_run(&harness);
+        assert_skipped(&harness, bad);
+        assert_int_equal(harness.counts.corrupt_records, __builtin_popcount(pattern));
+        assert_int_equal(harness.damage_count, __builtin_popcount(pattern));
+        harness_release(&harness);
+        dataset_close(dataset);
+    }
+}
+
+static void replacements_do_not_depend_on_threads_or_sources(void **state)
+{
+    (void)state;
+    bool bad[40] = { false };
+    make_shard(40);
+    for (uint32_t i = 0; i < 40; i += i % 3 ? 1 : 5) {
+        bad[i] = true;
+        damage_payload(i);
+    }
+    struct dataset *dataset = open_shard(write_shard("threads"), true);
+    for (uint32_t i = 0; i < 3 * 3 * 3 * 3; i++) {
+        struct harness harness = make_harness(dataset, dataset, true);
+        harness.schedule.epochs = 3;
+        harness.schedule.batch = 16;
+        harness.schedule.towers = 1 + i % 3;
+        harness.spec.read_threads = 1 + i / 3 % 3;
+        harness.spec.decode_threads = 1 + i / 9 % 3;
+        harness.spec.cached = i / 27 == 1;
+        harness.spec.keep_bytes = i / 27 == 2;
+        harness_run(&harness);
+        assert_skipped(&harness, bad);
+        harness_release(&harness);
+    }
+    dataset_close(dataset);
+}
+
+static void too_much_damage_ends_the_run(void **state)
+{
+    (void)state;
+    make_shard(20);
+    for (uint32_t i = 0; i < 5; i++)
+        damage_payload(3 * i + 1);
+    struct dataset *dataset = open_shard(write_shard("limit"), true);
+    for (uint64_t limit = 0; limit <= 6; limit++) {
+        struct harness harness = make_harness(dataset, NULL, true);
+        harness.spec.corrupt_max = limit;
+        harness_run(&harness);
+        if (limit >= 5) {
+            assert_string_equal(harness.message, "");
+            assert_int_equal(harness.counts.corrupt_records, 5);
+        } else {
+            char wanted[64];
+            snprintf(wanted, sizeof wanted, "more than %u damaged records", (unsigned)limit);
+            assert_int_equal(harness.code, EXIT_CODE_DATA);
+            assert_non_null(strstr(harness.message, wanted));
+            assert_non_null(strstr(harness.message, "limit: record "));
+        }
+        harness_release(&harness);
+    }
+    dataset_close(dataset);
+}
+
+static void damage_found_while_indexing_counts_too(void **state)
+{
+    (void)state;
+    make_shard(20);
+    shard.data[shard.begins[4] + 2] ^= 4;
+    shard.data[shard.begins[9] + 9] ^= 4;
+    damage_payload(15);
+    struct dataset *dataset = open_shard(write_shard("lost"), true);
+    assert_int_equal(dataset->record_count, 18);
+    assert_int_equal(dataset->lost_records, 2);
+    struct harness harness = make_harness(dataset, NULL, true);
+    harness_run(&harness);
+    assert_int_equal(harness.counts.corrupt_records, 3);
+    assert_int_equal(harness.damage_count, 3);
+    assert_non_null(strstr(harness.damages[0], "lost: record 4 at byte "));
+    assert_non_null(strstr(harness.damages[1], "lost: record 9 at byte "));
+    assert_non_null(strstr(harness.damages[2], "lost: record 13 at byte "));
+    assert_non_null(strstr(harness.damages[2], "payload checksum differs (stored "));
+    harness_release(&harness);
+    harness = make_harness(dataset, NULL, true);
+    harness.spec.corrupt_max = 1;
+    harness_run(&harness);
+    assert_true(harness.start_result < 0);
+    assert_non_null(strstr(harness.message, "2 damaged records, more than max_corrupt = 1"));
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+static void nothing_readable_is_an_error_not_a_loop(void **state)
+{
+    (void)state;
+    make_shard(9);
+    const char *path = write_shard("ruined");
+    struct dataset *dataset = open_shard(path, true);
+    for (uint32_t i = 0; i < 9; i++)
+        damage_payload(i);
+    write_shard("ruined");
+    struct harness harness = make_harness(dataset, NULL, true);
+    harness_run(&harness);
+    assert_int_equal(harness.code, EXIT_CODE_DATA);
+    assert_non_null(strstr(harness.message, "no readable record is left"));
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+/* The bytes of a foreign record are right, so only parsing can find it. */
+static void write_with_foreign_record(const char *name)
+{
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES + 1] = { 0 };
+    make_shard(5);
+    shard.begins[6] = shard.begins[5] + fixture_example("image_raw", pixels, sizeof pixels, "label", 1,
+                                                        shard.data + shard.begins[5]);
+    shard.begins[7] = shard.begins[6] + fixture_example("image_raw", pixels, FIXTURE_SAMPLE_BYTES, "label", 10,
+                                                        shard.data + shard.begins[6]);
+    shard.begins[8] = shard.begins[7] + fixture_example("image_raw", pixels, FIXTURE_SAMPLE_BYTES, "cls", 1,
+                                                        shard.data + shard.begins[7]);
+    shard.count = 8;
+    write_shard(name);
+}
+
+static void later_records_of_another_kind_are_named_or_skipped(void **state)
+{
+    (void)state;
+    write_with_foreign_record("foreign");
+    const char *path = fixture_path(folder, "foreign");
+    struct dataset *dataset = open_shard(path, false);
+    struct harness harness = make_harness(dataset, NULL, false);
+    harness.spec.shuffle = SHUFFLE_NONE;
+    harness.spec.decode_threads = 1;
+    harness_run(&harness);
+    assert_int_equal(harness.code, EXIT_CODE_DATA);
+    assert_non_null(strstr(harness.message, "foreign: record 5 at byte "));
+    assert_non_null(strstr(harness.message, "has 25 bytes of pixels, the network wants 24 (4x3x2)"));
+    harness_release(&harness);
+    dataset_close(dataset);
+
+    const bool bad[8] = { [5] = true, [6] = true, [7] = true };
+    dataset = open_shard(path, true);
+    harness = make_harness(dataset, dataset, true);
+    harness_run(&harness);
+    assert_skipped(&harness, bad);
+    assert_int_equal(harness.counts.corrupt_records, 6);
+    assert_non_null(strstr(harness.damages[1], "label 10 is not in [0, 10)"));
+    assert_non_null(strstr(harness.damages[2], "has no feature 'label'"));
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+/* The open descriptor sees damaged bytes, the second read, by name, whole ones. */
+static void a_second_read_that_is_right_is_used(void **state)
+{
+    (void)state;
+    make_shard(12);
+    write_shard("whole");
+    for (uint32_t i = 4; i < 7; i++)
+        damage_payload(i);
+    const char *path = write_shard("moody");
+    struct dataset *dataset = open_shard(path, false);
+    assert_int_equal(rename(fixture_path(folder, "whole"), path), 0);
+    for (int source = 0; source < 3; source++) {
+        struct harness harness = make_harness(dataset, dataset, false);
+        harness.spec.keep_bytes = source == 1;
+        harness.spec.cached = source == 2;
+        harness_run(&harness);
+        harness_assert_complete(&harness);
+        assert_int_equal(harness.counts.corrupt_records, 0);
+        harness_release(&harness);
+    }
+    dataset_close(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_flipped_bit_is_found_and_costs_one_record),
+        cmocka_unit_test(chains_of_damage_end_at_the_next_good_record),
+        cmocka_unit_test(replacements_do_not_depend_on_threads_or_sources),
+        cmocka_unit_test(too_much_damage_ends_the_run),
+        cmocka_unit_test(damage_found_while_indexing_counts_too),
+        cmocka_unit_test(nothing_readable_is_an_error_not_a_loop),
+        cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
+        cmocka_unit_test(a_second_read_that_is_right_is_used),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,473 @@
+/* A set of shards: which files it takes, how records are numbered, and what it says of
+ * files, keys, sizes and labels that are not right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "formats/example.h"
+#include "formats/tfrecord.h"
+#include "loader/record.h"
+#include "loader/shards/shard_list.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+static char folder[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof folder);
+    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+/* Every part must be in the message. */
+static void assert_refused(const struct dataset_options *options, const char *first, const char *second)
+{
+    struct dataset *dataset;
+    char problem[8192];
+    assert_true(dataset_open(&dataset, options, problem, sizeof problem) < 0);
+    if (!strstr(problem, first) || !strstr(problem, second))
+        fail_msg("'%s' does not hold '%s' and '%s'", problem, first, second);
+}
+
+static void write_frame(const char *name, const uint8_t *frame, size_t bytes)
+{
+    fixture_write(fixture_path(folder, name), frame, bytes);
+}
+
+/* One shard holding one Example. */
+static struct dataset_options write_example(const char *image_key, const void *image, size_t image_bytes,
+                                            const char *label_key, int64_t label)
+{
+    static uint8_t frame[8192];
+    write_frame("one.tfrecord", frame, fixture_example(image_key, image, image_bytes, label_key, label, frame));
+    return fixture_options(fixture_path(folder, "one.tfrecord"));
+}
+
+static const uint8_t blank[4096];
+
+static void assert_all_records(const struct dataset *dataset, uint64_t count)
+{
+    uint8_t scratch[2 * FIXTURE_FRAME_MAX], pixels[FIXTURE_SAMPLE_BYTES], wanted[FIXTURE_SAMPLE_BYTES];
+    assert_int_equal(dataset->record_count, count);
+    assert_true(record_scratch_bytes(dataset) <= sizeof scratch);
+    for (uint64_t id = 0; id < count; id++) {
+        int32_t label;
+        char what[RECORD_WHAT_BYTES];
+        const struct record_target target = { pixels, &label };
+        assert_int_equal(record_load(dataset, id, &target, scratch, what), 0);
+        fixture_pixels(id, wanted);
+        assert_memory_equal(pixels, wanted, sizeof wanted);
+        assert_int_equal(label, fixture_label(id));
+    }
+}
+
+static void numbers_all_records_of_any_number_of_shards(void **state)
+{
+    (void)state;
+    for (uint32_t shards = 1; shards <= 9; shards++) {
+        char name[32], pattern[320];
+        snprintf(name, sizeof name, "set%u", shards);
+        snprintf(pattern, sizeof pattern, "%s", fixture_path(folder, name));
+        assert_int_equal(mkdir(pattern, 0700), 0);
+        fixture_write_set(pattern, shards, 101);
+        struct dataset_options options = fixture_options(pattern);
+        options.use_index_cache = true;
+        for (int round = 0; round < 2; round++) {
+            struct dataset *dataset = fixture_open(&options);
+            assert_int_equal(dataset->shard_count, shards);
+            assert_all_records(dataset, 101);
+            dataset_close(dataset);
+        }
+        char glob[400];
+        snprintf(glob, sizeof glob, "%s/train-*", pattern);
+        options.pattern = glob;
+        struct dataset *dataset = fixture_open(&options);
+        assert_all_records(dataset, 101);
+        dataset_close(dataset);
+    }
+}
+
+static void the_fingerprint_follows_names_sizes_and_counts(void **state)
+{
+    (void)state;
+    uint64_t seen[4];
+    const char *names[] = { "print-a.tfrecord", "print-b.tfrecord", "print-a.tfrecord", "print-a.tfrecord" };
+    const uint32_t counts[] = { 10, 10, 11, 10 };
+    for (int i = 0; i < 4; i++) {
+        fixture_write_shard(fixture_path(folder, names[i]), 0, counts[i]);
+        const struct dataset_options options = fixture_options(fixture_path(folder, names[i]));
+        struct dataset *dataset = fixture_open(&options);
+        seen[i] = dataset->fingerprint;
+        dataset_close(dataset);
+    }
+    assert_true(seen[0] != seen[1] && seen[0] != seen[2] && seen[1] != seen[2]);
+    assert_true(seen[0] == seen[3]);
+}
+
+static void takes_shards_and_leaves_their_companions(void **state)
+{
+    (void)state;
+    const char *shards[] = { "a.tfrecord", "a.tfrecords", "train-00000-of-00004", "x-1-of-2", "v-00000-of-00001.gz",
+                             "mnist.tfrecord-00001-of-00002" };
+    const char *others[] = { ".a.tfrecord.pipetrain-index", ".train-00000-of-00004.pipetrain-index", "dataset.json",
+                             "a.tfrecord.idx", "a.tfrecord.tmp", "train-00000-of-00004.tmp", "train-of-", "-1-of-2",
+                             "a.tfrecord~", ".hidden.tfrecord", "labels.txt", "readme", "train-a-of-b",
+                             ".train-00000-of-00004.pipetrain-index.17-abc.tmp" };
+    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
+        assert_true(shard_list_is_shard(shards[i]));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(shard_list_is_shard(others[i]));
+}
+
+static void shards_are_sorted_bytewise(void **state)
+{
+    (void)state;
+    const char *names[] = { "b.tfrecord", "B.tfrecord", "a-10-of-10", "a-9-of-10", "_.tfrecord" };
+    const char *sorted[] = { "B.tfrecord", "_.tfrecord", "a-10-of-10", "a-9-of-10", "b.tfrecord" };
+    char place[300];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "sorted"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    for (size_t i = 0; i < 5; i++)
+        fixture_write_shard(fixture_path(place, names[i]), i, 1);
+    const struct dataset_options options = fixture_options(place);
+    struct dataset *dataset = fixture_open(&options);
+    for (size_t i = 0; i < 5; i++)
+        assert_string_equal(strrchr(dataset->paths[i], '/') + 1, sorted[i]);
+    dataset_close(dataset);
+}
+
+static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
+    static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
+    char place[256];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "splits"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        fixture_write_shard(fixture_path(place, names[i]), i, i + 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct dataset_options options = fixture_options(place);
+        options.what = splits[i].what;
+        struct dataset *dataset = fixture_open(&options);
+        assert_int_equal(dataset->record_count, splits[i].records);
+        dataset_close(dataset);
+    }
+}
+
+static void tells_of_shards_that_are_missing(void **state)
+{
+    (void)state;
+    char place[256], text[1024];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "missing"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_set(place, 3, 9);
+    assert_int_equal(unlink(fixture_path(place, "train-00001-of-00003")), 0);
+    const struct dataset_options options = fixture_options(place);
+    struct capture capture;
+    capture_begin(&capture);
+    struct dataset *dataset = fixture_open(&options);
+    capture_end(&capture, text, sizeof text);
+    assert_non_null(strstr(text, "only 2 of the 3 shards"));
+    dataset_close(dataset);
+}
+
+static void names_with_glob_characters_are_files_first(void **state)
+{
+    (void)state;
+    fixture_write_shard(fixture_path(folder, "odd[1]*.tfrecord"), 0, 3);
+    const struct dataset_options options = fixture_options(fixture_path(folder, "odd[1]*.tfrecord"));
+    struct dataset *dataset = fixture_open(&options);
+    assert_int_equal(dataset->shard_count, 1);
+    dataset_close(dataset);
+}
+
+static void says_what_is_wrong_with_a_pattern(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(fixture_path(folder, "nothing"), 0700), 0);
+    struct dataset_options options = fixture_options(fixture_path(folder, "absent.tfrecord"));
+    assert_refused(&options, "train: ", "absent.tfrecord: No such file");
+    options.pattern = fixture_path(folder, "absent-*");
+    assert_refused(&options, "absent-*", "no file matches");
+    options.pattern = fixture_path(folder, "nothing");
+    assert_refused(&options, "nothing", "no shards in this directory");
+    options.pattern = "";
+    assert_refused(&options, "train: ", "No such file");
+    options.pattern = "/dev/null";
+    assert_refused(&options, "/dev/null", "not a regular file");
+    assert_int_equal(mkfifo(fixture_path(folder, "pipe.tfrecord"), 0600), 0);
+    options.pattern = fixture_path(folder, "pipe.tfrecord");
+    assert_refused(&options, "pipe.tfrecord", "not a regular file");
+}
+
+static void lists_every_problem_on_a_line_of_its_own(void **state)
+{
+    (void)state;
+    char place[300];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "many"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
+    fixture_write(fixture_path(place, "b.tfrecord"), "", 0);
+    fixture_write(fixture_path(place, "c.tfrecord"), "<html></html>", 13);
+    assert_int_equal(mkdir(fixture_path(place, "d.tfrecord"), 0700), 0);
+    const struct dataset_options options = fixture_options(place);
+    struct dataset *dataset;
+    char problem[4096];
+    assert_true(dataset_open(&dataset, &options, problem, sizeof problem) < 0);
+    const char *b = strstr(problem, "b.tfrecord: is empty"), *c = strstr(problem, "c.tfrecord: not a TFRecord shard");
+    const char *d = strstr(problem, "d.tfrecord: is a directory");
+    assert_true(b && c && d && b < c && c < d);
+    size_t lines = 1;
+    for (const char *at = problem; *at; at++)
+        lines += *at == '\n';
+    assert_int_equal(lines, 3);
+}
+
+static void an_empty_shard_is_skipped_only_when_asked(void **state)
+{
+    (void)state;
+    char place[300];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "hollow"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write(fixture_path(place, "a.tfrecord"), "", 0);
+    fixture_write_shard(fixture_path(place, "b.tfrecord"), 0, 5);
+    fixture_write(fixture_path(place, "c.tfrecord"), "", 0);
+    fixture_write(fixture_path(place, "d.tfrecord"), "", 0);
+    fixture_write_shard(fixture_path(place, "e.tfrecord"), 5, 4);
+    struct dataset_options options = fixture_options(place);
+    assert_refused(&options, "c.tfrecord: is empty", "d.tfrecord: is empty");
+    options.skip_damage = true;
+    struct dataset *dataset = fixture_open(&options);
+    assert_all_records(dataset, 9);
+    dataset_close(dataset);
+    options.pattern = fixture_path(place, "a.tfrecord");
+    assert_refused(&options, "a.tfrecord", "holds no records");
+}
+
+static void finds_images_and_labels_under_their_usual_names(void **state)
+{
+    (void)state;
+    const char *images[] = { "image_raw", "image", "img_raw" }, *labels[] = { "label", "image/class/label" };
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 2; j++) {
+            const struct dataset_options options = write_example(images[i], blank, FIXTURE_SAMPLE_BYTES, labels[j], 3);
+            struct dataset *dataset = fixture_open(&options);
+            assert_string_equal(dataset->format.keys[SAMPLE_IMAGE], images[i]);
+            assert_string_equal(dataset->format.keys[SAMPLE_LABEL], labels[j]);
+            assert_int_equal(dataset->format.layout, IMAGE_RAW_HWC);
+            dataset_close(dataset);
+        }
+    }
+}
+
+static void uses_the_keys_it_is_given(void **state)
+{
+    (void)state;
+    struct dataset_options options = write_example("pic", blank, FIXTURE_SAMPLE_BYTES, "cls", 3);
+    assert_refused(&options, "no feature known as image", "it has: cls (1 integers) pic (1 bytes)");
+    options.image_key = "pic";
+    assert_refused(&options, "no feature known as label", "label_key");
+    options.label_key = "other";
+    assert_refused(&options, "no feature 'other' for the label", "cls (1 integers)");
+    options.label_key = "cls";
+    dataset_close(fixture_open(&options));
+}
+
+static void reads_planar_cifar_images(void **state)
+{
+    (void)state;
+    uint8_t planes[3072], scratch[2 * 4096], pixels[3072];
+    for (size_t i = 0; i < sizeof planes; i++)
+        planes[i] = (uint8_t)(i * 7 + i / 1024);
+    struct dataset_options options = write_example("image", planes, sizeof planes, "label", 9);
+    options.height = options.width = 32;
+    options.channels = 3;
+    struct dataset *dataset = fixture_open(&options);
+    assert_int_equal(dataset->format.layout, IMAGE_RAW_CHW);
+    int32_t label;
+    char what[RECORD_WHAT_BYTES];
+    const struct record_target target = { pixels, &label };
+    assert_int_equal(record_load(dataset, 0, &target, scratch, what), 0);
+    for (size_t i = 0; i < 1024; i++) {
+        for (size_t c = 0; c < 3; c++)
+            assert_int_equal(pixels[3 * i + c], planes[1024 * c + i]);
+    }
+    assert_int_equal(label, 9);
+    dataset_close(dataset);
+}
+
+static void refuses_images_that_are_not_the_networks(void **state)
+{
+    (void)state;
+    struct dataset_options options = write_example("image_raw", blank, 3136, "label", 3);
+    assert_refused(&options, "one.tfrecord: record 0 at byte 0: has 3136 bytes of pixels", "wants 24 (4x3x2)");
+    options = write_example("image_raw", blank, 0, "label", 3);
+    assert_refused(&options, "has 0 bytes of pixels", "wants 24");
+    options = write_example("image/encoded", "\xff\xd8\xff\xe0 and so on", 14, "label", 3);
+    assert_refused(&options, "holds a JPEG image", "not read yet");
+    options = write_example("image", "\x89PNG\r\n\x1a\n and so on", 18, "label", 3);
+    assert_refused(&options, "holds a PNG image", "not read yet");
+    options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 3);
+    options.image_key = "label";
+    assert_refused(&options, "feature 'label' holds 1 integers", "pixels");
+}
+
+static void refuses_sizes_that_contradict_the_network(void **state)
+{
+    (void)state;
+    uint8_t payload[512], frame[600];
+    const struct example_value values[] = {
+        { .name = "height", .kind = FEATURE_INT64S, .int64 = FIXTURE_WIDTH },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = blank, .byte_count = FIXTURE_SAMPLE_BYTES },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 1 },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = FIXTURE_HEIGHT },
+    };
+    const size_t bytes = example_write(values, 4, payload);
+    write_frame("one.tfrecord", frame, fixture_frame(payload, bytes, frame));
+    const struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
+    assert_refused(&options, "record 0 at byte 0: says its ", "the network wants");
+}
+
+static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
+{
+    (void)state;
+    const int64_t bad[] = { -1, FIXTURE_CLASSES, 1000, INT64_MAX, INT64_MIN };
+    struct dataset_options options;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char wanted[64];
+        options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", bad[i]);
+        snprintf(wanted, sizeof wanted, "label %lld is not in [0, 10)", (long long)bad[i]);
+        assert_refused(&options, wanted, "record 0 at byte 0");
+    }
+    options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", FIXTURE_CLASSES);
+    assert_refused(&options, "label_offset", "one lower");
+    options.label_offset = -1;
+    dataset_close(fixture_open(&options));
+    options.label_offset = 1;
+    assert_refused(&options, "label 10 (11 with label_offset)", "[0, 10)");
+    options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", INT64_MAX);
+    options.label_offset = 1;
+    assert_refused(&options, "label 9223372036854775807", "[0, 10)");
+    options.label_offset = 0;
+    options.label_key = "image_raw";
+    assert_refused(&options, "feature 'image_raw' holds 1 bytes values", "one integer label");
+}
+
+static void refuses_what_is_no_example(void **state)
+{
+    (void)state;
+    uint8_t frame[64];
+    write_frame("one.tfrecord", frame, fixture_frame((const uint8_t *)"\x0a\x7f garbage", 10, frame));
+    struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
+    assert_refused(&options, "record 0 at byte 0: is no tf.train.Example", "byte 0");
+    write_frame("one.tfrecord", frame, fixture_frame((const uint8_t *)"", 0, frame));
+    assert_refused(&options, "no feature known as image", "it has: none");
+}
+
+static void a_damaged_first_record_is_named_or_passed_over(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t bytes = 0;
+    for (uint64_t id = 0; id < 3; id++)
+        bytes += fixture_record(id, data + bytes);
+    data[20] ^= 1;
+    write_frame("one.tfrecord", data, bytes);
+    struct dataset_options options = fixture_options(fixture_path(folder, "one.tfrecord"));
+    assert_refused(&options, "record 0 at byte 0: payload checksum differs (stored ", "a second read agrees");
+    options.skip_damage = true;
+    struct dataset *dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, 3);
+    dataset_close(dataset);
+}
+
+static void a_foreign_shard_among_others_is_named(void **state)
+{
+    (void)state;
+    char place[300];
+    uint8_t frame[8192];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "mixed"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
+    const size_t bytes = fixture_example("image_raw", blank, 3136, "label", 1, frame);
+    fixture_write(fixture_path(place, "b.tfrecord"), frame, bytes);
+    const struct dataset_options options = fixture_options(place);
+    assert_refused(&options, "b.tfrecord: record 0 at byte 0: has 3136 bytes", "wants 24");
+}
+
+static void says_when_descriptors_are_too_few(void **state)
+{
+    (void)state;
+    char place[300];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, "crowd"));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_set(place, 40, 400);
+    const struct rlimit few = { 32, 32 };
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct dataset_options options = fixture_options(place);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct dataset *dataset;
+        char problem[8192];
+        setrlimit(RLIMIT_NOFILE, &few);
+        const int result = dataset_open(&dataset, &options, problem, sizeof problem);
+        _exit(result == -EMFILE && strstr(problem, "ulimit -n") && strstr(problem, "more problems") == NULL ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct rlimit soft = { 32, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &soft), 0);
+    dataset_close(fixture_open(&options));
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_all_records_of_any_number_of_shards),
+        cmocka_unit_test(the_fingerprint_follows_names_sizes_and_counts),
+        cmocka_unit_test(takes_shards_and_leaves_their_companions),
+        cmocka_unit_test(shards_are_sorted_bytewise),
+        cmocka_unit_test(a_directory_of_two_splits_gives_the_one_that_is_meant),
+        cmocka_unit_test(tells_of_shards_that_are_missing),
+        cmocka_unit_test(names_with_glob_characters_are_files_first),
+        cmocka_unit_test(says_what_is_wrong_with_a_pattern),
+        cmocka_unit_test(lists_every_problem_on_a_line_of_its_own),
+        cmocka_unit_test(an_empty_shard_is_skipped_only_when_asked),
+        cmocka_unit_test(finds_images_and_labels_under_their_usual_names),
+        cmocka_unit_test(uses_the_keys_it_is_given),
+        cmocka_unit_test(reads_planar_cifar_images),
+        cmocka_unit_test(refuses_images_that_are_not_the_networks),
+        cmocka_unit_test(refuses_sizes_that_contradict_the_network),
+        cmocka_unit_test(refuses_labels_out_of_range_and_says_how_to_shift_them),
+        cmocka_unit_test(refuses_what_is_no_example),
+        cmocka_unit_test(a_damaged_first_record_is_named_or_passed_over),
+        cmocka_unit_test(a_foreign_shard_among_others_is_named),
+        cmocka_unit_test(says_when_descriptors_are_too_few),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,282 @@
+/* The loader: every record once, at a place that depends on nothing but the schedule, and
+ * every way a run ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/helpers/loader_harness.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17 };
+
+static char folder[256];
+static struct dataset *train, *evaluation;
+
+static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
+{
+    char place[300];
+    snprintf(place, sizeof place, "%s", fixture_path(folder, name));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_set(place, shards, records);
+    const struct dataset_options options = fixture_options(place);
+    return fixture_open(&options);
+}
+
+static int make_sets(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof folder);
+    train = make_set("train", 3, TRAIN_RECORDS);
+    evaluation = make_set("evaluation", 2, EVALUATION_RECORDS);
+    return 0;
+}
+
+static int remove_sets(void **state)
+{
+    (void)state;
+    dataset_close(train);
+    dataset_close(evaluation);
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static struct harness make_harness(uint32_t batch, uint32_t towers)
+{
+    return (struct harness){
+        .spec = { .datasets = { train, evaluation }, .shuffle = SHUFFLE_FULL, .seed = 11, .read_threads = 1,
+                  .decode_threads = 1 },
+        .schedule = { .batch = batch, .towers = towers, .epochs = 2 },
+        .depth = 2,
+    };
+}
+
+/* What one reader, one decoder and one tower give: a fresh harness to compare with. */
+static struct harness run_reference(uint32_t batch, enum shuffle shuffle)
+{
+    struct harness reference = make_harness(batch, 1);
+    reference.spec.shuffle = shuffle;
+    harness_run(&reference);
+    harness_assert_complete(&reference);
+    return reference;
+}
+
+static void run_and_compare(struct harness *harness, const struct harness *reference)
+{
+    harness_run(harness);
+    harness_assert_complete(harness);
+    harness_assert_same(harness, reference);
+    assert_int_equal(harness->counts.records, 2 * (TRAIN_RECORDS + EVALUATION_RECORDS));
+    assert_int_equal(harness->counts.corrupt_records, 0);
+    harness_release(harness);
+}
+
+static void same_batches_for_any_threads_depths_and_towers(void **state)
+{
+    (void)state;
+    const uint32_t batches[] = { 1, 7, 32, 200 }, readers[] = { 1, 2, 3 }, decoders[] = { 1, 2, 7 };
+    const uint32_t depths[] = { 1, 4 }, towers[] = { 1, 2, 3, 5 };
+    for (uint32_t i = 0; i < 4 * 3 * 3 * 2 * 4; i++) {
+        static struct harness reference;
+        const uint32_t batch = batches[i / 72];
+        if (i % 72 == 0) {
+            harness_release(&reference);
+            reference = run_reference(batch, SHUFFLE_FULL);
+        }
+        struct harness harness = make_harness(batch, towers[i % 4]);
+        harness.depth = depths[i / 4 % 2];
+        harness.spec.decode_threads = decoders[i / 8 % 3];
+        harness.spec.read_threads = readers[i / 24 % 3];
+        run_and_compare(&harness, &reference);
+        if (i + 1 == 4 * 72)
+            harness_release(&reference);
+    }
+}
+
+static void same_batches_for_any_chunk_and_any_source(void **state)
+{
+    (void)state;
+    struct harness reference = run_reference(32, SHUFFLE_FULL);
+    for (uint32_t chunk = 0; chunk <= 40; chunk++) {
+        for (int source = 0; source < 3; source++) {
+            struct harness harness = make_harness(32, 2);
+            harness.spec.chunk_records = chunk;
+            harness.spec.cached = source == 1;
+            harness.spec.keep_bytes = source == 2;
+            harness.spec.read_threads = 2;
+            harness.spec.decode_threads = 2;
+            run_and_compare(&harness, &reference);
+        }
+    }
+    harness_release(&reference);
+}
+
+static void file_order_without_shuffle(void **state)
+{
+    (void)state;
+    struct harness reference = run_reference(10, SHUFFLE_NONE);
+    for (uint64_t i = 0; i < TRAIN_RECORDS; i++)
+        assert_int_equal(reference.deliveries[i].id, i);
+    struct harness harness = make_harness(10, 3);
+    harness.spec.shuffle = SHUFFLE_NONE;
+    harness.spec.keep_bytes = 1;
+    harness.spec.read_threads = 3;
+    run_and_compare(&harness, &reference);
+    harness_release(&reference);
+}
+
+static void evaluation_is_in_file_order_and_training_is_not(void **state)
+{
+    (void)state;
+    struct harness harness = run_reference(EVALUATION_RECORDS, SHUFFLE_FULL);
+    uint32_t in_place = 0;
+    for (uint64_t number = 0; number < harness.batch_count; number++) {
+        const struct span span = harness_span(&harness, number);
+        for (uint32_t i = 0; i < span.count; i++) {
+            const uint64_t id = harness.deliveries[number * EVALUATION_RECORDS + i].id;
+            if (span.pass == PASS_EVALUATE)
+                assert_int_equal(id, span.first_position + i);
+            else
+                in_place += id == span.first_position + i;
+        }
+    }
+    assert_true(in_place < 15);
+    harness_release(&harness);
+}
+
+static void a_data_set_in_memory_is_read_once(void **state)
+{
+    (void)state;
+    uint64_t file_bytes = 0;
+    for (int i = 0; i < 3; i++)
+        file_bytes += train->indexes[i].file_bytes;
+    for (int source = 0; source < 3; source++) {
+        struct harness harness = make_harness(8, 1);
+        harness.spec.datasets[PASS_EVALUATE] = NULL;
+        harness.schedule.epochs = 5;
+        harness.spec.cached = source == 1;
+        harness.spec.keep_bytes = source == 2;
+        harness_run(&harness);
+        harness_assert_complete(&harness);
+        assert_int_equal(harness.counts.bytes, source == 2 ? 5 * file_bytes : file_bytes);
+        harness_release(&harness);
+    }
+}
+
+static void one_sample_is_enough(void **state)
+{
+    (void)state;
+    fixture_write_shard(fixture_path(folder, "single.tfrecord"), 0, 1);
+    const struct dataset_options options = fixture_options(fixture_path(folder, "single.tfrecord"));
+    struct dataset *single = fixture_open(&options);
+    for (uint32_t towers = 1; towers <= 3; towers++) {
+        struct harness harness = make_harness(4, towers);
+        harness.spec.datasets[PASS_TRAIN] = single;
+        harness.spec.datasets[PASS_EVALUATE] = single;
+        harness_run(&harness);
+        harness_assert_complete(&harness);
+        assert_int_equal(harness.counts.records, 4);
+        harness_release(&harness);
+    }
+    dataset_close(single);
+}
+
+static void a_number_of_steps_and_dropped_batches_are_kept_to(void **state)
+{
+    (void)state;
+    struct harness harness = make_harness(16, 2);
+    harness.schedule.drop_last = true;
+    harness.schedule.epochs = 3;
+    harness.schedule.steps = 5;
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    assert_int_equal(harness.counts.records, 5 * 16 + 2 * EVALUATION_RECORDS);
+    harness_release(&harness);
+}
+
+static void the_plan_knows_the_memory_before_the_start(void **state)
+{
+    (void)state;
+    struct harness harness = make_harness(16, 1);
+    struct batch_layout layout;
+    assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS, 16), 0);
+    harness.spec.layout = &layout;
+    harness.spec.schedule = &harness.schedule;
+    harness.spec.keep_bytes = 1;
+    const size_t plain = loader_bytes(&harness.spec);
+    harness.spec.cached = true;
+    const size_t cached = loader_bytes(&harness.spec);
+    harness.spec.cached = false;
+    harness.spec.keep_bytes = 0;
+    const size_t kept = loader_bytes(&harness.spec);
+    assert_in_range(plain, 1000, 1 << 20);
+    assert_int_equal(cached - plain, (TRAIN_RECORDS + EVALUATION_RECORDS) * (FIXTURE_SAMPLE_BYTES + 5));
+    assert_true(kept > plain);
+}
+
+/* Wherever the consumer is when it stops, all threads end. */
+static void ends_early_after_any_number_of_batches(void **state)
+{
+    (void)state;
+    for (uint64_t after = 1; after <= 12; after++) {
+        for (uint32_t towers = 1; towers <= 3; towers++) {
+            struct harness harness = make_harness(5, towers);
+            harness.end_after = after;
+            harness.depth = 1 + (uint32_t)after % 3;
+            harness.spec.read_threads = 2;
+            harness.spec.decode_threads = 2;
+            harness_run(&harness);
+            assert_string_equal(harness.message, "");
+            harness_release(&harness);
+        }
+    }
+}
+
+/* The file is cut after it was opened: an error with a name, not a signal. */
+static void a_shard_cut_while_it_is_read_is_named(void **state)
+{
+    (void)state;
+    for (int source = 0; source < 2; source++) {
+        const char *path = fixture_path(folder, "shrinking.tfrecord");
+        fixture_write_shard(path, 0, 30);
+        const struct dataset_options options = fixture_options(path);
+        struct dataset *shrinking = fixture_open(&options);
+        assert_int_equal(truncate(path, 1000), 0);
+        struct harness harness = make_harness(8, 2);
+        harness.spec.datasets[PASS_TRAIN] = shrinking;
+        harness.spec.keep_bytes = (size_t)source;
+        harness.spec.decode_threads = 2;
+        harness_run(&harness);
+        assert_int_equal(harness.code, EXIT_CODE_DATA);
+        assert_non_null(strstr(harness.message, "shrinking.tfrecord: record "));
+        assert_non_null(strstr(harness.message, "record is cut short"));
+        assert_non_null(strstr(harness.message, "the file has changed since it was opened"));
+        harness_release(&harness);
+        dataset_close(shrinking);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_batches_for_any_threads_depths_and_towers),
+        cmocka_unit_test(same_batches_for_any_chunk_and_any_source),
+        cmocka_unit_test(file_order_without_shuffle),
+        cmocka_unit_test(evaluation_is_in_file_order_and_training_is_not),
+        cmocka_unit_test(a_data_set_in_memory_is_read_once),
+        cmocka_unit_test(one_sample_is_enough),
+        cmocka_unit_test(a_number_of_steps_and_dropped_batches_are_kept_to),
+        cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
+        cmocka_unit_test(ends_early_after_any_number_of_batches),
+        cmocka_unit_test(a_shard_cut_while_it_is_read_is_named),
+    };
+    return cmocka_run_group_tests(tests, make_sets, remove_sets);
+}

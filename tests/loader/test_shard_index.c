@@ -1,0 +1,475 @@
+/* The index of a shard: what it finds, what it refuses, and that a kept index is never
+ * believed wrongly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats/tfrecord.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+static char folder[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof folder);
+    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static int open_index(struct shard_index *index, const char *path, bool skip_damage, bool use_cache, char *problem,
+                      size_t problem_size)
+{
+    const struct shard_index_options options = { .skip_damage = skip_damage, .use_cache = use_cache };
+    const int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    problem[0] = '\0';
+    const int result = shard_index_open(index, fd, path, &options, problem, problem_size);
+    close(fd);
+    return result;
+}
+
+static void assert_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache)
+{
+    char problem[1024];
+    if (open_index(index, path, skip_damage, use_cache, problem, sizeof problem) < 0)
+        fail_msg("%s", problem);
+}
+
+/* Opening `data` as a shard fails with a message that holds `part`. */
+static void assert_refuses(const void *data, size_t bytes, const char *part)
+{
+    const char *path = fixture_path(folder, "bad");
+    struct shard_index index;
+    char problem[1024];
+    fixture_write(path, data, bytes);
+    assert_true(open_index(&index, path, false, false, problem, sizeof problem) < 0);
+    if (!strstr(problem, part) || !strstr(problem, path))
+        fail_msg("'%s' does not hold '%s'", problem, part);
+}
+
+static void assert_same_records(const struct shard_index *a, const struct shard_index *b)
+{
+    assert_int_equal(a->record_count, b->record_count);
+    assert_int_equal(a->damage_count, b->damage_count);
+    for (uint64_t i = 0; i < a->record_count; i++) {
+        assert_int_equal(a->records[i].offset, b->records[i].offset);
+        assert_int_equal(a->records[i].payload_bytes, b->records[i].payload_bytes);
+    }
+    for (uint64_t i = 0; i < a->damage_count; i++)
+        assert_memory_equal(&a->damages[i], &b->damages[i], sizeof *a->damages);
+}
+
+/* Records of many lengths around the sizes of the walk's windows. */
+static void finds_records_of_any_length(void **state)
+{
+    (void)state;
+    const size_t lengths[] = { 0, 1, 4079, 4080, 4081, 40000, 3, (1u << 20) - 16, 1u << 20, 5, 32768, 32769, 0, 100 };
+    const size_t count = sizeof lengths / sizeof *lengths;
+    uint8_t *data = calloc(1, 4u << 20);
+    uint8_t *payload = calloc(1, 1u << 20);
+    size_t offsets[sizeof lengths / sizeof *lengths], bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        offsets[i] = bytes;
+        bytes += fixture_frame(payload, lengths[i], data + bytes);
+    }
+    const char *path = fixture_path(folder, "lengths");
+    struct shard_index index;
+    fixture_write(path, data, bytes);
+    assert_opens(&index, path, false, false);
+    assert_int_equal(index.record_count, count);
+    assert_int_equal(index.file_bytes, bytes);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(index.records[i].offset, offsets[i]);
+        assert_int_equal(index.records[i].payload_bytes, lengths[i]);
+    }
+    shard_index_release(&index);
+    free(payload);
+    free(data);
+}
+
+static void an_empty_file_has_no_records(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "empty");
+    struct shard_index index;
+    fixture_write(path, "", 0);
+    assert_opens(&index, path, false, false);
+    assert_int_equal(index.record_count, 0);
+    assert_int_equal(index.damage_count, 0);
+    shard_index_release(&index);
+}
+
+static size_t make_three(uint8_t *data, size_t ends[3])
+{
+    size_t bytes = 0;
+    for (uint64_t id = 0; id < 3; id++) {
+        bytes += fixture_record(id, data + bytes);
+        ends[id] = bytes;
+    }
+    return bytes;
+}
+
+/* A cut between records leaves a whole, shorter shard. */
+static void names_a_cut_at_any_byte(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t ends[3];
+    const size_t bytes = make_three(data, ends);
+    for (size_t cut = 0; cut < bytes; cut++) {
+        const uint64_t whole = cut >= ends[1] ? 2 : cut >= ends[0];
+        const size_t begins = whole ? ends[whole - 1] : 0;
+        const char *path = fixture_path(folder, "cut");
+        char problem[1024], wanted[64];
+        struct shard_index index;
+        fixture_write(path, data, cut);
+        const int result = open_index(&index, path, false, false, problem, sizeof problem);
+        snprintf(wanted, sizeof wanted, "record %d at byte %zu: record is cut short", (int)whole, begins);
+        if (cut == begins) {
+            assert_int_equal(result, 0);
+            assert_int_equal(index.record_count, whole);
+            shard_index_release(&index);
+        } else {
+            assert_int_equal(result, -EBADMSG);
+            assert_non_null(strstr(problem, wanted));
+        }
+    }
+}
+
+static void a_cut_costs_only_the_last_record_when_skipping(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t ends[3];
+    const size_t bytes = make_three(data, ends);
+    for (size_t cut = ends[0]; cut < bytes; cut++) {
+        const uint64_t whole = cut >= ends[1] ? 2 : 1;
+        const char *path = fixture_path(folder, "cut");
+        struct shard_index index;
+        fixture_write(path, data, cut);
+        assert_opens(&index, path, true, false);
+        assert_int_equal(index.record_count, whole);
+        assert_int_equal(index.damage_count, cut != ends[whole - 1]);
+        shard_index_release(&index);
+    }
+}
+
+/* Every bit of every header: found without skipping, and with it only that record is lost. */
+static void resynchronizes_after_any_flipped_header_bit(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t ends[3];
+    const size_t bytes = make_three(data, ends);
+    for (int record = 0; record < 3; record++) {
+        const size_t begins = record ? ends[record - 1] : 0;
+        for (size_t bit = 0; bit < 8 * TFRECORD_HEADER_BYTES; bit++) {
+            const char *path = fixture_path(folder, "flipped");
+            char problem[1024], wanted[64];
+            struct shard_index index;
+            data[begins + bit / 8] ^= (uint8_t)(1u << bit % 8);
+            (void)unlink(path);
+            fixture_write(path, data, bytes);
+            data[begins + bit / 8] ^= (uint8_t)(1u << bit % 8);
+            assert_int_equal(open_index(&index, path, false, false, problem, sizeof problem), -EBADMSG);
+            snprintf(wanted, sizeof wanted, "record %d at byte %zu", record, begins);
+            assert_non_null(strstr(problem, wanted));
+            assert_opens(&index, path, true, false);
+            assert_int_equal(index.record_count, 2);
+            assert_int_equal(index.damage_count, 1);
+            assert_int_equal(index.damages[0].offset, begins);
+            assert_int_equal(index.damages[0].bytes, ends[record] - begins);
+            assert_int_equal(index.damages[0].before_record, record);
+            shard_index_release(&index);
+        }
+    }
+}
+
+static void refuses_absurd_lengths_without_allocating(void **state)
+{
+    (void)state;
+    const uint64_t lengths[] = { TFRECORD_PAYLOAD_MAX, TFRECORD_PAYLOAD_MAX + 1ull, 0x7fffffff, UINT64_C(1) << 32,
+                                 UINT64_C(1) << 63, UINT64_MAX - 15, UINT64_MAX };
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint8_t data[100] = { 0 };
+        tfrecord_write_header(lengths[i], data);
+        assert_refuses(data, sizeof data, "record 0 at byte 0: ");
+    }
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 32 * 1024);
+}
+
+static void names_what_a_foreign_file_is(void **state)
+{
+    (void)state;
+    uint8_t zeros[4096] = { 0 };
+    assert_refuses("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "gzip -d");
+    assert_refuses("\x78\x9c\xb5\x5d\x7b\x5c\x96\x45\x16\x46\x5c\x2f\x20", 13, "zlib");
+    assert_refuses("\x04\x22\x4d\x18\x60\x40\x82\x45\x16\x46\x5c\x2f\x20", 13, "LZ4");
+    assert_refuses("\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0", 14, "image file");
+    assert_refuses("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "image file");
+    assert_refuses("<!DOCTYPE html><html></html>", 28, "HTML");
+    assert_refuses("version https://git-lfs.github.com/spec/v1\n", 43, "git lfs pull");
+    assert_refuses("just a few words\n", 17, "text file");
+    assert_refuses("PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0", 14, "zip archive");
+    assert_refuses("\0\0\x08\x03\0\0\xea\x60\0\0\0\x1c\0\0\0\x1c", 16, "IDX");
+    assert_refuses(zeros, sizeof zeros, "zeros");
+    assert_refuses("\x01\x02\x03", 3, "record 0 at byte 0: record is cut short (needs 12 bytes, 3 are left)");
+}
+
+static void a_file_without_any_record_is_refused_when_skipping_too(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "foreign");
+    char problem[1024];
+    struct shard_index index;
+    fixture_write(path, "<html>no such page, and no record either</html>", 47);
+    assert_int_equal(open_index(&index, path, true, false, problem, sizeof problem), -EBADMSG);
+    assert_non_null(strstr(problem, "HTML"));
+}
+
+static void control_characters_in_names_are_escaped(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "a\x1b[31m\nname");
+    char problem[1024];
+    struct shard_index index;
+    fixture_write(path, "x", 1);
+    assert_true(open_index(&index, path, false, false, problem, sizeof problem) < 0);
+    assert_null(strpbrk(problem, "\x1b\n"));
+    assert_non_null(strstr(problem, "\\x1b"));
+}
+
+/* Kept indexes. */
+
+static const char *index_beside(const char *name)
+{
+    char hidden[128];
+    snprintf(hidden, sizeof hidden, ".%s" INDEX_FILE_SUFFIX, name);
+    return fixture_path(folder, hidden);
+}
+
+static void a_kept_index_equals_a_walked_one(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "kept");
+    struct shard_index walked, written, kept;
+    fixture_write_shard(path, 0, 500);
+    assert_opens(&walked, path, false, false);
+    assert_int_not_equal(access(index_beside("kept"), F_OK), 0);
+    assert_opens(&written, path, false, true);
+    assert_int_equal(access(index_beside("kept"), F_OK), 0);
+    assert_opens(&kept, path, false, true);
+    assert_same_records(&walked, &written);
+    assert_same_records(&walked, &kept);
+    shard_index_release(&walked);
+    shard_index_release(&written);
+    shard_index_release(&kept);
+}
+
+static void a_kept_index_holds_damages_but_never_hides_them(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t ends[3];
+    const size_t bytes = make_three(data, ends);
+    const char *path = fixture_path(folder, "damaged");
+    char problem[1024];
+    struct shard_index walked, kept, refused;
+    data[ends[0] + 3] ^= 0x10;
+    fixture_write(path, data, bytes);
+    assert_opens(&walked, path, true, true);
+    assert_opens(&kept, path, true, true);
+    assert_int_equal(kept.damage_count, 1);
+    assert_same_records(&walked, &kept);
+    assert_int_equal(open_index(&refused, path, false, true, problem, sizeof problem), -EBADMSG);
+    shard_index_release(&walked);
+    shard_index_release(&kept);
+}
+
+static void a_stale_index_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "stale");
+    struct shard_index index;
+    fixture_write_shard(path, 0, 20);
+    assert_opens(&index, path, false, true);
+    shard_index_release(&index);
+    fixture_write_shard(path, 0, 30);
+    assert_opens(&index, path, false, true);
+    assert_int_equal(index.record_count, 30);
+    shard_index_release(&index);
+
+    /* Same size, other lengths, another time. */
+    uint8_t data[4 * FIXTURE_FRAME_MAX], payload[64] = { 0 };
+    size_t bytes = fixture_frame(payload, 10, data);
+    bytes += fixture_frame(payload, 20, data + bytes);
+    fixture_write(path, data, bytes);
+    assert_opens(&index, path, false, true);
+    assert_int_equal(index.records[0].payload_bytes, 10);
+    shard_index_release(&index);
+    bytes = fixture_frame(payload, 20, data);
+    bytes += fixture_frame(payload, 10, data + bytes);
+    fixture_write(path, data, bytes);
+    const struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_opens(&index, path, false, true);
+    assert_int_equal(index.records[0].payload_bytes, 20);
+    shard_index_release(&index);
+}
+
+/* Flip every byte, cut at every byte: the index that comes out is right. */
+static void a_damaged_index_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "shard");
+    struct shard_index right;
+    fixture_write_shard(path, 0, 9);
+    assert_opens(&right, path, false, true);
+    size_t bytes;
+    char kept[512];
+    snprintf(kept, sizeof kept, "%s", index_beside("shard"));
+    uint8_t *data = fixture_read(kept, &bytes);
+    for (size_t i = 0; i < 2 * bytes; i++) {
+        struct shard_index index;
+        const size_t at = i % bytes;
+        const uint8_t flip = i < bytes ? (uint8_t)(1u << at % 8) : 0;
+        data[at] ^= flip;
+        (void)unlink(kept);     /* overwriting waits for the disk */
+        fixture_write(kept, data, i < bytes ? bytes : at);
+        data[at] ^= flip;
+        assert_opens(&index, path, false, true);
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    free(data);
+    shard_index_release(&right);
+}
+
+/* Two lengths that change places keep the sum right: only the checksum tells. */
+static void an_index_with_swapped_lengths_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "swapped");
+    struct shard_index right, index;
+    fixture_write_shard(path, 0, 2);
+    assert_opens(&right, path, false, true);
+    assert_int_not_equal(right.records[0].payload_bytes, right.records[1].payload_bytes);
+    size_t bytes;
+    char kept[512];
+    snprintf(kept, sizeof kept, "%s", index_beside("swapped"));
+    uint8_t *data = fixture_read(kept, &bytes);
+    memcpy(data + bytes - 8, &right.records[1].payload_bytes, 4);
+    memcpy(data + bytes - 4, &right.records[0].payload_bytes, 4);
+    fixture_write(kept, data, bytes);
+    assert_opens(&index, path, false, true);
+    assert_same_records(&right, &index);
+    shard_index_release(&right);
+    shard_index_release(&index);
+    free(data);
+}
+
+/* 0 when there is no such directory. */
+static uint32_t count_files(const char *path)
+{
+    DIR *entries = opendir(path);
+    uint32_t count = 0;
+    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry; entry = readdir(entries))
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+/* A directory where the index should go stands for a place that cannot be written: it
+ * stops root too. */
+static void the_cache_directory_takes_what_cannot_lie_beside(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "elsewhere");
+    struct shard_index first, second;
+    fixture_write_shard(path, 0, 7);
+    assert_int_equal(mkdir(index_beside("elsewhere"), 0700), 0);
+    const uint32_t before = count_files(fixture_path(folder, "cache/pipetrain"));
+    assert_opens(&first, path, false, true);
+    assert_int_equal(count_files(fixture_path(folder, "cache/pipetrain")), before + 1);
+    assert_opens(&second, path, false, true);
+    assert_same_records(&first, &second);
+    shard_index_release(&first);
+    shard_index_release(&second);
+}
+
+static void no_place_for_an_index_is_no_error(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "nowhere");
+    struct shard_index index;
+    fixture_write_shard(path, 0, 7);
+    assert_int_equal(mkdir(index_beside("nowhere"), 0700), 0);
+    setenv("XDG_CACHE_HOME", "/proc/none", 1);
+    assert_opens(&index, path, false, true);
+    assert_int_equal(index.record_count, 7);
+    shard_index_release(&index);
+    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
+}
+
+static void nothing_but_the_index_is_left_behind(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "tidy/shard");
+    struct shard_index index;
+    assert_int_equal(mkdir(fixture_path(folder, "tidy"), 0700), 0);
+    fixture_write_shard(path, 0, 7);
+    assert_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(count_files(fixture_path(folder, "tidy")), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_records_of_any_length),
+        cmocka_unit_test(an_empty_file_has_no_records),
+        cmocka_unit_test(names_a_cut_at_any_byte),
+        cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),
+        cmocka_unit_test(resynchronizes_after_any_flipped_header_bit),
+        cmocka_unit_test(refuses_absurd_lengths_without_allocating),
+        cmocka_unit_test(names_what_a_foreign_file_is),
+        cmocka_unit_test(a_file_without_any_record_is_refused_when_skipping_too),
+        cmocka_unit_test(control_characters_in_names_are_escaped),
+        cmocka_unit_test(a_kept_index_equals_a_walked_one),
+        cmocka_unit_test(a_kept_index_holds_damages_but_never_hides_them),
+        cmocka_unit_test(a_stale_index_is_built_again),
+        cmocka_unit_test(a_damaged_index_is_built_again),
+        cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
+        cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),
+        cmocka_unit_test(no_place_for_an_index_is_no_error),
+        cmocka_unit_test(nothing_but_the_index_is_left_behind),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

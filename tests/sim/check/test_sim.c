@@ -1,0 +1,347 @@
+/* Tests of the simulated CUDA runtime: it has to be as strict as the real one, or tests that
+ * run on it show nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <time.h>
+
+#include "tests/sim/check/sim_fixture.h"
+
+static void pause_ms(long ms)
+{
+    const struct timespec time = { .tv_nsec = ms * 1000000 };
+    nanosleep(&time, NULL);
+}
+
+/* ---- devices and memory ---- */
+
+static void there_are_as_many_devices_as_set_up(void **state)
+{
+    (void)state;
+    int count, device, value;
+    struct cudaDeviceProp properties;
+    char bus_id[32], other_bus_id[32];
+    assert_cuda(cudaGetDeviceCount(&count));
+    assert_int_equal(count, 2);
+    assert_int_equal(cudaSetDevice(2), cudaErrorInvalidDevice);
+    assert_int_equal(cudaSetDevice(-1), cudaErrorInvalidDevice);
+    assert_cuda(cudaSetDevice(1));
+    assert_cuda(cudaGetDevice(&device));
+    assert_int_equal(device, 1);
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaGetDeviceProperties(&properties, 1));
+    assert_string_equal(properties.name, "Simulated GPU");
+    assert_int_equal(properties.totalGlobalMem, 64 << 20);
+    assert_cuda(cudaDeviceGetAttribute(&value, cudaDevAttrHostNumaId, 0));
+    assert_int_equal(cudaDeviceGetAttribute(&value, cudaDevAttrHostNumaId, 2), cudaErrorInvalidDevice);
+    assert_cuda(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), 0));
+    assert_cuda(cudaDeviceGetPCIBusId(other_bus_id, sizeof(other_bus_id), 1));
+    assert_string_not_equal(bus_id, other_bus_id);
+}
+
+static void memory_is_limited_and_full_of_nans_until_written(void **state)
+{
+    (void)state;
+    size_t free_before, free_after, total;
+    void *refused = &total;
+    assert_cuda(cudaMemGetInfo(&free_before, &total));
+    assert_int_equal(total, 64 << 20);
+    float *const memory = device_new(1000 * sizeof(float));
+    assert_int_equal((uintptr_t)memory % 256, 0);
+    for (size_t i = 0; i < 1000; i++)
+        assert_true(isnan(memory[i]));
+    assert_cuda(cudaMemGetInfo(&free_after, &total));
+    assert_int_equal(free_before - free_after, 1000 * sizeof(float));
+    assert_int_equal(cudaMalloc(&refused, free_after + 1), cudaErrorMemoryAllocation);
+    assert_null(refused);
+    assert_int_equal(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaMemGetInfo(&free_after, &total));
+    assert_int_equal(free_before, free_after);
+    assert_cuda(cudaFree(NULL));
+}
+
+static void pointers_know_where_they_point(void **state)
+{
+    (void)state;
+    struct cudaPointerAttributes attributes;
+    int local = 0;
+    assert_cuda(cudaSetDevice(1));
+    char *const device = device_new(16);
+    char *const pinned = pinned_new(16);
+    assert_cuda(cudaPointerGetAttributes(&attributes, device + 15));
+    assert_int_equal(attributes.type, cudaMemoryTypeDevice);
+    assert_int_equal(attributes.device, 1);
+    assert_cuda(cudaPointerGetAttributes(&attributes, pinned));
+    assert_int_equal(attributes.type, cudaMemoryTypeHost);
+    assert_cuda(cudaPointerGetAttributes(&attributes, &local));
+    assert_int_equal(attributes.type, cudaMemoryTypeUnregistered);
+    assert_cuda(cudaFree(device));
+    assert_cuda(cudaFreeHost(pinned));
+    assert_cuda(cudaSetDevice(0));
+}
+
+static void peer_access_is_enabled_once_and_only_where_there_is_any(void **state)
+{
+    (void)state;
+    int can;
+    sim_set_peer_access(false);
+    assert_cuda(cudaDeviceCanAccessPeer(&can, 0, 1));
+    assert_int_equal(can, 0);
+    assert_int_equal(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessUnsupported);
+    sim_set_peer_access(true);
+    assert_cuda(cudaDeviceCanAccessPeer(&can, 0, 0));
+    assert_int_equal(can, 0);
+    assert_cuda(cudaDeviceCanAccessPeer(&can, 0, 1));
+    assert_int_equal(can, 1);
+    assert_int_equal(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
+    assert_cuda(cudaSetDevice(1));
+    uint32_t *const memory = device_new(4);
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(cudaDeviceEnablePeerAccess(1, 0));
+    assert_int_equal(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+    cudaStream_t stream = stream_new();
+    assert_cuda(test_fill(stream, memory, 1, 42));
+    assert_int_equal(peek(memory, 0), 42);
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+}
+
+static void only_pinned_copies_run_beside_the_caller(void **state)
+{
+    (void)state;
+    uint32_t pageable = 5;
+    struct door door;
+    cudaStream_t stream = stream_new();
+    uint32_t *const pinned = pinned_new(4);
+    uint32_t *const memory = device_new(8);
+    sim_calls_clear();
+    *pinned = 1;
+    door_close(&door, stream);
+    assert_cuda(cudaMemcpyAsync(memory, pinned, 4, cudaMemcpyHostToDevice, stream));
+    assert_cuda(cudaMemcpyAsync(memory + 1, memory, 4, cudaMemcpyDeviceToDevice, stream));
+    *pinned = 7;                /* not read yet */
+    assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
+    door_open(&door);
+    assert_cuda(cudaStreamSynchronize(stream));
+    assert_cuda(cudaStreamQuery(stream));
+    assert_int_equal(peek(memory, 1), 7);
+    assert_int_equal(sim_calls("pageable copy"), 0);
+    assert_cuda(cudaMemcpyAsync(memory, &pageable, 4, cudaMemcpyHostToDevice, stream));
+    pageable = 6;
+    assert_int_equal(peek(memory, 0), 5);
+    assert_int_equal(sim_calls("pageable copy"), 1);
+    assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaFreeHost(pinned));
+}
+
+static void a_memset_does_not_wait_and_other_streams_do_not_wait_for_it(void **state)
+{
+    (void)state;
+    uint32_t *const memory = device_new(4);
+    cudaStream_t stream = stream_new();
+    sim_delay_us(20000);
+    assert_cuda(cudaMemset(memory, 0, 4));
+    assert_cuda(cudaStreamSynchronize(stream));
+    assert_int_equal(cudaStreamQuery(NULL), cudaErrorNotReady);
+    assert_cuda(cudaStreamSynchronize(NULL));
+    sim_delay_us(0);
+    assert_int_equal(peek(memory, 0), 0);
+    assert_cuda(cudaMemsetAsync(memory, 1, 4, stream));
+    assert_int_equal(peek(memory, 0), 0x01010101);
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+}
+
+/* ---- streams and events ---- */
+
+static void a_wait_holds_for_the_record_before_it_alone(void **state)
+{
+    (void)state;
+    cudaStream_t producer = stream_new(), consumer = stream_new();
+    cudaEvent_t ready = event_new();
+    struct door first, second;
+    uint32_t *const memory = device_new(8);
+    assert_cuda(cudaStreamWaitEvent(consumer, ready, 0));      /* never recorded: no wait */
+    assert_cuda(cudaStreamSynchronize(consumer));
+    assert_cuda(cudaEventQuery(ready));
+    assert_cuda(cudaEventSynchronize(ready));
+    door_close(&first, producer);
+    assert_cuda(test_fill(producer, memory, 1, 1));
+    assert_cuda(cudaEventRecord(ready, producer));
+    assert_cuda(cudaStreamWaitEvent(consumer, ready, 0));
+    assert_cuda(cudaMemcpyAsync(memory + 1, memory, 4, cudaMemcpyDeviceToDevice, consumer));
+    door_close(&second, producer);
+    assert_cuda(cudaEventRecord(ready, producer));             /* the wait knows nothing of it */
+    pause_ms(5);
+    assert_int_equal(cudaStreamQuery(consumer), cudaErrorNotReady);
+    door_open(&first);
+    assert_cuda(cudaStreamSynchronize(consumer));
+    assert_int_equal(cudaEventQuery(ready), cudaErrorNotReady);
+    door_open(&second);
+    assert_cuda(cudaEventSynchronize(ready));
+    assert_cuda(cudaEventQuery(ready));
+    assert_int_equal(peek(memory, 1), 1);
+    assert_cuda(cudaEventDestroy(ready));
+    assert_cuda(cudaStreamDestroy(consumer));
+    assert_cuda(cudaStreamDestroy(producer));
+    assert_cuda(cudaFree(memory));
+}
+
+static void events_order_streams_of_two_devices(void **state)
+{
+    (void)state;
+    cudaStream_t here = stream_new();
+    uint32_t *const memory = device_new(4);
+    cudaEvent_t event = event_new();
+    struct door door;
+    assert_cuda(cudaSetDevice(1));
+    cudaStream_t there = stream_new();
+    uint32_t *const copy = device_new(4);
+    assert_int_equal(cudaEventRecord(event, there), cudaErrorInvalidResourceHandle);
+    door_close(&door, there);
+    assert_cuda(cudaSetDevice(0));
+    assert_cuda(test_fill(here, memory, 1, 9));
+    assert_cuda(cudaEventRecord(event, here));
+    assert_cuda(cudaStreamWaitEvent(there, event, 0));
+    assert_cuda(cudaMemcpyAsync(copy, memory, 4, cudaMemcpyDeviceToDevice, there));
+    assert_cuda(cudaEventSynchronize(event));
+    door_open(&door);
+    assert_cuda(cudaStreamSynchronize(there));
+    assert_int_equal(peek(copy, 0), 9);
+    assert_cuda(cudaStreamDestroy(here));
+    assert_cuda(cudaStreamDestroy(there));
+    assert_cuda(cudaEventDestroy(event));
+    assert_cuda(cudaFree(memory));
+    assert_cuda(cudaFree(copy));
+}
+
+static void time_lies_between_timed_events_that_passed(void **state)
+{
+    (void)state;
+    cudaStream_t stream = stream_new();
+    cudaEvent_t untimed = event_new(), start, end;
+    uint32_t *const memory = device_new(4);
+    struct door door;
+    float ms = -1;
+    assert_cuda(cudaEventCreateWithFlags(&start, cudaEventDefault));
+    assert_cuda(cudaEventCreateWithFlags(&end, cudaEventDefault));
+    assert_cuda(cudaEventRecord(start, stream));
+    assert_cuda(cudaEventRecord(untimed, stream));
+    assert_int_equal(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventElapsedTime(&ms, start, untimed), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventElapsedTime(&ms, NULL, end), cudaErrorInvalidResourceHandle);
+    door_close(&door, stream);
+    sim_delay_us(3000);
+    assert_cuda(test_fill(stream, memory, 1, 1));
+    assert_cuda(test_fill(stream, memory, 1, 2));
+    assert_cuda(cudaEventRecord(end, stream));
+    assert_int_equal(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
+    door_open(&door);
+    assert_cuda(cudaStreamSynchronize(stream));
+    sim_delay_us(0);
+    assert_cuda(cudaEventElapsedTime(&ms, start, end));
+    assert_true(ms >= 6.0f);
+    assert_cuda(cudaEventElapsedTime(&ms, end, start));
+    assert_true(ms <= -6.0f);
+    assert_cuda(cudaEventDestroy(start));
+    assert_cuda(cudaEventDestroy(end));
+    assert_cuda(cudaEventDestroy(untimed));
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_cuda(cudaFree(memory));
+}
+
+static void a_destroyed_stream_finishes_its_work(void **state)
+{
+    (void)state;
+    struct door door;
+    cudaStream_t stream = stream_new();
+    uint32_t *const memory = device_new(4);
+    cudaEvent_t event = event_new();
+    door_close(&door, stream);
+    assert_cuda(test_fill(stream, memory, 1, 3));
+    assert_cuda(cudaEventRecord(event, stream));
+    assert_cuda(cudaStreamDestroy(stream));
+    door_open(&door);
+    assert_cuda(cudaEventSynchronize(event));
+    assert_int_equal(peek(memory, 0), 3);
+    assert_cuda(cudaEventDestroy(event));
+    assert_cuda(cudaFree(memory));
+}
+
+static void null_handles_are_errors_and_no_crash(void **state)
+{
+    (void)state;
+    cudaStream_t stream = stream_new();
+    assert_int_equal(cudaStreamDestroy(NULL), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventDestroy(NULL), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventRecord(NULL, stream), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaStreamWaitEvent(stream, NULL, 0), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventQuery(NULL), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaEventSynchronize(NULL), cudaErrorInvalidResourceHandle);
+    assert_int_equal(cudaGraphLaunch(NULL, stream), cudaErrorInvalidValue);
+    assert_int_equal(cudaGraphDestroy(NULL), cudaErrorInvalidValue);
+    assert_int_equal(cudaGraphExecDestroy(NULL), cudaErrorInvalidValue);
+    assert_int_equal(cudaMalloc(NULL, 1), cudaErrorInvalidValue);
+    assert_int_equal(cudaGetDeviceCount(NULL), cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpyAsync(NULL, NULL, 4, cudaMemcpyDeviceToDevice, stream), cudaErrorInvalidValue);
+    assert_int_equal(cudaStreamCreateWithPriority(NULL, cudaStreamNonBlocking, 0), cudaErrorInvalidValue);
+    assert_cuda(cudaStreamDestroy(stream));
+    assert_string_equal(cudaGetErrorName(cudaErrorInvalidResourceHandle), "cudaErrorInvalidResourceHandle");
+    assert_string_equal(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+}
+
+/* ---- failures ---- */
+
+static void calls_fail_by_number(void **state)
+{
+    (void)state;
+    void *memory;
+    sim_calls_clear();
+    sim_fail("cudaMalloc", 2, cudaErrorMemoryAllocation);
+    memory = device_new(4);
+    assert_cuda(cudaFree(memory));
+    assert_int_equal(cudaMalloc(&memory, 4), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    memory = device_new(4);
+    assert_int_equal(sim_calls("cudaMalloc"), 3);
+    sim_fail("cudaFree", 0, cudaErrorLaunchFailure);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cudaFree(memory), cudaErrorLaunchFailure);
+    sim_fail_clear();
+    assert_cuda(cudaFree(memory));
+    cudaStream_t stream = stream_new();
+    sim_fail("cudaLaunchKernelEx", 1, cudaErrorLaunchOutOfResources);
+    assert_int_equal(test_two_barriers(stream), cudaErrorLaunchOutOfResources);
+    assert_cuda(cudaStreamDestroy(stream));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(there_are_as_many_devices_as_set_up),
+        cmocka_unit_test(memory_is_limited_and_full_of_nans_until_written),
+        cmocka_unit_test(pointers_know_where_they_point),
+        cmocka_unit_test(peer_access_is_enabled_once_and_only_where_there_is_any),
+        cmocka_unit_test(only_pinned_copies_run_beside_the_caller),
+        cmocka_unit_test(a_memset_does_not_wait_and_other_streams_do_not_wait_for_it),
+        cmocka_unit_test(a_wait_holds_for_the_record_before_it_alone),
+        cmocka_unit_test(events_order_streams_of_two_devices),
+        cmocka_unit_test(time_lies_between_timed_events_that_passed),
+        cmocka_unit_test(a_destroyed_stream_finishes_its_work),
+        cmocka_unit_test(null_handles_are_errors_and_no_crash),
+        cmocka_unit_test(calls_fail_by_number),
+    };
+    sim_setup(2, 64 << 20);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* Tests of messages and of escaping. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "tests/helpers/capture.h"
+
+static char captured[65536];
+
+static void prefixes_errors_and_only_errors(void **state)
+{
+    (void)state;
+    struct capture capture;
+    capture_begin(&capture);
+    log_message(LOG_ERROR, "shard %d: checksum differs", 3);
+    log_message(LOG_RUN, "seed %d", 7);
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(captured, "pipetrain: shard 3: checksum differs\nseed 7\n");
+}
+
+static void prints_the_levels_up_to_the_one_set(void **state)
+{
+    (void)state;
+    static const char *const expected[] = { "pipetrain: 0\n", "pipetrain: 0\n1\n", "pipetrain: 0\n1\n2\n",
+                                            "pipetrain: 0\n1\n2\n3\n", "pipetrain: 0\n1\n2\n3\n4\n" };
+    for (int set = LOG_ERROR; set <= LOG_BATCH; set++) {
+        struct capture capture;
+        capture_begin(&capture);
+        log_set_level((enum log_level)set);
+        for (int level = LOG_ERROR; level <= LOG_BATCH; level++)
+            log_message((enum log_level)level, "%d", level);
+        capture_end(&capture, captured, sizeof captured);
+        assert_string_equal(captured, expected[set]);
+    }
+    log_set_level(LOG_EPOCH);
+}
+
+static void a_message_is_one_line_whatever_it_holds(void **state)
+{
+    (void)state;
+    struct capture capture;
+    capture_begin(&capture);
+    log_message(LOG_RUN, "a%sb", "\n\r\t\x1b[31m\x7f");
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(captured, "a\\x0a\\x0d\\x09\\x1b[31m\\x7fb\n");
+}
+
+static void a_message_keeps_quotes_and_utf8(void **state)
+{
+    (void)state;
+    struct capture capture;
+    capture_begin(&capture);
+    log_message(LOG_RUN, "unknown key 'tr\xc3\xa4in' \\ \"x\"");
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(captured, "unknown key 'tr\xc3\xa4in' \\ \"x\"\n");
+}
+
+static void a_long_message_is_cut_and_says_so(void **state)
+{
+    (void)state;
+    static char text[20000];
+    memset(text, 'x', sizeof text - 1);
+    struct capture capture;
+    capture_begin(&capture);
+    log_message(LOG_RUN, "%s", text);
+    memset(text, '\n', sizeof text - 1);
+    log_message(LOG_ERROR, "%s", text);
+    capture_end(&capture, captured, sizeof captured);
+    const char *const line_end = strchr(captured, '\n');
+    assert_non_null(line_end);
+    assert_true(line_end - captured > 1000);
+    assert_memory_equal(line_end - 4, "x...", 4);
+    const char *const second = line_end + 1;
+    assert_memory_equal(second, "pipetrain: \\x0a\\x0a", 19);
+    assert_memory_equal(second + strlen(second) - 8, "\\x0a...\n", 8);
+}
+
+static void a_message_keeps_errno(void **state)
+{
+    (void)state;
+    struct capture capture;
+    capture_begin(&capture);
+    errno = EBADMSG;
+    log_message(LOG_RUN, "%s", "text");
+    assert_int_equal(errno, EBADMSG);
+    capture_end(&capture, captured, sizeof captured);
+}
+
+static void escapes_every_byte_that_is_not_plain(void **state)
+{
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        const char text = (char)byte;
+        char out[8], expected[8];
+        const bool is_plain = byte >= 32 && byte <= 126 && !strchr("\"'\\", byte);
+        snprintf(expected, sizeof expected, is_plain ? "%c" : "\\x%02x", byte);
+        log_escape(&text, 1, out, sizeof out);
+        assert_string_equal(out, expected);
+    }
+}
+
+static void escaped_text_fits_any_capacity(void **state)
+{
+    (void)state;
+    static const char text[] = "ab\ncd\x80" "e";
+    static const char whole[] = "ab\\x0acd\\x80e";
+    for (size_t capacity = 0; capacity <= sizeof whole + 2; capacity++) {
+        char out[32];
+        memset(out, '#', sizeof out);
+        log_escape(text, sizeof text - 1, out, capacity);
+        for (size_t i = capacity; i < sizeof out; i++)
+            assert_int_equal(out[i], '#');
+        if (capacity == 0)
+            continue;
+        const size_t length = strlen(out);
+        assert_true(length < capacity);
+        assert_memory_equal(out, whole, length);
+        /* Nothing but a whole escape that does not fit is left out. */
+        assert_true(length == sizeof whole - 1 || length + 4 >= capacity);
+        assert_true(length < 3 || length > 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prefixes_errors_and_only_errors),
+        cmocka_unit_test(prints_the_levels_up_to_the_one_set),
+        cmocka_unit_test(a_message_is_one_line_whatever_it_holds),
+        cmocka_unit_test(a_message_keeps_quotes_and_utf8),
+        cmocka_unit_test(a_long_message_is_cut_and_says_so),
+        cmocka_unit_test(a_message_keeps_errno),
+        cmocka_unit_test(escapes_every_byte_that_is_not_plain),
+        cmocka_unit_test(escaped_text_fits_any_capacity),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

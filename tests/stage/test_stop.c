@@ -1,0 +1,241 @@
+/* Tests of how a run ends: the first error wins and every wait ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/queue.h"
+#include "stage/stop.h"
+#include "stage/thread.h"
+#include "tests/helpers/capture.h"
+
+static char captured[65536];
+
+static void a_new_run_has_not_failed(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    assert_int_equal(stop_open(&stop), 0);
+    assert_false(stop_failed(stop));
+    assert_int_equal(stop_code(stop), EXIT_CODE_OK);
+    assert_string_equal(stop_message(stop), "");
+    stop_close(stop);
+    stop_close(NULL);
+}
+
+static void the_first_error_wins_and_is_printed_once(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    capture_begin(&capture);
+    const int first = stop_fail(stop, EXIT_CODE_DATA, "shard %d: cut", 5);
+    const int second = stop_fail(stop, EXIT_CODE_MEMORY, "consequence");
+    capture_end(&capture, captured, sizeof captured);
+    assert_int_equal(first, -ECANCELED);
+    assert_int_equal(second, -ECANCELED);
+    assert_true(stop_failed(stop));
+    assert_int_equal(stop_code(stop), EXIT_CODE_DATA);
+    assert_string_equal(stop_message(stop), "shard 5: cut");
+    assert_string_equal(captured, "pipetrain: shard 5: cut\n");
+    stop_close(stop);
+}
+
+struct closer_log {
+    char order[32];
+    size_t count;
+};
+struct named_closer {
+    struct closer_log *log;
+    char name;
+};
+
+static void closer_note(void *arg)
+{
+    struct named_closer *closer = arg;
+    closer->log->order[closer->log->count++] = closer->name;
+}
+
+static void runs_every_closer_once_in_the_order_of_registration(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct closer_log log = { { 0 }, 0 };
+    struct named_closer closers[20];
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    for (size_t i = 0; i < 20; i++) {
+        closers[i] = (struct named_closer){ &log, (char)('a' + i) };
+        assert_int_equal(stop_on_failure(stop, closer_note, &closers[i]), 0);
+    }
+    assert_int_equal(log.count, 0);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_INTERNAL, "one");
+    stop_fail(stop, EXIT_CODE_INTERNAL, "two");
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(log.order, "abcdefghijklmnopqrst");
+    stop_close(stop);
+}
+
+static void what_is_registered_after_the_failure_is_closed_at_once(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct closer_log log = { { 0 }, 0 };
+    struct named_closer late = { &log, 'x' };
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_INTERNAL, "early");
+    capture_end(&capture, captured, sizeof captured);
+    assert_int_equal(stop_on_failure(stop, closer_note, &late), 0);
+    assert_string_equal(log.order, "x");
+    stop_close(stop);
+}
+
+static void closers_that_were_forgotten_are_not_called(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct closer_log log = { { 0 }, 0 };
+    struct named_closer before = { &log, 'b' }, after = { &log, 'a' };
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    assert_int_equal(stop_on_failure(stop, closer_note, &before), 0);
+    stop_forget(stop);
+    assert_int_equal(stop_on_failure(stop, closer_note, &after), 0);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_OUTPUT, "disk full");
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(log.order, "a");
+    assert_string_equal(captured, "pipetrain: disk full\n");
+    stop_close(stop);
+}
+
+enum { FAILERS = 4 };
+
+struct failer {
+    struct stop *stop;
+    int number;
+    atomic_int *ready;
+    int result;
+};
+
+static void fail_loop(void *arg)
+{
+    struct failer *failer = arg;
+    atomic_fetch_add(failer->ready, 1);
+    while (atomic_load(failer->ready) < FAILERS)
+        ;
+    failer->result = stop_fail(failer->stop, (enum exit_code)(failer->number + 1), "thread %d", failer->number);
+}
+
+static void of_errors_at_the_same_time_exactly_one_wins(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct stop *stop;
+        struct closer_log log = { { 0 }, 0 };
+        struct named_closer closer = { &log, 'c' };
+        struct failer failers[FAILERS];
+        struct thread *threads[FAILERS];
+        atomic_int ready = 0;
+        struct capture capture;
+        assert_int_equal(stop_open(&stop), 0);
+        assert_int_equal(stop_on_failure(stop, closer_note, &closer), 0);
+        capture_begin(&capture);
+        for (int i = 0; i < FAILERS; i++) {
+            failers[i] = (struct failer){ stop, i, &ready, 0 };
+            assert_int_equal(thread_start(&threads[i], "failer", fail_loop, &failers[i]), 0);
+        }
+        for (int i = 0; i < FAILERS; i++)
+            thread_join(threads[i]);
+        capture_end(&capture, captured, sizeof captured);
+
+        char expected[64];
+        snprintf(expected, sizeof expected, "pipetrain: thread %d\n", (int)stop_code(stop) - 1);
+        assert_string_equal(captured, expected);
+        snprintf(expected, sizeof expected, "thread %d", (int)stop_code(stop) - 1);
+        assert_string_equal(stop_message(stop), expected);
+        assert_string_equal(log.order, "c");
+        for (int i = 0; i < FAILERS; i++)
+            assert_int_equal(failers[i].result, -ECANCELED);
+        stop_close(stop);
+    }
+}
+
+struct getter {
+    struct queue *queue;
+    int result;
+};
+
+static void get_loop(void *arg)
+{
+    struct getter *getter = arg;
+    void *item;
+    getter->result = queue_get(getter->queue, &item);
+}
+
+static void a_failure_ends_a_thread_that_waits_in_a_queue(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct getter getter = { NULL, 0 };
+    struct thread *thread;
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    assert_int_equal(queue_open(&getter.queue, 1), 0);
+    assert_int_equal(stop_on_failure(stop, queue_cancel, getter.queue), 0);
+    assert_int_equal(thread_start(&thread, "getter", get_loop, &getter), 0);
+    usleep(2000);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_INTERNAL, "end");
+    thread_join(thread);
+    capture_end(&capture, captured, sizeof captured);
+    assert_int_equal(getter.result, -ECANCELED);
+    queue_close(getter.queue);
+    stop_close(stop);
+}
+
+static void a_message_longer_than_its_room_is_kept_cut(void **state)
+{
+    (void)state;
+    static char text[9000];
+    memset(text, 'y', sizeof text - 1);
+    struct stop *stop;
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_DATA, "%s", text);
+    capture_end(&capture, captured, sizeof captured);
+    const size_t length = strlen(stop_message(stop));
+    assert_true(length > 1000 && length < sizeof text);
+    assert_memory_equal(stop_message(stop), text, length);
+    stop_close(stop);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_run_has_not_failed),
+        cmocka_unit_test(the_first_error_wins_and_is_printed_once),
+        cmocka_unit_test(runs_every_closer_once_in_the_order_of_registration),
+        cmocka_unit_test(what_is_registered_after_the_failure_is_closed_at_once),
+        cmocka_unit_test(closers_that_were_forgotten_are_not_called),
+        cmocka_unit_test(of_errors_at_the_same_time_exactly_one_wins),
+        cmocka_unit_test(a_failure_ends_a_thread_that_waits_in_a_queue),
+        cmocka_unit_test(a_message_longer_than_its_room_is_kept_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

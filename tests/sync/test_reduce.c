@@ -1,0 +1,159 @@
+/* Tests of the reductions that the kind of device knows: every tower ends up with the same
+ * sums (but for NCCL's, bit for bit those of adding in tower order), and no wait outlives a
+ * cancel. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/reduce_bench.h"
+#include "tests/helpers/test_device_kind.h"
+
+/* The tests are run for each. */
+static const struct reduce_ops *reduction;
+
+static struct bench bench;
+
+/* As many of `wanted` towers as there can be: NCCL takes one a device. */
+static uint32_t possible_towers(uint32_t wanted)
+{
+    return strcmp(reduction->name, "nccl") == 0 ? bench_devices(reduction, wanted) : wanted;
+}
+
+static void open_towers(uint32_t towers)
+{
+    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers,
+                                             .devices = bench_devices(reduction, towers) });
+}
+
+static void every_tower_gets_the_same_sums_in_every_step(void **state)
+{
+    (void)state;
+    for (uint32_t towers = 1; towers <= 5 && towers == possible_towers(towers); towers++) {
+        open_towers(towers);
+        bench_start(&bench);
+        bench_join(&bench);
+        for (uint32_t d = 0; d < towers; d++) {
+            assert_int_equal(bench.tower[d].result, 0);
+            assert_int_equal(bench.tower[d].done, BENCH_STEPS);
+            assert_int_equal(bench.tower[d].wrong, 0);
+            assert_true(bench.tower[d].bits == bench.tower[0].bits);
+        }
+        bench_close(&bench);
+    }
+}
+
+static void a_cancel_ends_the_waits_for_a_tower_that_stays_away(void **state)
+{
+    (void)state;
+    const uint32_t towers = possible_towers(3);
+    if (towers < 2)
+        skip();
+    for (uint32_t steps = 0; steps < 6; steps++) {
+        open_towers(towers);
+        struct bench_tower *away = &bench.tower[steps % towers];
+        away->steps = steps;
+        away->step_buckets = steps % 3;
+        bench_start(&bench);
+        while (!atomic_load(&away->away))
+            usleep(100);
+        usleep(2000);
+        bench_cancel(&bench);
+        bench_join(&bench);
+        for (uint32_t d = 0; d < towers; d++) {
+            assert_int_equal(bench.tower[d].result, &bench.tower[d] == away ? 0 : -ECANCELED);
+            assert_true(bench.tower[d].done <= steps && bench.tower[d].done + bench.depth > steps);
+            assert_int_equal(bench.tower[d].wrong, 0);
+        }
+        bench_close(&bench);
+    }
+}
+
+static void a_cancel_at_any_time_ends_every_tower(void **state)
+{
+    (void)state;
+    const uint32_t towers = possible_towers(4);
+    for (useconds_t delay = 0; delay < 12000; delay = delay * 5 / 4 + 100) {
+        open_towers(towers);
+        bench_start(&bench);
+        usleep(delay);
+        bench_cancel(&bench);
+        bench_join(&bench);
+        for (uint32_t d = 0; d < towers; d++) {
+            assert_true(bench.tower[d].result == 0 || bench.tower[d].result == -ECANCELED);
+            assert_int_equal(bench.tower[d].wrong, 0);
+        }
+        bench_close(&bench);
+    }
+}
+
+static void a_cancel_ends_the_wait_for_a_tower_that_never_joins(void **state)
+{
+    (void)state;
+    const uint32_t towers = possible_towers(3);
+    if (towers < 2)
+        skip();
+    open_towers(towers);
+    bench.tower[1].stays_out = true;
+    bench_start(&bench);
+    usleep(2000);
+    bench_cancel(&bench);
+    bench_join(&bench);
+    for (uint32_t d = 0; d < towers; d++)
+        assert_int_equal(bench.tower[d].result, d == 1 ? 0 : -ECANCELED);
+    bench_close(&bench);
+}
+
+static void the_absent_reduction_never_waits(void **state)
+{
+    (void)state;
+    struct reduce *reduce;
+    const struct buckets buckets = { .count = 1 };
+    assert_int_equal(reduce_none_ops.open(&reduce, &(struct reduce_spec){ .towers = 3 }), 0);
+    assert_int_equal(reduce->ops->join(reduce, 2, &(struct reduce_member){ 0 }, &buckets), 0);
+    assert_int_equal(reduce->ops->start(reduce, 2, 0), 0);
+    assert_int_equal(reduce->ops->wait(reduce, 2, 0), 0);
+    reduce_cancel(reduce);
+    reduce->ops->close(reduce);
+}
+
+static void reductions_are_found_by_name(void **state)
+{
+    (void)state;
+    assert_ptr_equal(reduce_find("host"), &reduce_host_ops);
+    assert_ptr_equal(reduce_find("none"), &reduce_none_ops);
+    assert_null(reduce_find("hos"));
+    assert_null(reduce_find(""));
+}
+
+int main(void)
+{
+    static const char *const names[] = { "host", "peer", "nccl" };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_tower_gets_the_same_sums_in_every_step),
+        cmocka_unit_test(a_cancel_ends_the_waits_for_a_tower_that_stays_away),
+        cmocka_unit_test(a_cancel_at_any_time_ends_every_tower),
+        cmocka_unit_test(a_cancel_ends_the_wait_for_a_tower_that_never_joins),
+    };
+    const struct CMUnitTest plain_tests[] = {
+        cmocka_unit_test(the_absent_reduction_never_waits),
+        cmocka_unit_test(reductions_are_found_by_name),
+    };
+    alarm(300);
+    const bool is_host = test_device_ops()->host_memory;
+    int failed = cmocka_run_group_tests(plain_tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        reduction = is_host && strcmp(names[i], "host") != 0 ? NULL : reduce_find(names[i]);
+        if (reduction)
+            failed += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
+    }
+    return failed;
+}

@@ -1,0 +1,38 @@
+# compute/: one network on one device
+
+compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
+compute_libcompute_a_SOURCES = \
+	%D%/net.c %D%/model.c \
+	%D%/models/model_mnist.c \
+	%D%/arena.c %D%/lifetime.c \
+	%D%/dropout.c %D%/init.c %D%/optimizer.c \
+	%D%/backend.c %D%/team.c %D%/tower.c \
+	%D%/reference/backend_reference.c %D%/reference/reference_layers.c
+if HAVE_ONEDNN
+compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
+compute_libcompute_a_SOURCES += \
+	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c \
+	%D%/onednn/onednn_plan.c %D%/onednn/onednn_layout.c \
+	%D%/onednn/onednn_first.c %D%/onednn/onednn_weighted.c \
+	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c
+endif
+if HAVE_CUDA
+compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))
+compute_libcompute_a_SOURCES += \
+	%D%/cuda/cudnn/cudnn_cache.c %D%/cuda/cudnn/cudnn_conv.c %D%/cuda/cudnn/cudnn_engine.c \
+	%D%/cuda/cudnn/cudnn_graph.c %D%/cuda/cudnn/cudnn_timing.c \
+	%D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
+	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_store.c \
+	%D%/cuda/cuda_graph.c %D%/cuda/cuda_segment.c \
+	%D%/cuda/cuda_conv2d.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c %D%/cuda/cuda_weighted.c
+endif
+
+# nvcc compiles the kernels and nothing else; it writes its dependencies itself.
+
+kernels = %D%/cuda/kernels.cu %D%/cuda/kernels_step.cu
+NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
+SUFFIXES = .cu
+.cu.$(OBJEXT):
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC_COMMAND) -MD -MP -c $< -o $@
+-include $(kernels:.cu=.d)

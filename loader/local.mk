@@ -1,0 +1,10 @@
+# loader/: shard files -> full batches
+
+loader_libloader_a_SOURCES = \
+	%D%/shards/file_read.c %D%/shards/frame_text.c %D%/shards/text.c \
+	%D%/shards/index_file.c %D%/shards/shard_index.c \
+	%D%/shards/shard_kind.c %D%/shards/shard_list.c \
+	%D%/dataset.c %D%/shard_store.c \
+	%D%/damage.c %D%/record.c %D%/sample.c %D%/sample_cache.c \
+	%D%/cursor.c %D%/order.c %D%/work.c \
+	%D%/reader.c %D%/decoder.c %D%/loader.c

@@ -1,0 +1,65 @@
+# tests/: every program is one source of its name, and links what its folder may use: the helpers
+# it calls, the layer it tests and what is below. LDADD has another value for each list of tests.
+
+check_LIBRARIES = %D%/helpers/libhelpers.a
+%C%_helpers_libhelpers_a_SOURCES = \
+	%D%/fuzz/fuzz_driver.c \
+	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
+	%D%/helpers/loader_harness.c %D%/helpers/tfrecord_fixture.c \
+	%D%/helpers/reduce_bench.c
+HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
+LDADD = $(FORMATS) $(JANSSON_LIBS)
+
+formats_tests = %D%/formats/test_crc32c %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
+	%D%/formats/test_json %D%/formats/test_md5 %D%/formats/test_safetensors %D%/formats/test_tfrecord
+$(formats_tests): LDADD = $(HELPERS) $(FORMATS) $(JANSSON_LIBS)
+
+stage_tests = %D%/stage/test_device %D%/stage/test_log %D%/stage/test_queue %D%/stage/test_random \
+	%D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
+$(stage_tests): LDADD = $(HELPERS) $(STAGE)
+
+loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord %D%/fuzz/fuzz_shard_index
+loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_loader %D%/loader/test_order \
+	%D%/loader/test_sample %D%/loader/test_shard_index
+$(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
+
+compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_init %D%/compute/test_layers \
+	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_optimizer %D%/compute/test_tower \
+	%D%/compute/test_update
+if HAVE_ONEDNN
+compute_tests += %D%/compute/test_onednn
+endif
+$(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
+
+sync_tests = %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_reduce %D%/sync/test_trainer
+$(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
+
+tools_fuzz = %D%/fuzz/fuzz_config
+tools_tests = %D%/tools/test_account %D%/tools/test_config %D%/tools/test_glyph %D%/tools/test_options \
+	%D%/tools/test_run_directory %D%/tools/test_weights
+$(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
+
+script_programs = %D%/e2e/json_value %D%/e2e/shard_maker
+script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
+	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh %D%/e2e/test_tensorflow.sh
+
+fuzz_tests = $(loader_fuzz) $(tools_fuzz)
+unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)
+program_tests = $(unit_tests) $(sim_twins) $(fuzz_tests)
+if HAVE_CMOCKA
+check_PROGRAMS = $(unit_tests) $(fuzz_tests) $(script_programs)
+check_SCRIPTS = $(sim_twins)
+TESTS = $(program_tests) $(script_tests)
+else
+check-local:
+	@echo 'make check needs cmocka: install libcmocka-dev and configure again' >&2; exit 1
+endif
+.SECONDEXPANSION:
+$(program_tests): $$(filter %.a %.$(OBJEXT),$$(LDADD))
+
+TEST_EXTENSIONS = .sh
+SH_LOG_COMPILER = $(SHELL)
+AM_TESTS_ENVIRONMENT = export PIPETRAIN_BUILD='$(abs_top_builddir)' PIPETRAIN_SANITIZER='$(SANITIZER)' \
+	PIPETRAIN_CONVERT='$(abs_top_builddir)/pipetrain-convert' \
+	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/%D%/thread.supp';

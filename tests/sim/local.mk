@@ -1,0 +1,67 @@
+# tests/sim/: a CUDA that computes on the CPU (sim.h), for the tests of the CUDA side and for the
+# twins of some others: the same object, linked to this.
+
+if HAVE_CUDA
+check_LIBRARIES += %D%/libsim.a
+AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_srcdir)/%D%/include $(SANITIZER_CFLAGS)
+%C%_libsim_a_LIBADD = $(sim_kernels)
+%C%_libsim_a_SOURCES = \
+	%D%/sim_cublaslt.c %D%/sim_product.c \
+	%D%/sim_cudnn.c %D%/sim_cudnn_descriptor.c %D%/sim_cudnn_engine.c %D%/sim_cudnn_graph.c %D%/sim_cudnn_run.c \
+	%D%/sim_device.c %D%/sim_cuda_calls.c %D%/sim_fail.c \
+	%D%/sim_event.c %D%/sim_graph.c %D%/sim_memory.c %D%/sim_runtime.c %D%/sim_stream.c \
+	%D%/sim_kernel.cc \
+	%D%/sim_nccl.c
+tests_helpers_libhelpers_a_SOURCES += \
+	tests/cuda/backend_cuda_rig.c tests/cuda/kernel_areas.c tests/cuda/timeline_stand.c \
+	%D%/check/sim_test_kernels.cc
+compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_planning tests/cuda/test_kernels \
+	tests/cuda/test_kernels_step
+if HAVE_CUPTI
+tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
+sync_tests += tests/cuda/test_timeline
+endif
+
+# The kernels as C++, and all of the simulation as one object: it stands before the archives, so
+# that nothing is taken from the CUDA libraries or of what nvcc made.
+
+SIM_KERNEL = $(CXX) -x c++ $(AM_CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS) -MD -MP -c
+sim_kernels = $(kernels:compute/cuda/%.cu=%D%/%.$(OBJEXT))
+$(sim_kernels): %D%/%.$(OBJEXT): compute/cuda/%.cu
+	$(AM_V_CXX)$(MKDIR_P) $(@D) && $(SIM_KERNEL) $< -o $@
+-include $(sim_kernels:.$(OBJEXT)=.d)
+SIM = tests/sim.$(OBJEXT)
+tests/sim.$(OBJEXT): %D%/libsim.a
+	$(AM_V_GEN)$(CC) -r -nostdlib -o $@ -Wl,--whole-archive %D%/libsim.a
+SIM_STAGE = stage/libstage.a $(XXHASH_LIBS) $(ONEDNN_LIBS) $(OPENMP_CFLAGS) -lstdc++
+
+sim_stage_tests = tests/cuda/test_device_cuda \
+	%D%/check/test_sim %D%/check/test_sim_graph %D%/check/test_sim_kernel %D%/check/test_sim_strict
+sim_stage_twins = tests/stage/test_device_sim tests/stage/test_slots_sim
+$(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
+
+sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures tests/cuda/test_cuda_steps \
+	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
+	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
+tests_cuda_test_cudnn_conv_SOURCES = tests/cuda/test_cudnn_conv.c tests/cuda/cudnn_conv_fixture.c
+tests_cuda_test_cudnn_failures_SOURCES = tests/cuda/test_cudnn_failures.c tests/cuda/cudnn_conv_fixture.c
+%C%_check_test_sim_cudnn_SOURCES = %D%/check/test_sim_cudnn.c %D%/check/sim_cudnn_fixture.c
+%C%_check_test_sim_cudnn_strict_SOURCES = %D%/check/test_sim_cudnn_strict.c %D%/check/sim_cudnn_fixture.c
+sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_step_sim tests/compute/test_layers_sim \
+	tests/compute/test_tower_sim tests/compute/test_update_sim
+$(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
+
+sim_sync_tests = tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim
+sim_sync_twins = tests/sync/test_reduce_sim tests/sync/test_trainer_sim
+tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c
+$(sim_sync_tests) $(sim_sync_twins): LDADD = $(SIM) $(HELPERS) sync/libsync.a compute/libcompute.a $(SIM_STAGE)
+
+sim_tests = $(sim_stage_tests) $(sim_compute_tests) $(sim_sync_tests)
+sim_twins = $(sim_stage_twins) $(sim_compute_twins) $(sim_sync_twins)
+$(sim_twins): %_sim: %.$(OBJEXT)
+	$(AM_V_CCLD)$(LINK) $< $(LDADD) $(LIBS)
+
+script_programs += tests/e2e/pipetrain_sim
+tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c
+tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
+endif

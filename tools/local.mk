@@ -1,0 +1,20 @@
+# tools/: the programs
+
+tools_libtools_a_SOURCES = \
+	%D%/describe.c \
+	%D%/config/config.c %D%/config/config_hint.c %D%/config/nearest.c %D%/config/problems.c \
+	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c \
+	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/utf8.c \
+	%D%/run/account.c %D%/run/report.c %D%/run/verdict.c \
+	%D%/run/device_plan.c %D%/run/run_plan.c \
+	%D%/run/pipeline.c %D%/run/run.c %D%/run/signals.c %D%/run/team_wait.c \
+	%D%/run/run_directory.c %D%/run/weights.c \
+	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
+	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
+	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
+
+bin_PROGRAMS = pipetrain pipetrain-convert
+pipetrain_SOURCES = %D%/pipetrain.c
+pipetrain_LDADD = $(TOOLS)
+pipetrain_convert_SOURCES = %D%/convert/convert.c
+pipetrain_convert_LDADD = $(TOOLS)

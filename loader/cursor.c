@@ -7,7 +7,7 @@ void cursor_init(struct cursor *cursor, const struct schedule *schedule, enum sh
                  uint32_t chunk_records)
 {
     *cursor = (struct cursor){ .schedule = schedule, .shuffle = shuffle, .seed = seed,
-                               .chunk_records = chunk_records };
+                               .chunk_records = chunk_records, .number = schedule->first };
     pthread_mutex_init(&cursor->lock, NULL);
 }
 
@@ -40,8 +40,8 @@ static int next_locked(struct cursor *cursor, struct chunk *chunk)
     const int result = schedule_find(cursor->schedule, cursor->number, cursor->tower, &chunk->span);
     if (result < 0)
         return result;
-    const bool begins_pass = chunk->span.first_of_pass && cursor->tower == 0 && cursor->first == 0;
-    if (begins_pass)
+    const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
+    if (begins_batch && (chunk->span.first_of_pass || cursor->number == cursor->schedule->first))
         order_begin(cursor, &chunk->span);
     const uint32_t left = chunk->span.count - cursor->first;
     chunk->tower = cursor->tower;

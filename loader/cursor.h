@@ -30,7 +30,7 @@ struct cursor {
     struct order order;         /* of the pass and epoch of the chunk before */
 };
 
-/* Training in the order of `shuffle`, evaluation in file order. */
+/* Training in the order of `shuffle`, evaluation in file order; from the schedule's first batch on. */
 void cursor_init(struct cursor *cursor, const struct schedule *schedule, enum shuffle shuffle, uint64_t seed,
                  uint32_t chunk_records);
 void cursor_release(struct cursor *cursor);

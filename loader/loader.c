@@ -112,9 +112,9 @@ static int register_closers(struct loader *loader)
 
 static void limit_rings(const struct loader *loader)
 {
-    const uint64_t batch_count = schedule_batch_count(loader->spec.schedule);
-    for (uint32_t i = 0; i < loader->spec.schedule->towers; i++)
-        ring_limit(loader->spec.rings[i], batch_count);
+    const struct schedule *const schedule = loader->spec.schedule;
+    for (uint32_t i = 0; i < schedule->towers; i++)
+        ring_range(loader->spec.rings[i], schedule->first, schedule_batch_count(schedule));
 }
 
 static int start_workers(struct worker *workers, uint32_t count, const char *what, void (*loop)(void *worker))

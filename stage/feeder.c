@@ -17,6 +17,7 @@ struct feeder {
     struct stream *copy;
     struct event *begun, *ended;        /* around the copy that runs */
     void *block;                /* pinned, synthetic input: where values are drawn */
+    uint64_t number;            /* synthetic input: of the next batch */
     uint32_t drawn;             /* synthetic input: slots that have their values */
     struct feeder_counts counts;        /* written by the thread, read after the join */
 };
@@ -89,7 +90,7 @@ static int feed_from_ring(struct feeder *feeder)
     return error;
 }
 
-/* Values of synthetic slot `place`: functions of (seed, tower, place, element). */
+/* Values of the batches whose numbers leave the rest `place`, as many as there are slots: functions of (seed, tower, place, element). */
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);
@@ -108,12 +109,15 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
     }
 }
 
-/* The first time a slot comes by it gets its values; afterwards it keeps them. */
+/* The first time a slot comes by it gets its values; afterwards it keeps them. Which they are
+ * depends on the batch, so that a run that begins in the middle sees what it would have seen. */
 static int synthetic_fill(struct feeder *feeder, struct slot *slot)
 {
-    if (feeder->drawn == slots_depth(feeder->spec.slots))
+    const uint32_t depth = slots_depth(feeder->spec.slots);
+    if (feeder->drawn == depth)
         return 0;
-    synthetic_draw(&feeder->spec, feeder->drawn++, feeder->block);
+    feeder->drawn++;
+    synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const int error = copy_queue(feeder, slot, feeder->block);
     return error ? error : copy_wait(feeder, slot);
 }
@@ -121,7 +125,7 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot)
 /* Returns 0 while there may be more. */
 static int feed_synthetic(struct feeder *feeder)
 {
-    const uint64_t number = feeder->counts.batches;
+    const uint64_t number = feeder->number;
     struct span span;
     struct slot *slot;
     int error = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
@@ -136,6 +140,7 @@ static int feed_synthetic(struct feeder *feeder)
     for (uint32_t i = 0; i < span.count; i++)
         slot->ids[i] = span.first_position + i;
     slots_publish(feeder->spec.slots, slot);
+    feeder->number++;
     feeder->counts.batches++;
     return 0;
 }
@@ -184,6 +189,7 @@ int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec)
     if (!feeder)
         return -ENOMEM;
     feeder->spec = *spec;
+    feeder->number = spec->ring == NULL ? spec->schedule->first : 0;
     int error = feeder_prepare(feeder);
     if (!error)
         error = thread_start(&feeder->thread, spec->name, feeder_loop, feeder);

@@ -14,7 +14,8 @@ struct feeder_spec {
     struct slots *slots;
     struct stop *stop;
     /* Synthetic input only: slots are filled once (uniform pixels, labels in
-     * [0, classes)) and published again and again without a copy, ids = positions. */
+     * [0, classes)) and published again and again without a copy, ids = positions. Batch n
+     * of the run holds what batch n % slots_depth holds, whichever the first one is. */
     const struct schedule *schedule;
     uint32_t tower;
     uint32_t classes;

@@ -29,7 +29,8 @@ struct ring {
     pthread_cond_t has_room;    /* a place moved on to its next number */
     uint32_t depth;
     uint32_t capacity;          /* samples of a batch */
-    uint64_t limit;             /* batches of the run */
+    uint64_t next;              /* the batch that is taken next */
+    uint64_t end;               /* the one behind the last */
     uint64_t full;              /* batches full and not taken */
     uint64_t lent;              /* batches taken and not given back */
     bool cancelled;
@@ -45,7 +46,6 @@ static void place_init(struct ring *ring, uint32_t i, const struct batch_layout 
     place->batch.pixels = block;
     place->batch.labels = (int32_t *)((uint8_t *)block + layout->labels_offset);
     place->batch.ids = ring->ids + (size_t)i * layout->capacity;
-    place->number = i;
     place->state = BATCH_FREE;
     atomic_init(&place->missing, 0);
 }
@@ -65,10 +65,10 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
     pthread_cond_init(&ring->has_room, NULL);
     ring->depth = depth;
     ring->capacity = layout->capacity;
-    ring->limit = UINT64_MAX;
     ring->ids = ids;
     for (uint32_t i = 0; i < depth; i++)
         place_init(ring, i, layout, blocks[i]);
+    ring_range(ring, 0, UINT64_MAX);
     *ring_out = ring;
     return 0;
 }
@@ -91,7 +91,7 @@ static void place_publish(struct ring *ring, struct place *place)
     place->state = BATCH_FULL;
     ring->full++;
     ring->counts.published++;
-    if (place->number == ring->counts.taken)
+    if (place->number == ring->next)
         pthread_cond_signal(&ring->has_full);
 }
 
@@ -152,6 +152,7 @@ static struct batch *place_take(struct ring *ring, struct place *place, uint64_t
     place->state = BATCH_TAKEN;
     ring->full--;
     ring->lent++;
+    ring->next++;
     ring->counts.taken++;
     ring->counts.full_sum += full_found;
     return &place->batch;
@@ -161,14 +162,14 @@ int ring_take(struct ring *ring, struct batch **batch_out)
 {
     int error = 0;
     pthread_mutex_lock(&ring->lock);
-    const uint64_t number = ring->counts.taken;
+    const uint64_t number = ring->next;
     const uint64_t full_found = ring->full;
     struct place *place = &ring->places[number % ring->depth];
-    while (!place_holds(place, number) && number < ring->limit && !ring->cancelled)
+    while (!place_holds(place, number) && number < ring->end && !ring->cancelled)
         wait_timed(&ring->has_full, &ring->lock, &ring->counts.take_waited_ns);
     if (ring->cancelled)
         error = -ECANCELED;
-    else if (number >= ring->limit)
+    else if (number >= ring->end)
         error = -ENODATA;
     else
         *batch_out = place_take(ring, place, full_found);
@@ -189,10 +190,14 @@ void ring_give_back(struct ring *ring, struct batch *batch)
     pthread_mutex_unlock(&ring->lock);
 }
 
-void ring_limit(struct ring *ring, uint64_t batch_count)
+/* Each place begins with the first number from `first` on that is its own. */
+void ring_range(struct ring *ring, uint64_t first, uint64_t end)
 {
     pthread_mutex_lock(&ring->lock);
-    ring->limit = batch_count;
+    for (uint32_t i = 0; i < ring->depth; i++)
+        ring->places[(first + i) % ring->depth].number = first + i;
+    ring->next = first;
+    ring->end = end;
     pthread_mutex_unlock(&ring->lock);
 }
 

@@ -33,14 +33,15 @@ int ring_claim(struct ring *ring, const struct span *span, struct batch **batch_
  * completes the batch publishes it. Never blocks. */
 void ring_fill(struct ring *ring, struct batch *batch, uint32_t count);
 
-/* For the feeder: the next batch by number, waiting until it is full. 0, -ENODATA once
- * as many batches as ring_limit says were taken, -ECANCELED. */
+/* For the feeder: the next batch by number, waiting until it is full. 0, -ENODATA
+ * behind the last one of ring_range, -ECANCELED. */
 int ring_take(struct ring *ring, struct batch **batch_out);
 /* The batch has been copied; its place is free again. */
 void ring_give_back(struct ring *ring, struct batch *batch);
 
-/* The run has `batch_count` batches: ring_take ends after them. Before threads start. */
-void ring_limit(struct ring *ring, uint64_t batch_count);
+/* The process sees batches [first, end) of the run, as the schedule numbers them: claims and takes
+ * begin with `first`, takes end before `end`. Before anything is claimed; otherwise 0 and no end. */
+void ring_range(struct ring *ring, uint64_t first, uint64_t end);
 /* Every wait ends now. Fits stop_on_failure. */
 void ring_cancel(void *ring);
 void ring_count(struct ring *ring, struct ring_counts *counts_out);

@@ -2,6 +2,7 @@
  * readers to hand out work, by trainers to know what is coming. */
 #include "stage/schedule.h"
 
+#include <assert.h>
 #include <errno.h>
 
 static uint64_t divide_up(uint64_t number, uint64_t divisor)
@@ -45,25 +46,35 @@ uint32_t schedule_slice_max(const struct schedule *schedule)
     return (uint32_t)divide_up(schedule->batch, schedule->towers);
 }
 
+/* Batches of an epoch that is not cut short. */
+static uint64_t batches_per_epoch(const struct schedule *schedule)
+{
+    return schedule_steps_per_epoch(schedule) + schedule_batches_per_evaluation(schedule);
+}
+
+/* Steps of `epoch`: the last one of the run may be cut short. */
+static uint64_t steps_of(const struct schedule *schedule, uint64_t epoch)
+{
+    const uint64_t per_epoch = schedule_steps_per_epoch(schedule);
+    return smaller(per_epoch, schedule_step_count(schedule) - epoch * per_epoch);
+}
+
 /* Fill in everything but the slice: which batch of which pass `number` is. Returns the
  * batch in the pass. */
 static uint64_t span_locate(const struct schedule *schedule, uint64_t number, struct span *span)
 {
-    const uint64_t steps_per_epoch = schedule_steps_per_epoch(schedule);
-    const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
-    const uint64_t epoch = number / (steps_per_epoch + evaluations);
-    const uint64_t in_epoch = number % (steps_per_epoch + evaluations);
-    const uint64_t steps_before = epoch * steps_per_epoch;
-    const uint64_t steps = smaller(steps_per_epoch, schedule_step_count(schedule) - steps_before);
+    const uint64_t epoch = number / batches_per_epoch(schedule);
+    const uint64_t in_epoch = number % batches_per_epoch(schedule);
+    const uint64_t steps = steps_of(schedule, epoch);
     const bool is_training = in_epoch < steps;
     const uint64_t in_pass = is_training ? in_epoch : in_epoch - steps;
 
     span->number = number;
     span->pass = is_training ? PASS_TRAIN : PASS_EVALUATE;
     span->epoch = (uint32_t)epoch;
-    span->step = is_training ? steps_before + in_pass : in_pass;
+    span->step = is_training ? epoch * schedule_steps_per_epoch(schedule) + in_pass : in_pass;
     span->first_of_pass = in_pass == 0;
-    span->last_of_pass = in_pass + 1 == (is_training ? steps : evaluations);
+    span->last_of_pass = in_pass + 1 == (is_training ? steps : schedule_batches_per_evaluation(schedule));
     return in_pass;
 }
 
@@ -86,4 +97,34 @@ int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tow
     const uint64_t in_pass = span_locate(schedule, number, span_out);
     span_slice(schedule, in_pass, tower, span_out);
     return 0;
+}
+
+int schedule_seek(const struct schedule *schedule, struct position position, uint64_t *number_out)
+{
+    if (position.epoch > schedule->epochs || position.step > schedule_step_count(schedule))
+        return -EINVAL;
+    const uint64_t before = position.epoch * schedule_steps_per_epoch(schedule);
+    if (position.step < before || position.step - before > schedule_steps_per_epoch(schedule))
+        return -EINVAL;
+    const uint64_t number = position.epoch * batches_per_epoch(schedule) + (position.step - before);
+    if (number > schedule_batch_count(schedule))
+        return -EINVAL;
+    *number_out = number;
+    return 0;
+}
+
+struct position schedule_position(const struct schedule *schedule, uint64_t number)
+{
+    assert(number <= schedule_batch_count(schedule));
+    if (number == 0)
+        return (struct position){0};
+    const uint64_t epoch = number / batches_per_epoch(schedule);
+    const uint64_t in_epoch = number % batches_per_epoch(schedule);
+    const uint64_t before = epoch * schedule_steps_per_epoch(schedule);
+    return (struct position){(uint32_t)epoch, before + smaller(in_epoch, steps_of(schedule, epoch))};
+}
+
+uint64_t schedule_steps_left(const struct schedule *schedule)
+{
+    return schedule_step_count(schedule) - schedule_position(schedule, schedule->first).step;
 }

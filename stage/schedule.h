@@ -3,7 +3,11 @@
  * then its evaluation batches. Batch t of a pass covers positions
  * [t*batch, min((t+1)*batch, records)) of the pass, cut into one contiguous slice
  * per tower whose sizes differ by at most one (slices may be empty). Threads,
- * depths and towers change who does the work, never which samples a step sees. */
+ * depths and towers change who does the work, never which samples a step sees.
+ *
+ * A process may begin with any batch of the run: `first` says which. The numbers of
+ * batches, steps and epochs are the run's whatever it is, and so is all that is found by
+ * them. What a process has done so far is counted elsewhere and finds nothing. */
 #ifndef PIPETRAIN_SCHEDULE_H
 #define PIPETRAIN_SCHEDULE_H
 
@@ -20,7 +24,13 @@ struct schedule {
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
                                      * The evaluation after the last (partial) epoch still runs. */
     bool drop_last;                 /* training: leave out the last batch of an epoch when it is partial */
+    uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
+
+/* A place between two batches of a run that has trained `step` steps, as a saved state names
+ * it: what is next belongs to epoch `epoch`. Behind the last step of an epoch both that epoch
+ * (its evaluation is next) and the following one (the evaluation is done) can be named. */
+struct position { uint32_t epoch; uint64_t step; };
 
 /* One tower's slice of one global batch. */
 struct span {
@@ -34,14 +44,26 @@ struct span {
     bool first_of_pass, last_of_pass;
 };
 
-/* The slice of `tower` in global batch `number`. 0, or -ENODATA past the end of the run. O(1). */
+/* The slice of `tower` in global batch `number`, which may lie before `first`. 0, or -ENODATA
+ * past the end of the run. O(1). */
 int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out);
 
-/* Batches per training epoch, per evaluation pass; steps and batches of the whole run. */
+/* The batch that is next at `position`: batches in the run when it is the end. 0, or -EINVAL
+ * when the run has no such place. O(1). */
+int schedule_seek(const struct schedule *schedule, struct position position, uint64_t *number_out);
+/* The place in front of global batch `number` <= batches in the run: schedule_seek finds the
+ * number again. An evaluation is one piece, though: within it, and behind the one that ends a
+ * run within an epoch, the place is the one in front of it. */
+struct position schedule_position(const struct schedule *schedule, uint64_t number);
+
+/* Batches per training epoch, per evaluation pass; steps and batches of the whole run, those
+ * before `first` included. */
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule);
 uint64_t schedule_batches_per_evaluation(const struct schedule *schedule);
 uint64_t schedule_step_count(const struct schedule *schedule);
 uint64_t schedule_batch_count(const struct schedule *schedule);
+/* Steps of the run from `first` on. */
+uint64_t schedule_steps_left(const struct schedule *schedule);
 /* Largest slice any tower gets: ceil(batch / towers). */
 uint32_t schedule_slice_max(const struct schedule *schedule);
 

@@ -510,7 +510,7 @@ static void lane_open(struct lane *lane)
     for (int i = 0; i < SLOTS; i++)
         assert_int_equal(ops->alloc_pinned(lane->device, lane->layout.block_bytes, &lane->blocks[i]), 0);
     assert_int_equal(ring_open(&lane->ring, SLOTS, &lane->layout, lane->blocks), 0);
-    ring_limit(lane->ring, BATCHES);
+    ring_range(lane->ring, 0, BATCHES);
     const struct feeder_spec spec = {
         .name = "feeder", .device = lane->device, .ring = lane->ring, .slots = lane->slots, .stop = lane->stop,
         .schedule = &lane->schedule, .classes = 10, .layout = &lane->layout,

@@ -213,7 +213,7 @@ static void stages_open(struct timeline *timeline)
     for (uint32_t i = 0; i < PREFETCH; i++)
         assert_int_equal(device->ops->alloc_pinned(device, timeline->layout.block_bytes, &timeline->blocks[i]), 0);
     assert_int_equal(ring_open(&timeline->ring, PREFETCH, &timeline->layout, timeline->blocks), 0);
-    ring_limit(timeline->ring, timeline->spec.steps);
+    ring_range(timeline->ring, 0, timeline->spec.steps);
     assert_int_equal(slots_open(&timeline->slots, device, timeline->spec.staging_depth, &timeline->layout), 0);
     assert_int_equal(stop_on_failure(timeline->stop, ring_cancel, timeline->ring), 0);
     assert_int_equal(stop_on_failure(timeline->stop, slots_cancel, timeline->slots), 0);

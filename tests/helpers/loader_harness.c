@@ -54,7 +54,7 @@ static void consume(void *arg)
 {
     struct consumer *consumer = arg;
     struct batch *batch;
-    for (uint64_t number = 0; ring_take(consumer->ring, &batch) == 0; number++) {
+    for (uint64_t number = consumer->harness->schedule.first; ring_take(consumer->ring, &batch) == 0; number++) {
         if (!is_expected(consumer, batch, number))
             consumer->is_wrong = true;
         keep(consumer->harness, batch);

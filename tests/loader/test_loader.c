@@ -202,6 +202,46 @@ static void a_number_of_steps_and_dropped_batches_are_kept_to(void **state)
     harness_release(&harness);
 }
 
+/* From batch `first` on as the whole run has it, and nothing of what was before. */
+static void assert_tail(const struct harness *harness, const struct harness *whole)
+{
+    const uint64_t begin = harness->schedule.first * whole->schedule.batch;
+    assert_int_equal(harness->batch_count, whole->batch_count);
+    for (uint64_t i = 0; i < whole->batch_count * whole->schedule.batch; i++) {
+        const struct delivery *delivery = &harness->deliveries[i], *expected = &whole->deliveries[i];
+        assert_int_equal(delivery->times, i < begin ? 0 : expected->times);
+        if (delivery->times == 0)
+            continue;
+        assert_int_equal(delivery->id, expected->id);
+        assert_int_equal(delivery->label, expected->label);
+        assert_true(delivery->pixels_hash == expected->pixels_hash);
+    }
+}
+
+static void a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole(void **state)
+{
+    (void)state;
+    static const enum shuffle shuffles[] = { SHUFFLE_FULL, SHUFFLE_NONE };
+    for (int kind = 0; kind < 2; kind++) {
+        struct harness whole = run_reference(7, shuffles[kind]);
+        for (uint64_t first = 0; first <= whole.batch_count; first++) {
+            struct harness harness = make_harness(7, 1 + (uint32_t)first % 3);
+            harness.spec.shuffle = shuffles[kind];
+            harness.spec.read_threads = 2;
+            harness.spec.decode_threads = 2;
+            harness.spec.chunk_records = (uint32_t)first % 4;
+            harness.spec.cached = first % 2;
+            harness.depth = 1 + (uint32_t)first % 4;
+            harness.schedule.first = first;
+            harness_run(&harness);
+            assert_string_equal(harness.message, "");
+            assert_tail(&harness, &whole);
+            harness_release(&harness);
+        }
+        harness_release(&whole);
+    }
+}
+
 static void the_plan_knows_the_memory_before_the_start(void **state)
 {
     (void)state;
@@ -274,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_data_set_in_memory_is_read_once),
         cmocka_unit_test(one_sample_is_enough),
         cmocka_unit_test(a_number_of_steps_and_dropped_batches_are_kept_to),
+        cmocka_unit_test(a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole),
         cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
         cmocka_unit_test(ends_early_after_any_number_of_batches),
         cmocka_unit_test(a_shard_cut_while_it_is_read_is_named),

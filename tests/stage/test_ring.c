@@ -168,7 +168,7 @@ static void taking_ends_after_as_many_batches_as_the_run_has(void **state)
     struct blocks blocks;
     struct ring *ring = ring_make(&blocks, 2);
     struct batch *batch;
-    ring_limit(ring, 2);
+    ring_range(ring, 0, 2);
     for (uint64_t number = 0; number < 2; number++) {
         const struct span span = span_make(number, 0);
         assert_int_equal(ring_claim(ring, &span, &batch), 0);
@@ -180,6 +180,34 @@ static void taking_ends_after_as_many_batches_as_the_run_has(void **state)
     assert_int_equal(ring_take(ring, &batch), -ENODATA);
     assert_int_equal(ring_take(ring, &batch), -ENODATA);
     ring_drop(&blocks, ring, 2);
+}
+
+static void a_ring_may_begin_with_any_batch(void **state)
+{
+    (void)state;
+    for (uint32_t depth = 1; depth <= DEPTH_MAX; depth++)
+        for (uint64_t first = 0; first < 12; first++) {
+            struct blocks blocks;
+            struct ring *ring = ring_make(&blocks, depth);
+            struct batch *batches[DEPTH_MAX], *taken;
+            ring_range(ring, first, first + depth + 1);
+            for (uint64_t i = depth; i-- > 0;) {        /* all places, the last number first */
+                const struct span span = span_make(first + i, 1);
+                assert_int_equal(ring_claim(ring, &span, &batches[i]), 0);
+                ring_fill(ring, batches[i], 1);
+            }
+            for (uint64_t i = 0; i <= depth; i++) {
+                const struct span last = span_make(first + depth, 0);
+                assert_int_equal(ring_take(ring, &taken), 0);
+                assert_int_equal(taken->span.number, first + i);
+                assert_true(i == depth || taken == batches[i]);
+                ring_give_back(ring, taken);
+                if (i == 0)
+                    assert_int_equal(ring_claim(ring, &last, &taken), 0);
+            }
+            assert_int_equal(ring_take(ring, &taken), -ENODATA);
+            ring_drop(&blocks, ring, depth);
+        }
 }
 
 struct waiter {
@@ -356,7 +384,7 @@ static void check_mill(int readers, int decoders, uint32_t depth)
     struct mill mill = { .ring = ring_make(&blocks, depth), .batch_count = 60 };
     struct thread *reading[THREADS_MAX], *decoding[THREADS_MAX];
     pthread_mutex_init(&mill.lock, NULL);
-    ring_limit(mill.ring, mill.batch_count);
+    ring_range(mill.ring, 0, mill.batch_count);
     assert_int_equal(queue_open(&mill.work, CHUNKS), 0);
     assert_int_equal(queue_open(&mill.spare, CHUNKS), 0);
     for (int i = 0; i < CHUNKS; i++)
@@ -400,6 +428,7 @@ int main(void)
         cmocka_unit_test(batches_claimed_in_any_order_are_taken_in_theirs),
         cmocka_unit_test(an_empty_span_is_published_at_once),
         cmocka_unit_test(taking_ends_after_as_many_batches_as_the_run_has),
+        cmocka_unit_test(a_ring_may_begin_with_any_batch),
         cmocka_unit_test(cancelling_ends_every_wait),
         cmocka_unit_test(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back),
         cmocka_unit_test(every_place_is_right_for_any_readers_decoders_and_depth),

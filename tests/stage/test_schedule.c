@@ -96,6 +96,49 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
     assert_true(largest <= schedule_slice_max(schedule));
 }
 
+/* Whatever the first batch is, numbers are the run's. */
+static void check_late(const struct schedule *schedule, const struct schedule *late)
+{
+    struct span span, expected;
+    assert_int_equal(schedule_batch_count(late), schedule_batch_count(schedule));
+    assert_int_equal(schedule_step_count(late), schedule_step_count(schedule));
+    const int rc = schedule_find(schedule, late->first, schedule->towers - 1, &expected);
+    assert_int_equal(schedule_find(late, late->first, schedule->towers - 1, &span), rc);
+    if (rc != 0)
+        return;
+    assert_int_equal(span.number, expected.number);
+    assert_int_equal(span.step, expected.step);
+    assert_int_equal(span.first_position, expected.first_position);
+}
+
+/* A place leads back to its batch, those within an evaluation to its beginning. */
+static void check_place(const struct schedule *schedule, uint64_t number, uint64_t number_expected,
+                        uint64_t steps_before)
+{
+    struct schedule late = *schedule;
+    uint64_t found = UINT64_MAX;
+    const struct position place = schedule_position(schedule, number);
+    assert_int_equal(place.step, steps_before);
+    assert_int_equal(schedule_seek(schedule, place, &found), 0);
+    assert_int_equal(found, number_expected);
+    late.first = number;
+    assert_int_equal(schedule_steps_left(&late), schedule_step_count(schedule) - steps_before);
+    check_late(schedule, &late);
+}
+
+static void check_places(const struct schedule *schedule)
+{
+    uint64_t steps = 0, expected = 0;
+    for (size_t i = 0; i < list_count; i++) {
+        expected = list[i].pass == PASS_TRAIN || list[i].first_of_pass ? i : expected;
+        check_place(schedule, i, expected, steps);
+        steps += list[i].pass == PASS_TRAIN;
+    }
+    const bool ends_epoch = list_count == 0 || steps % schedule_steps_per_epoch(schedule) == 0;
+    check_place(schedule, list_count, ends_epoch || schedule->records[PASS_EVALUATE] == 0 ? list_count : expected,
+                steps);
+}
+
 static void check_schedule(const struct schedule *schedule)
 {
     const uint64_t steps = list_run(schedule);
@@ -103,6 +146,7 @@ static void check_schedule(const struct schedule *schedule)
     assert_int_equal(schedule_batch_count(schedule), list_count);
     for (size_t i = 0; i < list_count; i++)
         check_batch(schedule, i, &list[i]);
+    check_places(schedule);
     struct span span;
     assert_int_equal(schedule_find(schedule, list_count, 0, &span), -ENODATA);
     assert_int_equal(schedule_find(schedule, UINT64_MAX, 0, &span), -ENODATA);
@@ -166,6 +210,51 @@ static void steps_ending_inside_an_epoch_end_with_an_evaluation(void **state)
     assert_int_equal(schedule_find(&schedule, 15, 0, &span), -ENODATA);
 }
 
+static void behind_the_last_step_of_an_epoch_are_two_places(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3 };
+    const uint64_t per_epoch = 10 + 2;
+    uint64_t number;
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 17 }, &number), 0);
+    assert_int_equal(number, per_epoch + 7);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 20 }, &number), 0);
+    assert_int_equal(number, per_epoch + 10);           /* the evaluation is next */
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 2, 20 }, &number), 0);
+    assert_int_equal(number, 2 * per_epoch);            /* it is done */
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 3, 30 }, &number), 0);
+    assert_int_equal(number, schedule_batch_count(&schedule));
+}
+
+static void places_the_run_does_not_have_are_refused(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3, .steps = 25 };
+    static const struct position bad[] = {
+        { 0, 11 }, { 1, 9 }, { 1, 21 }, { 2, 26 }, { 3, 25 }, { 3, 30 }, { 4, 40 }, { UINT32_MAX, UINT64_MAX },
+        { UINT32_MAX, 0 }, { 0, UINT64_MAX },
+    };
+    uint64_t number = 77;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(schedule_seek(&schedule, bad[i], &number), -EINVAL);
+    assert_int_equal(number, 77);
+}
+
+static void a_shorter_and_a_longer_run_agree_on_the_places_they_both_have(void **state)
+{
+    (void)state;
+    struct schedule shorter = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3, .steps = 17 };
+    struct schedule longer = shorter;
+    longer.steps = 30;
+    uint64_t number;
+    struct span span;
+    const struct position end = schedule_position(&shorter, schedule_batch_count(&shorter));
+    assert_int_equal(schedule_seek(&longer, end, &number), 0);
+    assert_int_equal(schedule_find(&longer, number, 0, &span), 0);
+    assert_int_equal(span.pass, PASS_TRAIN);
+    assert_int_equal(span.step, 17);
+}
+
 static void a_run_without_a_full_batch_has_no_batches(void **state)
 {
     (void)state;
@@ -201,6 +290,9 @@ int main(void)
         cmocka_unit_test(every_batch_is_the_one_a_walk_over_the_samples_finds),
         cmocka_unit_test(counts_of_a_well_known_run),
         cmocka_unit_test(steps_ending_inside_an_epoch_end_with_an_evaluation),
+        cmocka_unit_test(behind_the_last_step_of_an_epoch_are_two_places),
+        cmocka_unit_test(places_the_run_does_not_have_are_refused),
+        cmocka_unit_test(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have),
         cmocka_unit_test(a_run_without_a_full_batch_has_no_batches),
         cmocka_unit_test(numbers_may_be_large),
     };

@@ -224,7 +224,8 @@ static void load_loop(void *arg)
     struct lane *lane = arg;
     struct batch *batch;
     struct span span;
-    for (uint64_t number = 0; schedule_find(lane->schedule, number, lane->tower, &span) == 0; number++) {
+    for (uint64_t number = lane->schedule->first; schedule_find(lane->schedule, number, lane->tower, &span) == 0;
+         number++) {
         if (ring_claim(lane->ring, &span, &batch))
             return;
         load_batch(batch);
@@ -238,7 +239,7 @@ static void lane_open_ring(struct lane *lane)
     for (int i = 0; i < RING_DEPTH; i++)
         assert_int_equal(lane->device->ops->alloc_pinned(lane->device, lane->layout.block_bytes, &lane->blocks[i]), 0);
     assert_int_equal(ring_open(&lane->ring, RING_DEPTH, &lane->layout, lane->blocks), 0);
-    ring_limit(lane->ring, schedule_batch_count(lane->schedule));
+    ring_range(lane->ring, lane->schedule->first, schedule_batch_count(lane->schedule));
     assert_int_equal(stop_on_failure(lane->stop, ring_cancel, lane->ring), 0);
     assert_int_equal(thread_start(&lane->loader, "loader", load_loop, lane), 0);
 }
@@ -341,7 +342,7 @@ static void check_lane(const struct device_ops *ops, const struct schedule *sche
 {
     struct lane lane;
     struct slot *slot;
-    uint64_t number = 0;
+    uint64_t number = schedule->first;
     lane_open(&lane, ops, schedule, tower, false);
     while (slots_take(lane.slots, &slot) == 0) {
         slot_wait(&lane, slot);
@@ -352,7 +353,7 @@ static void check_lane(const struct device_ops *ops, const struct schedule *sche
     assert_int_equal(number, schedule_batch_count(schedule));
     assert_false(stop_failed(lane.stop));
     lane_close(&lane);
-    assert_int_equal(lane.counts.batches, number);
+    assert_int_equal(lane.counts.batches, number - schedule->first);
 }
 
 static const struct schedule schedules[] = {
@@ -369,6 +370,17 @@ static void every_batch_of_the_schedule_reaches_the_tower_in_order(void **state)
     for (size_t i = 0; i < SCHEDULES; i++)
         for (uint32_t tower = 0; tower < schedules[i].towers; tower++)
             check_lane(test_device_ops(), &schedules[i], tower);
+}
+
+static void a_run_that_begins_with_any_batch_feeds_those_from_it_on(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SCHEDULES; i++)
+        for (uint64_t first = 0; first <= schedule_batch_count(&schedules[i]); first++) {
+            struct schedule schedule = schedules[i];
+            schedule.first = first;
+            check_lane(test_device_ops(), &schedule, first % schedule.towers);
+        }
 }
 
 enum { READER_US = 100000 };
@@ -428,7 +440,7 @@ static void on_the_null_device_everything_but_the_samples_arrives(void **state)
 /* What synthetic slots hold, batch by batch. */
 struct drawn {
     uint64_t batches;
-    uint8_t pixels[2][CAPACITY * SIDE * SIDE];      /* of the first two */
+    uint8_t pixels[2][CAPACITY * SIDE * SIDE];      /* of batches with even and odd numbers */
     int32_t labels[2][CAPACITY];
     unsigned of_class[CLASSES];
 };
@@ -443,8 +455,9 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
         slot_wait(&lane, slot);
         const uint8_t *pixels = slot_fetch(&lane, slot);
         const int32_t *labels = (const int32_t *)(const void *)(pixels + lane.layout.labels_offset);
-        check_span(&lane, drawn->batches, slot);
-        const size_t place = drawn->batches % 2;
+        const uint64_t number = schedule->first + drawn->batches;
+        const size_t place = number % 2;
+        check_span(&lane, number, slot);
         if (drawn->batches < 2) {
             memcpy(drawn->pixels[place], pixels, sizeof drawn->pixels[place]);
             memcpy(drawn->labels[place], labels, sizeof drawn->labels[place]);
@@ -484,6 +497,20 @@ static void synthetic_input_is_the_same_in_every_run_and_differs_between_towers(
         sum += first.pixels[0][p];
     const uint64_t mean = sum / sizeof first.pixels[0];
     assert_true(mean > 100 && mean < 155);
+}
+
+static void synthetic_input_is_the_same_whichever_batch_comes_first(void **state)
+{
+    (void)state;
+    struct schedule schedule = schedules[1];
+    static struct drawn whole, part;
+    draw_synthetic(&whole, &schedule, 2);
+    for (schedule.first = 1; schedule.first < 6; schedule.first++) {
+        draw_synthetic(&part, &schedule, 2);
+        assert_int_equal(part.batches, whole.batches - schedule.first);
+        assert_memory_equal(part.pixels, whole.pixels, sizeof part.pixels);
+        assert_memory_equal(part.labels, whole.labels, sizeof part.labels);
+    }
 }
 
 static void a_tower_that_ends_early_ends_its_feeder(void **state)
@@ -604,9 +631,11 @@ int main(void)
         cmocka_unit_test(a_finished_staging_area_is_drained),
         cmocka_unit_test(every_wait_ends_from_either_side),
         cmocka_unit_test(every_batch_of_the_schedule_reaches_the_tower_in_order),
+        cmocka_unit_test(a_run_that_begins_with_any_batch_feeds_those_from_it_on),
         cmocka_unit_test(a_slot_is_not_written_before_its_last_reader_is_through),
         cmocka_unit_test(on_the_null_device_everything_but_the_samples_arrives),
         cmocka_unit_test(synthetic_input_is_the_same_in_every_run_and_differs_between_towers),
+        cmocka_unit_test(synthetic_input_is_the_same_whichever_batch_comes_first),
         cmocka_unit_test(a_tower_that_ends_early_ends_its_feeder),
         cmocka_unit_test(a_feeder_binds_its_thread_to_its_device),
         cmocka_unit_test(a_copy_that_fails_ends_the_run_and_names_the_batch),

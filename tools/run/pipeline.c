@@ -67,10 +67,7 @@ static int open_ring(struct pipeline *pipeline, struct lane *lane)
         if (rc != 0)
             return rc;
     }
-    const int rc = ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
-    if (rc == 0)
-        ring_limit(lane->ring, schedule_batch_count(&plan->schedule));
-    return rc;
+    return ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
 }
 
 static int open_lane(struct pipeline *pipeline, uint32_t tower)

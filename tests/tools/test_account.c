@@ -60,18 +60,27 @@ static void round_fill(struct round *round, const struct schedule *schedule, uin
     }
 }
 
-static struct account *account_run(const struct schedule *schedule)
+/* Batches from the schedule's first to `end`, going on from `state` unless that is NULL. */
+static struct account *account_run_part(const struct schedule *schedule, uint64_t end,
+                                        const struct account_state *state)
 {
     static struct round round;
     struct account *account;
     uint64_t now_ns = 5000000;
     assert_int_equal(account_open(&account, schedule), 0);
+    if (state)
+        account_resume(account, state);
     account_begin(account, now_ns);
-    for (uint64_t number = 0; number < schedule_batch_count(schedule); number++) {
+    for (uint64_t number = schedule->first; number < end; number++) {
         round_fill(&round, schedule, number, &now_ns);
         account_add(account, round.pointers, schedule->towers);
     }
     return account;
+}
+
+static struct account *account_run(const struct schedule *schedule)
+{
+    return account_run_part(schedule, schedule_batch_count(schedule), NULL);
 }
 
 static struct schedule schedule_of(uint32_t towers)
@@ -179,6 +188,49 @@ static void the_order_hash_does_not_depend_on_evaluation(void **state)
     account_close(second);
 }
 
+static void two_parts_of_a_run_add_up_to_the_whole(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(3);
+    struct account *whole = account_run(&schedule);
+    struct account_state expected, between, last;
+    account_save(whole, &expected);
+    for (uint64_t cut = 0; cut <= schedule_batch_count(&schedule); cut++) {
+        struct schedule late = schedule;
+        late.first = cut;
+        struct account *begun = account_run_part(&schedule, cut, NULL);
+        account_save(begun, &between);
+        struct account *resumed = account_run_part(&late, schedule_batch_count(&late), &between);
+        account_save(resumed, &last);
+        assert_memory_equal(&last, &expected, sizeof last);
+        assert_int_equal(account_step(resumed), schedule_step_count(&schedule));
+        assert_int_equal(account_step(begun) + account_process(resumed)->steps, schedule_step_count(&schedule));
+        assert_int_equal(account_training(resumed)->steps, schedule_step_count(&schedule));
+        account_close(begun);
+        account_close(resumed);
+    }
+    account_close(whole);
+}
+
+static void the_order_hashes_of_two_parts_add_up(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(2);
+    struct account *whole = account_run(&schedule);
+    const uint64_t trained = schedule_batch_count(&schedule) - schedule_batches_per_evaluation(&schedule);
+    for (uint64_t cut = 1; cut < trained; cut += 5) {
+        struct schedule late = schedule;
+        late.first = cut;
+        struct account *begun = account_run_part(&schedule, cut, NULL);
+        struct account *rest = account_run_part(&late, schedule_batch_count(&late), NULL);
+        assert_true(account_order_hash(begun) != account_order_hash(whole));
+        assert_true(account_order_hash(begun) + account_order_hash(rest) == account_order_hash(whole));
+        account_close(begun);
+        account_close(rest);
+    }
+    account_close(whole);
+}
+
 static void the_interval_begins_again_at_every_reset(void **state)
 {
     (void)state;
@@ -210,7 +262,7 @@ static struct account *account_run_slower_and_slower(const struct schedule *sche
     account_begin(account, end_ns);
     for (uint64_t number = 0; number < steps; number++) {
         uint64_t ignored = 0;
-        round_fill(&round, schedule, number, &ignored);
+        round_fill(&round, schedule, schedule->first + number, &ignored);
         end_ns += (number + 1) * 1000000;
         round.reports[0].ended_ns = end_ns;
         account_add(account, round.pointers, 1);
@@ -228,6 +280,19 @@ static void percentiles_leave_warmup_and_partial_batches_out(void **state)
     assert_true(fabs(step.p90_ms - 100) <= 1);
     assert_true(fabs(step.p99_ms - 109) <= 1);
     assert_true(fabs(account_images_per_second(account) - 48e3 / step.p50_ms) < 1e-6);
+    account_close(account);
+}
+
+static void a_process_that_begins_in_the_middle_warms_up_too(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 48 * 210 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1,
+                                       .first = 100 };
+    struct account *account = account_run_slower_and_slower(&schedule, 111);
+    const struct step_percentiles step = account_percentiles(account);     /* of 11 .. 110 ms */
+    assert_true(fabs(step.p50_ms - 60.5) <= 1);
+    assert_true(fabs(step.p90_ms - 100) <= 1);
+    assert_int_equal(account_step(account), 211);
     account_close(account);
 }
 
@@ -251,8 +316,11 @@ int main(void)
         cmocka_unit_test(an_account_without_steps_says_nothing),
         cmocka_unit_test(the_order_hash_is_the_same_for_any_number_of_towers),
         cmocka_unit_test(the_order_hash_does_not_depend_on_evaluation),
+        cmocka_unit_test(two_parts_of_a_run_add_up_to_the_whole),
+        cmocka_unit_test(the_order_hashes_of_two_parts_add_up),
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
+        cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
         cmocka_unit_test(a_run_of_one_step_has_a_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

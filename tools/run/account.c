@@ -12,10 +12,12 @@
 
 struct account {
     const struct schedule *schedule;
-    uint64_t warmup;            /* steps that only warm up */
-    struct tally passes[PASS_COUNT], interval, training, warm;     /* warm: after warm-up */
+    struct account_state state;
+    uint64_t step;              /* of the run: behind the last training batch */
+    uint64_t warmup;            /* steps of this process that only warm up */
+    struct tally process, warm; /* training of this process; the part after warm-up */
     uint64_t last_end_ns, first_step_ns;
-    XXH3_state_t *order;
+    XXH3_state_t *ids;          /* of the step that is added */
     double *durations_ms;
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;
@@ -26,17 +28,17 @@ int account_open(struct account **account_out, const struct schedule *schedule)
     struct account *const account = calloc(1, sizeof(*account));
     if (account == NULL)
         return -ENOMEM;
-    const uint64_t steps = schedule_step_count(schedule);
+    const uint64_t steps = schedule_steps_left(schedule);
     account->schedule = schedule;
+    account->step = schedule_position(schedule, schedule->first).step;
     account->warmup = steps / 10 < WARMUP_STEPS ? steps / 10 : WARMUP_STEPS;
     account->duration_every = steps / DURATIONS_MAX + 1;
     account->durations_ms = calloc(steps / account->duration_every + 1, sizeof(*account->durations_ms));
-    account->order = XXH3_createState();
-    if (account->durations_ms == NULL || account->order == NULL) {
+    account->ids = XXH3_createState();
+    if (account->durations_ms == NULL || account->ids == NULL) {
         account_close(account);
         return -ENOMEM;
     }
-    XXH3_64bits_reset(account->order);
     *account_out = account;
     return 0;
 }
@@ -45,9 +47,19 @@ void account_close(struct account *account)
 {
     if (account == NULL)
         return;
-    XXH3_freeState(account->order);
+    XXH3_freeState(account->ids);
     free(account->durations_ms);
     free(account);
+}
+
+void account_save(const struct account *account, struct account_state *state_out)
+{
+    *state_out = account->state;
+}
+
+void account_resume(struct account *account, const struct account_state *state)
+{
+    account->state = *state;
 }
 
 void account_begin(struct account *account, uint64_t now_ns)
@@ -94,20 +106,37 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     return tally;
 }
 
+/* A sum does not care where a process ends and the next one goes on. */
+static void add_order(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    const uint64_t step = reports[0]->span.step;
+    XXH3_64bits_reset(account->ids);
+    XXH3_64bits_update(account->ids, &step, sizeof(step));
+    for (uint32_t d = 0; d < towers; d++)
+        XXH3_64bits_update(account->ids, reports[d]->ids, reports[d]->span.count * sizeof(*reports[d]->ids));
+    account->state.order_hash += XXH3_64bits_digest(account->ids);
+}
+
+static void add_duration(struct account *account, const struct span *span, const struct tally *tally)
+{
+    const uint64_t seen = account->process.steps;
+    add_tally(&account->process, tally);
+    if (seen < account->warmup)
+        return;
+    add_tally(&account->warm, tally);
+    if (span->global_count == account->schedule->batch && seen % account->duration_every == 0)
+        account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
+}
+
 static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
                          const struct tally *tally)
 {
-    const struct span *const span = &reports[0]->span;
-    for (uint32_t d = 0; d < towers; d++)
-        XXH3_64bits_update(account->order, reports[d]->ids, reports[d]->span.count * sizeof(*reports[d]->ids));
+    account->step = reports[0]->span.step + 1;
     account->skipped_steps = reports[0]->result.skipped_steps;
-    add_tally(&account->training, tally);
-    add_tally(&account->interval, tally);
-    if (span->step < account->warmup)
-        return;
-    add_tally(&account->warm, tally);
-    if (span->global_count == account->schedule->batch && span->step % account->duration_every == 0)
-        account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
+    add_order(account, reports, towers);
+    add_tally(&account->state.training, tally);
+    add_tally(&account->state.interval, tally);
+    add_duration(account, &reports[0]->span, tally);
 }
 
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
@@ -119,8 +148,8 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     if (end_ns > account->last_end_ns)
         account->last_end_ns = end_ns;
     if (span->first_of_pass)
-        account->passes[span->pass] = (struct tally){0};
-    add_tally(&account->passes[span->pass], &tally);
+        account->state.passes[span->pass] = (struct tally){0};
+    add_tally(&account->state.passes[span->pass], &tally);
     if (span->pass != PASS_TRAIN)
         return;
     if (account->first_step_ns == 0)
@@ -130,22 +159,27 @@ void account_add(struct account *account, struct step_report *const *reports, ui
 
 const struct tally *account_pass(const struct account *account, enum pass pass)
 {
-    return &account->passes[pass];
+    return &account->state.passes[pass];
 }
 
 const struct tally *account_interval(const struct account *account)
 {
-    return &account->interval;
+    return &account->state.interval;
 }
 
 void account_interval_reset(struct account *account)
 {
-    account->interval = (struct tally){0};
+    account->state.interval = (struct tally){0};
 }
 
 const struct tally *account_training(const struct account *account)
 {
-    return &account->training;
+    return &account->state.training;
+}
+
+const struct tally *account_process(const struct account *account)
+{
+    return &account->process;
 }
 
 struct fractions tally_fractions(const struct tally *tally)
@@ -167,7 +201,7 @@ struct fractions tally_fractions(const struct tally *tally)
 
 struct fractions account_fractions(const struct account *account)
 {
-    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->training);
+    return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->process);
 }
 
 static int compare_doubles(const void *left, const void *right)
@@ -198,9 +232,14 @@ double account_images_per_second(const struct account *account)
     return p50_ms > 0 ? (double)account->schedule->batch * 1e3 / p50_ms : 0;
 }
 
+uint64_t account_step(const struct account *account)
+{
+    return account->step;
+}
+
 uint64_t account_order_hash(const struct account *account)
 {
-    return XXH3_64bits_digest(account->order);
+    return account->state.order_hash;
 }
 
 uint64_t account_first_step_ns(const struct account *account)

@@ -16,17 +16,29 @@ struct tally {
     struct step_times times;    /* summed over towers */
 };
 
-/* Shares of tower time in training steps, after warm-up when the run got that far; they
+/* Shares of tower time in training steps of this process, after warm-up when the run got that far; they
  * sum to 1 (all 0 without a step). */
 struct fractions { double input_wait, exposed_copy, forward, backward, exposed_reduction, update, other; };
 
 struct step_percentiles { double p50_ms, p90_ms, p99_ms; };
 
+/* The sums a run that goes on in another process takes along: what is said of an epoch, an
+ * interval or the run is then what one process alone would say. Times are what they were;
+ * speeds (fractions, percentiles) are of one process and not among them. */
+struct account_state {
+    struct tally passes[PASS_COUNT];    /* this or the latest one of a kind */
+    struct tally interval, training;    /* training: since account_interval_reset, and in all */
+    uint64_t order_hash;
+};
+
 struct account;
 
-/* For the run that `schedule` describes (lent). 0 or -ENOMEM. */
+/* For the run that `schedule` describes (lent), from its first batch on. 0 or -ENOMEM. */
 int account_open(struct account **account_out, const struct schedule *schedule);
 void account_close(struct account *account);
+/* The sums behind the last batch that was added, and the way on from them: before the first. */
+void account_save(const struct account *account, struct account_state *state_out);
+void account_resume(struct account *account, const struct account_state *state);
 /* The first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);
 /* One global batch: the report of every tower, in tower order. */
@@ -36,20 +48,26 @@ void account_add(struct account *account, struct step_report *const *reports, ui
 const struct tally *account_pass(const struct account *account, enum pass pass);
 const struct tally *account_interval(const struct account *account);
 void account_interval_reset(struct account *account);
-/* All training so far. */
+/* All training of the run so far, and that of this process alone. */
 const struct tally *account_training(const struct account *account);
+const struct tally *account_process(const struct account *account);
 
 struct fractions account_fractions(const struct account *account);
 struct fractions tally_fractions(const struct tally *tally);
-/* Of full training batches after warm-up (the first 10 steps, fewer in short runs). */
+/* Of full training batches of this process after warm-up (its first 10 steps, fewer in short runs). */
 struct step_percentiles account_percentiles(const struct account *account);
 /* Images a second: batch / median step time as above; 0 without such a step. */
 double account_images_per_second(const struct account *account);
-/* xxh3 over the ids (64-bit, little-endian) of the training samples in step order. */
+/* Training steps the run has done, those before its first batch included: a place in the run, where
+ * account_training's steps are how many were added. */
+uint64_t account_step(const struct account *account);
+/* The order in which training saw samples: the sum, modulo 2^64, over the training steps of
+ * xxh3(the step's number in the run, then the ids of its samples by position; all 64-bit,
+ * little-endian). Sums of parts of a run add up to that of the whole. */
 uint64_t account_order_hash(const struct account *account);
 /* fp16: training steps whose update was left out, as the last report knew. */
 uint32_t account_skipped_steps(const struct account *account);
-/* When the first training step ended, 0 = none did. */
+/* When this process' first training step ended, 0 = none did. */
 uint64_t account_first_step_ns(const struct account *account);
 
 static inline double tally_loss(const struct tally *tally)

@@ -123,7 +123,7 @@ void report_epoch(struct report *report, const struct span *span)
     print_row(report, span);
     if (span->pass != PASS_EVALUATE)
         return;
-    begin_metrics(report, "validation", span, account_training(report->account)->steps);
+    begin_metrics(report, "validation", span, account_step(report->account));
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     write_tally(&report->json, evaluation);
     json_u64(&report->json, "correct", evaluation->correct);
@@ -148,8 +148,8 @@ static void summarize_result(const struct report *report, struct json *json)
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     const struct step_percentiles step = account_percentiles(report->account);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    json_u64(json, "steps", training->steps);
-    json_double(json, "epochs", (double)training->steps / (double)per_epoch);
+    json_u64(json, "steps", account_step(report->account));
+    json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
     json_u64(json, "images", training->images);
     json_double(json, "seconds", (double)training->wall_ns / 1e9);
     json_double(json, "images_per_second", account_images_per_second(report->account));
@@ -175,7 +175,7 @@ static void summarize_result(const struct report *report, struct json *json)
 static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
 {
     const double copied = (double)end->counts.feeders.copy_ns / 1e9;
-    const double exposed = (double)account_training(report->account)->times.exposed_copy / 1e9;
+    const double exposed = (double)account_process(report->account)->times.exposed_copy / 1e9;
     json_open_object(json, "copy");
     json_double(json, "seconds", copied);
     json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);

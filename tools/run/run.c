@@ -238,7 +238,7 @@ static int save_weights(struct run *run)
     struct tower *const tower = pipeline_tower(run->pipeline);
     if (tower == NULL || run->directory == NULL)
         return 0;
-    const uint64_t steps = account_training(run->account)->steps;
+    const uint64_t steps = account_step(run->account);
     const char *broken = NULL;
     const int rc = weights_save(run->directory, "weights.safetensors", run->net, tower, steps, &broken);
     /* A ReLU may hide such numbers from the loss. */

@@ -2,6 +2,7 @@
 # Every CPU comparison, or those named: ours and a peer in turns, one Markdown row each.
 #
 #     bench/cpu.sh [-b BUILD] [-d SHARDS] [-m MNIST_DIR] [-n PAIRS] [-w SECONDS] [COMPARISON]...
+#     bench/cpu.sh -o OLD_BUILD old128 ...    against an older build of ours
 #     bench/cpu.sh -l         lists the comparisons
 #
 # The peers' Python interpreters come from PEER_TORCH and PEER_TENSORFLOW (default python3).
@@ -10,6 +11,7 @@ set -eu
 
 bench=$(cd "$(dirname "$0")" && pwd)
 build=.
+old=
 shards=
 mnist=
 pairs=7
@@ -21,21 +23,23 @@ cores=$(nproc)
 comparisons='torch128 keras128 torch1024 keras1024 primitives128 primitives1024
 synthetic input_wait replicated ddp scaling ddp_scaling loader tfdata tfdata_stored
 startup memory'
+old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_startup old_memory'
 
 usage()
 {
-    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
-while getopts b:d:m:n:w:lh option; do
+while getopts b:o:d:m:n:w:lh option; do
     case $option in
         b) build=$OPTARG ;;
+        o) old=$(cd "$OPTARG" && pwd) ;;
         d) shards=$OPTARG ;;
         m) mnist="--mnist '$OPTARG'" ;;
         n) pairs=$OPTARG ;;
         w) wait=$OPTARG ;;
-        l) echo $comparisons | tr ' ' '\n'; exit 0 ;;
+        l) echo $comparisons $old_comparisons | tr ' ' '\n'; exit 0 ;;
         *) usage ;;
     esac
 done
@@ -51,7 +55,8 @@ fi
 export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
 
 # The two sides. Arguments are section.key=value for ours, options for a peer.
-ours() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=mnist_cnn 'data.train=$shards' $*"; }
+run_of() { echo "python3 '$bench/ours.py' '$1/pipetrain' model.name=mnist_cnn 'data.train=$shards'"; }
+ours() { echo "$(run_of "$build") $*"; }
 torch() { echo "'$torch' '$bench/peer_torch.py' --threads $cores $mnist $*"; }
 keras() { echo "'$tensorflow' '$bench/peer_keras.py' --threads $cores $mnist $*"; }
 ddp() { echo "'$torch' '$bench/peer_ddp.py' $mnist $*"; }
@@ -173,12 +178,44 @@ run_memory()
         --a "$(ours train.batch=1024 train.steps=10)"
 }
 
+# Against an older build of ours, which has to be given. against NAME TARGET KEY SETTINGS...
+against()
+{
+    test -n "$old" || { echo "$0: give the older build's folder with -o" >&2; return 1; }
+    against_name=$1 against_target=$2 against_key=$3
+    shift 3
+    compare --name "$against_name: this build / the older one" --target "$against_target" --key-a "$against_key" \
+        --a "$(ours "$@")" --b "$(run_of "$old") $*"
+}
+run_old128() { against 'images/s, batch 128' '>= 0.98' images_per_second train.batch=128 train.steps=100; }
+run_old1024() { against 'images/s, batch 1024' '>= 0.98' images_per_second train.batch=1024 train.steps=22; }
+run_old_towers() { against 'images/s, 2 towers x 1 thread' '>= 0.98' images_per_second $two_towers; }
+run_old_synthetic()
+{
+    against 'images/s, batch 128, synthetic' '>= 0.98' images_per_second \
+        train.batch=128 train.steps=100 input.source=synthetic
+}
+run_old_loader() { against 'loader alone, shuffled, records/s' '>= 0.98' $loader_key $loader_alone; }
+run_old_loader_stored()
+{
+    against 'loader alone, order as stored, records/s' '>= 0.98' $loader_key $loader_alone data.shuffle=none
+}
+run_old_startup()
+{
+    against 'seconds to the end of the first step' '<= 1.02' start_to_first_step_seconds train.batch=128 train.steps=5
+}
+run_old_memory()
+{
+    against 'peak memory, bytes, batch 128' '<= 1.02' memory.peak_rss_bytes train.batch=128 train.steps=60
+}
+
 version() { "$1" -c "$2" 2>/dev/null || echo missing; }
 
 describe()
 {
     echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
     echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
+    test -z "$old" || echo "- older build: $("$old/pipetrain" --version | head -1)"
     echo "- PyTorch: $(version "$torch" 'import torch; print(torch.__version__)')"
     echo "- Keras, TensorFlow: $(version "$tensorflow" 'import keras, tensorflow; print(keras.__version__, tensorflow.__version__)')"
     echo "- command: bench/cpu.sh -n $pairs $*"
@@ -186,7 +223,7 @@ describe()
 }
 
 for name in "$@"; do
-    echo " $(echo $comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
+    echo " $(echo $comparisons $old_comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
 done
 describe "$@"
 python3 "$bench/compare.py" --head

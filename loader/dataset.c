@@ -239,8 +239,6 @@ static void probe_format(struct opening *opening, struct probe *probe)
                              sizeof what);
     if (result < 0)
         probe_report(opening, id, what);
-    else
-        sample_learn(&dataset->format, payload, payload_bytes);
 }
 
 /* The first record of every other shard shows a foreign shard before training does. */
@@ -342,7 +340,6 @@ void dataset_close(struct dataset *dataset)
             shard_index_release(&dataset->indexes[i]);
         free(dataset->paths[i]);
     }
-    sample_format_release(&dataset->format);
     free(dataset->paths);
     free(dataset->fds);
     free(dataset->indexes);

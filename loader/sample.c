@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/example.h"
@@ -233,34 +232,8 @@ static void copy_pixels(const struct sample_format *format, const uint8_t *image
         memcpy(pixels_out, image, format->sample_bytes);
 }
 
-static bool template_fits(const struct sample_template *template, const uint8_t *payload, size_t bytes)
-{
-    if (!template->payload || bytes != template->bytes || payload[template->label_at] >= 0x80)
-        return false;
-    for (int i = 0; i < 3; i++) {
-        const size_t at = template->fixed[i].at;
-        if (memcmp(payload + at, template->payload + at, template->fixed[i].bytes) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* False when the payload must be parsed, if only to say what is wrong with it. */
-static bool read_by_template(const struct sample_format *format, const uint8_t *payload, size_t bytes,
-                             uint8_t *pixels_out, int32_t *label_out)
-{
-    const struct sample_template *template = &format->template;
-    if (!template_fits(template, payload, bytes))
-        return false;
-    const struct feature label = { .kind = FEATURE_INT64S, .value_count = 1, .int64 = payload[template->label_at] };
-    if (!label_find(format, &label, label_out))
-        return false;
-    copy_pixels(format, payload + template->image_at, pixels_out);
-    return true;
-}
-
-static int read_by_parsing(const struct sample_format *format, const uint8_t *payload, size_t bytes,
-                           uint8_t *pixels_out, int32_t *label_out, char *problem_out, size_t problem_size)
+int sample_read(const struct sample_format *format, const uint8_t *payload, size_t bytes, uint8_t *pixels_out,
+                int32_t *label_out, char *problem_out, size_t problem_size)
 {
     struct feature features[SAMPLE_KEY_COUNT];
     if (read_features(format, payload, bytes, features, problem_out, problem_size) < 0)
@@ -274,88 +247,4 @@ static int read_by_parsing(const struct sample_format *format, const uint8_t *pa
         return report_label(format, &features[SAMPLE_LABEL], payload, bytes, problem_out, problem_size);
     copy_pixels(format, features[SAMPLE_IMAGE].bytes, pixels_out);
     return 0;
-}
-
-int sample_read(const struct sample_format *format, const uint8_t *payload, size_t bytes,
-                uint8_t *pixels_out, int32_t *label_out, char *problem_out, size_t problem_size)
-{
-    if (read_by_template(format, payload, bytes, pixels_out, label_out))
-        return 0;
-    return read_by_parsing(format, payload, bytes, pixels_out, label_out, problem_out, problem_size);
-}
-
-/* Learning a template. The walk of an Example does not tell where a number lies, so the
- * label's byte is found by trying: it is the one that, changed, changes the label alike. */
-
-static bool label_follows(const struct sample_format *format, const struct sample_template *template, size_t at,
-                          uint8_t value)
-{
-    struct feature features[SAMPLE_KEY_COUNT];
-    char problem[1];
-    const uint8_t kept = template->payload[at];
-    template->payload[at] = value;
-    const bool follows = read_features(format, template->payload, template->bytes, features, problem, 0) == 0
-        && features[SAMPLE_IMAGE].bytes == template->payload + template->image_at
-        && image_fits(format, &features[SAMPLE_IMAGE])
-        && features[SAMPLE_LABEL].kind == FEATURE_INT64S && features[SAMPLE_LABEL].value_count == 1
-        && features[SAMPLE_LABEL].int64 == value;
-    template->payload[at] = kept;
-    return follows;
-}
-
-static bool find_label(const struct sample_format *format, struct sample_template *template, int64_t label)
-{
-    for (size_t at = 0; at < template->bytes; at++) {
-        if (at == template->image_at)
-            at += format->sample_bytes;
-        if (at < template->bytes && template->payload[at] == label && label_follows(format, template, at, 0x55)
-            && label_follows(format, template, at, 0x2a)) {
-            template->label_at = at;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What lies before, between and behind image and label. */
-static void find_fixed(const struct sample_format *format, struct sample_template *template)
-{
-    const bool is_image_first = template->image_at < template->label_at;
-    const size_t image_end = template->image_at + format->sample_bytes, label_end = template->label_at + 1;
-    const size_t first = is_image_first ? template->image_at : template->label_at;
-    const size_t first_end = is_image_first ? image_end : label_end;
-    const size_t second = is_image_first ? template->label_at : template->image_at;
-    const size_t second_end = is_image_first ? label_end : image_end;
-    template->fixed[0].at = 0;
-    template->fixed[0].bytes = first;
-    template->fixed[1].at = first_end;
-    template->fixed[1].bytes = second - first_end;
-    template->fixed[2].at = second_end;
-    template->fixed[2].bytes = template->bytes - second_end;
-}
-
-void sample_learn(struct sample_format *format, const uint8_t *payload, size_t bytes)
-{
-    struct sample_template template = { .payload = malloc(bytes), .bytes = bytes };
-    struct feature features[SAMPLE_KEY_COUNT];
-    char problem[1];
-    if (!template.payload)
-        return;
-    memcpy(template.payload, payload, bytes);
-    if (read_features(format, template.payload, bytes, features, problem, 0) == 0
-        && image_fits(format, &features[SAMPLE_IMAGE])) {
-        template.image_at = (size_t)(features[SAMPLE_IMAGE].bytes - template.payload);
-        if (find_label(format, &template, features[SAMPLE_LABEL].int64)) {
-            find_fixed(format, &template);
-            format->template = template;
-            return;
-        }
-    }
-    free(template.payload);
-}
-
-void sample_format_release(struct sample_format *format)
-{
-    free(format->template.payload);
-    format->template.payload = NULL;
 }

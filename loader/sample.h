@@ -12,17 +12,6 @@ enum image_layout { IMAGE_RAW_HWC, IMAGE_RAW_CHW };
 /* The features a sample is read from. The last three may be missing in records. */
 enum sample_key { SAMPLE_IMAGE, SAMPLE_LABEL, SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH, SAMPLE_KEY_COUNT };
 
-/* One payload that was read right, to compare others with: a payload that has the same
- * bytes everywhere but in its image and its label means the same, and needs no parsing.
- * All records of most sets are like that. */
-struct sample_template {
-    uint8_t *payload;                   /* owned; NULL: none */
-    size_t bytes;
-    size_t image_at;                    /* of the pixels in the payload */
-    size_t label_at;                    /* of the label, a varint of one byte */
-    struct { size_t at, bytes; } fixed[3];  /* what is neither */
-};
-
 /* What a sample must be. Read-only once sample_find_format has filled it in. */
 struct sample_format {
     uint32_t height, width, channels;   /* of the network */
@@ -32,7 +21,6 @@ struct sample_format {
     enum image_layout layout;
     const char *keys[SAMPLE_KEY_COUNT]; /* image and label: as configured or NULL, then as found */
     size_t key_bytes[SAMPLE_KEY_COUNT];
-    struct sample_template template;
 };
 
 /* Find out from a first payload which features hold image and label, and how the image
@@ -40,10 +28,6 @@ struct sample_format {
  * point to constants; keys configured stay. */
 int sample_find_format(struct sample_format *format, const uint8_t *payload, size_t bytes,
                        char *problem_out, size_t problem_size);
-/* Keep a payload that sample_read accepts as the template of those to come. Without memory
- * for it, or when it is unsuited, there is none, and every payload is parsed. */
-void sample_learn(struct sample_format *format, const uint8_t *payload, size_t bytes);
-void sample_format_release(struct sample_format *format);
 /* Read a payload: sample_bytes pixels (HWC) and the label in [0, classes). 0, or -EBADMSG
  * with a text. The pixels may be written in part on failure. */
 int sample_read(const struct sample_format *format, const uint8_t *payload, size_t bytes,

@@ -86,21 +86,6 @@ void tfrecord_write_footer(const uint8_t *payload, size_t payload_bytes, uint8_t
     put_le(crc32c_masked(payload, payload_bytes), footer_out, 4);
 }
 
-size_t tfrecord_resynchronize(const uint8_t *data, size_t bytes)
-{
-    for (size_t at = 1; at + TFRECORD_FRAME_BYTES <= bytes; at++) {
-        struct tfrecord_problem problem;
-        uint64_t payload_bytes;
-
-        /* Most positions are no header; their lengths are absurd, which is cheaper to see than a CRC. */
-        if (get_le64(data + at) > bytes - at - TFRECORD_FRAME_BYTES)
-            continue;
-        if (tfrecord_verify(data + at, bytes - at, &payload_bytes, &problem) == TFRECORD_OK)
-            return at;
-    }
-    return bytes;
-}
-
 const char *tfrecord_check_text(enum tfrecord_check check)
 {
     static const char *const texts[] = {

@@ -33,9 +33,6 @@ enum tfrecord_check tfrecord_verify(const uint8_t *frame, size_t bytes, uint64_t
 /* Write the 12 header bytes, and the 4 footer bytes of a payload. */
 void tfrecord_write_header(uint64_t payload_bytes, uint8_t header_out[TFRECORD_HEADER_BYTES]);
 void tfrecord_write_footer(const uint8_t *payload, size_t payload_bytes, uint8_t footer_out[TFRECORD_FOOTER_BYTES]);
-/* After a bad length CRC: the first position > 0 in `data` where a whole frame with both
- * CRCs right begins, or `bytes` when there is none. */
-size_t tfrecord_resynchronize(const uint8_t *data, size_t bytes);
 /* Text for a check, e.g. "payload checksum differs". */
 const char *tfrecord_check_text(enum tfrecord_check check);
 

@@ -147,39 +147,6 @@ static void zeros_are_no_records(void **state)
     uint64_t bytes;
 
     assert_int_equal(tfrecord_verify(zeros, sizeof zeros, &bytes, &problem), TFRECORD_LENGTH_CRC);
-    assert_int_equal(tfrecord_resynchronize(zeros, sizeof zeros), sizeof zeros);
-}
-
-static void finds_the_next_record_after_any_damage_to_a_header(void **state)
-{
-    (void)state;
-    uint8_t file[256];
-    const size_t second = put_record(file, "first", 5);
-    const size_t third = second + put_record(file + second, "second record", 13);
-    const size_t end = third + put_record(file + third, "", 0);
-
-    for (size_t bit = 0; bit < 8 * TFRECORD_HEADER_BYTES; bit++) {
-        file[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_equal(tfrecord_resynchronize(file, end), second);
-        file[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        file[second + bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_equal(tfrecord_resynchronize(file + second, end - second), third - second);
-        file[second + bit / 8] ^= (uint8_t)(1u << bit % 8);
-    }
-}
-
-static void finds_nothing_where_no_whole_record_is_left(void **state)
-{
-    (void)state;
-    uint8_t file[64];
-    const size_t bytes = put_record(file, "only", 4);
-
-    assert_int_equal(tfrecord_resynchronize(file, bytes), bytes);
-    assert_int_equal(tfrecord_resynchronize(file, 0), 0);
-    memmove(file + 3, file, bytes);
-    for (size_t cut = 3; cut < bytes + 3; cut++)
-        assert_int_equal(tfrecord_resynchronize(file, cut), cut);
-    assert_int_equal(tfrecord_resynchronize(file, bytes + 3), 3);
 }
 
 static void has_a_text_for_every_check(void **state)
@@ -200,8 +167,6 @@ int main(void)
         cmocka_unit_test(names_the_stored_and_the_computed_sum),
         cmocka_unit_test(refuses_absurd_lengths_before_anything_is_read),
         cmocka_unit_test(zeros_are_no_records),
-        cmocka_unit_test(finds_the_next_record_after_any_damage_to_a_header),
-        cmocka_unit_test(finds_nothing_where_no_whole_record_is_left),
         cmocka_unit_test(has_a_text_for_every_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,8 @@ stage_tests = %D%/stage/test_device %D%/stage/test_log %D%/stage/test_queue %D%/
 	%D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
-loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord %D%/fuzz/fuzz_shard_index
+loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord \
+	%D%/fuzz/fuzz_shard_index
 loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_loader %D%/loader/test_order \
 	%D%/loader/test_sample %D%/loader/test_shard_index
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)

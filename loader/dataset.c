@@ -1,19 +1,15 @@
 /* Opening a set of shards. Everything here runs before the first thread starts, except
- * dataset_find and dataset_shard_changed. */
+ * dataset_find. */
 #include "loader/dataset.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include "loader/shards/file_read.h"
 #include "loader/record.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
@@ -108,55 +104,45 @@ static void raise_file_limit(void)
 
 static int allocate_shards(struct dataset *dataset, uint32_t count)
 {
-    dataset->fds = malloc(count * sizeof *dataset->fds);
-    dataset->indexes = calloc(count, sizeof *dataset->indexes);
-    dataset->first_ids = calloc((size_t)count + 1, sizeof *dataset->first_ids);
-    for (uint32_t i = 0; dataset->fds && i < count; i++)
-        dataset->fds[i] = -1;
-    return dataset->fds && dataset->indexes && dataset->first_ids ? 0 : -ENOMEM;
+    dataset->sources = calloc(count, sizeof(*dataset->sources));
+    dataset->indexes = calloc(count, sizeof(*dataset->indexes));
+    dataset->first_ids = calloc((size_t)count + 1, sizeof(*dataset->first_ids));
+    return dataset->sources != NULL && dataset->indexes != NULL && dataset->first_ids != NULL ? 0 : -ENOMEM;
 }
 
+/* Why a shard cannot be opened. */
 static const char *open_problem(int error)
 {
-    if (error == EMFILE || error == ENFILE)
-        return "too many open files: every shard stays open; raise the limit with ulimit -n, or use fewer, "
-               "larger shards";
+    static const char too_many[] = "too many open files: every shard stays open; raise the limit with ulimit -n, or use "
+                                   "fewer, larger shards";
+    static const struct {
+        int error;
+        const char *text;
+    } texts[] = {{EMFILE, too_many},
+                 {ENFILE, too_many},
+                 {EISDIR, "is a directory, not a shard"},
+                 {ESPIPE, "is not a regular file"}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].error == error)
+            return texts[i].text;
     return strerror(error);
 }
 
-/* Why an open file cannot be a shard, or NULL. */
-static const char *file_problem(int fd)
-{
-    struct stat status;
-    if (fstat(fd, &status) < 0)
-        return strerror(errno);
-    if (S_ISDIR(status.st_mode))
-        return "is a directory, not a shard";
-    return S_ISREG(status.st_mode) ? NULL : "is not a regular file";
-}
-
-/* Without O_NONBLOCK the open of a pipe would wait for a writer. */
 static void open_shard(struct opening *opening, uint32_t shard)
 {
-    struct dataset *dataset = opening->dataset;
-    const char *path = dataset->paths[shard];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        opening_report_path(opening, -errno, path, open_problem(errno));
-        return;
-    }
-    dataset->fds[shard] = fd;
-    const char *problem = file_problem(fd);
-    if (problem) {
-        opening_report_path(opening, -EINVAL, path, problem);
+    struct dataset *const dataset = opening->dataset;
+    const char *const path = dataset->paths[shard];
+    int rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
+    if (rc < 0) {
+        opening_report_path(opening, rc, path, open_problem(-rc));
         return;
     }
     char line[PROBLEM_BYTES] = "";
-    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
-    const int result = shard_index_open(&dataset->indexes[shard], fd, path, &options, line, sizeof line);
-    if (result < 0)
-        opening_report(opening, result, line);
-    else if (dataset->indexes[shard].file_bytes == 0 && !dataset->options.skip_damage)
+    const struct shard_index_options options = {dataset->options.skip_damage, dataset->options.use_index_cache};
+    rc = shard_index_open(&dataset->indexes[shard], dataset->sources[shard], &options, line, sizeof(line));
+    if (rc < 0)
+        opening_report(opening, rc, line);
+    else if (dataset->indexes[shard].bytes == 0 && !dataset->options.skip_damage)
         opening_report_path(opening, -EBADMSG, path, "is empty: 0 bytes");
 }
 
@@ -175,7 +161,7 @@ static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_in
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    const uint64_t numbers[2] = { index->file_bytes, index->record_count };
+    const uint64_t numbers[2] = { index->bytes, index->record_count };
     XXH3_64bits_update(hash, name, strlen(name) + 1);
     XXH3_64bits_update(hash, numbers, sizeof numbers);
 }
@@ -334,14 +320,14 @@ void dataset_close(struct dataset *dataset)
     if (!dataset)
         return;
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
-        if (dataset->fds && dataset->fds[i] >= 0)
-            close(dataset->fds[i]);
+        if (dataset->sources)
+            shard_source_close(dataset->sources[i]);
         if (dataset->indexes)
             shard_index_release(&dataset->indexes[i]);
         free(dataset->paths[i]);
     }
     free(dataset->paths);
-    free(dataset->fds);
+    free(dataset->sources);
     free(dataset->indexes);
     free(dataset->first_ids);
     free((char *)dataset->options.what);
@@ -373,14 +359,4 @@ struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
     const uint64_t record = id - dataset->first_ids[shard];
     const struct shard_record *found = &dataset->indexes[shard].records[record];
     return (struct dataset_place){ shard, found->payload_bytes, record, found->offset };
-}
-
-bool dataset_shard_changed(const struct dataset *dataset, uint32_t shard)
-{
-    const struct shard_index *index = &dataset->indexes[shard];
-    struct stat status;
-    if (stat(dataset->paths[shard], &status) < 0)
-        return true;
-    return (uint64_t)status.st_size != index->file_bytes || file_mtime_ns(&status) != index->mtime_ns
-        || status.st_ino != index->inode;
 }

@@ -21,13 +21,14 @@ struct dataset_options {
     int64_t label_offset;       /* added to the stored label */
     bool skip_damage;
     bool use_index_cache;
+    const struct shard_source_ops *source_ops;  /* how shards are read; NULL: as each asks for */
 };
 
 struct dataset {
     struct dataset_options options;     /* strings copied */
     uint32_t shard_count;
     char **paths;
-    int *fds;
+    struct shard_source **sources;
     struct shard_index *indexes;
     uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */
     uint64_t record_count;
@@ -37,7 +38,7 @@ struct dataset {
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
 };
 
-/* Open every shard (descriptors are shared and read with pread). On failure all that is
+/* Open every shard. On failure all that is
  * wrong is written to problem_out, a line each, the last without a line end: no such
  * file, no match, empty, cut, damaged, foreign, key missing, image of another size,
  * label out of range. 0 or a negative errno. */
@@ -48,8 +49,5 @@ void dataset_close(struct dataset *dataset);
 struct dataset_place { uint32_t shard; uint32_t payload_bytes; uint64_t record; uint64_t offset; };
 /* Where record `id` (< record_count) lies. O(log shards). */
 struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id);
-/* Whether the file under the shard's name is another one, longer, shorter or written to
- * since it was opened. */
-bool dataset_shard_changed(const struct dataset *dataset, uint32_t shard);
 
 #endif

@@ -1,7 +1,8 @@
 # loader/: shard files -> full batches
 
 loader_libloader_a_SOURCES = \
-	%D%/shards/file_read.c %D%/shards/frame_text.c %D%/shards/text.c \
+	%D%/shards/frame_text.c %D%/shards/text.c \
+	%D%/shards/shard_source.c %D%/shards/shard_file.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c \
 	%D%/dataset.c %D%/shard_store.c \

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/file_read.h"
 #include "loader/work.h"
 #include "stage/clock.h"
 #include "stage/log.h"
@@ -92,7 +91,7 @@ static size_t read_records(const struct loader *loader, struct work *work)
         const struct dataset_place *place = &work->records[i].read.place;
         size_t bytes;
         const uint32_t end = find_run(work, i, &bytes);
-        const ssize_t got = file_read(dataset->fds[place->shard], at, bytes, place->offset);
+        const ssize_t got = shard_source_read(dataset->sources[place->shard], at, bytes, place->offset);
         share_run(work, i, end, at, got);
         at += bytes;
         i = end;
@@ -104,7 +103,7 @@ static size_t read_records(const struct loader *loader, struct work *work)
 static void tell_changes(struct loader *loader, const struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count && !loader->change_told; i++) {
-        if (!dataset_shard_changed(dataset, i))
+        if (!shard_source_changed(dataset->sources[i]))
             continue;
         loader->change_told = true;
         log_message(LOG_RUN, "%s: the file was changed or replaced while it was read; the records read passed "

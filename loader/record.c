@@ -3,15 +3,12 @@
 #include "loader/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/file_read.h"
 #include "loader/shards/frame_text.h"
 #include "loader/sample.h"
 #include "stage/log.h"
@@ -45,27 +42,15 @@ static int frame_check(const struct record_read *read, char what[RECORD_WHAT_BYT
     return -EBADMSG;
 }
 
-/* Read from the file as it is found under its name now, not from the page cache. */
-static ssize_t read_afresh(const char *path, const struct dataset_place *place, uint8_t *buffer, size_t bytes)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    (void)posix_fadvise(fd, (off_t)place->offset, (off_t)bytes, POSIX_FADV_DONTNEED);
-    const ssize_t got = file_read(fd, buffer, bytes, place->offset);
-    close(fd);
-    return got;
-}
-
 static struct record_read read_again(const struct dataset *dataset, const struct record_read *first, uint8_t *spare)
 {
-    struct record_read second = { .place = first->place, .frame = spare };
-    const char *path = dataset->paths[first->place.shard];
+    struct record_read second = {.place = first->place, .frame = spare};
+    struct shard_source *const source = dataset->sources[first->place.shard];
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-        second.got = read_afresh(path, &second.place, spare, frame_bytes(first));
+        second.got = shard_source_read_afresh(source, spare, frame_bytes(first), first->place.offset);
         if (second.got != -EIO && second.got != -ESTALE)
             break;
-        nanosleep(&(struct timespec){ .tv_nsec = READ_PAUSE_NS }, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = READ_PAUSE_NS}, NULL);
     }
     return second;
 }
@@ -74,6 +59,13 @@ static bool reads_agree(const struct record_read *first, const struct record_rea
 {
     return first->got == second->got
         && (first->got < 0 || memcmp(first->frame, second->frame, (size_t)first->got) == 0);
+}
+
+static const char *second_text(const struct record_read *first, const struct record_read *second)
+{
+    if (second->got == -ENOTSUP)
+        return "";
+    return reads_agree(first, second) ? "; a second read agrees" : "; a second read differs and is wrong too";
 }
 
 /* The first read was not right, for the reason in `what`. Fill `spare` with a second one
@@ -92,9 +84,8 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
         return 0;
     }
     const size_t length = strlen(what);
-    snprintf(what + length, RECORD_WHAT_BYTES - length, "%s%s",
-             reads_agree(first, &second) ? "; a second read agrees" : "; a second read differs and is wrong too",
-             dataset_shard_changed(dataset, shard) ? "; the file has changed since it was opened" : "");
+    snprintf(what + length, RECORD_WHAT_BYTES - length, "%s%s", second_text(first, &second),
+             shard_source_changed(dataset->sources[shard]) ? "; the file has changed since it was opened" : "");
     return result;
 }
 
@@ -125,7 +116,8 @@ size_t record_scratch_bytes(const struct dataset *dataset)
 static struct record_read read_record(const struct dataset *dataset, uint64_t id, uint8_t *buffer)
 {
     struct record_read read = { .place = dataset_find(dataset, id), .frame = buffer };
-    read.got = file_read(dataset->fds[read.place.shard], buffer, frame_bytes(&read), read.place.offset);
+    struct shard_source *const source = dataset->sources[read.place.shard];
+    read.got = shard_source_read(source, buffer, frame_bytes(&read), read.place.offset);
     return read;
 }
 

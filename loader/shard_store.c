@@ -7,24 +7,23 @@
 #include <sys/mman.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/file_read.h"
 
 #define BLOCK_BYTES ((uint64_t)1 << 18)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 enum block_state { BLOCK_ABSENT, BLOCK_COMING, BLOCK_HELD };
 
-static uint64_t blocks_of(uint64_t file_bytes)
+static uint64_t blocks_of(uint64_t bytes)
 {
-    return file_bytes / BLOCK_BYTES + (file_bytes % BLOCK_BYTES != 0);
+    return bytes / BLOCK_BYTES + (bytes % BLOCK_BYTES != 0);
 }
 
 static void count_all(const struct dataset *dataset, size_t *bytes_out, size_t *blocks_out)
 {
     *bytes_out = *blocks_out = 0;
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
-        *bytes_out += dataset->indexes[i].file_bytes;
-        *blocks_out += blocks_of(dataset->indexes[i].file_bytes);
+        *bytes_out += dataset->indexes[i].bytes;
+        *blocks_out += blocks_of(dataset->indexes[i].bytes);
     }
 }
 
@@ -48,8 +47,8 @@ static void place_shards(struct shard_store *store)
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
         store->starts[i] = start;
         store->first_blocks[i] = block;
-        start += dataset->indexes[i].file_bytes;
-        block += blocks_of(dataset->indexes[i].file_bytes);
+        start += dataset->indexes[i].bytes;
+        block += blocks_of(dataset->indexes[i].bytes);
     }
 }
 
@@ -87,10 +86,10 @@ void shard_store_release(struct shard_store *store)
 static bool read_block(struct shard_store *store, uint32_t shard, uint64_t block, size_t *read_bytes)
 {
     const uint64_t offset = block * BLOCK_BYTES;
-    const uint64_t left = store->dataset->indexes[shard].file_bytes - offset;
+    const uint64_t left = store->dataset->indexes[shard].bytes - offset;
     const size_t bytes = left < BLOCK_BYTES ? left : BLOCK_BYTES;
-    const ssize_t got = file_read(store->dataset->fds[shard], store->bytes + store->starts[shard] + offset, bytes,
-                                  offset);
+    const ssize_t got = shard_source_read(store->dataset->sources[shard], store->bytes + store->starts[shard] + offset,
+                                          bytes, offset);
     *read_bytes += got > 0 ? (size_t)got : 0;
     return got == (ssize_t)bytes;
 }

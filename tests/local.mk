@@ -5,7 +5,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c \
 	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
-	%D%/helpers/loader_harness.c %D%/helpers/tfrecord_fixture.c \
+	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS) $(JANSSON_LIBS)
@@ -21,7 +21,7 @@ $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord \
 	%D%/fuzz/fuzz_shard_index
 loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_loader %D%/loader/test_order \
-	%D%/loader/test_sample %D%/loader/test_shard_index
+	%D%/loader/test_sample %D%/loader/test_shard_index %D%/loader/test_shard_source
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_init %D%/compute/test_layers \

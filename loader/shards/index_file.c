@@ -13,17 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/file_read.h"
 #include "stage/cache_folder.h"
 #include "stage/clock.h"
 
 #define INDEX_MAGIC "PTINDEX"
-#define INDEX_VERSION 1u
+#define INDEX_VERSION 2u
 #define INDEX_BYTE_ORDER 0x01020304u
 
 struct index_header {
@@ -31,9 +29,8 @@ struct index_header {
     uint32_t version;
     uint32_t byte_order;
     uint64_t checksum;          /* xxh3 of the whole file with this field 0 */
-    uint64_t file_bytes;        /* of the shard, as mtime and inode */
-    int64_t mtime_ns;
-    uint64_t inode;
+    struct shard_stamp stamp;   /* of the shard */
+    uint64_t stream_bytes;
     uint64_t record_count;
     uint64_t damage_count;
 };
@@ -87,24 +84,27 @@ static bool path_in_cache(const char *path, char *out, size_t out_size)
 
 /* Reading. */
 
+static int image_read(struct image *image, struct shard_source *source)
+{
+    image->bytes = source->stamp.bytes;
+    if (image->bytes < sizeof(struct index_header))
+        return -EBADMSG;
+    image->data = malloc(image->bytes);
+    if (image->data == NULL)
+        return -ENOMEM;
+    return shard_source_read(source, image->data, image->bytes, 0) == (ssize_t)image->bytes ? 0 : -EBADMSG;
+}
+
+/* An index lies in a file as a shard does. */
 static int image_load(struct image *image, const char *file)
 {
-    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    struct stat status;
-    int result = fstat(fd, &status) < 0 ? -errno : 0;
-    if (result == 0 && (!S_ISREG(status.st_mode) || status.st_size < (off_t)sizeof(struct index_header)))
-        result = -EBADMSG;
-    if (result == 0) {
-        image->bytes = (size_t)status.st_size;
-        image->data = malloc(image->bytes);
-        result = image->data ? 0 : -ENOMEM;
-    }
-    if (result == 0 && file_read(fd, image->data, image->bytes, 0) != (ssize_t)image->bytes)
-        result = -EBADMSG;
-    close(fd);
-    return result;
+    struct shard_source *source;
+    int rc = shard_source_open(&source, &shard_file_ops, file);
+    if (rc < 0)
+        return rc;
+    rc = image_read(image, source);
+    shard_source_close(source);
+    return rc;
 }
 
 /* Whether the image is undamaged and belongs to the shard that `index` describes. */
@@ -115,8 +115,7 @@ static bool image_is_of(struct image *image, const struct shard_index *index, st
     size_t bytes;
     const bool is_ours = memcmp(header.magic, INDEX_MAGIC, sizeof header.magic) == 0
         && header.version == INDEX_VERSION && header.byte_order == INDEX_BYTE_ORDER
-        && header.file_bytes == index->file_bytes && header.mtime_ns == index->mtime_ns
-        && header.inode == index->inode
+        && shard_stamp_equal(&header.stamp, &index->stamp)
         && image_size(header.record_count, header.damage_count, &bytes) && bytes == image->bytes;
     if (!is_ours)
         return false;
@@ -133,6 +132,7 @@ static int image_unpack(const struct image *image, const struct index_header *he
     const uint8_t *damages = lengths + header->record_count * sizeof(uint32_t);
     uint64_t offset = 0;
     int result = 0;
+    index->bytes = header->stream_bytes;
     for (uint64_t i = 0, record = 0; result == 0 && (record < header->record_count || i < header->damage_count);) {
         struct index_damage damage = { .before_record = UINT64_MAX };
         if (i < header->damage_count)
@@ -150,7 +150,7 @@ static int image_unpack(const struct image *image, const struct index_header *he
             record++;
         }
     }
-    return result == 0 && offset != index->file_bytes ? -EBADMSG : result;
+    return result == 0 && offset != index->bytes ? -EBADMSG : result;
 }
 
 static int index_load(struct shard_index *index, const char *file)
@@ -193,7 +193,7 @@ static int image_pack(struct image *image, const struct shard_index *index)
         return -ENOMEM;
     struct index_header header = {
         .magic = INDEX_MAGIC, .version = INDEX_VERSION, .byte_order = INDEX_BYTE_ORDER,
-        .file_bytes = index->file_bytes, .mtime_ns = index->mtime_ns, .inode = index->inode,
+        .stamp = index->stamp, .stream_bytes = index->bytes,
         .record_count = index->record_count, .damage_count = index->damage_count,
     };
     uint8_t *at = image->data + sizeof header;

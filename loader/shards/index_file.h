@@ -11,8 +11,8 @@
 #define INDEX_FILE_SUFFIX ".pipetrain-index"
 
 /* Fill in records and damages of the shard at `path` from its index file: beside the
- * shard, else in the user's cache directory. `index` says which file is meant: size,
- * mtime and inode must be the same. 0, or a negative errno when there is none that can
+ * shard, else in the user's cache directory. index->stamp says which state of it is
+ * meant. 0, or a negative errno when there is none that can
  * be trusted; the index is unchanged then. */
 int index_file_read(struct shard_index *index, const char *path);
 /* Keep the index beside the shard, else in the user's cache directory, else nowhere. */

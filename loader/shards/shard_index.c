@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/file_read.h"
 #include "loader/shards/frame_text.h"
 #include "loader/shards/index_file.h"
 #include "loader/shards/shard_kind.h"
@@ -25,7 +23,7 @@
 #define PATH_TEXT_BYTES 1024u
 
 struct walk {
-    int fd;
+    struct shard_source *source;
     char path[PATH_TEXT_BYTES];     /* escaped, for messages */
     struct shard_index *index;
     uint8_t *window;                /* WINDOW_BYTES, holding window_bytes from window_offset on */
@@ -88,7 +86,7 @@ static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
         && offset - walk->window_offset + bytes <= walk->window_bytes;
     if (is_inside)
         return 0;
-    const ssize_t got = file_read(walk->fd, walk->window, walk->read_bytes, offset);
+    const ssize_t got = shard_source_read(walk->source, walk->window, walk->read_bytes, offset);
     if (got < 0)
         return report_unreadable(walk, offset, (int)got);
     walk->window_offset = offset;
@@ -108,7 +106,7 @@ static const uint8_t *window_at(const struct walk *walk, uint64_t offset)
 static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
                        struct tfrecord_problem *problem_out)
 {
-    const uint64_t left = walk->index->file_bytes - offset;
+    const uint64_t left = walk->index->bytes - offset;
     problem_out->available_bytes = left;
     problem_out->needed_bytes = TFRECORD_HEADER_BYTES;
     if (left < TFRECORD_HEADER_BYTES)
@@ -126,11 +124,11 @@ static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_byt
 
 static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset)
 {
-    const bool is_framed = check == TFRECORD_CUT && walk->index->file_bytes >= TFRECORD_HEADER_BYTES;
+    const bool is_framed = check == TFRECORD_CUT && walk->index->bytes >= TFRECORD_HEADER_BYTES;
     if (offset > 0 || is_framed)
         return NULL;
     uint8_t head[SHARD_KIND_BYTES];
-    const ssize_t got = file_read(walk->fd, head, sizeof head, 0);
+    const ssize_t got = shard_source_read(walk->source, head, sizeof head, 0);
     return got < 0 ? NULL : shard_kind_text(head, (size_t)got);
 }
 
@@ -173,7 +171,7 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
     const size_t frame_bytes = payload_bytes + TFRECORD_FRAME_BYTES;
     if (frame_reserve(walk, frame_bytes) < 0)
         return -ENOMEM;
-    const ssize_t got = file_read(walk->fd, walk->frame, frame_bytes, offset);
+    const ssize_t got = shard_source_read(walk->source, walk->frame, frame_bytes, offset);
     if (got < 0)
         return report_unreadable(walk, offset, (int)got);
     return tfrecord_verify(walk->frame, (size_t)got, &payload_bytes, &problem) == TFRECORD_OK;
@@ -183,7 +181,7 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
 static int resynchronize(struct walk *walk, uint64_t offset, uint64_t *found_out)
 {
     walk->read_bytes = WINDOW_BYTES;
-    for (; offset < walk->index->file_bytes; offset++) {
+    for (; offset < walk->index->bytes; offset++) {
         const int is_whole = frame_is_whole(walk, offset);
         if (is_whole < 0)
             return is_whole;
@@ -201,7 +199,7 @@ static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check c
     const int result = resynchronize(walk, offset + 1, next_out);
     if (result < 0)
         return result;
-    if (*next_out == walk->index->file_bytes && walk->index->record_count == 0)
+    if (*next_out == walk->index->bytes && walk->index->record_count == 0)
         return report_check(walk, check, 0, problem);
     return shard_index_add_damage(walk->index, offset, *next_out - offset);
 }
@@ -216,8 +214,10 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
 static int walk_shard(struct walk *walk, bool skip_damage)
 {
     uint64_t offset = 0;
-    int result = 0;
-    while (result == 0 && offset < walk->index->file_bytes) {
+    int result = shard_source_size(walk->source, &walk->index->bytes);
+    if (result < 0)
+        return report_unreadable(walk, 0, result);
+    while (result == 0 && offset < walk->index->bytes) {
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
         const int check = walk_header(walk, offset, &payload_bytes, &problem);
@@ -233,12 +233,12 @@ static int walk_shard(struct walk *walk, bool skip_damage)
     return result;
 }
 
-static int index_build(struct shard_index *index, int fd, const char *path, bool skip_damage, char *problem,
+static int index_build(struct shard_index *index, struct shard_source *source, bool skip_damage, char *problem,
                        size_t problem_size)
 {
-    struct walk walk = { .fd = fd, .index = index, .read_bytes = WINDOW_BYTES, .problem = problem,
+    struct walk walk = { .source = source, .index = index, .read_bytes = WINDOW_BYTES, .problem = problem,
                          .problem_size = problem_size };
-    log_escape(path, strlen(path), walk.path, sizeof walk.path);
+    log_escape(source->path, strlen(source->path), walk.path, sizeof walk.path);
     walk.window = malloc(WINDOW_BYTES);
     const int result = walk.window ? walk_shard(&walk, skip_damage) : -ENOMEM;
     if (result == -ENOMEM)
@@ -253,34 +253,24 @@ static bool is_usable(const struct shard_index *index, const struct shard_index_
     return options->skip_damage || index->damage_count == 0;
 }
 
-int shard_index_open(struct shard_index *index_out, int fd, const char *path,
+int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size)
 {
-    struct stat status;
-    if (fstat(fd, &status) < 0) {
-        const int result = -errno;
-        snprintf(problem_out, problem_size, "%s: %s", path, strerror(-result));
-        return result;
-    }
-    struct shard_index index = {
-        .file_bytes = (uint64_t)status.st_size,
-        .mtime_ns = file_mtime_ns(&status),
-        .inode = status.st_ino,
-    };
-    if (options->use_cache && index_file_read(&index, path) == 0) {
+    struct shard_index index = {.stamp = source->stamp};
+    if (options->use_cache && index_file_read(&index, source->path) == 0) {
         if (is_usable(&index, options)) {
             *index_out = index;
             return 0;
         }
         shard_index_release(&index);
     }
-    const int result = index_build(&index, fd, path, options->skip_damage, problem_out, problem_size);
-    if (result < 0) {
+    const int rc = index_build(&index, source, options->skip_damage, problem_out, problem_size);
+    if (rc < 0) {
         shard_index_release(&index);
-        return result;
+        return rc;
     }
     if (options->use_cache)
-        index_file_write(&index, path);
+        index_file_write(&index, source->path);
     *index_out = index;
     return 0;
 }

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "formats/tfrecord.h"
 #include "loader/shards/index_file.h"
 #include "loader/shards/shard_index.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/helpers/memory_source.h"
 
 static char folder[] = "/tmp/pipetrain-fuzz-XXXXXX";
 
@@ -62,17 +62,22 @@ static void check_index(const struct shard_index *index, const uint8_t *data)
             abort();
         offset += index->records[i].payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
     }
-    if (offset != index->file_bytes || damage != index->damage_count)
+    if (offset != index->bytes || damage != index->damage_count)
         abort();
 }
 
-static void try_shard(int fd, const char *path, const uint8_t *data, size_t bytes, bool skip_damage)
+static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
 {
-    const struct shard_index_options options = { .skip_damage = skip_damage };
+    struct memory_shard shard = {.name = "shard", .data = data, .bytes = bytes};
+    const struct shard_index_options options = {.skip_damage = skip_damage};
+    struct shard_source *source;
     struct shard_index index;
     char problem[512] = "";
-    write_file(fd, data, bytes);
-    const int result = shard_index_open(&index, fd, path, &options, problem, sizeof problem);
+    memory_source_set(&shard, 1);
+    if (shard_source_open(&source, &memory_source_ops, "shard") < 0)
+        abort();
+    const int result = shard_index_open(&index, source, &options, problem, sizeof(problem));
+    shard_source_close(source);
     if (result == 0) {
         check_index(&index, data);
         shard_index_release(&index);
@@ -91,7 +96,7 @@ static void try_kept_index(const uint8_t *data, size_t bytes)
         abort();
     write_file(kept, data, bytes);
     close(kept);
-    struct shard_index index = { .file_bytes = 35, .mtime_ns = 1, .inode = 2 };
+    struct shard_index index = {.stamp = {.bytes = 35, .mtime_ns = 1, .inode = 2}};
     if (index_file_read(&index, path) == 0) {
         check_index(&index, NULL);
         shard_index_release(&index);
@@ -108,19 +113,19 @@ static void remove_folder(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static int fd = -1;
-    if (fd < 0) {
-        fd = memfd_create("shard", MFD_CLOEXEC);
+    static bool is_prepared;
+    if (!is_prepared) {
         setenv("XDG_CACHE_HOME", "/proc/none", 1);
-        if (fd < 0 || !mkdtemp(folder))
+        if (mkdtemp(folder) == NULL)
             abort();
         atexit(remove_folder);
+        is_prepared = true;
     }
     if (bytes == 0)
         return 0;
     if (data[0] % 3 == 2)
         try_kept_index(data + 1, bytes - 1);
     else
-        try_shard(fd, "shard", data + 1, bytes - 1, data[0] % 3 == 1);
+        try_shard(data + 1, bytes - 1, data[0] % 3 == 1);
     return 0;
 }

@@ -157,7 +157,7 @@ static void a_data_set_in_memory_is_read_once(void **state)
     (void)state;
     uint64_t file_bytes = 0;
     for (int i = 0; i < 3; i++)
-        file_bytes += train->indexes[i].file_bytes;
+        file_bytes += train->indexes[i].bytes;
     for (int source = 0; source < 3; source++) {
         struct harness harness = make_harness(8, 1);
         harness.spec.datasets[PASS_EVALUATE] = NULL;

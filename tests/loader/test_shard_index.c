@@ -43,12 +43,12 @@ static int open_index(struct shard_index *index, const char *path, bool skip_dam
                       size_t problem_size)
 {
     const struct shard_index_options options = { .skip_damage = skip_damage, .use_cache = use_cache };
-    const int fd = open(path, O_RDONLY);
-    assert_true(fd >= 0);
+    struct shard_source *source;
+    assert_int_equal(shard_source_open(&source, NULL, path), 0);
     problem[0] = '\0';
-    const int result = shard_index_open(index, fd, path, &options, problem, problem_size);
-    close(fd);
-    return result;
+    const int rc = shard_index_open(index, source, &options, problem, problem_size);
+    shard_source_close(source);
+    return rc;
 }
 
 static void assert_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache)
@@ -100,7 +100,7 @@ static void finds_records_of_any_length(void **state)
     fixture_write(path, data, bytes);
     assert_opens(&index, path, false, false);
     assert_int_equal(index.record_count, count);
-    assert_int_equal(index.file_bytes, bytes);
+    assert_int_equal(index.bytes, bytes);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(index.records[i].offset, offsets[i]);
         assert_int_equal(index.records[i].payload_bytes, lengths[i]);

@@ -1,0 +1,60 @@
+/* Reading a shard through its row. Called by readers for every run of records, by decoders
+ * when a record is not right, and while data sets are opened. */
+#include "loader/shards/shard_source.h"
+
+#include <errno.h>
+
+int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path)
+{
+    return (ops != NULL ? ops : &shard_file_ops)->open(source_out, path);
+}
+
+void shard_source_close(struct shard_source *source)
+{
+    if (source != NULL)
+        source->ops->close(source);
+}
+
+int shard_source_size(struct shard_source *source, uint64_t *bytes_out)
+{
+    return source->ops->size(source, bytes_out);
+}
+
+static ssize_t read_all(struct shard_source *source,
+                        ssize_t (*read)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset),
+                        void *buffer, size_t bytes, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t got = read(source, (char *)buffer + done, bytes - done, offset + done);
+        if (got < 0)
+            return got;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+ssize_t shard_source_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
+{
+    return read_all(source, source->ops->read, buffer, bytes, offset);
+}
+
+ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
+{
+    if (source->ops->read_afresh == NULL)
+        return -ENOTSUP;
+    return read_all(source, source->ops->read_afresh, buffer, bytes, offset);
+}
+
+bool shard_source_changed(const struct shard_source *source)
+{
+    struct shard_stamp now;
+    return source->ops->stamp(source, &now) < 0 || !shard_stamp_equal(&now, &source->stamp);
+}
+
+bool shard_stamp_equal(const struct shard_stamp *a, const struct shard_stamp *b)
+{
+    return a->bytes == b->bytes && a->mtime_ns == b->mtime_ns && a->inode == b->inode;
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# The walls of the tree: an include of ours looks into its own folder or down. The table says what
+# the files of a folder may include besides; a folder that is not in it may hold no source. Folders
+# and files stay small enough to be read.
+cd "$(dirname "$0")/../.." || exit 99
+walls='
+formats
+stage
+stage/cuda          stage
+loader/shards       formats stage
+loader              loader/shards formats stage
+compute             stage
+compute/models      compute
+compute/reference   compute stage
+compute/onednn      compute stage
+compute/cuda/cudnn  compute/cuda compute stage stage/cuda
+compute/cuda        compute/cuda/cudnn compute stage stage/cuda
+sync                compute stage
+sync/cuda           sync compute compute/cuda stage stage/cuda
+tools/config        tools formats stage loader compute sync
+tools/convert       tools formats stage
+tools/run           tools/config tools formats stage loader compute sync
+tools               tools/config tools/convert tools/run formats stage loader compute sync
+'
+# Files that are over 450 lines long all the same; a name goes when its file is shorter.
+long=' compute/cuda/kernels.cu compute/reference/reference_layers.c stage/device_host.c sync/trainer.c '
+failed=0
+
+refuse() {
+    [ -z "$2" ] || { failed=1; echo "$1:"; echo "$2" | sed 's/^/    /'; }
+}
+
+while read -r folder below; do
+    allowed=$(echo $folder $below | tr ' ' '|')
+    [ -z "$folder" ] || refuse "$folder includes what it may not know" \
+        "$(grep -Hn '#include "' "$folder"/*.[ch]* | grep -vE "#include \"($allowed)/[^/]+\"")"
+done <<END
+$walls
+END
+
+product=$(find formats stage loader compute sync tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
+for folder in $(echo "$product" | sed 's|/[^/]*$||' | sort -u); do
+    echo "$walls" | grep -q "^$folder\( \|$\)" || refuse 'not in the table of walls' "$folder"
+done
+refuse 'over 35 files in a folder' "$(find formats stage loader compute sync tools tests bench -type f |
+    grep -E '\.(c|cc|cu|cuh|h|md|mk|py|sh)$' | sed 's|/[^/]*$||' | sort | uniq -c | awk '$1 > 35')"
+refuse 'over 450 lines in a file and not named above, or named and not over' "$(wc -l $product | awk -v known="$long" \
+    '$2 != "total" && ($1 > 450) != (index(known, " " $2 " ") > 0)')"
+exit $failed

@@ -1,34 +1,34 @@
 /* The timed events of the steps in flight. See step_clock.h. */
 #include "sync/step_clock.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "stage/clock.h"
 
-/* The events of one step. */
-struct dial { struct event *marks[MARK_COUNT]; struct event **buckets; };
+struct mark { struct event *event; enum spent spent; };
+
+/* The marks of one step; begun anew by the first mark of another. */
+struct dial { struct mark *marks; uint32_t count; uint64_t step; };
 
 struct step_clock {
     struct stream *compute;
-    uint32_t bucket_count;
+    uint32_t mark_max;
     uint32_t dial_count;        /* one more than steps in flight: a step is measured from the end of the one before */
     struct dial *dials;         /* step n has dials[n % dial_count] */
+    uint64_t queued, read;      /* steps */
     struct event *origin;       /* what the first step is measured from */
     uint64_t now_ns;            /* when the last step that was read ended */
 };
 
-static struct dial *dial_of(struct step_clock *clock, uint64_t number)
+static struct dial *dial_of(const struct step_clock *clock, uint64_t number)
 {
     return &clock->dials[number % clock->dial_count];
 }
 
-static struct event **bucket_event(const struct dial *dial, uint32_t bucket, enum bucket_mark mark)
-{
-    return &dial->buckets[bucket * BUCKET_MARK_COUNT + mark];
-}
-
-static int open_event(struct step_clock *clock, struct event **event_out)
+static int open_event(const struct step_clock *clock, struct event **event_out)
 {
     struct device *const device = clock->compute->device;
     return device->ops->event_open(device, EVENT_TIMED, event_out);
@@ -40,28 +40,23 @@ static void close_event(struct event *event)
         event->device->ops->event_close(event);
 }
 
-static int open_dial(struct step_clock *clock, struct dial *dial)
+static int open_dial(const struct step_clock *clock, struct dial *dial)
 {
-    const uint32_t count = clock->bucket_count * BUCKET_MARK_COUNT;
-    dial->buckets = calloc(count + 1, sizeof(struct event *));
-    int rc = dial->buckets != NULL ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < MARK_COUNT && rc == 0; i++)
-        rc = open_event(clock, &dial->marks[i]);
-    for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = open_event(clock, &dial->buckets[i]);
+    dial->marks = calloc(clock->mark_max, sizeof(*dial->marks));
+    int rc = dial->marks != NULL ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < clock->mark_max && rc == 0; i++)
+        rc = open_event(clock, &dial->marks[i].event);
     return rc;
 }
 
 static void close_dial(const struct step_clock *clock, const struct dial *dial)
 {
-    for (uint32_t i = 0; i < MARK_COUNT; i++)
-        close_event(dial->marks[i]);
-    for (uint32_t i = 0; dial->buckets != NULL && i < clock->bucket_count * BUCKET_MARK_COUNT; i++)
-        close_event(dial->buckets[i]);
-    free(dial->buckets);
+    for (uint32_t i = 0; dial->marks != NULL && i < clock->mark_max; i++)
+        close_event(dial->marks[i].event);
+    free(dial->marks);
 }
 
-int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint32_t buckets, uint32_t depth)
+int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint32_t marks, uint32_t depth)
 {
     struct step_clock *const clock = calloc(1, sizeof(*clock));
     struct dial *const dials = calloc(depth + 1, sizeof(*dials));
@@ -70,7 +65,7 @@ int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint3
         free(dials);
         return -ENOMEM;
     }
-    *clock = (struct step_clock){.compute = compute, .bucket_count = buckets, .dial_count = depth + 1, .dials = dials};
+    *clock = (struct step_clock){.compute = compute, .mark_max = marks, .dial_count = depth + 1, .dials = dials};
     int rc = open_event(clock, &clock->origin);
     for (uint32_t i = 0; i < clock->dial_count && rc == 0; i++)
         rc = open_dial(clock, &clock->dials[i]);
@@ -102,60 +97,77 @@ int step_clock_start(struct step_clock *clock)
     return rc;
 }
 
-int step_clock_mark(struct step_clock *clock, uint64_t number, enum mark mark)
+int step_clock_mark(struct step_clock *clock, enum spent spent)
 {
-    return stream_record(clock->compute, dial_of(clock, number)->marks[mark]);
+    struct dial *const dial = dial_of(clock, clock->queued);
+    if (dial->step != clock->queued)
+        *dial = (struct dial){.marks = dial->marks, .step = clock->queued};
+    assert(dial->count < clock->mark_max);
+    struct mark *const mark = &dial->marks[dial->count];
+    mark->spent = spent;
+    const int rc = stream_record(clock->compute, mark->event);
+    dial->count += rc == 0;
+    return rc;
 }
 
-int step_clock_mark_bucket(struct step_clock *clock, uint64_t number, uint32_t bucket, enum bucket_mark mark)
+int step_clock_end(struct step_clock *clock, enum spent spent)
 {
-    return stream_record(clock->compute, *bucket_event(dial_of(clock, number), bucket, mark));
+    const int rc = step_clock_mark(clock, spent);
+    clock->queued += rc == 0;
+    assert(clock->queued - clock->read < clock->dial_count);
+    return rc;
 }
 
-struct event *step_clock_end(struct step_clock *clock, uint64_t number)
-{
-    return dial_of(clock, number)->marks[MARK_END];
-}
-
-/* Reads one event after the other, adding the time between them to where it belongs. */
-struct walk { struct event *at; int rc; };
-
-static void walk_to(struct walk *walk, struct event *to, uint64_t *spent_ns)
-{
-    uint64_t elapsed_ns = 0;
-    if (walk->rc == 0)
-        walk->rc = to->device->ops->event_elapsed(walk->at, to, &elapsed_ns);
-    *spent_ns += elapsed_ns;
-    walk->at = to;
-}
-
-static void walk_buckets(const struct step_clock *clock, const struct dial *dial, struct walk *walk,
-                         struct step_times *times)
-{
-    walk_to(walk, dial->marks[MARK_BACKWARD], &times->backward);
-    for (uint32_t b = 0; b < clock->bucket_count; b++) {
-        walk_to(walk, *bucket_event(dial, b, BUCKET_REDUCED), &times->exposed_reduction);
-        walk_to(walk, *bucket_event(dial, b, BUCKET_UPDATED), &times->update);
-    }
-}
-
-int step_clock_read(struct step_clock *clock, uint64_t number, struct step_facts facts, struct step_times *times_out,
-                    uint64_t *ended_ns_out)
+static struct event *end_of(const struct step_clock *clock, uint64_t number)
 {
     const struct dial *const dial = dial_of(clock, number);
+    return dial->marks[dial->count - 1].event;
+}
+
+struct event *step_clock_oldest(const struct step_clock *clock)
+{
+    assert(clock->read < clock->queued);
+    return end_of(clock, clock->read);
+}
+
+static uint64_t *time_of(struct step_times *times, enum spent spent)
+{
+    static const size_t offsets[SPENT_COUNT] = {
+        [SPENT_OTHER] = offsetof(struct step_times, other),
+        [SPENT_INPUT_WAIT] = offsetof(struct step_times, input_wait),
+        [SPENT_EXPOSED_COPY] = offsetof(struct step_times, exposed_copy),
+        [SPENT_FORWARD] = offsetof(struct step_times, forward),
+        [SPENT_BACKWARD] = offsetof(struct step_times, backward),
+        [SPENT_EXPOSED_REDUCTION] = offsetof(struct step_times, exposed_reduction),
+        [SPENT_UPDATE] = offsetof(struct step_times, update),
+    };
+    return (uint64_t *)(void *)((char *)times + offsets[spent]);
+}
+
+/* The oldest step, from the end of the one before. */
+static int add_marks(const struct step_clock *clock, struct step_times *times)
+{
+    const struct dial *const dial = dial_of(clock, clock->read);
+    struct event *at = clock->read > 0 ? end_of(clock, clock->read - 1) : clock->origin;
+    int rc = 0;
+    for (uint32_t i = 0; i < dial->count && rc == 0; i++) {
+        const struct mark *const mark = &dial->marks[i];
+        uint64_t elapsed_ns = 0;
+        rc = at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);
+        *time_of(times, mark->spent) += elapsed_ns;
+        times->total += elapsed_ns;
+        at = mark->event;
+    }
+    return rc;
+}
+
+int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out)
+{
     struct step_times times = {0};
-    struct walk walk = {.at = number > 0 ? step_clock_end(clock, number - 1) : clock->origin};
-    walk_to(&walk, dial->marks[MARK_BEGIN], &times.other);
-    walk_to(&walk, dial->marks[MARK_TAKEN], facts.waited ? &times.input_wait : &times.other);
-    walk_to(&walk, dial->marks[MARK_INPUT], facts.copied ? &times.other : &times.exposed_copy);
-    walk_to(&walk, dial->marks[MARK_FORWARD], &times.forward);
-    if (facts.trained)
-        walk_buckets(clock, dial, &walk, &times);
-    walk_to(&walk, dial->marks[MARK_END], &times.other);
-    if (walk.rc != 0)
-        return walk.rc;
-    times.total = times.input_wait + times.exposed_copy + times.forward + times.backward + times.exposed_reduction +
-                  times.update + times.other;
+    const int rc = add_marks(clock, &times);
+    if (rc != 0)
+        return rc;
+    clock->read++;
     clock->now_ns += times.total;
     *times_out = times;
     *ended_ns_out = clock->now_ns;

@@ -11,26 +11,21 @@
 #include "stage/thread.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
+#define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
 
 /* Where the thread is; main and the thread move it forward under the lock. */
 enum phase { PHASE_OPENING, PHASE_OPEN, PHASE_FAILED, PHASE_RUNNING, PHASE_DONE, PHASE_LEAVING };
-
-/* A step that is queued and not yet reported. */
-struct flight { struct step_report *report; struct step_facts facts; };
 
 struct trainer {
     struct trainer_spec spec;
     struct thread *thread;
     struct tower *tower;
-    struct buckets buckets;
-    uint32_t started;               /* buckets of this step whose reduction is started */
-    int start_result;               /* of the first reduce start that failed in this step */
+    struct sync sync;
     struct step_clock *clock;
     uint32_t depth;                 /* steps that may be queued and not yet reported */
-    struct flight *flights;         /* step n has flights[n % depth] */
+    struct step_report **flights;   /* step n has flights[n % depth] */
     struct backend_result *results; /* pinned, of the same places */
     uint64_t queued, finished;      /* steps */
-    bool joined;                    /* the reduction, or tried to */
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
     struct queue *full, *empty;
@@ -88,7 +83,8 @@ static int open_flights(struct trainer *trainer)
     if (rc != 0)
         return rc;
     trainer->results = memory;
-    return step_clock_open(&trainer->clock, trainer->spec.tower.compute, trainer->buckets.count, trainer->depth);
+    return step_clock_open(&trainer->clock, trainer->spec.tower.compute, STEP_MARKS + sync_marks(&trainer->sync),
+                           trainer->depth);
 }
 
 static void close_flights(struct trainer *trainer)
@@ -100,35 +96,15 @@ static void close_flights(struct trainer *trainer)
     free(trainer->flights);
 }
 
-/* The tower may run from the end of one bucket to the end of the next as one piece. */
-static int cut_tower(struct trainer *trainer)
+static struct sync_spec complete_sync(const struct trainer *trainer)
 {
-    size_t ends[BUCKETS_MAX];
-    for (uint32_t b = 0; b < trainer->buckets.count; b++)
-        ends[b] = trainer->buckets.bucket[b].offset + trainer->buckets.bucket[b].count;
-    return tower_cut(trainer->tower, ends, trainer->buckets.count);
-}
-
-static int join_reduction(struct trainer *trainer)
-{
-    const struct trainer_spec *const spec = &trainer->spec;
-    const struct reduce_member member = {
-        .device = spec->tower.device,
-        .compute = spec->tower.compute,
-        .communication = spec->communication,
-        .gradients = tower_gradients(trainer->tower),
-        .gradient_count = tower_arena(trainer->tower)->count,
-    };
-    trainer->joined = true;
-    return spec->reduce->ops->join(spec->reduce, spec->tower.index, &member, &trainer->buckets);
-}
-
-/* From the tower's own thread: what belongs to it in the reduction. */
-static void leave_reduction(struct trainer *trainer)
-{
-    const struct reduce_ops *const ops = trainer->spec.reduce->ops;
-    if (trainer->joined && ops->leave != NULL)
-        ops->leave(trainer->spec.reduce, trainer->spec.tower.index);
+    const struct tower_spec *const tower = &trainer->spec.tower;
+    struct sync_spec spec = trainer->spec.sync;
+    spec.tower = trainer->tower;
+    spec.index = tower->index;
+    spec.device = tower->device;
+    spec.compute = tower->compute;
+    return spec;
 }
 
 static int open_tower(struct trainer *trainer)
@@ -140,74 +116,11 @@ static int open_tower(struct trainer *trainer)
     int rc = tower_open(&trainer->tower, &spec->tower);
     if (rc != 0)
         return rc;
-    buckets_init(&trainer->buckets, tower_arena(trainer->tower), spec->bucket_bytes);
-    rc = cut_tower(trainer);
+    const struct sync_spec sync = complete_sync(trainer);
+    rc = sync_init(&trainer->sync, &sync);
     if (rc == 0)
         rc = open_flights(trainer);
-    return rc == 0 ? join_reduction(trainer) : rc;
-}
-
-static int mark(struct trainer *trainer, enum mark mark)
-{
-    return step_clock_mark(trainer->clock, trainer->queued, mark);
-}
-
-/* Called by tower_backward: start the buckets that lie in the first `floats` gradients. */
-static void start_buckets(void *arg, size_t floats)
-{
-    struct trainer *const trainer = arg;
-    const struct reduce_ops *const ops = trainer->spec.reduce->ops;
-    while (trainer->started < trainer->buckets.count && trainer->start_result == 0) {
-        const struct bucket *const bucket = &trainer->buckets.bucket[trainer->started];
-        if (bucket->offset + bucket->count > floats)
-            return;
-        trainer->start_result = ops->start(trainer->spec.reduce, trainer->spec.tower.index, trainer->started);
-        trainer->started++;
-    }
-}
-
-/* What is to be done with a bucket that is reduced. */
-static int use_bucket(struct trainer *trainer, uint32_t b, float gradient_scale)
-{
-    const struct bucket *const bucket = &trainer->buckets.bucket[b];
-    const float learning_rate = trainer->spec.learning_rate;
-    if (!tower_updates_at_once(trainer->tower))
-        return tower_update(trainer->tower, bucket->offset, bucket->count, gradient_scale, learning_rate);
-    const int rc = tower_check(trainer->tower, bucket->offset, bucket->count);
-    if (rc != 0 || b + 1 < trainer->buckets.count)
-        return rc;
-    return tower_update(trainer->tower, 0, tower_arena(trainer->tower)->count, gradient_scale, learning_rate);
-}
-
-/* Wait for each bucket's sum and update its range. */
-static int update_buckets(struct trainer *trainer, const struct span *span)
-{
-    const struct trainer_spec *const spec = &trainer->spec;
-    const bool alone = spec->mode == SYNC_INDEPENDENT;
-    const uint32_t samples = alone ? span->count : span->global_count;
-    int rc = 0;
-    for (uint32_t b = 0; b < trainer->buckets.count && rc == 0; b++) {
-        rc = spec->reduce->ops->wait(spec->reduce, spec->tower.index, b);
-        if (rc == 0)
-            rc = step_clock_mark_bucket(trainer->clock, trainer->queued, b, BUCKET_REDUCED);
-        if (rc == 0 && samples > 0)
-            rc = use_bucket(trainer, b, 1.0f / (float)samples);
-        if (rc == 0)
-            rc = step_clock_mark_bucket(trainer->clock, trainer->queued, b, BUCKET_UPDATED);
-    }
-    return rc;
-}
-
-static int train(struct trainer *trainer, const struct span *span)
-{
-    trainer->started = 0;
-    trainer->start_result = 0;
-    int rc = tower_backward(trainer->tower, start_buckets, trainer);
-    if (rc == 0)
-        rc = trainer->start_result;
-    if (rc == 0)
-        rc = mark(trainer, MARK_BACKWARD);
-    return rc == 0 ? update_buckets(trainer, span) : rc;
+    return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
 static uint32_t place_of(const struct trainer *trainer, uint64_t number)
@@ -224,32 +137,25 @@ static int queue_result(struct trainer *trainer, const struct span *span)
     return 0;
 }
 
-static struct flight *flight_of(struct trainer *trainer, uint64_t number)
-{
-    return &trainer->flights[place_of(trainer, number)];
-}
-
 /* Queue the whole step; the slot goes back as soon as what reads it is queued. */
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    struct flight *const flight = flight_of(trainer, trainer->queued);
     const bool training = slot->span.pass == PASS_TRAIN;
     report->span = slot->span;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    flight->report = report;
-    flight->facts.trained = training && !spec->no_compute;
+    trainer->flights[place_of(trainer, trainer->queued)] = report;
     int rc = spec->no_compute ? stream_record(spec->tower.compute, slot->free)
                               : tower_forward(trainer->tower, slot, training);
     slots_give_back(spec->slots, slot);
     if (rc == 0)
-        rc = mark(trainer, MARK_FORWARD);
-    if (rc == 0 && flight->facts.trained)
-        rc = train(trainer, &report->span);
+        rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
+    if (rc == 0 && training && !spec->no_compute)
+        rc = sync_step(&trainer->sync, &report->span);
     if (rc == 0)
         rc = queue_result(trainer, &report->span);
     if (rc == 0)
-        rc = mark(trainer, MARK_END);
+        rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc == 0)
         trainer->queued++;
     return rc;
@@ -267,12 +173,11 @@ static bool is_cancelled(struct trainer *trainer)
 static int await_end(struct trainer *trainer, struct event *end)
 {
     const struct device_ops *const device = end->device->ops;
-    struct reduce *const reduce = trainer->spec.reduce;
     const struct timespec nap = {.tv_nsec = POLL_NAP_NS};
     int rc = 0;
-    while (trainer->joined && reduce->ops->poll != NULL && !device->event_passed(end) && rc == 0) {
+    while (sync_needs_poll(&trainer->sync) && !device->event_passed(end) && rc == 0) {
         nanosleep(&nap, NULL);
-        rc = is_cancelled(trainer) ? -ECANCELED : reduce->ops->poll(reduce, trainer->spec.tower.index);
+        rc = is_cancelled(trainer) ? -ECANCELED : sync_poll(&trainer->sync);
     }
     return rc != 0 ? rc : device->event_wait(end);
 }
@@ -280,15 +185,14 @@ static int await_end(struct trainer *trainer, struct event *end)
 /* Report the oldest step that is not yet reported. */
 static int finish_step(struct trainer *trainer)
 {
-    const uint64_t number = trainer->finished;
-    const struct flight *const flight = flight_of(trainer, number);
-    struct step_report *const report = flight->report;
-    int rc = await_end(trainer, step_clock_end(trainer->clock, number));
+    const uint32_t place = place_of(trainer, trainer->finished);
+    struct step_report *const report = trainer->flights[place];
+    int rc = await_end(trainer, step_clock_oldest(trainer->clock));
     if (rc == 0)
-        rc = step_clock_read(trainer->clock, number, flight->facts, &report->times, &report->ended_ns);
+        rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
-    report->result = trainer->results[place_of(trainer, number)];
+    report->result = trainer->results[place];
     trainer->finished++;
     return queue_put(trainer->full, report);
 }
@@ -304,10 +208,9 @@ static uint64_t waited_ns(const struct trainer *trainer)
 static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    struct step_facts *const facts = &flight_of(trainer, trainer->queued)->facts;
     const uint64_t before_ns = waited_ns(trainer);
     struct slot *slot;
-    int rc = mark(trainer, MARK_BEGIN);
+    int rc = step_clock_mark(trainer->clock, SPENT_OTHER);
     if (rc == 0)
         rc = slots_take(spec->slots, &slot);
     if (rc != 0)
@@ -316,13 +219,12 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         slots_give_back(spec->slots, slot);
         return -ENODATA;
     }
-    facts->waited = waited_ns(trainer) > before_ns;
-    facts->copied = slot->ready->device->ops->event_passed(slot->ready);
-    rc = mark(trainer, MARK_TAKEN);
+    const bool copied = slot->ready->device->ops->event_passed(slot->ready);
+    rc = step_clock_mark(trainer->clock, waited_ns(trainer) > before_ns ? SPENT_INPUT_WAIT : SPENT_OTHER);
     if (rc == 0)
         rc = stream_wait(spec->tower.compute, slot->ready);
     if (rc == 0)
-        rc = mark(trainer, MARK_INPUT);
+        rc = step_clock_mark(trainer->clock, copied ? SPENT_OTHER : SPENT_EXPOSED_COPY);
     *slot_out = slot;
     return rc;
 }
@@ -375,7 +277,7 @@ static void trainer_loop(void *arg)
     set_phase(trainer, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
     if (rc == 0 && await_phase(trainer, PHASE_RUNNING) == 0)
         run_steps(trainer);
-    leave_reduction(trainer);
+    sync_leave(&trainer->sync);
     trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
     set_phase(trainer, PHASE_DONE, rc);
     await_phase(trainer, PHASE_LEAVING);

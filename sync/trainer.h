@@ -1,6 +1,5 @@
 /* The trainer thread of one tower, the life of a step:
- * slot -> forward -> backward, buckets starting reduction as they fill -> wait, update
- * bucket by bucket -> report. Evaluation batches run forward only. On a device that
+ * slot -> forward -> backward and update, as the mode has it (sync.h) -> report. Evaluation batches run forward only. On a device that
  * computes by itself, the thread queues a step while the ones before are computed, waits
  * only for the end of step number - steps_ahead, and reports that one. */
 #ifndef PIPETRAIN_TRAINER_H
@@ -11,10 +10,8 @@
 #include "stage/slots.h"
 #include "stage/stop.h"
 #include "sync/gate.h"
-#include "sync/reduce.h"
 #include "sync/step_clock.h"
-
-enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT };
+#include "sync/sync.h"
 
 /* What a tower says about one global batch; taken by main, given back to the pool. */
 struct step_report {
@@ -28,12 +25,8 @@ struct step_report {
 struct trainer_spec {
     const char *name;
     struct tower_spec tower;
-    struct stream *communication;
+    struct sync_spec sync;
     struct slots *slots;
-    struct reduce *reduce;
-    enum sync_mode mode;
-    size_t bucket_bytes;
-    float learning_rate;
     struct gate *gate;
     struct stop *stop;
     bool no_compute;            /* kind = null: slots are taken and given back, nothing is computed */

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "stage/thread.h"
+#include "sync/modes.h"
 #include "tests/cuda/cuda_calls.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/cuda/timeline_stand.h"
@@ -222,6 +223,7 @@ static void stages_open(struct timeline *timeline)
 
 static void trainer_open(struct timeline *timeline)
 {
+    static const struct learning_rate rate = { .constant = 1e-3 };
     const uint32_t batch = timeline->load->batch;
     timeline->backend_ops = *backend_of_device();
     timeline->backend_ops.input = watched_input;
@@ -232,8 +234,9 @@ static void trainer_open(struct timeline *timeline)
                    .backend = &timeline->backend_ops,
                    .backend_spec = { .threads = 1, .slice_max = batch, .graph = timeline->spec.graph },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .train_counts = { batch, 0 } },
-        .communication = timeline->communication, .slots = timeline->slots, .reduce = timeline->reduce,
-        .bucket_bytes = SIZE_MAX, .learning_rate = 1e-3f, .gate = timeline->gate, .stop = timeline->stop,
+        .sync = { .ops = &sync_replicated_ops, .schedule = &timeline->schedule, .reduce = timeline->reduce,
+                  .communication = timeline->communication, .learning_rate = &rate, .bucket_bytes = SIZE_MAX },
+        .slots = timeline->slots, .gate = timeline->gate, .stop = timeline->stop,
         .report_depth = timeline->spec.report_depth, .slice_max = batch,
     };
     assert_int_equal(trainer_start(&timeline->trainer, &spec), 0);

@@ -157,6 +157,7 @@ static void add_count(uint32_t counts[2], uint32_t count)
 
 static struct trainer_spec spec_make(struct rig *rig, uint32_t tower, enum sync_mode mode)
 {
+    static const struct learning_rate rate = { .constant = 0.05 };
     struct lane *lane = &rig->lanes[tower];
     struct trainer_spec spec = {
         .name = "tower",
@@ -164,9 +165,10 @@ static struct trainer_spec spec_make(struct rig *rig, uint32_t tower, enum sync_
                    .backend = backend_of_device(),
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .seed = 11 },
-        .communication = lane->communication, .slots = lane->slots,
-        .reduce = rig->reduce, .mode = mode, .bucket_bytes = 64, .learning_rate = 0.05f, .gate = rig->gate,
-        .stop = rig->stop, .report_depth = 3, .slice_max = rig->layout.capacity,
+        .sync = { .ops = sync_table[mode], .schedule = &rig->schedule, .reduce = rig->reduce,
+                  .communication = lane->communication, .learning_rate = &rate, .bucket_bytes = 64 },
+        .slots = lane->slots, .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
+        .slice_max = rig->layout.capacity,
     };
     struct schedule epoch = rig->schedule;
     struct span span;

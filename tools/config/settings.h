@@ -11,7 +11,7 @@
 #include "compute/backend.h"
 #include "compute/optimizer.h"
 #include "loader/order.h"
-#include "sync/trainer.h"
+#include "sync/sync.h"
 #include "tools/config/problems.h"
 
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };

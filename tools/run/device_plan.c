@@ -191,7 +191,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
     const uint32_t towers = (uint32_t)settings->devices.towers;
     const enum reduce_choice choice = settings->sync.reduce;
     plan->reduce = &reduce_none_ops;
-    if (towers == 1 || settings->sync.mode == SYNC_INDEPENDENT || plan->backend == NULL)
+    if (towers == 1 || sync_table[settings->sync.mode]->sum == NULL || plan->backend == NULL)
         return 0;
     if (!is_cuda(plan) && (choice == REDUCE_CHOICE_NCCL || choice == REDUCE_CHOICE_PEER))
         return refuse_reduction(problems, -EINVAL, "nccl and peer are for CUDA devices, and this run computes on the CPU: "
@@ -242,7 +242,7 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
 static void choose_loading(const struct settings *settings)
 {
     const enum reduce_choice reduce = settings->sync.reduce;
-    if (settings->devices.towers > 1 && settings->sync.mode == SYNC_REPLICATED &&
+    if (settings->devices.towers > 1 && sync_table[settings->sync.mode]->sum != NULL &&
         (reduce == REDUCE_CHOICE_AUTO || reduce == REDUCE_CHOICE_NCCL))
         setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }

@@ -89,7 +89,7 @@ void report_progress(struct report *report, const struct span *span)
         print_progress(report, span, tally);
     begin_metrics(report, "train", span, span->step + 1);
     write_tally(&report->json, tally);
-    json_double(&report->json, "learning_rate", report->settings->train.learning_rate);
+    json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
     write_fractions(&report->json, &share);
     end_metrics(report);
 }
@@ -268,7 +268,7 @@ int report_result(struct report *report, const struct report_end *end)
     if (report->settings->devices.precision == PRECISION_FP16)
         printf("fp16      %s steps were left out because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
-    if (report->settings->sync.mode == SYNC_INDEPENDENT && report->plan->schedule.towers > 1)
+    if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
         printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights are "
                "tower 0's\n");
     print_speed(report);

@@ -57,6 +57,7 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
         .epsilon = (float)train->epsilon,
         .weight_decay = (float)train->weight_decay,
     };
+    plan->learning_rate = (struct learning_rate){.constant = train->learning_rate};
 }
 
 /* Small ones begin early; every one costs some time that does not depend on its size, more of
@@ -216,7 +217,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->schedule.towers;
-    const bool replicated = settings->sync.mode == SYNC_REPLICATED;
+    const struct sync_ops *const mode = sync_table[settings->sync.mode];
     if (plan->devices.ops->host_memory)
         fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                 plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
@@ -224,10 +225,12 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
     if (plan->devices.backend == NULL)
         fprintf(out, "nothing computed\n");
-    else if (towers > 1 && replicated)
-        fprintf(out, "replicated, gradients summed by %s\n", plan->devices.reduce->name);
+    else if (towers == 1)
+        fprintf(out, "no reduction needed\n");
+    else if (mode->sum == NULL)
+        fprintf(out, "%s\n", mode->name);
     else
-        fprintf(out, "%s\n", towers == 1 ? "no reduction needed" : "independent");
+        fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
 }
 
 static void print_memory(const struct run_plan *plan, FILE *out)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "compute/backend.h"
+#include "compute/learning_rate.h"
 #include "compute/net.h"
 #include "loader/loader.h"
 #include "stage/batch.h"
@@ -25,6 +26,7 @@ struct run_plan {
     uint32_t cores;                     /* this process may run on */
     uint64_t corrupt_max;
     struct optimizer optimizer;
+    struct learning_rate learning_rate;
     /* Bytes, all towers together. Slots and towers are in device memory. */
     size_t ring_bytes, loader_bytes, slot_bytes;
     size_t tower_bytes;                 /* arenas and plans; known once the towers are open */

@@ -1,0 +1,14 @@
+/* The rows of sync_table, each in a file of its own. */
+#ifndef PIPETRAIN_MODES_H
+#define PIPETRAIN_MODES_H
+
+#include "sync/sync.h"
+
+/* Gradients are summed over the towers, bucket by bucket while backward goes on, and every tower
+ * makes the same update: the towers stay equal. */
+extern const struct sync_ops sync_replicated_ops;
+/* Every tower learns from its own slices and never meets another: the speed that more towers
+ * cannot pass. */
+extern const struct sync_ops sync_independent_ops;
+
+#endif

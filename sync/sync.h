@@ -1,0 +1,83 @@
+/* Modes of synchronisation behind one table: what a step does with its gradients. How bytes are
+ * summed over towers is the reduction's business (reduce.h), what is computed the tower's.
+ *
+ * A mode is a row of functions on `struct sync`, which every tower has one of. The trainer calls
+ * them through sync_..., from the tower's thread; they queue on the tower's streams and wait for
+ * nothing but other towers' threads. A mode keeps no state of its own: what is due when is a
+ * function of the batch's number, so that a run that goes on from a snapshot does the same. */
+#ifndef PIPETRAIN_SYNC_H
+#define PIPETRAIN_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compute/learning_rate.h"
+#include "compute/tower.h"
+#include "stage/schedule.h"
+#include "sync/bucket.h"
+#include "sync/reduce.h"
+#include "sync/step_clock.h"
+
+enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_MODE_COUNT };
+
+struct sync_spec {                              /* pointers are lent until sync_leave */
+    const struct sync_ops *ops;
+    const struct schedule *schedule;
+    struct reduce *reduce;
+    struct stream *communication;
+    const struct learning_rate *learning_rate;
+    size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
+    struct tower *tower;                        /* this and what follows is filled in by the trainer */
+    uint32_t index;                             /* of the tower in the run */
+    struct device *device;
+    struct stream *compute;
+};
+
+struct sync {
+    struct sync_spec spec;
+    struct step_clock *clock;
+    struct buckets buckets;                     /* of the gradients */
+    const struct span *span;                    /* during sync_step */
+    uint32_t ready;                             /* buckets of this step that are */
+    int ready_result;                           /* of the first bucket_ready that failed in this step */
+    bool joined;                                /* the reduction, or tried to */
+};
+
+/* A NULL function has nothing to do. 0, or a negative errno that ends the run. */
+struct sync_ops {
+    const char *name;           /* "replicated" */
+    const char *sum;            /* what the towers sum, for people: "gradients"; NULL: nothing, they never meet */
+    bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
+    /* The gradients of a bucket of a training batch are queued on the compute stream. */
+    int (*bucket_ready)(struct sync *sync, const struct span *span, uint32_t bucket);
+    /* Backward is queued, and so every bucket_ready called: update the weights. */
+    int (*apply)(struct sync *sync, const struct span *span);
+};
+
+/* Indexed by enum sync_mode. */
+extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
+/* The mode named `name`, or NULL. */
+const struct sync_ops *sync_find(const char *name);
+
+/* For a tower that is open: cut its gradients into buckets. 0 or a negative errno. */
+int sync_init(struct sync *sync, const struct sync_spec *spec);
+/* Marks that one step makes on the clock, at most. */
+uint32_t sync_marks(const struct sync *sync);
+/* Join the reduction; returns when all towers of it have. */
+int sync_join(struct sync *sync, struct step_clock *clock);
+/* Called once, whatever became of sync_join. */
+void sync_leave(struct sync *sync);
+/* Queue backward and update of a training batch whose forward is queued. */
+int sync_step(struct sync *sync, const struct span *span);
+/* Can the reduction fail behind the caller's back? Then sync_poll is asked again and again while
+ * the tower's thread waits for its device: 0, or what went wrong. */
+bool sync_needs_poll(const struct sync *sync);
+int sync_poll(struct sync *sync);
+
+/* What rows are made of. */
+
+/* Update the range of a bucket whose gradients are sums over `samples` samples; called for every
+ * bucket, from the first to the last. Nothing happens without samples. */
+int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
+
+#endif

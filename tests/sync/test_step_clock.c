@@ -1,0 +1,145 @@
+/* Tests of the step clock: every stretch of a step is told as what it was spent on, and the
+ * stretches of any number of queued steps add up to the time that passed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "sync/step_clock.h"
+
+enum { MARKS = 5, DEPTH = 3, NAP_US = 2000 };
+
+struct rig {
+    struct device *device;
+    struct stream *compute;
+    struct step_clock *clock;
+};
+
+static void rig_open(struct rig *rig)
+{
+    const struct device_spec spec = {.name = "cpu0"};
+    assert_int_equal(device_host_ops.open(&rig->device, &spec), 0);
+    assert_int_equal(device_host_ops.stream_open(rig->device, STREAM_COMPUTE, "compute", &rig->compute), 0);
+    assert_int_equal(step_clock_open(&rig->clock, rig->compute, MARKS, DEPTH), 0);
+    assert_int_equal(step_clock_start(rig->clock), 0);
+}
+
+static void rig_close(struct rig *rig)
+{
+    step_clock_close(rig->clock);
+    device_host_ops.stream_close(rig->compute);
+    device_host_ops.close(rig->device);
+}
+
+static uint64_t *time_of(struct step_times *times, enum spent spent)
+{
+    uint64_t *const all[SPENT_COUNT] = {
+        [SPENT_OTHER] = &times->other,
+        [SPENT_INPUT_WAIT] = &times->input_wait,
+        [SPENT_EXPOSED_COPY] = &times->exposed_copy,
+        [SPENT_FORWARD] = &times->forward,
+        [SPENT_BACKWARD] = &times->backward,
+        [SPENT_EXPOSED_REDUCTION] = &times->exposed_reduction,
+        [SPENT_UPDATE] = &times->update,
+    };
+    return all[spent];
+}
+
+static void time_is_told_as_what_it_was_spent_on(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_open(&rig);
+    for (int spent = 0; spent < SPENT_COUNT; spent++) {
+        struct step_times times;
+        uint64_t ended_ns;
+        usleep(NAP_US);
+        assert_int_equal(step_clock_mark(rig.clock, spent), 0);
+        assert_int_equal(step_clock_end(rig.clock, (spent + 1) % SPENT_COUNT), 0);
+        assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns), 0);
+        assert_true(*time_of(&times, spent) >= NAP_US * 1000u);
+        assert_int_equal(*time_of(&times, spent) + *time_of(&times, (spent + 1) % SPENT_COUNT), times.total);
+    }
+    rig_close(&rig);
+}
+
+static void stretches_of_one_kind_are_added(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct step_times times;
+    uint64_t ended_ns;
+    rig_open(&rig);
+    for (int i = 0; i < MARKS - 1; i++) {
+        usleep(NAP_US);
+        assert_int_equal(step_clock_mark(rig.clock, i % 2 ? SPENT_UPDATE : SPENT_EXPOSED_REDUCTION), 0);
+    }
+    assert_int_equal(step_clock_end(rig.clock, SPENT_OTHER), 0);
+    assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns), 0);
+    assert_true(times.update >= 2 * NAP_US * 1000u);
+    assert_true(times.exposed_reduction >= 2 * NAP_US * 1000u);
+    rig_close(&rig);
+}
+
+/* Step n has n % MARKS marks and an end. */
+static void queue_step(struct rig *rig, uint64_t number)
+{
+    usleep(100);
+    for (uint64_t i = 0; i < number % MARKS; i++)
+        assert_int_equal(step_clock_mark(rig->clock, SPENT_FORWARD), 0);
+    assert_int_equal(step_clock_end(rig->clock, SPENT_BACKWARD), 0);
+}
+
+static void steps_in_flight_follow_each_other_without_a_gap(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_open(&rig);
+    const uint64_t began_ns = clock_now_ns();
+    uint64_t total_ns = 0, ended_ns = 0;
+    for (uint64_t number = 0; number < 40; number++) {
+        struct step_times times;
+        queue_step(&rig, number);
+        if (number + 1 < DEPTH)
+            continue;
+        assert_true(device_host_ops.event_passed(step_clock_oldest(rig.clock)));
+        assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns), 0);
+        assert_int_equal(times.forward + times.backward, times.total);
+        total_ns += times.total;
+    }
+    assert_true(total_ns >= 38 * 100 * 1000u);
+    assert_true(total_ns <= clock_now_ns() - began_ns + 1000000);
+    assert_in_range(ended_ns, began_ns + total_ns - 1000000, began_ns + total_ns + 1000000);
+    rig_close(&rig);
+}
+
+static void marks_of_a_step_that_never_came_are_not_told(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct step_times times;
+    uint64_t ended_ns;
+    rig_open(&rig);
+    queue_step(&rig, 1);
+    assert_int_equal(step_clock_mark(rig.clock, SPENT_INPUT_WAIT), 0);
+    assert_int_equal(step_clock_read(rig.clock, &times, &ended_ns), 0);
+    assert_int_equal(times.input_wait, 0);
+    rig_close(&rig);
+    step_clock_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_is_told_as_what_it_was_spent_on),
+        cmocka_unit_test(stretches_of_one_kind_are_added),
+        cmocka_unit_test(steps_in_flight_follow_each_other_without_a_gap),
+        cmocka_unit_test(marks_of_a_step_that_never_came_are_not_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

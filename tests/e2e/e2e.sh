@@ -116,6 +116,13 @@ expect_summary() {
     expect_equal "$(summary "$1" "$2")" "$3" "$2 of run $1"
 }
 
+# expect_near RUN KEY NUMBER LIMIT: a number of the run's summary is NUMBER but for LIMIT of its size.
+expect_near() {
+    awk -v a="$(summary "$1" "$2")" -v b="$3" -v limit="$4" \
+        'BEGIN { d = a - b; if (d < 0) d = -d; exit !(b > 0 && d <= limit * b) }' ||
+        fail "$2 of run $1 is $(summary "$1" "$2"), not $3 but for $4 of it"
+}
+
 # Flip bit 3 of the byte at OFFSET of FILE.
 flip() {
     old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')

@@ -33,9 +33,21 @@ expect_run single_towers "--set data.train=$work/single.tfrecord --set data.vali
 expect_summary single batch 64
 expect_equal "$(grep -c . "$work/runs/single/metrics.jsonl")" 6 'lines of metrics'
 
-try refused --set train.batch=3 --set devices.towers=4
-expect_code 2 'more towers than samples'
-expect_err '4 towers for a batch of 3'
+# Towers without a sample take part: five of them learn from batches of 3, and evaluate 2 records
+# in one batch, as one tower does. The learning rate is that of e2e_towers.sh, for its reasons.
+"$shard_maker" "$work/two.tfrecord" 2 28
+few="--set train.batch=3 --set train.steps=6 --set train.learning_rate=0.1 --set data.validation=$work/two.tfrecord"
+for count in 1 5; do
+    expect_run idle-$count "$few --set devices.towers=$count" 6 18 2
+done
+expect_near idle-5 loss "$(summary idle-1 loss)" 1e-5
+expect_near idle-5 validation.loss "$(summary idle-1 validation.loss)" 1e-5
+expect_summary idle-5 sample_order_hash "$(summary idle-1 sample_order_hash)"
+expect_run idle-alone "$few --set devices.towers=5 --set sync.mode=independent" 6 18 2
+expect_run idle-reference "$few --set devices.towers=5 --set devices.backend=reference" 6 18 2
+expect_near idle-reference loss "$(summary idle-1 loss)" 1e-5
+expect_run idle-null "$few --set devices.towers=5 --set devices.kind=null" 6 18 2
+
 try refused --set train.batch=1000 --set data.last_batch=drop
 expect_code 2 'nothing left of the only batch'
 expect_err 'larger than the training set of 600 records'

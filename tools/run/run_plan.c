@@ -96,9 +96,6 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
                      "a batch of %u is larger than the training set of %llu records, and last_batch = drop leaves "
                      "nothing: use a smaller batch or last_batch = keep",
                      schedule->batch, (unsigned long long)schedule->records[PASS_TRAIN]);
-    if (schedule->towers > schedule->batch)
-        problems_add(problems, "[devices] towers", "%u towers for a batch of %u samples: some would never work",
-                     schedule->towers, schedule->batch);
     return problems->count == 0 ? 0 : -EINVAL;
 }
 

@@ -80,16 +80,9 @@ static int skip(struct worker *decoder, const struct place_target *target, const
 static int decode_record(struct worker *decoder, const struct work_record *record, const struct place_target *target)
 {
     struct loader *loader = decoder->loader;
-    struct sample_cache *cache = &loader->caches[target->pass];
     char what[RECORD_WHAT_BYTES];
-    if (record->is_cached) {
-        sample_cache_get(cache, record->id, &target->sample);
-        return 0;
-    }
     if (record_decode(loader->spec.datasets[target->pass], &record->read, &target->sample, decoder->scratch, what) < 0)
         return skip(decoder, target, what);
-    if (loader->spec.cached)
-        sample_cache_put(cache, record->id, &target->sample);
     return 0;
 }
 

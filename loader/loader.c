@@ -10,11 +10,11 @@
 
 #include "loader/work.h"
 
-size_t loader_bytes(const struct loader_spec *spec)
+struct loader_memory loader_memory(const struct loader_spec *spec)
 {
     struct work_plan plan;
     work_plan_init(&plan, spec);
-    return plan.total_bytes;
+    return (struct loader_memory){.bytes = plan.total_bytes, .kept_bytes = plan.store_bytes};
 }
 
 static int work_init(struct work *work, const struct work_plan *plan)
@@ -61,18 +61,6 @@ static int open_all_workers(struct loader *loader)
             return -ENOMEM;
     }
     return 0;
-}
-
-static int open_caches(struct loader *loader)
-{
-    int result = 0;
-    for (int pass = 0; pass < PASS_COUNT && loader->spec.cached && result == 0; pass++) {
-        const struct dataset *dataset = loader->spec.datasets[pass];
-        if (dataset)
-            result = sample_cache_init(&loader->caches[pass], dataset->record_count,
-                                       loader->spec.layout->sample_bytes);
-    }
-    return result;
 }
 
 static int open_stores(struct loader *loader)
@@ -156,8 +144,6 @@ static int open_parts(struct loader *loader)
     if (result == 0)
         result = open_all_workers(loader);
     if (result == 0)
-        result = open_caches(loader);
-    if (result == 0)
         result = open_stores(loader);
     if (result == 0)
         result = open_damage(loader);
@@ -236,10 +222,8 @@ void loader_close(struct loader *loader)
     close_workers(loader->decoders, loader->spec.decode_threads);
     queue_close(loader->free);
     queue_close(loader->full);
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
-        sample_cache_release(&loader->caches[pass]);
+    for (int pass = 0; pass < PASS_COUNT; pass++)
         shard_store_release(&loader->stores[pass]);
-    }
     damage_release(&loader->damage);
     cursor_release(&loader->cursor);
     free(loader);

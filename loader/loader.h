@@ -19,6 +19,7 @@
 #include "stage/stop.h"
 
 #define LOADER_KEEP_NONE ((size_t)1)    /* no shard is that small */
+#define LOADER_KEEP_ALL SIZE_MAX
 
 struct loader_spec {
     const struct dataset *datasets[PASS_COUNT];     /* evaluation may be NULL */
@@ -30,9 +31,8 @@ struct loader_spec {
     uint64_t seed;
     uint32_t read_threads, decode_threads;
     uint32_t chunk_records;             /* records per piece of work, 0 = chosen */
-    size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, and
-                                         * verified at every use; 0 = chosen */
-    bool cached;                        /* keep decoded samples in memory: later epochs read no file */
+    size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, so that
+                                         * later epochs read no file; verified and decoded at every use; 0 = chosen */
     bool skip_corrupt;                  /* replace damaged records instead of failing */
     uint64_t corrupt_max;               /* fail when more records than this were damaged (per run, distinct) */
 };
@@ -46,9 +46,12 @@ struct loader_counts {
     uint64_t decode_busy_ns, decode_waited_input_ns;                /* summed over decoders */
 };
 
-/* Bytes of host memory the loader will allocate (work buffers, cache), for the plan.
- * SIZE_MAX when they cannot be counted. */
-size_t loader_bytes(const struct loader_spec *spec);
+/* Host memory the loader will allocate, for the plan; SIZE_MAX where it cannot be counted. */
+struct loader_memory {
+    size_t bytes;
+    size_t kept_bytes;                  /* of these, for shards kept as read */
+};
+struct loader_memory loader_memory(const struct loader_spec *spec);
 /* Allocate, limit the rings to the schedule's batches and start all threads. Everything in
  * the spec is lent until loader_close. Registers closers with the stop, the rings' too, so
  * the loader stays open as long as stop_fail may be called. 0, or a negative errno with

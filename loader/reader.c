@@ -33,22 +33,15 @@ static size_t find_records(struct loader *loader, struct work *work)
     for (uint32_t i = 0; i < work->chunk.count; i++) {
         struct work_record *record = &work->records[i];
         record->id = chunk_record(&work->chunk, i);
-        record->is_cached = loader->spec.cached && sample_cache_holds(&loader->caches[pass], record->id);
-        if (!record->is_cached)
-            find_frame(loader, pass, record, &read_bytes);
+        find_frame(loader, pass, record, &read_bytes);
     }
     return read_bytes;
-}
-
-static bool is_to_read(const struct work_record *record)
-{
-    return !record->is_cached && !record->is_stored;
 }
 
 static bool follows(const struct work_record *record, const struct work_record *previous)
 {
     const struct dataset_place *place = &record->read.place, *before = &previous->read.place;
-    return is_to_read(record) && place->shard == before->shard
+    return !record->is_stored && place->shard == before->shard
         && place->offset == before->offset + frame_bytes(previous);
 }
 
@@ -77,14 +70,15 @@ static void share_run(struct work *work, uint32_t first, uint32_t end, const uin
     }
 }
 
-/* Read what is neither cached nor stored; returns the bytes. What cannot be read is left to the decoder, which says why. */
+/* Read what is not stored; returns the bytes. What cannot be read is left to the decoder,
+ * which says why. */
 static size_t read_records(const struct loader *loader, struct work *work)
 {
     const struct dataset *dataset = loader->spec.datasets[work->chunk.span.pass];
     uint8_t *at = work->buffer;
     uint32_t i = 0;
     while (i < work->chunk.count) {
-        if (!is_to_read(&work->records[i])) {
+        if (work->records[i].is_stored) {
             i++;
             continue;
         }

@@ -45,26 +45,15 @@ static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t fram
     return records < slice_max ? (uint32_t)records : slice_max;
 }
 
-static size_t caches_bytes(const struct loader_spec *spec)
-{
-    size_t bytes = 0;
-    for (int pass = 0; spec->cached && pass < PASS_COUNT; pass++) {
-        if (spec->datasets[pass])
-            bytes = add(bytes, sample_cache_bytes(spec->datasets[pass]->record_count, spec->layout->sample_bytes));
-    }
-    return bytes;
-}
-
-/* A sample cache makes a store pointless: every record is read once. */
 static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_COUNT])
 {
     const size_t keep_bytes = spec->keep_bytes ? spec->keep_bytes : KEEP_BYTES;
     size_t bytes = 0;
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         const struct dataset *dataset = spec->datasets[pass];
-        is_stored[pass] = dataset && !spec->cached && shard_store_bytes(dataset) <= keep_bytes;
+        is_stored[pass] = dataset && shard_store_bytes(dataset) <= keep_bytes;
         if (is_stored[pass])
-            bytes += shard_store_bytes(dataset);
+            bytes = add(bytes, shard_store_bytes(dataset));
     }
     return bytes;
 }
@@ -77,7 +66,7 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
     size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
     total = add(total, multiply(spec->read_threads, sizeof(struct worker)));
-    return add(total, add(plan->cache_bytes, add(plan->store_bytes, plan->damage_bytes)));
+    return add(total, add(plan->store_bytes, plan->damage_bytes));
 }
 
 void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
@@ -87,7 +76,6 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
         .work_count = spec->read_threads + spec->decode_threads + WORKS_BETWEEN,
         .chunk_records = choose_chunk_records(spec, frame_bytes),
         .scratch_bytes = 2 * frame_bytes,
-        .cache_bytes = caches_bytes(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);

@@ -9,14 +9,12 @@
 #include "loader/damage.h"
 #include "loader/loader.h"
 #include "loader/record.h"
-#include "loader/sample_cache.h"
 #include "loader/shard_store.h"
 #include "stage/queue.h"
 #include "stage/thread.h"
 
 struct work_record {
     uint64_t id;
-    bool is_cached;             /* nothing was read, the sample is in the cache */
     bool is_stored;             /* the frame is in the store */
     struct record_read read;
 };
@@ -37,7 +35,7 @@ struct work_plan {
     size_t buffer_bytes;        /* of one work */
     size_t scratch_bytes;       /* of one decoder */
     bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
-    size_t cache_bytes, store_bytes, damage_bytes;
+    size_t store_bytes, damage_bytes;
     size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
 };
 
@@ -68,7 +66,6 @@ struct loader {
     struct worker *readers, *decoders;
     atomic_uint readers_left;   /* the last reader finishes the full queue */
     atomic_bool change_told;    /* that a shard changed while it was read */
-    struct sample_cache caches[PASS_COUNT];     /* zeros unless spec.cached */
     struct shard_store stores[PASS_COUNT];      /* zeros unless plan.is_stored */
     struct damage damage;                       /* zeros unless spec.skip_corrupt */
 };

@@ -18,7 +18,9 @@
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-enum { RECORDS_MAX = 64 };
+enum { RECORDS_MAX = 64, KEEP_SIZES = 3 };
+
+static const size_t keep_sizes[KEEP_SIZES] = {0, LOADER_KEEP_NONE, LOADER_KEEP_ALL};
 
 static char folder[256];
 
@@ -244,8 +246,7 @@ static void replacements_do_not_depend_on_threads_or_sources(void **state)
         harness.schedule.towers = 1 + i % 3;
         harness.spec.read_threads = 1 + i / 3 % 3;
         harness.spec.decode_threads = 1 + i / 9 % 3;
-        harness.spec.cached = i / 27 == 1;
-        harness.spec.keep_bytes = i / 27 == 2;
+        harness.spec.keep_bytes = keep_sizes[i / 27];
         harness_run(&harness);
         assert_skipped(&harness, bad);
         harness_release(&harness);
@@ -378,10 +379,9 @@ static void a_second_read_that_is_right_is_used(void **state)
     const char *path = write_shard("moody");
     struct dataset *dataset = open_shard(path, false);
     assert_int_equal(rename(fixture_path(folder, "whole"), path), 0);
-    for (int source = 0; source < 3; source++) {
+    for (int source = 0; source < KEEP_SIZES; source++) {
         struct harness harness = make_harness(dataset, dataset, false);
-        harness.spec.keep_bytes = source == 1;
-        harness.spec.cached = source == 2;
+        harness.spec.keep_bytes = keep_sizes[source];
         harness_run(&harness);
         harness_assert_complete(&harness);
         assert_int_equal(harness.counts.corrupt_records, 0);

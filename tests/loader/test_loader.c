@@ -13,10 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "loader/shard_store.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17 };
+enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17, KEEP_SIZES = 3 };
+
+static const size_t keep_sizes[KEEP_SIZES] = {0, LOADER_KEEP_NONE, LOADER_KEEP_ALL};
 
 static char folder[256];
 static struct dataset *train, *evaluation;
@@ -106,11 +109,10 @@ static void same_batches_for_any_chunk_and_any_source(void **state)
     (void)state;
     struct harness reference = run_reference(32, SHUFFLE_FULL);
     for (uint32_t chunk = 0; chunk <= 40; chunk++) {
-        for (int source = 0; source < 3; source++) {
+        for (int source = 0; source < KEEP_SIZES; source++) {
             struct harness harness = make_harness(32, 2);
             harness.spec.chunk_records = chunk;
-            harness.spec.cached = source == 1;
-            harness.spec.keep_bytes = source == 2;
+            harness.spec.keep_bytes = keep_sizes[source];
             harness.spec.read_threads = 2;
             harness.spec.decode_threads = 2;
             run_and_compare(&harness, &reference);
@@ -158,15 +160,14 @@ static void a_data_set_in_memory_is_read_once(void **state)
     uint64_t file_bytes = 0;
     for (int i = 0; i < 3; i++)
         file_bytes += train->indexes[i].bytes;
-    for (int source = 0; source < 3; source++) {
+    for (int source = 0; source < KEEP_SIZES; source++) {
         struct harness harness = make_harness(8, 1);
         harness.spec.datasets[PASS_EVALUATE] = NULL;
         harness.schedule.epochs = 5;
-        harness.spec.cached = source == 1;
-        harness.spec.keep_bytes = source == 2;
+        harness.spec.keep_bytes = keep_sizes[source];
         harness_run(&harness);
         harness_assert_complete(&harness);
-        assert_int_equal(harness.counts.bytes, source == 2 ? 5 * file_bytes : file_bytes);
+        assert_int_equal(harness.counts.bytes, keep_sizes[source] == LOADER_KEEP_NONE ? 5 * file_bytes : file_bytes);
         harness_release(&harness);
     }
 }
@@ -230,7 +231,7 @@ static void a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole(void **s
             harness.spec.read_threads = 2;
             harness.spec.decode_threads = 2;
             harness.spec.chunk_records = (uint32_t)first % 4;
-            harness.spec.cached = first % 2;
+            harness.spec.keep_bytes = keep_sizes[first % 2];
             harness.depth = 1 + (uint32_t)first % 4;
             harness.schedule.first = first;
             harness_run(&harness);
@@ -250,16 +251,18 @@ static void the_plan_knows_the_memory_before_the_start(void **state)
     assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS, 16), 0);
     harness.spec.layout = &layout;
     harness.spec.schedule = &harness.schedule;
-    harness.spec.keep_bytes = 1;
-    const size_t plain = loader_bytes(&harness.spec);
-    harness.spec.cached = true;
-    const size_t cached = loader_bytes(&harness.spec);
-    harness.spec.cached = false;
-    harness.spec.keep_bytes = 0;
-    const size_t kept = loader_bytes(&harness.spec);
-    assert_in_range(plain, 1000, 1 << 20);
-    assert_int_equal(cached - plain, (TRAIN_RECORDS + EVALUATION_RECORDS) * (FIXTURE_SAMPLE_BYTES + 5));
-    assert_true(kept > plain);
+    harness.spec.keep_bytes = LOADER_KEEP_NONE;
+    const struct loader_memory plain = loader_memory(&harness.spec);
+    harness.spec.keep_bytes = LOADER_KEEP_ALL;
+    const struct loader_memory kept = loader_memory(&harness.spec);
+    assert_in_range(plain.bytes, 1000, 1 << 20);
+    assert_int_equal(plain.kept_bytes, 0);
+    assert_int_equal(kept.bytes - plain.bytes, kept.kept_bytes);
+    assert_int_equal(kept.kept_bytes, shard_store_bytes(train) + shard_store_bytes(evaluation));
+    harness.spec.keep_bytes = shard_store_bytes(train);
+    assert_int_equal(loader_memory(&harness.spec).kept_bytes, kept.kept_bytes);
+    harness.spec.keep_bytes--;      /* of each data set by itself */
+    assert_int_equal(loader_memory(&harness.spec).kept_bytes, shard_store_bytes(evaluation));
 }
 
 /* Wherever the consumer is when it stops, all threads end. */

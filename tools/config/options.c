@@ -93,7 +93,7 @@ const struct option_row option_table[] = {
       FIELD(data.index_cache), .help = "keep the index of each shard for the next run" },
 
     { SECTION_INPUT, "source", OPTION_CHOICE, .initial = "real", .choices = source_choices,
-      FIELD(input.source), .help = "shards, shards kept in memory after the first epoch, or no shards at all" },
+      FIELD(input.source), .help = "shards, shards of any size kept in memory once read, or no shards at all" },
     { SECTION_INPUT, "prefetch_depth", OPTION_INTEGER, .unit = "batches", .initial = "4", RANGE(1, DEPTH_MAX),
       FIELD(input.prefetch_depth), .help = "batches ready or being made on the host, per tower" },
     { SECTION_INPUT, "staging_depth", OPTION_INTEGER, .unit = "batches", .initial = "2", RANGE(1, DEPTH_MAX),

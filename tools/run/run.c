@@ -288,7 +288,7 @@ static void print_next(const struct run *run)
     printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
            run->plan.devices.backend != NULL ? ", weights.safetensors" : "");
     if (run->plan.devices.backend == NULL)
-        printf("next      the same with less to do: --set input.source=cached, --set data.shuffle=none; all keys: --help\n");
+        printf("next      the same in the order of the files: --set data.shuffle=none; all keys: --help\n");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
         printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "
                "devices.kind=null; all keys: --help\n");

@@ -124,11 +124,20 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         return 0;
     plan->ring_bytes = towers * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes;
     const struct loader_spec loader = run_plan_loader(plan, settings, datasets);
-    plan->loader_bytes = loader_bytes(&loader);
+    const struct loader_memory memory = loader_memory(&loader);
+    plan->loader_bytes = memory.bytes;
+    plan->kept_bytes = memory.kept_bytes;
     if (plan->loader_bytes != SIZE_MAX)
         return 0;
     problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
     return -EINVAL;
+}
+
+static size_t keep_bytes(const struct input_settings *input)
+{
+    if (input->source == INPUT_CACHED)
+        return LOADER_KEEP_ALL;
+    return input->keep_shards > 0 ? (size_t)input->keep_shards : LOADER_KEEP_NONE;
 }
 
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
@@ -143,8 +152,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .read_threads = plan->read_threads,
         .decode_threads = plan->decode_threads,
         .chunk_records = (uint32_t)settings->input.chunk,
-        .keep_bytes = settings->input.keep_shards > 0 ? (size_t)settings->input.keep_shards : LOADER_KEEP_NONE,
-        .cached = settings->input.source == INPUT_CACHED,
+        .keep_bytes = keep_bytes(&settings->input),
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
         .corrupt_max = plan->corrupt_max,
     };
@@ -178,10 +186,11 @@ int run_plan_check_memory(const struct run_plan *plan, const struct settings *se
         return 0;
     problems_add(problems, over_budget ? "[input] ram_budget" : "memory",
                  "the run needs %s (batches %s, loader %s, slots %s, towers %s), %s %s: use a smaller batch, "
-                 "prefetch_depth or staging_depth",
+                 "prefetch_depth or staging_depth%s",
                  number_bytes(bytes).text, number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
                  number_bytes(in_host ? plan->slot_bytes : 0).text, number_bytes(in_host ? plan->tower_bytes : 0).text,
-                 over_budget ? "the budget is" : "available are", number_bytes(limit).text);
+                 over_budget ? "the budget is" : "available are", number_bytes(limit).text,
+                 settings->input.source == INPUT_CACHED ? ", or input.source = real" : "");
     return -ENOMEM;
 }
 
@@ -232,9 +241,9 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
 
 static void print_memory(const struct run_plan *plan, FILE *out)
 {
-    fprintf(out, "memory    %s: batches %s, loader %s, slots %s", number_bytes(run_plan_bytes(plan)).text,
+    fprintf(out, "memory    %s: batches %s, loader %s (shards %s), slots %s", number_bytes(run_plan_bytes(plan)).text,
             number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-            number_bytes(plan->slot_bytes).text);
+            number_bytes(plan->kept_bytes).text, number_bytes(plan->slot_bytes).text);
     const char *const place = plan->devices.ops->host_memory ? "" : " (slots and towers on the devices)";
     if (plan->tower_bytes > 0)
         fprintf(out, ", towers %s%s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text,
@@ -258,9 +267,9 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,
             number_grouped(schedule_steps_per_epoch(schedule)).text, number_grouped(schedule_step_count(schedule)).text);
     if (settings->input.source != INPUT_SYNTHETIC)
-        fprintf(out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device\n",
+        fprintf(out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device%s\n",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
-                (long long)settings->input.staging_depth);
+                (long long)settings->input.staging_depth, plan->kept_bytes > 0 ? ", shards kept in memory" : "");
     print_memory(plan, out);
 }

@@ -29,6 +29,7 @@ struct run_plan {
     struct learning_rate learning_rate;
     /* Bytes, all towers together. Slots and towers are in device memory. */
     size_t ring_bytes, loader_bytes, slot_bytes;
+    size_t kept_bytes;                  /* of loader_bytes, for shards kept in memory */
     size_t tower_bytes;                 /* arenas and plans; known once the towers are open */
 };
 

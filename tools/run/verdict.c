@@ -25,7 +25,7 @@ static void input_verdict(char *text, size_t text_size, double wait, const struc
                  "%s limits (towers waited %.1f %% of their time; %u %s %.0f %% busy): raise input.%s to %u%s",
                  decoders ? "decoding" : "reading", 100 * wait, threads, decoders ? "decoders" : "readers", 100 * busy,
                  decoders ? "decode_threads" : "read_threads", threads + 1,
-                 settings->input.source == INPUT_CACHED ? "" : ", or set input.source = cached");
+                 decoders || plan->kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
 }
 
 void verdict_write(char *text, size_t text_size, const struct fractions *fractions, const struct loader_counts *loader,

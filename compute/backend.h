@@ -89,6 +89,14 @@ struct backend_ops {
      * stored range (device; any arena: weights, gradients or a state). Blocks. */
     int (*pack)(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
     int (*unpack)(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+    /* The same way as unpack, from a copy of the stored range in host memory; any thread, while
+     * the backend is used. 0 or -ENOMEM. */
+    int (*plain)(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+    /* What the backend carries from step to step beside the arenas (fp16: the loss scale), in
+     * device memory of *bytes_out bytes; and that set to what host memory holds, which blocks.
+     * Both NULL: nothing. *bytes_out may be 0. */
+    const void *(*carried)(const struct backend *backend, size_t *bytes_out);
+    int (*carry)(struct backend *backend, const void *carried);
 
     /* Make the plan for `count` >= 1 samples. Reports what it could not do on stderr. */
     int (*plan)(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);

@@ -7,13 +7,13 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_mnist.c \
 	%D%/arena.c %D%/lifetime.c \
 	%D%/dropout.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c \
-	%D%/backend.c %D%/team.c %D%/tower.c \
+	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_layers.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \
 	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c \
-	%D%/onednn/onednn_plan.c %D%/onednn/onednn_layout.c \
+	%D%/onednn/onednn_plan.c %D%/onednn/onednn_layout.c %D%/onednn/onednn_store.c \
 	%D%/onednn/onednn_first.c %D%/onednn/onednn_weighted.c \
 	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c
 endif

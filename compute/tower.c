@@ -280,6 +280,26 @@ float *tower_gradients(struct tower *tower)
     return tower->gradients;
 }
 
+float *tower_weights(struct tower *tower)
+{
+    return tower->weights;
+}
+
+float *tower_state(struct tower *tower, uint32_t state)
+{
+    return tower->states[state];
+}
+
+const struct tower_spec *tower_spec(const struct tower *tower)
+{
+    return &tower->spec;
+}
+
+struct backend *tower_backend(struct tower *tower)
+{
+    return tower->backend;
+}
+
 struct tower_memory tower_memory(const struct tower *tower)
 {
     const uint32_t arenas = 2 + optimizer_state_count(tower->spec.optimizer.kind);

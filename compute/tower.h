@@ -52,6 +52,12 @@ int tower_result(struct tower *tower, struct backend_result *result_out);
 
 const struct arena *tower_arena(const struct tower *tower);
 float *tower_gradients(struct tower *tower);
+float *tower_weights(struct tower *tower);
+/* Buffer `state` of the optimizer, NULL when it keeps no more than that. */
+float *tower_state(struct tower *tower, uint32_t state);
+/* What the tower was opened with, and its backend. */
+const struct tower_spec *tower_spec(const struct tower *tower);
+struct backend *tower_backend(struct tower *tower);
 struct tower_memory tower_memory(const struct tower *tower);
 /* Plain copy of a parameter's weights (parameter->count floats). Blocks. */
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out);

@@ -25,7 +25,8 @@ loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/tes
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_init %D%/compute/test_layers \
-	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_optimizer %D%/compute/test_tower \
+	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_optimizer %D%/compute/test_snapshot \
+	%D%/compute/test_tower \
 	%D%/compute/test_update
 if HAVE_ONEDNN
 compute_tests += %D%/compute/test_onednn

@@ -155,6 +155,18 @@ static int cuda_backend_bind(struct backend *backend, const struct arena *arena,
     return rc == 0 ? cuda_store_wait(backend) : rc;
 }
 
+static const void *cuda_backend_carried(const struct backend *backend, size_t *bytes_out)
+{
+    *bytes_out = backend->scale != NULL ? sizeof(*backend->scale) : 0;
+    return backend->scale;
+}
+
+static int cuda_backend_carry(struct backend *backend, const void *carried)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc == 0 ? cuda_store_write(backend, backend->scale, carried, sizeof(*backend->scale)) : rc;
+}
+
 /* ---- plans ---- */
 
 static size_t cuda_backend_plan_bytes(const struct plan *plan)
@@ -242,6 +254,9 @@ const struct backend_ops backend_cuda_ops = {
     .bind = cuda_backend_bind,
     .pack = cuda_store_pack,
     .unpack = cuda_store_unpack,
+    .plain = cuda_store_plain,
+    .carried = cuda_backend_carried,
+    .carry = cuda_backend_carry,
     .plan = cuda_plan_open,
     .plan_close = cuda_plan_close,
     .plan_bytes = cuda_backend_plan_bytes,

@@ -137,6 +137,13 @@ int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *pl
     return rc;
 }
 
+int cuda_store_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
+{
+    const struct filter filter = filter_of(backend->spec.net, parameter);
+    filter_unpack(&filter, stored, plain);
+    return 0;
+}
+
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     const struct filter filter = filter_of(backend->spec.net, parameter);

@@ -191,6 +191,7 @@ const struct backend_ops backend_onednn_ops = {
     .bind = onednn_bind,
     .pack = onednn_pack,
     .unpack = onednn_unpack,
+    .plain = onednn_plain,
     .plan = onednn_plan_open,
     .plan_close = onednn_plan_close,
     .plan_bytes = onednn_plan_bytes,

@@ -1,5 +1,5 @@
 /* The operations of the oneDNN backend that work on plans; see backend.h for what each
- * does. Private to backend_onednn.c and onednn_plan.c. */
+ * does, and how parameters lie. Private to the backend. */
 #ifndef PIPETRAIN_BACKEND_ONEDNN_H
 #define PIPETRAIN_BACKEND_ONEDNN_H
 
@@ -13,5 +13,7 @@ int onednn_input(struct plan *plan, const struct backend_input *input);
 int onednn_forward(struct plan *plan);
 int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
 int onednn_result(struct plan *plan, struct backend_result *result_out);
+/* onednn_store.c: */
+int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 
 #endif

@@ -92,6 +92,13 @@ static int reference_unpack(struct backend *base, uint32_t parameter, const floa
     return reference_pack(base, parameter, stored, plain);
 }
 
+static int reference_plain(const struct backend *base, uint32_t parameter, const float *stored, float *plain)
+{
+    const struct net *const net = ((const struct reference *)base)->spec.net;
+    memcpy(plain, stored, net->parameters[parameter].count * sizeof(float));
+    return 0;
+}
+
 /* ---- plans ---- */
 
 static void reference_plan_close(struct plan *base)
@@ -216,6 +223,7 @@ const struct backend_ops backend_reference_ops = {
     .bind = reference_bind,
     .pack = reference_pack,
     .unpack = reference_unpack,
+    .plain = reference_plain,
     .plan = reference_plan,
     .plan_close = reference_plan_close,
     .plan_bytes = reference_plan_bytes,

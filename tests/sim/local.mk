@@ -48,7 +48,7 @@ tests_cuda_test_cudnn_failures_SOURCES = tests/cuda/test_cudnn_failures.c tests/
 %C%_check_test_sim_cudnn_SOURCES = %D%/check/test_sim_cudnn.c %D%/check/sim_cudnn_fixture.c
 %C%_check_test_sim_cudnn_strict_SOURCES = %D%/check/test_sim_cudnn_strict.c %D%/check/sim_cudnn_fixture.c
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_step_sim tests/compute/test_layers_sim \
-	tests/compute/test_tower_sim tests/compute/test_update_sim
+	tests/compute/test_snapshot_sim tests/compute/test_tower_sim tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 
 sim_sync_tests = tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim

@@ -1,0 +1,132 @@
+/* A tower's state on the host. Queued from the tower's thread, read by whoever saves it. */
+#include "compute/snapshot.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define REGION_ALIGNMENT ((size_t)64)
+
+/* What a state consists of. The optimizer's buffers are the last. */
+enum region_kind { REGION_VALUES, REGION_CARRIED, REGION_STATES, REGION_COUNT = REGION_STATES + OPTIMIZER_STATES_MAX };
+
+/* Memory of the device, and where its copy lies in the block. */
+struct region { const void *memory; size_t bytes, offset; };
+
+struct snapshot {
+    struct tower *tower;        /* lent */
+    struct region regions[REGION_COUNT];
+    char *block;                /* pinned */
+};
+
+static const void *find_carried(struct tower *tower, size_t *bytes_out)
+{
+    const struct backend_ops *const backend = tower_spec(tower)->backend;
+    *bytes_out = 0;
+    return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
+}
+
+/* Returns the bytes of all, with what lies between them. */
+static size_t find_regions(struct tower *tower, struct region regions[REGION_COUNT])
+{
+    const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
+    size_t offset = 0;
+    regions[REGION_VALUES] = (struct region){.memory = tower_weights(tower), .bytes = arena_bytes};
+    regions[REGION_CARRIED].memory = find_carried(tower, &regions[REGION_CARRIED].bytes);
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++) {
+        const float *const state = tower_state(tower, i);
+        regions[REGION_STATES + i] = (struct region){.memory = state, .bytes = state != NULL ? arena_bytes : 0};
+    }
+    for (int i = 0; i < REGION_COUNT; i++) {
+        regions[i].offset = offset;
+        offset += (regions[i].bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
+    }
+    return offset;
+}
+
+size_t snapshot_bytes(struct tower *tower)
+{
+    struct region regions[REGION_COUNT];
+    return find_regions(tower, regions);
+}
+
+int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
+{
+    struct device *const device = tower_spec(tower)->device;
+    struct snapshot *const snapshot = calloc(1, sizeof(*snapshot));
+    if (snapshot == NULL)
+        return -ENOMEM;
+    snapshot->tower = tower;
+    void *block;
+    const int rc = device->ops->alloc_pinned(device, find_regions(tower, snapshot->regions), &block);
+    if (rc != 0) {
+        free(snapshot);
+        return rc;
+    }
+    snapshot->block = block;
+    *snapshot_out = snapshot;
+    return 0;
+}
+
+void snapshot_close(struct snapshot *snapshot)
+{
+    if (snapshot == NULL)
+        return;
+    struct device *const device = tower_spec(snapshot->tower)->device;
+    device->ops->free_pinned(device, snapshot->block);
+    free(snapshot);
+}
+
+int snapshot_queue(struct snapshot *snapshot)
+{
+    const struct tower_spec *const spec = tower_spec(snapshot->tower);
+    int rc = 0;
+    for (int i = 0; i < REGION_COUNT && rc == 0; i++) {
+        const struct region *const region = &snapshot->regions[i];
+        if (region->bytes > 0)
+            rc = spec->device->ops->copy(spec->compute, snapshot->block + region->offset, region->memory,
+                                         region->bytes, COPY_FROM_DEVICE);
+    }
+    return rc;
+}
+
+static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)
+{
+    const struct region *const region = &snapshot->regions[kind];
+    const float *const arena = (const float *)(const void *)(snapshot->block + region->offset);
+    const struct arena_range *const range = &tower_arena(snapshot->tower)->ranges[parameter];
+    assert(region->bytes >= (range->offset + range->count) * sizeof(float));
+    return tower_spec(snapshot->tower)->backend->plain(tower_backend(snapshot->tower), parameter,
+                                                       arena + range->offset, plain_out);
+}
+
+int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
+{
+    return read_plain(snapshot, REGION_VALUES, parameter, plain_out);
+}
+
+int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out)
+{
+    return read_plain(snapshot, REGION_STATES + (int)state, parameter, plain_out);
+}
+
+const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
+{
+    *bytes_out = snapshot->regions[REGION_CARRIED].bytes;
+    return snapshot->block + snapshot->regions[REGION_CARRIED].offset;
+}
+
+int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain)
+{
+    float *const stored = tower_state(tower, state) + tower_arena(tower)->ranges[parameter].offset;
+    return tower_spec(tower)->backend->pack(tower_backend(tower), parameter, plain, stored);
+}
+
+int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes)
+{
+    size_t expected;
+    find_carried(tower, &expected);
+    if (bytes != expected)
+        return -EINVAL;
+    return bytes > 0 ? tower_spec(tower)->backend->carry(tower_backend(tower), carried) : 0;
+}

@@ -1,0 +1,42 @@
+/* A tower's state on the host: all that its steps to come depend on besides their place in the
+ * run, the seed and the samples. That is the weights, the statistics, the optimizer's buffers and
+ * what the backend carries from step to step.
+ *
+ * The way out is one block of pinned memory that the tower's compute stream copies the arenas
+ * to, as they lie in them, in its turn behind a step; the thread that queues does not wait. The
+ * plain form of parameters is made from the block, by whoever wants it, while the tower goes on.
+ * The way in is parameter by parameter, before the first step. */
+#ifndef PIPETRAIN_SNAPSHOT_H
+#define PIPETRAIN_SNAPSHOT_H
+
+#include "compute/tower.h"
+
+struct snapshot;
+
+/* Pinned bytes a snapshot of the tower takes, for the plan. */
+size_t snapshot_bytes(struct tower *tower);
+/* Take them, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
+int snapshot_open(struct snapshot **snapshot_out, struct tower *tower);
+/* Nothing that snapshot_queue queued is under way. Accepts NULL. */
+void snapshot_close(struct snapshot *snapshot);
+
+/* Queue the copies behind what is on the compute stream, from the tower's thread. Allocates
+ * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
+ * From the moment the stream has come that far until the next call, any thread may read. 0 or a
+ * negative errno: then what the snapshot holds is not defined. */
+int snapshot_queue(struct snapshot *snapshot);
+
+/* The plain form of a parameter (parameter->count floats): its value, or its part of optimizer
+ * buffer `state` < optimizer_state_count. Any thread. 0, or -ENOMEM. */
+int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
+int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
+/* What the backend carries besides, for snapshot_write_carried of the same kind of tower; *bytes_out
+ * is 0 when it is nothing. Valid as long as the snapshot, any thread. */
+const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out);
+
+/* The way in, with tower_write for values: wait until it is done. -EINVAL: the tower carries
+ * another number of bytes. */
+int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain);
+int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes);
+
+#endif

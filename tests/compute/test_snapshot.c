@@ -1,0 +1,283 @@
+/* Tests of a tower's state on the host, on every backend: it is what the tower has, it stays
+ * what it was, and another tower goes on from it bit for bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/snapshot.h"
+#include "tests/helpers/device_memory.h"
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/tower_stand.h"
+
+enum { STEPS = 4, CARRIED_MAX = 256 };
+
+static const struct optimizer optimizers[] = {
+    { .kind = OPTIMIZER_SGD, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
+    { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
+};
+enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+
+/* A state as a file would hold it: plain, parameter after parameter. */
+struct plain_state {
+    size_t floats;              /* of the values, and of each buffer */
+    uint32_t states;
+    float *numbers;             /* values, then the buffers */
+    uint8_t carried[CARRIED_MAX];
+    size_t carried_bytes;
+};
+
+static struct plain_state state_make(const struct net *net, const struct optimizer *optimizer)
+{
+    struct plain_state state = { .states = optimizer_state_count(optimizer->kind) };
+    for (uint32_t p = 0; p < net->parameter_count; p++)
+        state.floats += net->parameters[p].count;
+    state.numbers = calloc((1 + state.states) * state.floats, sizeof *state.numbers);
+    assert_non_null(state.numbers);
+    return state;
+}
+
+static void state_read(struct plain_state *state, const struct net *net, const struct snapshot *snapshot)
+{
+    float *next = state->numbers;
+    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+        assert_int_equal(snapshot_value(snapshot, p, next), 0);
+    for (uint32_t i = 0; i < state->states; i++)
+        for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+            assert_int_equal(snapshot_state(snapshot, i, p, next), 0);
+    const void *carried = snapshot_carried(snapshot, &state->carried_bytes);
+    assert_in_range(state->carried_bytes, 0, CARRIED_MAX);
+    memcpy(state->carried, carried, state->carried_bytes);
+}
+
+static void state_write(const struct plain_state *state, const struct net *net, struct tower *tower)
+{
+    const float *next = state->numbers;
+    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+        assert_int_equal(tower_write(tower, p, next), 0);
+    for (uint32_t i = 0; i < state->states; i++)
+        for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+            assert_int_equal(snapshot_write_state(tower, i, p, next), 0);
+    assert_int_equal(snapshot_write_carried(tower, state->carried, state->carried_bytes), 0);
+}
+
+static void assert_states_equal(const struct plain_state *a, const struct plain_state *b)
+{
+    assert_memory_equal(a->numbers, b->numbers, (1 + a->states) * a->floats * sizeof *a->numbers);
+    assert_int_equal(a->carried_bytes, b->carried_bytes);
+    assert_memory_equal(a->carried, b->carried, a->carried_bytes);
+}
+
+/* Take the tower's state now. */
+static struct plain_state stand_state(struct stand *stand, const struct net *net, const struct optimizer *optimizer)
+{
+    struct plain_state state = state_make(net, optimizer);
+    struct snapshot *snapshot = NULL;
+    assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    device_memory_wait(stand->compute);
+    state_read(&state, net, snapshot);
+    snapshot_close(snapshot);
+    return state;
+}
+
+/* A tower whose first weights are those of `seed`. */
+static void stand_begin(struct stand *stand, const char *backend, const struct net *net,
+                        const struct optimizer *optimizer, enum precision precision, uint64_t seed)
+{
+    stand_open_device(stand, backend);
+    struct tower_spec spec = stand_spec(stand, backend, net);
+    spec.optimizer = *optimizer;
+    spec.backend_spec.precision = precision;
+    spec.seed = seed;
+    stand_open_tower(stand, &spec);
+}
+
+static void stand_update_all(struct stand *stand)
+{
+    if (tower_updates_at_once(stand->tower))
+        assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand)), 0);
+    stand_update(stand);
+}
+
+/* Steps [first, first + count), each at positions of its own. */
+static void stand_steps(struct stand *stand, const struct net *net, uint32_t first, uint32_t count)
+{
+    for (uint32_t step = first; step < first + count; step++) {
+        struct backend_input input = network_input(net, STAND_BATCH, 100 + step);
+        input.first_position = step * STAND_BATCH;
+        input.epoch = step / 3;
+        stand_fill(stand, net, &input, 0, STAND_BATCH);
+        stand_train(stand);
+        stand_update_all(stand);
+        network_input_release(&input);
+    }
+}
+
+static void check_resume(const char *backend, const struct optimizer *optimizer, enum precision precision)
+{
+    struct net *net = stand_net(0.4f);
+    struct stand whole, part;
+    stand_begin(&whole, backend, net, optimizer, precision, 1);
+    stand_begin(&part, backend, net, optimizer, precision, 77);
+    stand_steps(&whole, net, 0, STEPS);
+    struct plain_state between = stand_state(&whole, net, optimizer);
+    state_write(&between, net, part.tower);
+    stand_steps(&whole, net, STEPS, STEPS);
+    stand_steps(&part, net, STEPS, STEPS);
+    struct plain_state expected = stand_state(&whole, net, optimizer);
+    struct plain_state found = stand_state(&part, net, optimizer);
+    assert_states_equal(&found, &expected);
+    assert_memory_not_equal(between.numbers, expected.numbers, between.floats * sizeof *between.numbers);
+    free(between.numbers);
+    free(expected.numbers);
+    free(found.numbers);
+    stand_close(&whole);
+    stand_close(&part);
+    net_close(net);
+}
+
+static void check_resume_of_every_rule(const char *backend)
+{
+    for (int o = 0; o < OPTIMIZERS; o++)
+        check_resume(backend, &optimizers[o], PRECISION_FP32);
+}
+
+static void a_tower_goes_on_from_a_state_bit_for_bit(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_resume_of_every_rule);
+}
+
+static void a_tower_of_16_bits_goes_on_with_its_loss_scale(void **state)
+{
+    (void)state;
+    if (test_device_is_inline())
+        skip();
+    check_resume("cuda", &optimizers[1], PRECISION_BF16);
+    check_resume("cuda", &optimizers[1], PRECISION_FP16);
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    stand_begin(&stand, "cuda", net, &optimizers[1], PRECISION_FP16, 1);
+    struct plain_state before = stand_state(&stand, net, &optimizers[1]);
+    stand_steps(&stand, net, 0, 1);
+    struct plain_state after = stand_state(&stand, net, &optimizers[1]);
+    assert_true(before.carried_bytes > 0);
+    assert_memory_not_equal(before.carried, after.carried, before.carried_bytes);
+    assert_int_equal(snapshot_write_carried(stand.tower, before.carried, before.carried_bytes - 1), -EINVAL);
+    free(before.numbers);
+    free(after.numbers);
+    stand_close(&stand);
+    net_close(net);
+}
+
+/* Any shape of parameter, in whatever layout the backend stores it. */
+static void check_plain(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 12; seed++) {
+        struct net *net = network_random_net(seed, 0.2f);
+        struct stand stand;
+        stand_begin(&stand, backend, net, &optimizers[0], PRECISION_FP32, seed);
+        struct plain_state state = stand_state(&stand, net, &optimizers[0]);
+        float *weights = stand_weights(&stand, net);
+        assert_memory_equal(state.numbers, weights, state.floats * sizeof *weights);
+        free(weights);
+        free(state.numbers);
+        stand_close(&stand);
+        net_close(net);
+    }
+}
+
+static void the_plain_form_is_the_one_the_tower_reads(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_plain);
+}
+
+static void check_stays(const char *backend)
+{
+    const struct optimizer *optimizer = &optimizers[2];
+    struct net *net = stand_net(0.4f);
+    struct snapshot *snapshot = NULL;
+    struct stand stand;
+    stand_begin(&stand, backend, net, optimizer, PRECISION_FP32, 1);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower), 0);
+    stand_steps(&stand, net, 0, 1);
+    struct plain_state expected = stand_state(&stand, net, optimizer), found = state_make(net, optimizer);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    stand_update_all(&stand);           /* queued right behind */
+    stand_steps(&stand, net, 1, 2);
+    state_read(&found, net, snapshot);
+    assert_states_equal(&found, &expected);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    device_memory_wait(stand.compute);
+    state_read(&found, net, snapshot);
+    assert_memory_not_equal(found.numbers, expected.numbers, found.floats * sizeof *found.numbers);
+    free(expected.numbers);
+    free(found.numbers);
+    snapshot_close(snapshot);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void a_snapshot_is_of_the_moment_it_was_queued(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_stays);
+}
+
+static const struct device_ops *whole_ops;
+static size_t pinned_bytes;
+
+static int alloc_none(struct device *device, size_t bytes, void **memory_out)
+{
+    (void)device, (void)memory_out;
+    pinned_bytes = bytes;
+    return -ENOMEM;
+}
+
+static void check_memory(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct snapshot *snapshot = NULL;
+    struct stand stand;
+    stand_begin(&stand, backend, net, &optimizers[2], PRECISION_FP32, 1);
+    const size_t arena_bytes = stand_floats(&stand) * sizeof(float);
+    assert_in_range(snapshot_bytes(stand.tower), 3 * arena_bytes, 3 * arena_bytes + 4 * 64);
+    whole_ops = stand.device->ops;
+    struct device_ops none = *whole_ops;
+    none.alloc_pinned = alloc_none;
+    stand.device->ops = &none;
+    assert_int_equal(snapshot_open(&snapshot, stand.tower), -ENOMEM);
+    assert_null(snapshot);
+    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower));
+    stand.device->ops = whole_ops;
+    snapshot_close(NULL);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void its_memory_is_known_before_it_is_taken(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tower_goes_on_from_a_state_bit_for_bit),
+        cmocka_unit_test(a_tower_of_16_bits_goes_on_with_its_loss_scale),
+        cmocka_unit_test(the_plain_form_is_the_one_the_tower_reads),
+        cmocka_unit_test(a_snapshot_is_of_the_moment_it_was_queued),
+        cmocka_unit_test(its_memory_is_known_before_it_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,5 +1,7 @@
-/* Cutting the gradient arena into buckets. Pure arithmetic, called by every tower. */
+/* Cutting arenas into buckets. Pure arithmetic, called by every tower. */
 #include "sync/bucket.h"
+
+#include <assert.h>
 
 /* Start of the parameter that follows arena position `from`, or the arena's end. */
 static size_t next_cut(const struct arena *arena, size_t from)
@@ -13,31 +15,46 @@ static size_t next_cut(const struct arena *arena, size_t from)
     return cut;
 }
 
-static uint32_t cut_buckets(struct buckets *buckets, const struct arena *arena, size_t floats_min)
+/* Where the bucket that begins at `begin` ends. */
+static size_t next_end(const struct arena *arena, size_t begin, size_t floats_min)
+{
+    size_t end = next_cut(arena, begin);
+    while (end < arena->count && end - begin < floats_min)
+        end = next_cut(arena, end);
+    return end;
+}
+
+static uint32_t count_buckets(const struct arena *arena, size_t floats_min)
 {
     uint32_t count = 0;
-    size_t begin = 0;
-    while (begin < arena->count) {
-        size_t end = next_cut(arena, begin);
-        while (end < arena->count && end - begin < floats_min)
-            end = next_cut(arena, end);
-        if (count < BUCKETS_MAX)
-            buckets->bucket[count] = (struct bucket){.offset = begin, .count = end - begin};
+    for (size_t end = 0; end < arena->count; end = next_end(arena, end, floats_min))
         count++;
-        begin = end;
-    }
     return count;
 }
 
-void buckets_init(struct buckets *buckets, const struct arena *arena, size_t bucket_bytes)
+static void append(struct buckets *buckets, enum region region, size_t offset, size_t count)
+{
+    struct bucket_run *const run = &buckets->of[region];
+    assert(run->count < REGION_BUCKETS_MAX);
+    if (run->count++ == 0)
+        run->first = buckets->count;
+    buckets->bucket[buckets->count++] = (struct bucket){.region = region, .offset = offset, .count = count};
+}
+
+void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes)
 {
     size_t floats_min = bucket_bytes / sizeof(float);
-    uint32_t count = cut_buckets(buckets, arena, floats_min);
-    while (count > BUCKETS_MAX) {
+    while (count_buckets(arena, floats_min) > REGION_BUCKETS_MAX)
         floats_min = floats_min == 0 ? 1024 : floats_min * 2;
-        count = cut_buckets(buckets, arena, floats_min);
-    }
-    if (count == 0)
-        buckets->bucket[count++] = (struct bucket){.offset = 0, .count = 0};
-    buckets->count = count;
+    size_t begin = 0;
+    do {
+        const size_t end = arena->count > 0 ? next_end(arena, begin, floats_min) : 0;
+        append(buckets, region, begin, end - begin);
+        begin = end;
+    } while (begin < arena->count);
+}
+
+void buckets_add_whole(struct buckets *buckets, enum region region, size_t count)
+{
+    append(buckets, region, 0, count);
 }

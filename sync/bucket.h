@@ -1,17 +1,35 @@
-/* Buckets: the gradient arena cut into ranges that are reduced and updated as wholes.
- * Cuts lie on parameter boundaries, in arena order (the order backward fills it). */
+/* Buckets: arenas of a tower cut into ranges that are summed over towers as wholes. Cuts lie on
+ * parameter boundaries, in arena order (of gradients the order in which backward fills it). */
 #ifndef PIPETRAIN_BUCKET_H
 #define PIPETRAIN_BUCKET_H
 
 #include "compute/arena.h"
+#include "compute/optimizer.h"
 
-#define BUCKETS_MAX 256
+/* The arenas of a tower that can be summed over towers. */
+enum region {
+    REGION_GRADIENTS,
+    REGION_WEIGHTS,
+    REGION_STATES,              /* of the optimizer: the first of OPTIMIZER_STATES_MAX */
+    REGION_STATISTICS = REGION_STATES + OPTIMIZER_STATES_MAX,
+    REGION_COUNT
+};
 
-struct bucket { size_t offset, count; };                /* floats */
-struct buckets { uint32_t count; struct bucket bucket[BUCKETS_MAX]; };
+#define REGION_BUCKETS_MAX 256u
+#define BUCKETS_MAX (REGION_COUNT * REGION_BUCKETS_MAX)
 
-/* Buckets of at least bucket_bytes each but for the last (a parameter is never cut);
- * larger ones when there would be more than BUCKETS_MAX. At least one. */
-void buckets_init(struct buckets *buckets, const struct arena *arena, size_t bucket_bytes);
+struct bucket { enum region region; size_t offset, count; };    /* floats of the region's arena */
+struct bucket_run { uint32_t first, count; };
+struct buckets {
+    uint32_t count;
+    struct bucket bucket[BUCKETS_MAX];
+    struct bucket_run of[REGION_COUNT];         /* each region's, in arena order */
+};
+
+/* Append a region's buckets: of at least bucket_bytes each but for the last (a parameter is never
+ * cut); larger ones when there would be more than REGION_BUCKETS_MAX. At least one. */
+void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
+/* Append a region of `count` floats as one bucket. */
+void buckets_add_whole(struct buckets *buckets, enum region region, size_t count);
 
 #endif

@@ -3,6 +3,7 @@
  * bucket yet. */
 #include "sync/meeting.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -98,7 +99,8 @@ static int open_shares(struct meeting *meeting, uint32_t tower, struct device *d
     int rc = 0;
     for (uint32_t b = 0; b < meeting->buckets.count && rc == 0; b++) {
         struct share *const share = share_at(meeting, tower, b);
-        *share = (struct share){.meeting = meeting, .tower = tower, .bucket = b};
+        *share = (struct share){
+            .meeting = meeting, .tower = tower, .bucket = b, .region = meeting->buckets.bucket[b].region};
         rc = open_share(meeting, share, device);
     }
     return rc;
@@ -147,9 +149,9 @@ int meeting_join(struct meeting *meeting, const struct meeting_ops *ops, uint32_
     return rc;
 }
 
-/* One bucket of one step. */
+/* One bucket of one batch. */
 
-/* The tower's gradients are queued; its communication stream carries them away, if need be. */
+/* The tower's bucket is queued; its communication stream carries them away, if need be. */
 static int bring(struct meeting *meeting, struct share *share)
 {
     const struct reduce_member *const member = &meeting->members[share->tower];
@@ -162,8 +164,8 @@ static int bring(struct meeting *meeting, struct share *share)
     return rc != 0 ? rc : stream_record(member->communication, share->brought);
 }
 
-/* What the tower's communication stream does next comes behind all towers' gradients. */
-static int await_gradients(struct meeting *meeting, struct stream *communication, uint32_t bucket)
+/* What the tower's communication stream does next comes behind all towers' buckets. */
+static int await_brought(struct meeting *meeting, struct stream *communication, uint32_t bucket)
 {
     int rc = 0;
     for (uint32_t d = 0; d < meeting->towers && rc == 0; d++) {
@@ -186,7 +188,7 @@ static int queue_sum(struct meeting *meeting, uint32_t tower, uint32_t bucket)
 {
     struct share *const share = share_at(meeting, tower, bucket);
     struct stream *const communication = meeting->members[tower].communication;
-    int rc = await_gradients(meeting, communication, bucket);
+    int rc = await_brought(meeting, communication, bucket);
     if (rc == 0)
         rc = meeting->ops->sum(meeting, share);
     return rc != 0 ? rc : stream_record(communication, share->summed);
@@ -206,6 +208,8 @@ static int queue_take(struct meeting *meeting, uint32_t tower, uint32_t bucket)
 static int queue_bucket(struct meeting *meeting, uint32_t bucket)
 {
     int rc = 0;
+    for (uint32_t d = 0; d < meeting->towers; d++)
+        assert(share_at(meeting, d, bucket)->batch == share_at(meeting, 0, bucket)->batch);
     for (uint32_t d = 0; d < meeting->towers && rc == 0; d++)
         rc = queue_sum(meeting, d, bucket);
     for (uint32_t d = 0; d < meeting->towers && rc == 0 && meeting->ops->take != NULL; d++)
@@ -213,11 +217,13 @@ static int queue_bucket(struct meeting *meeting, uint32_t bucket)
     return rc;
 }
 
-int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket)
+int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
 {
     struct meeting *const meeting = (struct meeting *)base;
     struct turn *const turn = &meeting->turns[bucket];
-    int rc = bring(meeting, share_at(meeting, tower, bucket));
+    struct share *const share = share_at(meeting, tower, bucket);
+    share->batch = batch;
+    int rc = bring(meeting, share);
     if (rc != 0 || atomic_fetch_add(&turn->arrived, 1) + 1 < meeting->towers)
         return rc;
     atomic_store(&turn->arrived, 0);

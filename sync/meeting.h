@@ -1,8 +1,8 @@
-/* Towers that sum each other's gradients: what the reductions in host memory and between
+/* Towers that sum each other's arenas: what the reductions in host memory and between
  * peers have in common. Each tower sums its share of a bucket for all, in tower order. The
  * last tower to bring a bucket queues, on every tower's communication stream, a wait for all
- * towers' gradients and the sum of that tower's share; the streams then work side by side
- * while backward goes on. What the sum of a share is, is the reduction's business. */
+ * towers' buckets and the sum of that tower's share; the streams then work side by side while the
+ * towers compute on. What the sum of a share is, is the reduction's business. */
 #ifndef PIPETRAIN_MEETING_H
 #define PIPETRAIN_MEETING_H
 
@@ -18,8 +18,10 @@ struct meeting;
 struct share {
     struct meeting *meeting;
     uint32_t tower, bucket;
-    size_t begin, end;          /* what the tower sums: floats of the arenas */
-    struct event *queued;       /* on the tower's compute stream: its gradients are there */
+    enum region region;         /* the bucket's */
+    size_t begin, end;          /* what the tower sums: floats of the region's arenas */
+    uint64_t batch;             /* that the tower brought the bucket for */
+    struct event *queued;       /* on the tower's compute stream: its bucket is there */
     struct event *summed;       /* on its communication stream: its share is summed */
     struct event *brought;      /* there too, with bring only: its bucket can be summed */
     struct event *taken;        /* there too, with take only: the bucket's sum is in its arena */
@@ -38,7 +40,7 @@ struct meeting_ops {
     int (*sum)(struct meeting *meeting, struct share *share);
 };
 
-/* A bucket between the towers: `arrived` counts the towers that brought it in this step;
+/* A bucket between the towers: `arrived` counts the towers that brought it for a batch;
  * it is reset before `generation` is raised, and no tower brings the bucket again before
  * it has seen that. */
 struct turn { atomic_uint arrived; uint64_t generation; };
@@ -65,7 +67,7 @@ void meeting_release(struct meeting *meeting);
 int meeting_join(struct meeting *meeting, const struct meeting_ops *ops, uint32_t tower,
                  const struct reduce_member *member, const struct buckets *buckets);
 /* The rows of these names in struct reduce_ops. */
-int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket);
+int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch);
 int meeting_wait(struct reduce *base, uint32_t tower, uint32_t bucket);
 void meeting_cancel(struct reduce *base);
 

@@ -1,6 +1,11 @@
-/* Reductions behind one table: the sum over towers of a bucket's gradients, left in
- * every tower's arena. Started when the bucket's last gradient is queued on the compute
- * stream, running on communication streams while backward goes on. */
+/* Reductions behind one table: the sum over towers of a bucket, left in every tower's arena.
+ * Started when what is to be summed is queued on the compute stream, running on communication
+ * streams while the tower computes on.
+ *
+ * Towers need not be in step: one may be batches ahead of another. What a bucket's sum holds is
+ * said, not assumed: start names the global batch a bucket belongs to, and the sum is over all
+ * towers' buckets of that batch. The reductions here sum a bucket's batches in the order in which
+ * they are started, and have every tower start the same ones. */
 #ifndef PIPETRAIN_REDUCE_H
 #define PIPETRAIN_REDUCE_H
 
@@ -9,16 +14,21 @@
 
 struct reduce;
 
-/* What a tower brings, from its own thread. */
+/* An arena of a tower, device memory. */
+struct reduce_region { float *floats; size_t count; };  /* count 0: not brought */
+
+/* What a tower brings, from its own thread. All towers bring the same regions. */
 struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
-    float *gradients;           /* the tower's arena */
-    size_t gradient_count;      /* floats in it */
+    struct reduce_region regions[REGION_COUNT];
+    /* Zeros when the tower joins, zeros when it has joined; in between a reduction may sum them
+     * to warm up, however many the buckets have. */
+    struct reduce_region zeros;
 };
 
 struct reduce_spec {
-    uint32_t towers;
+    uint32_t towers;            /* of the run */
     uint32_t deadline_ms;       /* for setting up, and for one bucket, where the reduction can fail by itself */
 };
 
@@ -32,12 +42,13 @@ struct reduce_ops {
      * another negative errno; its cause is logged, but for -ENOMEM. */
     int (*join)(struct reduce *reduce, uint32_t tower, const struct reduce_member *member,
                 const struct buckets *buckets);
-    /* The bucket's gradients are queued on the tower's compute stream. Every tower starts
-     * every bucket of every step, from the first to the last, and has at most the device's
-     * steps_ahead + 1 steps queued. Never waits for other towers. */
-    int (*start)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
-    /* What the tower queues on its compute stream from here on comes behind the
-     * bucket's sum. 0 or -ECANCELED. */
+    /* The bucket, as it is to be summed for the global batch `batch` (span.number), is queued on
+     * the tower's compute stream. Every tower starts the same buckets of the same batches in the
+     * same order, a bucket at most once a batch, and has at most the device's steps_ahead + 1
+     * batches queued. Never waits for other towers. */
+    int (*start)(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch);
+    /* What the tower queues on its compute stream from here on comes behind the sum of the
+     * bucket that it started last. 0 or -ECANCELED. */
     int (*wait)(struct reduce *reduce, uint32_t tower, uint32_t bucket);
     /* Called from the tower's thread again and again while it waits for its device: 0, or a
      * negative errno when the reduction failed or is late (-ETIMEDOUT); the cause is logged.

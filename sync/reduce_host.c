@@ -12,10 +12,10 @@
 
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
 
-/* Where a tower's gradients are summed: its arena, or what stands for it in host memory. */
+/* Where a tower's regions are summed: its arenas, or what stands for them in host memory. */
 struct place {
-    float *floats;
-    struct device *pinned_by;   /* NULL: the arena itself */
+    float *floats[REGION_COUNT];        /* NULL: not brought */
+    struct device *pinned_by;           /* NULL: the arenas themselves */
 };
 
 struct host_reduce {
@@ -28,10 +28,10 @@ static struct host_reduce *host_reduce_of(struct meeting *meeting)
     return (struct host_reduce *)meeting;
 }
 
-static void add(float *restrict sum, const float *restrict gradients, size_t count)
+static void add(float *restrict sum, const float *restrict floats, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        sum[i] += gradients[i];
+        sum[i] += floats[i];
 }
 
 /* Runs on a communication stream: sum the share over all towers, in tower order, into all places. */
@@ -40,14 +40,15 @@ static void share_sum(void *arg)
     const struct share *const share = arg;
     const struct place *const places = host_reduce_of(share->meeting)->places;
     const uint32_t towers = share->meeting->towers;
+    const enum region region = share->region;
     float sum[BLOCK_FLOATS];
     for (size_t at = share->begin; at < share->end; at += BLOCK_FLOATS) {
         const size_t count = share->end - at < BLOCK_FLOATS ? share->end - at : BLOCK_FLOATS;
-        memcpy(sum, places[0].floats + at, count * sizeof(float));
+        memcpy(sum, places[0].floats[region] + at, count * sizeof(float));
         for (uint32_t d = 1; d < towers; d++)
-            add(sum, places[d].floats + at, count);
+            add(sum, places[d].floats[region] + at, count);
         for (uint32_t d = 0; d < towers; d++)
-            memcpy(places[d].floats + at, sum, count * sizeof(float));
+            memcpy(places[d].floats[region] + at, sum, count * sizeof(float));
     }
 }
 
@@ -62,8 +63,8 @@ static int queue_copy(struct meeting *meeting, const struct share *share, enum c
 {
     const struct reduce_member *const member = &meeting->members[share->tower];
     const struct bucket *const bucket = &meeting->buckets.bucket[share->bucket];
-    float *const arena = member->gradients + bucket->offset;
-    float *const place = host_reduce_of(meeting)->places[share->tower].floats + bucket->offset;
+    float *const arena = member->regions[bucket->region].floats + bucket->offset;
+    float *const place = host_reduce_of(meeting)->places[share->tower].floats[bucket->region] + bucket->offset;
     const bool is_back = direction == COPY_TO_DEVICE;
     return member->device->ops->copy(member->communication, is_back ? arena : place, is_back ? place : arena,
                                      bucket->count * sizeof(float), direction);
@@ -98,16 +99,19 @@ static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
     return 0;
 }
 
+static void close_place(const struct place *place)
+{
+    for (int region = 0; region < REGION_COUNT && place->pinned_by != NULL; region++)
+        place->pinned_by->ops->free_pinned(place->pinned_by, place->floats[region]);
+}
+
 static void host_close(struct reduce *base)
 {
     struct host_reduce *const reduce = (struct host_reduce *)base;
     if (reduce == NULL)
         return;
-    for (uint32_t d = 0; d < reduce->meeting.towers; d++) {
-        const struct place *const place = &reduce->places[d];
-        if (place->pinned_by != NULL)
-            place->pinned_by->ops->free_pinned(place->pinned_by, place->floats);
-    }
+    for (uint32_t d = 0; d < reduce->meeting.towers; d++)
+        close_place(&reduce->places[d]);
     meeting_release(&reduce->meeting);
     free(reduce->places);
     free(reduce);
@@ -116,14 +120,17 @@ static void host_close(struct reduce *base)
 static int open_place(struct place *place, const struct reduce_member *member)
 {
     struct device *const device = member->device;
-    if (device->ops->host_memory) {
-        *place = (struct place){.floats = member->gradients};
-        return 0;
+    if (!device->ops->host_memory)
+        place->pinned_by = device;
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++) {
+        const struct reduce_region *const arena = &member->regions[region];
+        void *memory = arena->floats;
+        if (place->pinned_by != NULL && arena->count > 0)
+            rc = device->ops->alloc_pinned(device, arena->count * sizeof(float), &memory);
+        if (rc == 0 && arena->count > 0)
+            place->floats[region] = memory;
     }
-    void *memory;
-    const int rc = device->ops->alloc_pinned(device, member->gradient_count * sizeof(float), &memory);
-    if (rc == 0)
-        *place = (struct place){.floats = memory, .pinned_by = device};
     return rc;
 }
 

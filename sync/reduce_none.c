@@ -27,7 +27,13 @@ static int none_join(struct reduce *reduce, uint32_t tower, const struct reduce_
     return 0;
 }
 
-static int none_step(struct reduce *reduce, uint32_t tower, uint32_t bucket)
+static int none_start(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch)
+{
+    (void)reduce, (void)tower, (void)bucket, (void)batch;
+    return 0;
+}
+
+static int none_wait(struct reduce *reduce, uint32_t tower, uint32_t bucket)
 {
     (void)reduce, (void)tower, (void)bucket;
     return 0;
@@ -43,7 +49,7 @@ const struct reduce_ops reduce_none_ops = {
     .open = none_open,
     .close = none_close,
     .join = none_join,
-    .start = none_step,
-    .wait = none_step,
+    .start = none_start,
+    .wait = none_wait,
     .cancel = none_cancel,
 };

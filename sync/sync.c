@@ -18,37 +18,53 @@ const struct sync_ops *sync_find(const char *name)
     return NULL;
 }
 
-/* The tower may run from the end of one bucket to the end of the next as one piece. */
+static struct reduce_region region_of(struct tower *tower, enum region region)
+{
+    const size_t count = tower_arena(tower)->count;
+    const struct reduce_region regions[REGION_COUNT] = {
+        [REGION_GRADIENTS] = {tower_gradients(tower), count},
+    };
+    return regions[region];
+}
+
+/* The tower may run from the end of one bucket of gradients to the end of the next as one piece. */
 static int cut_tower(struct sync *sync)
 {
-    size_t ends[BUCKETS_MAX];
-    for (uint32_t b = 0; b < sync->buckets.count; b++)
-        ends[b] = sync->buckets.bucket[b].offset + sync->buckets.bucket[b].count;
-    return tower_cut(sync->spec.tower, ends, sync->buckets.count);
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    size_t ends[REGION_BUCKETS_MAX] = {tower_arena(sync->spec.tower)->count};
+    for (uint32_t i = 0; i < run.count; i++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[run.first + i];
+        ends[i] = bucket->offset + bucket->count;
+    }
+    return tower_cut(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
 }
 
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){.spec = *spec};
-    buckets_init(&sync->buckets, tower_arena(spec->tower), spec->bucket_bytes);
+    for (int region = 0; region < REGION_COUNT; region++)
+        if (spec->ops->sums[region])
+            buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
     return cut_tower(sync);
 }
 
 uint32_t sync_marks(const struct sync *sync)
 {
-    return 1 + 2 * sync->buckets.count;
+    return 2 + 2 * sync->buckets.of[REGION_GRADIENTS].count;
 }
 
 int sync_join(struct sync *sync, struct step_clock *clock)
 {
     const struct sync_spec *const spec = &sync->spec;
-    const struct reduce_member member = {
+    struct reduce_member member = {
         .device = spec->device,
         .compute = spec->compute,
         .communication = spec->communication,
-        .gradients = tower_gradients(spec->tower),
-        .gradient_count = tower_arena(spec->tower)->count,
+        .zeros = region_of(spec->tower, REGION_GRADIENTS),
     };
+    for (int region = 0; region < REGION_COUNT; region++)
+        if (sync->buckets.of[region].count > 0)
+            member.regions[region] = region_of(spec->tower, region);
     sync->clock = clock;
     sync->joined = true;
     return spec->reduce->ops->join(spec->reduce, spec->index, &member, &sync->buckets);
@@ -64,12 +80,13 @@ void sync_leave(struct sync *sync)
 static void note_ready(void *arg, size_t floats)
 {
     struct sync *const sync = arg;
-    while (sync->ready < sync->buckets.count && sync->ready_result == 0) {
-        const struct bucket *const bucket = &sync->buckets.bucket[sync->ready];
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    while (sync->ready < run.count && sync->ready_result == 0) {
+        const uint32_t b = run.first + sync->ready;
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (bucket->offset + bucket->count > floats)
             return;
-        if (sync->spec.ops->bucket_ready != NULL)
-            sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->span, sync->ready);
+        sync->ready_result = sync->spec.ops->bucket_ready(sync, sync->span, b);
         sync->ready++;
     }
 }
@@ -97,18 +114,31 @@ int sync_poll(struct sync *sync)
     return sync->spec.reduce->ops->poll(sync->spec.reduce, sync->spec.index);
 }
 
+static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)
+{
+    const float rate = (float)learning_rate_at(sync->spec.learning_rate, span->step);
+    return tower_update(sync->spec.tower, offset, count, 1.0f / (float)samples, rate);
+}
+
+int sync_update(struct sync *sync, const struct span *span, uint32_t samples)
+{
+    struct tower *const tower = sync->spec.tower;
+    const size_t count = tower_arena(tower)->count;
+    if (samples == 0)
+        return 0;
+    const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
+    return rc == 0 ? update(sync, span, 0, count, samples) : rc;
+}
+
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
-    if (samples == 0)
-        return 0;
-    const float scale = 1.0f / (float)samples;
-    const float rate = (float)learning_rate_at(sync->spec.learning_rate, span->step);
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     if (!tower_updates_at_once(tower))
-        return tower_update(tower, bucket->offset, bucket->count, scale, rate);
+        return update(sync, span, bucket->offset, bucket->count, samples);
     const int rc = tower_check(tower, bucket->offset, bucket->count);
-    if (rc != 0 || b + 1 < sync->buckets.count)
+    if (rc != 0 || b + 1 < run.first + run.count)
         return rc;
-    return tower_update(tower, 0, tower_arena(tower)->count, scale, rate);
+    return update(sync, span, 0, tower_arena(tower)->count, samples);
 }

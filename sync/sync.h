@@ -36,19 +36,21 @@ struct sync_spec {                              /* pointers are lent until sync_
 struct sync {
     struct sync_spec spec;
     struct step_clock *clock;
-    struct buckets buckets;                     /* of the gradients */
+    struct buckets buckets;                     /* of what the towers sum */
     const struct span *span;                    /* during sync_step */
-    uint32_t ready;                             /* buckets of this step that are */
+    uint32_t ready;                             /* buckets of this step's gradients that are */
     int ready_result;                           /* of the first bucket_ready that failed in this step */
     bool joined;                                /* the reduction, or tried to */
 };
 
-/* A NULL function has nothing to do. 0, or a negative errno that ends the run. */
+/* Functions: 0, or a negative errno that ends the run. */
 struct sync_ops {
     const char *name;           /* "replicated" */
     const char *sum;            /* what the towers sum, for people: "gradients"; NULL: nothing, they never meet */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
-    /* The gradients of a bucket of a training batch are queued on the compute stream. */
+    bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
+    /* The gradients of a bucket of a training batch are queued on the compute stream. Not NULL
+     * where gradients are summed, and not called where they are not. */
     int (*bucket_ready)(struct sync *sync, const struct span *span, uint32_t bucket);
     /* Backward is queued, and so every bucket_ready called: update the weights. */
     int (*apply)(struct sync *sync, const struct span *span);
@@ -59,7 +61,7 @@ extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
 /* The mode named `name`, or NULL. */
 const struct sync_ops *sync_find(const char *name);
 
-/* For a tower that is open: cut its gradients into buckets. 0 or a negative errno. */
+/* For a tower that is open: cut what is summed into buckets. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
 /* Marks that one step makes on the clock, at most. */
 uint32_t sync_marks(const struct sync *sync);
@@ -76,8 +78,11 @@ int sync_poll(struct sync *sync);
 
 /* What rows are made of. */
 
-/* Update the range of a bucket whose gradients are sums over `samples` samples; called for every
- * bucket, from the first to the last. Nothing happens without samples. */
+/* Update all weights with gradients that are sums over `samples` samples. Nothing happens without
+ * samples. */
+int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
+/* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from
+ * the first to the last. */
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
 
 #endif

@@ -124,7 +124,7 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
 /* Arenas of the towers, readable and writable from the stream's device. */
 struct tower_arenas {
     uint32_t count;
-    float *gradients[KERNEL_TOWERS_MAX];
+    float *floats[KERNEL_TOWERS_MAX];
 };
 
 /* For i in [begin, end): the sum over towers, in tower order, into every tower's arena.

@@ -192,14 +192,14 @@ static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end)
     if (i >= end)
         return;
     const size_t rest = end - i;
-    floats<QUAD> sum = read_some<QUAD>(arenas.gradients[0] + i, rest);
+    floats<QUAD> sum = read_some<QUAD>(arenas.floats[0] + i, rest);
     for (uint32_t tower = 1; tower < arenas.count; tower++) {
-        const floats<QUAD> more = read_some<QUAD>(arenas.gradients[tower] + i, rest);
+        const floats<QUAD> more = read_some<QUAD>(arenas.floats[tower] + i, rest);
         for (uint32_t k = 0; k < QUAD; k++)
             sum.value[k] += more.value[k];
     }
     for (uint32_t tower = 0; tower < arenas.count; tower++)
-        write_some(arenas.gradients[tower] + i, sum, rest);
+        write_some(arenas.floats[tower] + i, sum, rest);
 }
 
 cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end)
@@ -207,7 +207,7 @@ cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *ar
     if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0)
         return cudaErrorInvalidValue;
     for (uint32_t tower = 0; tower < arenas->count; tower++)
-        if (!is_aligned({ arenas->gradients[tower] }))
+        if (!is_aligned({ arenas->floats[tower] }))
             return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end);
 }

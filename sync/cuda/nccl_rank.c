@@ -23,8 +23,10 @@
 
 /* A collective from when it is queued until it is done. */
 struct flight {
-    struct event *queued;               /* on the compute stream: the gradients are there */
-    struct event *reduced;              /* on the communication stream: so is their sum */
+    uint32_t bucket;
+    uint64_t batch;
+    struct event *queued;               /* on the compute stream: the bucket is there */
+    struct event *reduced;              /* on the communication stream: so is its sum */
 };
 
 struct nccl_rank {
@@ -33,12 +35,14 @@ struct nccl_rank {
     struct reduce_member member;
     struct buckets buckets;
     ncclComm_t comm;                    /* NULL: there is none */
-    void *registered;                   /* NCCL's handle of the gradients, NULL when it has none */
+    void *registered[REGION_COUNT];     /* NCCL's handles of the regions, NULL where it has none */
     int result;                         /* the first error, 0 while there is none */
     struct flight *flights;             /* collective n has flights[n % flight_count] */
-    uint32_t flight_count;              /* for all steps that may be queued at a time */
+    uint32_t flight_count;              /* for all batches that may be queued at a time */
+    uint64_t *latest;                   /* [bucket]: the last collective of it */
     atomic_uint_fast64_t started;       /* collectives, those of the warm-up first; others read it */
     uint64_t finished;                  /* collectives seen done */
+    bool warm;                          /* the warm-up is over */
     uint64_t since_ns;                  /* the oldest unfinished one may have begun then */
 };
 
@@ -139,6 +143,7 @@ void nccl_rank_close(struct nccl_rank *rank)
         close_event(rank->flights[i].reduced);
     }
     free(rank->flights);
+    free(rank->latest);
     free(rank);
 }
 
@@ -147,7 +152,8 @@ static int open_flights(struct nccl_rank *rank)
     struct device *const device = rank->member.device;
     rank->flight_count = (device->ops->steps_ahead + 1) * rank->buckets.count;
     rank->flights = calloc(rank->flight_count, sizeof(*rank->flights));
-    int rc = rank->flights == NULL ? -ENOMEM : 0;
+    rank->latest = calloc(rank->buckets.count, sizeof(*rank->latest));
+    int rc = rank->flights == NULL || rank->latest == NULL ? -ENOMEM : 0;
     for (uint32_t i = 0; i < rank->flight_count && rc == 0; i++) {
         rc = device->ops->event_open(device, EVENT_ORDER, &rank->flights[i].queued);
         if (rc == 0)
@@ -164,18 +170,36 @@ static int open_comm(struct nccl_rank *rank, const ncclUniqueId *id)
                                                   &config));
 }
 
-/* NCCL may then work on the gradients without copies of its own; where it cannot, it copies. */
-static int register_gradients(struct nccl_rank *rank)
+/* NCCL may then work on the region without copies of its own; where it cannot, it copies. */
+static int register_region(struct nccl_rank *rank, enum region region)
 {
-    const struct reduce_member *const member = &rank->member;
-    const ncclResult_t status = ncclCommRegister(rank->comm, member->gradients,
-                                                 member->gradient_count * sizeof(float), &rank->registered);
+    const struct reduce_region *const arena = &rank->member.regions[region];
+    void **const handle = &rank->registered[region];
+    if (arena->count == 0)
+        return 0;
+    const ncclResult_t status = ncclCommRegister(rank->comm, arena->floats, arena->count * sizeof(float), handle);
     if (status == ncclSuccess || status == ncclInProgress)
         return finish_call(rank, status, "ncclCommRegister");
-    rank->registered = NULL;
-    log_message(LOG_RUN, "%s: NCCL does not use the gradients in place: %s", name_of(rank),
-                ncclGetErrorString(status));
+    *handle = NULL;
+    log_message(LOG_RUN, "%s: NCCL does not use what it sums in place: %s", name_of(rank), ncclGetErrorString(status));
     return 0;
+}
+
+static int register_regions(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        rc = register_region(rank, region);
+    return rc;
+}
+
+static int deregister_regions(struct nccl_rank *rank)
+{
+    int rc = 0;
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        if (rank->registered[region] != NULL)
+            rc = RANK_CALL(rank, ncclCommDeregister(rank->comm, rank->registered[region]));
+    return rc;
 }
 
 /* Wait until every collective that was started is done. */
@@ -196,10 +220,11 @@ static int warm_up(struct nccl_rank *rank)
 {
     int rc = 0;
     for (uint32_t b = 0; b < rank->buckets.count && rc == 0; b++) {
-        rc = nccl_rank_start(rank, b);
+        rc = nccl_rank_start(rank, b, 0);
         if (rc == 0)
             rc = await_collectives(rank);
     }
+    rank->warm = true;
     return rc;
 }
 
@@ -214,7 +239,7 @@ int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member
     if (rc == 0)
         rc = open_comm(rank, id);
     if (rc == 0)
-        rc = register_gradients(rank);
+        rc = register_regions(rank);
     if (rc == 0)
         rc = warm_up(rank);
     return keep(rank, rc);
@@ -234,12 +259,22 @@ static void note_finished(struct nccl_rank *rank)
     rank->since_ns = clock_now_ns();
 }
 
-/* The sum, not the mean: as with every reduction the gradients are divided once, in the update,
- * by the true count of samples, which may differ from step to step. */
-static int queue_collective(struct nccl_rank *rank, const struct bucket *bucket, const struct flight *flight)
+/* What is summed for the bucket: in the warm-up zeros, as many of them. */
+static struct reduce_region range_of(const struct nccl_rank *rank, const struct bucket *bucket)
 {
     const struct reduce_member *const member = &rank->member;
-    float *const floats = member->gradients + bucket->offset;
+    if (rank->warm)
+        return (struct reduce_region){member->regions[bucket->region].floats + bucket->offset, bucket->count};
+    return (struct reduce_region){member->zeros.floats,
+                                  bucket->count < member->zeros.count ? bucket->count : member->zeros.count};
+}
+
+/* The sum, not the mean: as with every reduction what is summed is divided once, by the true count
+ * of samples, which may differ from batch to batch. */
+static int queue_collective(struct nccl_rank *rank, const struct flight *flight)
+{
+    const struct reduce_member *const member = &rank->member;
+    const struct reduce_region range = range_of(rank, &rank->buckets.bucket[flight->bucket]);
     int rc = stream_record(member->compute, flight->queued);
     if (rc == 0)
         rc = stream_wait(member->communication, flight->queued);
@@ -247,36 +282,37 @@ static int queue_collective(struct nccl_rank *rank, const struct bucket *bucket,
         rc = cuda_enter(member->device);
     /* Only when the call is finished does the stream hold the collective. */
     if (rc == 0)
-        rc = RANK_CALL(rank, ncclAllReduce(floats, floats, bucket->count, ncclFloat32, ncclSum, rank->comm,
+        rc = RANK_CALL(rank, ncclAllReduce(range.floats, range.floats, range.count, ncclFloat32, ncclSum, rank->comm,
                                            cuda_stream_of(member->communication)));
     return rc != 0 ? rc : stream_record(member->communication, flight->reduced);
 }
 
-int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket)
+int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch)
 {
     const uint64_t number = atomic_load(&rank->started);
-    assert(bucket == number % rank->buckets.count);
+    struct flight *const flight = flight_at(rank, number);
     if (rank->result != 0)
         return rank->result;
-    /* A flight is used again only after its step has ended. */
+    /* A flight is used again only after its batch has ended. */
     if (number - rank->finished == rank->flight_count)
         note_finished(rank);
-    const int rc = queue_collective(rank, &rank->buckets.bucket[bucket], flight_at(rank, number));
+    flight->bucket = bucket;
+    flight->batch = batch;
+    const int rc = queue_collective(rank, flight);
     if (rc != 0)
         return keep(rank, rc);
     if (rank->finished == number)
         rank->since_ns = clock_now_ns();
+    rank->latest[bucket] = number;
     atomic_store(&rank->started, number + 1);
     return 0;
 }
 
 int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket)
 {
-    const uint64_t step = (atomic_load(&rank->started) - 1) / rank->buckets.count;
-    const struct flight *const flight = flight_at(rank, step * rank->buckets.count + bucket);
     if (rank->result != 0 || is_cancelled(rank))
         return rank->result != 0 ? rank->result : -ECANCELED;
-    return keep(rank, stream_wait(rank->member.compute, flight->reduced));
+    return keep(rank, stream_wait(rank->member.compute, flight_at(rank, rank->latest[bucket])->reduced));
 }
 
 /* Being late. */
@@ -295,15 +331,16 @@ static void list_missing(const struct nccl_rank *rank, uint64_t number, char *li
 /* Said once for all ranks: they all wait for the same. */
 static int report_late(const struct nccl_rank *rank)
 {
-    const uint64_t number = rank->finished, round = number / rank->buckets.count;
+    const uint64_t number = rank->finished;
+    const struct flight *const flight = flight_at(rank, number);
     char missing[LIST_BYTES], when[64];
     if (atomic_exchange(&rank->group->late, true))
         return -ETIMEDOUT;
     list_missing(rank, number, missing, sizeof(missing));
-    snprintf(when, sizeof(when), round == 0 ? "the warm-up" : "step %llu", (unsigned long long)(round - 1));
-    log_message(LOG_ERROR, "%s: reduction of bucket %llu did not finish within %u ms: tower %u, %s; %s%s",
-                name_of(rank), (unsigned long long)(number % rank->buckets.count), rank->group->deadline_ms,
-                rank->tower, when, missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
+    snprintf(when, sizeof(when), number < rank->buckets.count ? "the warm-up" : "batch %llu",
+             (unsigned long long)flight->batch);
+    log_message(LOG_ERROR, "%s: reduction of bucket %u did not finish within %u ms: tower %u, %s; %s%s",
+                name_of(rank), flight->bucket, rank->group->deadline_ms, rank->tower, when, missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
     return -ETIMEDOUT;
 }
 
@@ -347,8 +384,8 @@ int nccl_rank_poll(struct nccl_rank *rank)
 static int end_comm(struct nccl_rank *rank)
 {
     int rc = await_collectives(rank);
-    if (rc == 0 && rank->registered != NULL)
-        rc = RANK_CALL(rank, ncclCommDeregister(rank->comm, rank->registered));
+    if (rc == 0)
+        rc = deregister_regions(rank);
     return rc != 0 ? rc : RANK_CALL(rank, ncclCommFinalize(rank->comm));
 }
 

@@ -27,12 +27,12 @@ int nccl_rank_open(struct nccl_rank **rank_out, struct nccl_group *group, uint32
 /* The communication stream is closed. Accepts NULL. */
 void nccl_rank_close(struct nccl_rank *rank);
 
-/* Join the communicator named `id` and reduce every bucket once, in place: the gradients are
- * zero now. Returns when all ranks have done so: 0 or a negative errno. */
+/* Join the communicator named `id` and reduce zeros once, as many as every bucket has. Returns when
+ * all ranks have done so: 0 or a negative errno. */
 int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member, const struct buckets *buckets,
                       const ncclUniqueId *id);
-/* reduce_ops' functions; buckets are started from the first to the last. */
-int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket);
+/* reduce_ops' functions. */
+int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch);
 int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket);
 int nccl_rank_poll(struct nccl_rank *rank);
 void nccl_rank_leave(struct nccl_rank *rank);

@@ -199,9 +199,9 @@ static struct nccl_rank *rank_of(struct reduce *base, uint32_t tower)
     return ((struct nccl_reduce *)base)->group.ranks[tower];
 }
 
-static int nccl_start(struct reduce *base, uint32_t tower, uint32_t bucket)
+static int nccl_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch)
 {
-    return nccl_rank_start(rank_of(base, tower), bucket);
+    return nccl_rank_start(rank_of(base, tower), bucket, batch);
 }
 
 static int nccl_wait(struct reduce *base, uint32_t tower, uint32_t bucket)

@@ -14,13 +14,13 @@
 
 struct peer_reduce {
     struct meeting meeting;
-    struct tower_arenas arenas;
+    struct tower_arenas arenas[REGION_COUNT];
 };
 
 static int queue_sum(struct meeting *meeting, struct share *share)
 {
     struct stream *const communication = meeting->members[share->tower].communication;
-    const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas;
+    const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[share->region];
     if (share->begin >= share->end)
         return 0;
     const int rc = cuda_enter(communication->device);
@@ -56,16 +56,23 @@ static int connect_device(struct device *device, struct device *other)
     return rc != 0 ? rc : enable_access(device, other);
 }
 
+static void gather_arenas(struct meeting *meeting, enum region region)
+{
+    struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[region];
+    arenas->count = meeting->towers;
+    for (uint32_t d = 0; d < meeting->towers; d++)
+        arenas->floats[d] = meeting->members[d].regions[region].floats;
+}
+
 /* Every device gets access to every other one's memory. */
 static int connect_devices(struct meeting *meeting)
 {
-    struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas;
     int rc = 0;
-    for (uint32_t i = 0; i < meeting->towers && rc == 0; i++) {
-        arenas->gradients[i] = meeting->members[i].gradients;
+    for (uint32_t i = 0; i < meeting->towers && rc == 0; i++)
         for (uint32_t j = 0; j < meeting->towers && rc == 0; j++)
             rc = connect_device(meeting->members[i].device, meeting->members[j].device);
-    }
+    for (int region = 0; region < REGION_COUNT; region++)
+        gather_arenas(meeting, region);
     return rc;
 }
 
@@ -84,7 +91,6 @@ static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
         free(reduce);
         return rc;
     }
-    reduce->arenas.count = spec->towers;
     *reduce_out = &reduce->meeting.base;
     return 0;
 }

@@ -272,7 +272,7 @@ static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
     float *values[KERNEL_TOWERS_MAX], *sum = floats_new(count);
     for (uint32_t t = 0; t < towers; t++) {
         values[t] = draw(VALUE_FP32, 40 + t, count);
-        arenas.gradients[t] = values_new(VALUE_FP32, values[t], count);
+        arenas.floats[t] = values_new(VALUE_FP32, values[t], count);
         for (size_t i = begin; i < end; i++)
             sum[i] = t == 0 ? values[t][i] : sum[i] + values[t][i];
     }
@@ -280,7 +280,7 @@ static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
     for (uint32_t t = 0; t < towers; t++) {
         for (size_t i = begin; i < end; i++)
             values[t][i] = sum[i];
-        assert_values(VALUE_FP32, arenas.gradients[t], values[t], count);
+        assert_values(VALUE_FP32, arenas.floats[t], values[t], count);
         free(values[t]);
     }
     areas_close();
@@ -318,7 +318,7 @@ static void misaligned_memory_is_refused(void **state)
     unsigned char *memory = area_new(NULL, 256);
     float *values = (float *)(void *)(memory + 4);
     const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
-    const struct tower_arenas arenas = { .count = 1, .gradients = { values } };
+    const struct tower_arenas arenas = { .count = 1, .floats = { values } };
     (void)state;
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);

@@ -20,6 +20,12 @@
 static const size_t bucket_counts[] = { 7, 16, 48, 1, 1024, 5003, 33 };
 enum { BUCKETS = sizeof bucket_counts / sizeof bucket_counts[0] };
 
+/* Buckets lie in gradients and statistics by turns. */
+static enum region region_of(uint32_t bucket)
+{
+    return bucket % 2 ? REGION_STATISTICS : REGION_GRADIENTS;
+}
+
 uint32_t bench_devices(const struct reduce_ops *reduction, uint32_t towers)
 {
     const struct device_ops *ops = test_device_ops();
@@ -44,8 +50,10 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
     assert_int_equal(ops->open(&tower->device, &spec), 0);
     assert_int_equal(ops->stream_open(tower->device, STREAM_COMPUTE, "compute", &tower->compute), 0);
     assert_int_equal(ops->stream_open(tower->device, STREAM_COMMUNICATION, "reduce", &tower->communication), 0);
-    assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
-    tower->gradients = memory;
+    for (uint32_t b = 0; b < 2; b++) {
+        assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
+        tower->arenas[region_of(b)] = memory;
+    }
     assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
     tower->values = memory;
     assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
@@ -61,7 +69,8 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
     for (uint32_t b = 0; b < BUCKETS; b++) {
-        bench->buckets.bucket[b] = (struct bucket){ .offset = bench->floats, .count = bucket_counts[b] };
+        bench->buckets.bucket[b] = (struct bucket){ .region = region_of(b), .offset = bench->floats,
+                                                      .count = bucket_counts[b] };
         bench->floats += (bucket_counts[b] + 15) / 16 * 16;
     }
     const struct reduce_spec reduce_spec = { .towers = spec->towers,
@@ -84,7 +93,8 @@ static void tower_close(struct bench_tower *tower)
         ops->event_close(tower->ends[i]);
     ops->free_pinned(tower->device, tower->sums);
     ops->free_pinned(tower->device, tower->values);
-    ops->free(tower->device, tower->gradients);
+    for (uint32_t b = 0; b < 2; b++)
+        ops->free(tower->device, tower->arenas[region_of(b)]);
 }
 
 /* The order of pipeline_close: streams that sum, then the reduction, then the rest. */
@@ -153,9 +163,9 @@ static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
         values[i] = gradient_at(tower->index, step, i);
     int error = maybe_nap(tower, step * 7 + b * 3);
     if (!error)
-        error = bench->ops->copy(tower->compute, tower->gradients + bucket->offset, values + bucket->offset,
-                                 bucket->count * sizeof(float), COPY_TO_DEVICE);
-    return error ? error : bench->reduce->ops->start(bench->reduce, tower->index, b);
+        error = bench->ops->copy(tower->compute, tower->arenas[bucket->region] + bucket->offset,
+                                 values + bucket->offset, bucket->count * sizeof(float), COPY_TO_DEVICE);
+    return error ? error : bench->reduce->ops->start(bench->reduce, tower->index, b, step);
 }
 
 static int start_buckets(struct bench_tower *tower, uint32_t step, uint32_t count)
@@ -176,7 +186,8 @@ static int queue_step(struct bench_tower *tower)
         const struct bucket *bucket = &bench->buckets.bucket[b];
         error = bench->reduce->ops->wait(bench->reduce, tower->index, b);
         if (!error)
-            error = bench->ops->copy(tower->compute, sums + bucket->offset, tower->gradients + bucket->offset,
+            error = bench->ops->copy(tower->compute, sums + bucket->offset,
+                                     tower->arenas[bucket->region] + bucket->offset,
                                      bucket->count * sizeof(float), COPY_FROM_DEVICE);
     }
     if (!error)
@@ -236,16 +247,47 @@ static int run_steps(struct bench_tower *tower)
     return error ? error : start_buckets(tower, tower->queued, tower->step_buckets);
 }
 
+/* Between the statistics and pinned memory, and wait for it. */
+static int copy_statistics(const struct bench_tower *tower, bool back)
+{
+    const struct bench *bench = tower->bench;
+    float *statistics = tower->arenas[REGION_STATISTICS];
+    int error = bench->ops->copy(tower->compute, back ? tower->sums : statistics, back ? statistics : tower->values,
+                                 bench->floats * sizeof(float), back ? COPY_FROM_DEVICE : COPY_TO_DEVICE);
+    if (!error)
+        error = bench->ops->record(tower->compute, tower->ends[0]);
+    return error ? error : bench->ops->event_wait(tower->ends[0]);
+}
+
+/* Joining sums nothing but zeros, whatever else the tower brings. */
+static int join(struct bench_tower *tower)
+{
+    const struct bench *bench = tower->bench;
+    const struct reduce_region gradients = { tower->arenas[REGION_GRADIENTS], bench->floats };
+    const struct reduce_region statistics = { tower->arenas[REGION_STATISTICS], bench->floats };
+    const struct reduce_member member = {
+        .device = tower->device, .compute = tower->compute, .communication = tower->communication, .zeros = gradients,
+        .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics },
+    };
+    for (size_t i = 0; i < bench->floats; i++)
+        tower->values[i] = (float)i;
+    int error = copy_statistics(tower, false);
+    if (!error)
+        error = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
+    if (!error)
+        error = copy_statistics(tower, true);
+    for (size_t i = 0; i < bench->floats && !error; i++)
+        tower->wrong += tower->sums[i] != (float)i;
+    return error;
+}
+
 static void tower_loop(void *arg)
 {
     struct bench_tower *tower = arg;
     struct bench *bench = tower->bench;
-    const struct reduce_member member = { .device = tower->device, .compute = tower->compute,
-                                          .communication = tower->communication, .gradients = tower->gradients,
-                                          .gradient_count = bench->floats };
     if (tower->stays_out)
         return;
-    tower->result = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
+    tower->result = join(tower);
     if (!tower->result)
         tower->result = run_steps(tower);
     if (tower->result)

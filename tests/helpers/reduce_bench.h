@@ -1,4 +1,4 @@
-/* Towers without networks: threads that fill their gradients with numbers, reduce them step
+/* Towers without networks: threads that fill two of their arenas with numbers, reduce them step
  * by step and look at the sums, as trainers do, on the device of tests/helpers/test_device_kind.h. */
 #ifndef PIPETRAIN_REDUCE_BENCH_H
 #define PIPETRAIN_REDUCE_BENCH_H
@@ -17,7 +17,7 @@ struct bench_tower {
     uint32_t index;
     struct device *device;
     struct stream *compute, *communication;
-    float *gradients;
+    float *arenas[REGION_COUNT];    /* of gradients and statistics */
     float *values, *sums;           /* pinned: of every step that may be queued */
     struct event *ends[BENCH_DEPTH_MAX];
     struct thread *thread;

@@ -17,6 +17,7 @@
 
 #define RANKS_MAX 64
 #define ROUNDS 64                   /* collectives a clique can have in its streams at a time */
+#define REGISTERED_MAX 8u           /* pieces of memory of a rank */
 #define QUESTIONS 3u                /* asked for at least, until a call is done */
 #define CONFIG_MAGIC 0xcafebeefu
 #define ENTER()                                     \
@@ -67,7 +68,7 @@ struct ncclComm {
     _Atomic uint64_t finished;      /* of them */
     struct transfer transfer;       /* COMM_QUEUEING */
     cudaStream_t stream;
-    const void *registered;
+    const void *registered[REGISTERED_MAX];
 };
 
 /* For all of the above but what streams use: nothing but the collectives themselves may order
@@ -397,11 +398,14 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes,
     pthread_mutex_lock(&lock);
     check_comm(comm, __func__, COMM_READY);
     pthread_mutex_unlock(&lock);
-    if (handle == NULL || comm->registered != NULL)
+    uint32_t place = 0;
+    while (place < REGISTERED_MAX && comm->registered[place] != NULL)
+        place++;
+    if (handle == NULL || place == REGISTERED_MAX)
         return ncclInvalidArgument;
     sim_check_memory(buffer, bytes, comm->device, __func__);
-    comm->registered = buffer;
-    *handle = &comm->registered;
+    comm->registered[place] = buffer;
+    *handle = &comm->registered[place];
     return ncclSuccess;
 }
 
@@ -411,9 +415,12 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     pthread_mutex_lock(&lock);
     check_comm(comm, __func__, COMM_READY);
     pthread_mutex_unlock(&lock);
-    if (handle != &comm->registered || comm->registered == NULL)
+    uint32_t place = 0;
+    while (place < REGISTERED_MAX && handle != &comm->registered[place])
+        place++;
+    if (place == REGISTERED_MAX || comm->registered[place] == NULL)
         sim_die("ncclCommDeregister: not a handle of ncclCommRegister");
-    comm->registered = NULL;
+    comm->registered[place] = NULL;
     return ncclSuccess;
 }
 
@@ -436,8 +443,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     ENTER();
     pthread_mutex_lock(&lock);
     check_comm(comm, __func__, COMM_FINALIZED);
-    if (comm->registered != NULL)
-        sim_die("ncclCommDestroy: rank %d has registered memory", comm->rank);
+    for (uint32_t place = 0; place < REGISTERED_MAX; place++)
+        if (comm->registered[place] != NULL)
+            sim_die("ncclCommDestroy: rank %d has registered memory", comm->rank);
     comm->activity = COMM_GONE;
     open_comms--;
     pthread_mutex_unlock(&lock);

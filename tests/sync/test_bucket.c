@@ -42,11 +42,21 @@ static bool is_parameter_start(const struct arena *arena, size_t offset)
     return false;
 }
 
+/* The arena's buckets as those of its gradients. */
+static void buckets_make(struct buckets *buckets, const struct arena *arena, size_t bucket_bytes)
+{
+    buckets->count = 0;
+    memset(buckets->of, 0, sizeof(buckets->of));
+    buckets_add(buckets, REGION_GRADIENTS, arena, bucket_bytes);
+    assert_int_equal(buckets->of[REGION_GRADIENTS].first, 0);
+    assert_int_equal(buckets->of[REGION_GRADIENTS].count, buckets->count);
+}
+
 /* What holds for any arena and any wish. */
 static void assert_covers(const struct buckets *buckets, const struct arena *arena)
 {
     size_t end = 0;
-    assert_in_range(buckets->count, 1, BUCKETS_MAX);
+    assert_in_range(buckets->count, 1, REGION_BUCKETS_MAX);
     for (uint32_t b = 0; b < buckets->count; b++) {
         assert_int_equal(buckets->bucket[b].offset, end);
         assert_true(buckets->bucket[b].count > 0);
@@ -64,7 +74,7 @@ static void buckets_cover_every_arena_in_order_and_cut_no_parameter(void **state
     for (uint64_t seed = 0; seed < 60; seed++) {
         arena_draw(&sample, 1 + (uint32_t)(seed * 7 % 40), seed % 2 == 0 ? 40 : 3000, seed);
         for (size_t bytes = 1; bytes < (size_t)1 << 24; bytes = bytes * 3 + 5) {
-            buckets_init(&buckets, &sample.arena, bytes);
+            buckets_make(&buckets, &sample.arena, bytes);
             assert_covers(&buckets, &sample.arena);
         }
     }
@@ -78,7 +88,7 @@ static void buckets_are_as_large_as_asked_and_no_larger_than_a_parameter_more(vo
     for (uint64_t seed = 0; seed < 20; seed++) {
         arena_draw(&sample, 100, 500, seed);
         for (size_t floats = 1; floats < 20000; floats = floats * 2 + 1) {
-            buckets_init(&buckets, &sample.arena, floats * sizeof(float));
+            buckets_make(&buckets, &sample.arena, floats * sizeof(float));
             for (uint32_t b = 0; b < buckets.count; b++) {
                 const struct bucket *bucket = &buckets.bucket[b];
                 if (b + 1 < buckets.count)
@@ -97,7 +107,7 @@ static void one_bucket_holds_everything_when_it_is_large_enough(void **state)
     arena_draw(&sample, 20, 1000, 3);
     const size_t wishes[] = { sample.arena.count * sizeof(float), (size_t)1 << 40, SIZE_MAX };
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
-        buckets_init(&buckets, &sample.arena, wishes[i]);
+        buckets_make(&buckets, &sample.arena, wishes[i]);
         assert_int_equal(buckets.count, 1);
         assert_covers(&buckets, &sample.arena);
     }
@@ -108,9 +118,9 @@ static void smallest_buckets_hold_a_parameter_each(void **state)
     (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
-    arena_draw(&sample, BUCKETS_MAX, 100, 4);
-    buckets_init(&buckets, &sample.arena, 1);
-    assert_int_equal(buckets.count, BUCKETS_MAX);
+    arena_draw(&sample, REGION_BUCKETS_MAX, 100, 4);
+    buckets_make(&buckets, &sample.arena, 1);
+    assert_int_equal(buckets.count, REGION_BUCKETS_MAX);
     assert_covers(&buckets, &sample.arena);
 }
 
@@ -119,9 +129,9 @@ static void more_parameters_than_buckets_share_them(void **state)
     (void)state;
     static struct sample_arena sample;
     static struct buckets buckets;
-    for (uint32_t parameters = BUCKETS_MAX + 1; parameters <= PARAMETERS_MAX; parameters += 71) {
+    for (uint32_t parameters = REGION_BUCKETS_MAX + 1; parameters <= PARAMETERS_MAX; parameters += 71) {
         arena_draw(&sample, parameters, parameters % 2 ? 8 : 5000, parameters);
-        buckets_init(&buckets, &sample.arena, 0);
+        buckets_make(&buckets, &sample.arena, 0);
         assert_covers(&buckets, &sample.arena);
         assert_true(buckets.count > 1);
     }
@@ -132,10 +142,39 @@ static void a_net_without_parameters_has_one_empty_bucket(void **state)
     (void)state;
     static struct buckets buckets;
     const struct arena arena = { .parameter_count = 0 };
-    buckets_init(&buckets, &arena, 1 << 20);
+    buckets_make(&buckets, &arena, 1 << 20);
     assert_int_equal(buckets.count, 1);
     assert_int_equal(buckets.bucket[0].offset, 0);
     assert_int_equal(buckets.bucket[0].count, 0);
+}
+
+static void regions_follow_each_other_and_each_is_cut_alike(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    arena_draw(&sample, 40, 700, 5);
+    buckets.count = 0;
+    buckets_add(&buckets, REGION_WEIGHTS, &sample.arena, 4096);
+    buckets_add_whole(&buckets, REGION_STATISTICS, 77);
+    buckets_add(&buckets, REGION_STATES + 1, &sample.arena, 4096);
+    const struct bucket_run weights = buckets.of[REGION_WEIGHTS], states = buckets.of[REGION_STATES + 1];
+    assert_int_equal(weights.count, states.count);
+    assert_true(weights.count > 1);
+    assert_int_equal(buckets.of[REGION_STATISTICS].first, weights.count);
+    assert_int_equal(buckets.of[REGION_STATISTICS].count, 1);
+    assert_int_equal(buckets.of[REGION_GRADIENTS].count, 0);
+    assert_int_equal(states.first + states.count, buckets.count);
+    assert_int_equal(buckets.bucket[weights.count].region, REGION_STATISTICS);
+    assert_int_equal(buckets.bucket[weights.count].count, 77);
+    for (uint32_t b = 0; b < weights.count; b++) {
+        const struct bucket *const weight = &buckets.bucket[weights.first + b];
+        const struct bucket *const other = &buckets.bucket[states.first + b];
+        assert_int_equal(weight->region, REGION_WEIGHTS);
+        assert_int_equal(other->region, REGION_STATES + 1);
+        assert_int_equal(weight->offset, other->offset);
+        assert_int_equal(weight->count, other->count);
+    }
 }
 
 int main(void)
@@ -148,6 +187,7 @@ int main(void)
         cmocka_unit_test(smallest_buckets_hold_a_parameter_each),
         cmocka_unit_test(more_parameters_than_buckets_share_them),
         cmocka_unit_test(a_net_without_parameters_has_one_empty_bucket),
+        cmocka_unit_test(regions_follow_each_other_and_each_is_cut_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ static void the_absent_reduction_never_waits(void **state)
     const struct buckets buckets = { .count = 1 };
     assert_int_equal(reduce_none_ops.open(&reduce, &(struct reduce_spec){ .towers = 3 }), 0);
     assert_int_equal(reduce->ops->join(reduce, 2, &(struct reduce_member){ 0 }, &buckets), 0);
-    assert_int_equal(reduce->ops->start(reduce, 2, 0), 0);
+    assert_int_equal(reduce->ops->start(reduce, 2, 0, 7), 0);
     assert_int_equal(reduce->ops->wait(reduce, 2, 0), 0);
     reduce_cancel(reduce);
     reduce->ops->close(reduce);

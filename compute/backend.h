@@ -128,6 +128,12 @@ struct backend_ops {
     /* One optimizer pass over a range of the arenas (device memory), on the compute stream. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
                   float gradient_scale, const struct optimizer_range *range);
+    /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
+     * compute stream. */
+    int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
+    /* Weights [offset, offset + count) were written on the compute stream by others (a reduction):
+     * queue what has to follow them. NULL: nothing has. */
+    int (*adopt)(struct backend *backend, size_t offset, size_t count);
 };
 
 extern const struct backend_ops backend_reference_ops;

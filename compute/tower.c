@@ -235,6 +235,17 @@ int tower_check(struct tower *tower, size_t offset, size_t count)
     return tower->spec.backend->check(tower->backend, tower->gradients + offset, count);
 }
 
+int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
+{
+    return tower->spec.backend->scale(tower->backend, floats, count, factor);
+}
+
+int tower_adopt(struct tower *tower, size_t offset, size_t count)
+{
+    const struct backend_ops *const backend = tower->spec.backend;
+    return backend->adopt != NULL ? backend->adopt(tower->backend, offset, count) : 0;
+}
+
 /* A layer ends a piece when it is the first, going backward, behind which a bucket is full. */
 static void find_ends(const struct tower *tower, const size_t *ends, uint32_t count, bool *is_end)
 {

@@ -43,6 +43,10 @@ int tower_update(struct tower *tower, size_t offset, size_t count, float gradien
  * tower_update? (fp16; backend.h says why.) Else buckets are updated as they come. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
+/* Queue floats[i] *= factor over a range of any of the tower's arenas. */
+int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
+/* Range [offset, offset + count) of the weights was written on the compute stream by a reduction. */
+int tower_adopt(struct tower *tower, size_t offset, size_t count);
 /* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
  * ascending order, the last the whole arena. Once, before the first step. */
 int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);

@@ -245,6 +245,23 @@ static int cuda_backend_update(struct backend *backend, const struct optimizer *
     return rc;
 }
 
+static int cuda_backend_scale(struct backend *backend, float *floats, size_t count, float factor)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
+}
+
+/* 16-bit types: the shadow follows the weights. */
+static int cuda_backend_adopt(struct backend *backend, size_t offset, size_t count)
+{
+    if (backend->shadow == NULL)
+        return 0;
+    void *const shadow = (char *)backend->shadow + offset * value_bytes(backend->type);
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_narrow(backend->stream, backend->type, count,
+                                                                 backend->weights + offset, shadow));
+}
+
 const struct backend_ops backend_cuda_ops = {
     .name = "cuda",
     .host_memory = false,
@@ -268,4 +285,6 @@ const struct backend_ops backend_cuda_ops = {
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
     .update = cuda_backend_update,
+    .scale = cuda_backend_scale,
+    .adopt = cuda_backend_adopt,
 };

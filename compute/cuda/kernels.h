@@ -119,6 +119,9 @@ cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradien
 /* The end of a step's update: loss_scale.h's rule, and overflowed = 0. */
 cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
 
+/* floats[i] *= factor. */
+cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
+
 #define KERNEL_TOWERS_MAX 64u
 
 /* Arenas of the towers, readable and writable from the stream's device. */

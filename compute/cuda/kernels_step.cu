@@ -184,6 +184,26 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale)
     return launch_blocks(stream, 1, 1, adjust_scale, scale);
 }
 
+/* ---- mean over towers ---- */
+
+static __global__ void scale_range(size_t count, float factor, float *range)
+{
+    const size_t i = thread_number() * QUAD;
+    if (i >= count)
+        return;
+    floats<QUAD> values = read_some<QUAD>(range + i, count - i);
+    for (uint32_t k = 0; k < QUAD; k++)
+        values.value[k] *= factor;
+    write_some(range + i, values, count - i);
+}
+
+cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *range)
+{
+    if (!is_aligned({ range }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, QUAD), scale_range, count, factor, range);
+}
+
 /* ---- sum over towers ---- */
 
 static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "compute/onednn/onednn_plan.h"
+#include "compute/scale.h"
 #include "compute/team.h"
 #include "stage/log.h"
 
@@ -182,6 +183,25 @@ static int onednn_update(struct backend *backend, const struct optimizer *optimi
     return 0;
 }
 
+struct scale_work {
+    float *floats;
+    float factor;
+};
+
+static void scale_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct scale_work *work = arg;
+    (void)member;
+    scale_floats(work->floats + first, end - first, work->factor);
+}
+
+static int onednn_scale(struct backend *backend, float *floats, size_t count, float factor)
+{
+    struct scale_work work = { floats, factor };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, scale_part, &work);
+    return 0;
+}
+
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
     .host_memory = true,
@@ -201,4 +221,5 @@ const struct backend_ops backend_onednn_ops = {
     .backward = onednn_backward,
     .result = onednn_result,
     .update = onednn_update,
+    .scale = onednn_scale,
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/scale.h"
 #include "stage/log.h"
 
 struct reference {
@@ -214,6 +215,13 @@ static int reference_update(struct backend *backend, const struct optimizer *opt
     return 0;
 }
 
+static int reference_scale(struct backend *backend, float *floats, size_t count, float factor)
+{
+    (void)backend;
+    scale_floats(floats, count, factor);
+    return 0;
+}
+
 const struct backend_ops backend_reference_ops = {
     .name = "reference",
     .host_memory = true,
@@ -233,4 +241,5 @@ const struct backend_ops backend_reference_ops = {
     .backward = reference_backward,
     .result = reference_result,
     .update = reference_update,
+    .scale = reference_scale,
 };

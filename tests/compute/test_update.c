@@ -135,12 +135,75 @@ static void every_optimizer_learns_a_small_batch(void **state)
     network_for_each_backend(check_learning);
 }
 
+/* ---- weights from elsewhere ---- */
+
+static void halve_in_place(struct stand *stand)
+{
+    const size_t count = stand_floats(stand), half = count / 32 * 16;
+    assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower), half, 0.5f), 0);
+    assert_int_equal(tower_scale(stand->tower, tower_weights(stand->tower) + half, count - half, 0.5f), 0);
+    assert_int_equal(tower_adopt(stand->tower, 0, half), 0);
+    assert_int_equal(tower_adopt(stand->tower, half, count - half), 0);
+}
+
+static void halve_by_hand(struct stand *stand, const struct net *net)
+{
+    float *weights = stand_weights(stand, net), *next = weights;
+    for (size_t i = 0; i < net->trainable_count; i++)
+        weights[i] *= 0.5f;
+    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+        assert_int_equal(tower_write(stand->tower, p, next), 0);
+    free(weights);
+}
+
+static void check_adopted(const char *backend, const struct net *net, const struct backend_input *input,
+                          enum precision precision)
+{
+    struct stand scaled, written;
+    struct stand *const stands[] = { &scaled, &written };
+    for (int i = 0; i < 2; i++) {
+        stand_open_device(stands[i], backend);
+        struct tower_spec spec = stand_spec(stands[i], backend, net);
+        spec.backend_spec.precision = precision;
+        stand_open_tower(stands[i], &spec);
+        stand_fill(stands[i], net, input, 0, STAND_BATCH);
+    }
+    const double before = stand_evaluate(&scaled).loss_sum;
+    halve_in_place(&scaled);
+    halve_by_hand(&written, net);
+    const double after = stand_evaluate(&scaled).loss_sum;
+    assert_true(after != before);
+    assert_true(after == stand_evaluate(&written).loss_sum);
+    stand_assert_weights_near(&scaled, &written, net, 0);
+    stand_close(&scaled);
+    stand_close(&written);
+}
+
+static void check_scale(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    const bool is_wide_only = backend_find(backend)->host_memory;
+    check_adopted(backend, net, &input, PRECISION_FP32);
+    for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16 && !is_wide_only; precision++)
+        check_adopted(backend, net, &input, precision);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void weights_scaled_in_place_are_those_the_tower_computes_with(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_scale);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
         cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
         cmocka_unit_test(every_optimizer_learns_a_small_batch),
+        cmocka_unit_test(weights_scaled_in_place_are_those_the_tower_computes_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

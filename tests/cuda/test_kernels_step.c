@@ -264,6 +264,23 @@ static void the_scale_stays_within_its_limits(void **state)
     assert_true(scale.factor == LOSS_SCALE_MOST && scale.good_steps == 0);
 }
 
+/* ---- mean over towers ---- */
+
+static void scale_multiplies_every_count_and_nothing_behind_it(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count < 70; count++) {
+        float *values = draw(VALUE_FP32, count, 80);
+        float *range = values_new(VALUE_FP32, values, 80);
+        for (size_t i = 0; i < count; i++)
+            values[i] *= 0.3f;
+        CUDA_OK(kernel_scale(stream, count, 0.3f, range));
+        assert_values(VALUE_FP32, range, values, 80);
+        areas_close();
+        free(values);
+    }
+}
+
 /* ---- sum over towers ---- */
 
 static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
@@ -325,6 +342,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_update(stream, &optimizers[0], 1, 1, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
     areas_close();
 }
@@ -341,6 +359,7 @@ int main(void)
         cmocka_unit_test(check_finds_a_number_that_is_not_finite_in_any_place),
         cmocka_unit_test(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps),
         cmocka_unit_test(the_scale_stays_within_its_limits),
+        cmocka_unit_test(scale_multiplies_every_count_and_nothing_behind_it),
         cmocka_unit_test(sums_of_towers_are_in_tower_order_and_within_the_range),
         cmocka_unit_test(sums_of_no_or_too_many_towers_are_refused),
         cmocka_unit_test(misaligned_memory_is_refused),

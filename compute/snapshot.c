@@ -17,6 +17,7 @@ struct snapshot {
     struct tower *tower;        /* lent */
     struct region regions[REGION_COUNT];
     char *block;                /* pinned */
+    struct event *copied;
 };
 
 static const void *find_carried(struct tower *tower, size_t *bytes_out)
@@ -30,13 +31,12 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
 static size_t find_regions(struct tower *tower, struct region regions[REGION_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
+    const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
     size_t offset = 0;
     regions[REGION_VALUES] = (struct region){.memory = tower_weights(tower), .bytes = arena_bytes};
     regions[REGION_CARRIED].memory = find_carried(tower, &regions[REGION_CARRIED].bytes);
-    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++) {
-        const float *const state = tower_state(tower, i);
-        regions[REGION_STATES + i] = (struct region){.memory = state, .bytes = state != NULL ? arena_bytes : 0};
-    }
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        regions[REGION_STATES + i] = (struct region){tower_state(tower, i), .bytes = i < states ? arena_bytes : 0};
     for (int i = 0; i < REGION_COUNT; i++) {
         regions[i].offset = offset;
         offset += (regions[i].bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
@@ -50,20 +50,27 @@ size_t snapshot_bytes(struct tower *tower)
     return find_regions(tower, regions);
 }
 
+static int open_block(struct snapshot *snapshot, struct device *device)
+{
+    void *block;
+    const int rc = device->ops->alloc_pinned(device, find_regions(snapshot->tower, snapshot->regions), &block);
+    if (rc != 0)
+        return rc;
+    snapshot->block = block;
+    return device->ops->event_open(device, EVENT_ORDER, &snapshot->copied);
+}
+
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
 {
-    struct device *const device = tower_spec(tower)->device;
     struct snapshot *const snapshot = calloc(1, sizeof(*snapshot));
     if (snapshot == NULL)
         return -ENOMEM;
     snapshot->tower = tower;
-    void *block;
-    const int rc = device->ops->alloc_pinned(device, find_regions(tower, snapshot->regions), &block);
+    const int rc = open_block(snapshot, tower_spec(tower)->device);
     if (rc != 0) {
-        free(snapshot);
+        snapshot_close(snapshot);
         return rc;
     }
-    snapshot->block = block;
     *snapshot_out = snapshot;
     return 0;
 }
@@ -73,7 +80,10 @@ void snapshot_close(struct snapshot *snapshot)
     if (snapshot == NULL)
         return;
     struct device *const device = tower_spec(snapshot->tower)->device;
-    device->ops->free_pinned(device, snapshot->block);
+    if (snapshot->copied != NULL)
+        device->ops->event_close(snapshot->copied);
+    if (snapshot->block != NULL)
+        device->ops->free_pinned(device, snapshot->block);
     free(snapshot);
 }
 
@@ -87,7 +97,12 @@ int snapshot_queue(struct snapshot *snapshot)
             rc = spec->device->ops->copy(spec->compute, snapshot->block + region->offset, region->memory,
                                          region->bytes, COPY_FROM_DEVICE);
     }
-    return rc;
+    return rc == 0 ? stream_record(spec->compute, snapshot->copied) : rc;
+}
+
+int snapshot_wait(struct snapshot *snapshot)
+{
+    return tower_spec(snapshot->tower)->device->ops->event_wait(snapshot->copied);
 }
 
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)

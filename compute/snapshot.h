@@ -17,14 +17,16 @@ struct snapshot;
 size_t snapshot_bytes(struct tower *tower);
 /* Take them, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower);
-/* Nothing that snapshot_queue queued is under way. Accepts NULL. */
+/* Nothing that was queued is under way. Accepts NULL. */
 void snapshot_close(struct snapshot *snapshot);
 
 /* Queue the copies behind what is on the compute stream, from the tower's thread. Allocates
  * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
- * From the moment the stream has come that far until the next call, any thread may read. 0 or a
- * negative errno: then what the snapshot holds is not defined. */
+ * 0 or a negative errno: then what the snapshot holds is not defined. */
 int snapshot_queue(struct snapshot *snapshot);
+/* Wait until what was queued is there: from then until the next snapshot_queue any thread may
+ * read. 0, -ECANCELED, or -EIO when the device failed. */
+int snapshot_wait(struct snapshot *snapshot);
 
 /* The plain form of a parameter (parameter->count floats): its value, or its part of optimizer
  * buffer `state` < optimizer_state_count. Any thread. 0, or -ENOMEM. */

@@ -25,6 +25,7 @@ struct trainer {
     uint32_t depth;                 /* steps that may be queued and not yet reported */
     struct step_report **flights;   /* step n has flights[n % depth] */
     struct backend_result *results; /* pinned, of the same places */
+    struct snapshot_pool snapshots;
     uint64_t queued, finished;      /* steps */
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
@@ -120,6 +121,8 @@ static int open_tower(struct trainer *trainer)
     rc = sync_init(&trainer->sync, &sync);
     if (rc == 0)
         rc = open_flights(trainer);
+    if (rc == 0)
+        rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
@@ -135,6 +138,14 @@ static int queue_result(struct trainer *trainer, const struct span *span)
         return tower_result(trainer->tower, result);
     *result = (struct backend_result){.counted = span->count};
     return 0;
+}
+
+static int queue_snapshot(struct trainer *trainer, struct step_report *report)
+{
+    report->snapshot = NULL;
+    if (trainer->spec.no_compute || !snapshot_due(&trainer->spec.snapshots, &report->span))
+        return 0;
+    return snapshot_pool_take(&trainer->snapshots, &report->snapshot);
 }
 
 /* Queue the whole step; the slot goes back as soon as what reads it is queued. */
@@ -154,6 +165,8 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
         rc = sync_step(&trainer->sync, &report->span);
     if (rc == 0)
         rc = queue_result(trainer, &report->span);
+    if (rc == 0)
+        rc = queue_snapshot(trainer, report);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc == 0)
@@ -282,6 +295,7 @@ static void trainer_loop(void *arg)
     set_phase(trainer, PHASE_DONE, rc);
     await_phase(trainer, PHASE_LEAVING);
     close_flights(trainer);
+    snapshot_pool_close(&trainer->snapshots);
     tower_close(trainer->tower);
 }
 
@@ -289,6 +303,7 @@ static void release(struct trainer *trainer)
 {
     queue_close(trainer->full);
     queue_close(trainer->empty);
+    snapshot_pool_release(&trainer->snapshots);
     pthread_cond_destroy(&trainer->changed);
     pthread_mutex_destroy(&trainer->lock);
     free(trainer->reports);
@@ -324,6 +339,8 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     pthread_cond_init(&trainer->changed, NULL);
     int rc = open_reports(trainer);
     if (rc == 0)
+        rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
+    if (rc == 0)
         rc = thread_start(&trainer->thread, spec->name, trainer_loop, trainer);
     if (rc != 0) {
         release(trainer);
@@ -356,14 +373,37 @@ int trainer_report(struct trainer *trainer, struct step_report **report_out)
 {
     void *item;
     const int rc = queue_get(trainer->full, &item);
-    if (rc == 0)
-        *report_out = item;
-    return rc;
+    if (rc != 0)
+        return rc;
+    *report_out = item;
+    if ((*report_out)->snapshot != NULL)
+        snapshot_pool_lend(&trainer->snapshots);
+    return 0;
 }
 
 void trainer_give_back(struct trainer *trainer, struct step_report *report)
 {
+    if (report->snapshot != NULL)
+        trainer_return(trainer, report->snapshot);
     queue_put(trainer->empty, report);
+}
+
+void trainer_return(struct trainer *trainer, struct snapshot *snapshot)
+{
+    snapshot_pool_give_back(&trainer->snapshots, snapshot);
+}
+
+int trainer_snapshot(struct trainer *trainer, struct snapshot **snapshot_out)
+{
+    struct snapshot *snapshot;
+    int rc = snapshot_pool_take(&trainer->snapshots, &snapshot);
+    if (rc == 0)
+        rc = snapshot_wait(snapshot);
+    if (rc != 0)
+        return rc;
+    snapshot_pool_lend(&trainer->snapshots);
+    *snapshot_out = snapshot;
+    return 0;
 }
 
 struct tower *trainer_tower(struct trainer *trainer)
@@ -392,6 +432,7 @@ void trainer_cancel(void *arg)
     struct trainer *const trainer = arg;
     queue_cancel(trainer->full);
     queue_cancel(trainer->empty);
+    snapshot_pool_cancel(&trainer->snapshots);
     pthread_mutex_lock(&trainer->lock);
     trainer->cancelled = true;
     pthread_cond_broadcast(&trainer->changed);

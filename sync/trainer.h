@@ -10,6 +10,7 @@
 #include "stage/slots.h"
 #include "stage/stop.h"
 #include "sync/gate.h"
+#include "sync/snapshot_pool.h"
 #include "sync/step_clock.h"
 #include "sync/sync.h"
 
@@ -20,6 +21,8 @@ struct step_report {
     struct step_times times;
     uint64_t ended_ns;
     uint64_t *ids;              /* span.count, copied from the slot */
+    struct snapshot *snapshot;  /* of the tower behind the batch, when the rule says so; complete. Lent until the
+                                 * report is given back, or until trainer_return when it is taken out of it */
 };
 
 struct trainer_spec {
@@ -29,6 +32,7 @@ struct trainer_spec {
     struct slots *slots;
     struct gate *gate;
     struct stop *stop;
+    struct snapshot_rule snapshots;
     bool no_compute;            /* kind = null: slots are taken and given back, nothing is computed */
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* ids a report has room for */
@@ -46,7 +50,16 @@ int trainer_ready(struct trainer *trainer);
 void trainer_go(struct trainer *trainer);
 /* The next report, in order, waiting for it: 0, -ENODATA after the last, -ECANCELED. Main only. */
 int trainer_report(struct trainer *trainer, struct step_report **report_out);
+/* With the snapshot it holds. */
 void trainer_give_back(struct trainer *trainer, struct step_report *report);
+/* A snapshot whose pointer the report no longer holds, before trainer_join. A tower whose snapshots
+ * are all lent goes on up to the next batch the rule names and waits there, and the others for it
+ * in their reduction. Any thread. */
+void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
+/* The state behind the last batch, whatever the rule says of it: after the last report of a run that
+ * did not fail, with rule.count > 0 and not all lent. Waits for the copy. The caller returns it.
+ * 0 or a negative errno. Main only. */
+int trainer_snapshot(struct trainer *trainer, struct snapshot **snapshot_out);
 /* The tower, usable by main before trainer_go and after the last report (the thread keeps
  * it open until trainer_join). NULL with no_compute. */
 struct tower *trainer_tower(struct trainer *trainer);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
-#include "tests/helpers/device_memory.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/tower_stand.h"
 
@@ -82,7 +81,7 @@ static struct plain_state stand_state(struct stand *stand, const struct net *net
     struct snapshot *snapshot = NULL;
     assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    device_memory_wait(stand->compute);
+    assert_int_equal(snapshot_wait(snapshot), 0);
     state_read(&state, net, snapshot);
     snapshot_close(snapshot);
     return state;
@@ -217,7 +216,7 @@ static void check_stays(const char *backend)
     state_read(&found, net, snapshot);
     assert_states_equal(&found, &expected);
     assert_int_equal(snapshot_queue(snapshot), 0);
-    device_memory_wait(stand.compute);
+    assert_int_equal(snapshot_wait(snapshot), 0);
     state_read(&found, net, snapshot);
     assert_memory_not_equal(found.numbers, expected.numbers, found.floats * sizeof *found.numbers);
     free(expected.numbers);

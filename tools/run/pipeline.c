@@ -190,6 +190,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
         .slots = lane->slots,
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
+        .snapshots = pipeline->parts.snapshots,
         .no_compute = plan->devices.backend == NULL,
         .report_depth = REPORT_DEPTH,
         .slice_max = plan->layout.capacity,
@@ -239,8 +240,10 @@ static int await_towers(struct pipeline *pipeline)
             rc = ready;
     }
     for (uint32_t d = 0; d < pipeline->towers && rc == 0 && pipeline->parts.plan->devices.backend != NULL; d++) {
-        const struct tower_memory memory = tower_memory(trainer_tower(pipeline->lanes[d].trainer));
+        struct tower *const tower = trainer_tower(pipeline->lanes[d].trainer);
+        const struct tower_memory memory = tower_memory(tower);
         pipeline->parts.plan->tower_bytes += memory.arena_bytes + memory.plan_bytes;
+        pipeline->parts.plan->snapshot_bytes += pipeline->parts.snapshots.count * snapshot_bytes(tower);
     }
     return rc;
 }
@@ -303,20 +306,39 @@ void pipeline_go(struct pipeline *pipeline)
         trainer_go(pipeline->lanes[d].trainer);
 }
 
+/* The reports of the first `towers` towers. */
+static void give_back(struct pipeline *pipeline, uint32_t towers)
+{
+    for (uint32_t d = 0; d < towers; d++)
+        trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
+}
+
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 {
+    uint32_t got = 0;
     int rc = 0;
-    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++)
-        rc = trainer_report(pipeline->lanes[d].trainer, &pipeline->reports[d]);
+    for (; got < pipeline->towers && rc == 0; got += rc == 0)
+        rc = trainer_report(pipeline->lanes[got].trainer, &pipeline->reports[got]);
     if (rc == 0)
         *reports_out = pipeline->reports;
+    else
+        give_back(pipeline, got);
     return rc;
 }
 
 void pipeline_give_back(struct pipeline *pipeline)
 {
-    for (uint32_t d = 0; d < pipeline->towers; d++)
-        trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
+    give_back(pipeline, pipeline->towers);
+}
+
+int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot **snapshot_out)
+{
+    return trainer_snapshot(pipeline->lanes[tower].trainer, snapshot_out);
+}
+
+void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot)
+{
+    trainer_return(pipeline->lanes[tower].trainer, snapshot);
 }
 
 void pipeline_request_stop(void *arg)
@@ -325,9 +347,9 @@ void pipeline_request_stop(void *arg)
     gate_request(pipeline->gate);
 }
 
-struct tower *pipeline_tower(struct pipeline *pipeline)
+struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
 {
-    return trainer_tower(pipeline->lanes[0].trainer);
+    return trainer_tower(pipeline->lanes[tower].trainer);
 }
 
 struct loader_counts pipeline_loader(struct pipeline *pipeline)

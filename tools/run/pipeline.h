@@ -15,28 +15,38 @@ struct pipeline;
 
 struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct settings *settings;
-    struct run_plan *plan;              /* pipeline_open fills in tower_bytes */
+    struct run_plan *plan;              /* pipeline_open fills in tower_bytes and snapshot_bytes */
     const struct net *net;
     const struct dataset *datasets[PASS_COUNT];
+    struct snapshot_rule snapshots;     /* none: all 0 */
     struct stop *stop;
 };
 
 /* What the stages say at the end. */
 struct pipeline_counts { struct loader_counts loader; struct feeder_counts feeders; };
 
-/* Make everything; the loader starts filling the rings, the towers are planned and
- * have their weights. No step begins yet. 0, or a negative errno with the cause in stop. */
+/* Make everything; the loader starts filling the rings with the batches from plan->schedule.first
+ * on, the towers are planned and have their first weights. No step begins yet: a run that goes on
+ * from a snapshot writes its state to every tower now. 0, or a negative errno with the cause in
+ * stop. */
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
 /* Let the towers begin. */
 void pipeline_go(struct pipeline *pipeline);
 /* The reports of all towers for the next global batch, in tower order, waiting for the
  * slowest. 0, -ENODATA after the last, -ECANCELED. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
+/* With the snapshots that are still in them (trainer.h). */
 void pipeline_give_back(struct pipeline *pipeline);
+/* A tower's state behind the last batch, after the last report of a run that did not fail; waits for
+ * the copy. 0 or a negative errno. */
+int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot **snapshot_out);
+/* A snapshot that was taken out of a report, or by pipeline_snapshot. Any thread; before
+ * pipeline_close. */
+void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
-/* Tower 0, between steps: before pipeline_go and after the last step. NULL with kind = null. */
-struct tower *pipeline_tower(struct pipeline *pipeline);
+/* A tower, between steps: before pipeline_go and after the last step. NULL with kind = null. */
+struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower);
 /* A snapshot of the loader's counts; zeros without a loader. */
 struct loader_counts pipeline_loader(struct pipeline *pipeline);
 /* End and join all threads, release everything; *counts_out (may be NULL) gets what the

@@ -235,7 +235,7 @@ static void run_steps(struct run *run)
 
 static int save_weights(struct run *run)
 {
-    struct tower *const tower = pipeline_tower(run->pipeline);
+    struct tower *const tower = pipeline_tower(run->pipeline, 0);
     if (tower == NULL || run->directory == NULL)
         return 0;
     const uint64_t steps = account_step(run->account);
@@ -274,10 +274,10 @@ static void print_line(void *arg, const char *line)
 static void print_plan(struct run *run)
 {
     print_start(run);
-    if (run->kind != RUN_DRY || pipeline_tower(run->pipeline) == NULL)
+    if (run->kind != RUN_DRY || pipeline_tower(run->pipeline, 0) == NULL)
         return;
     printf("layers    of tower 0, as planned\n");
-    tower_describe(pipeline_tower(run->pipeline), print_line, stdout);
+    tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
 }
 
 static void print_next(const struct run *run)

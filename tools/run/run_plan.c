@@ -160,12 +160,13 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 
 size_t run_plan_bytes(const struct run_plan *plan)
 {
-    return plan->ring_bytes + plan->loader_bytes + plan->slot_bytes + plan->tower_bytes;
+    return plan->ring_bytes + plan->loader_bytes + plan->slot_bytes + plan->tower_bytes + plan->snapshot_bytes;
 }
 
 size_t run_plan_host_bytes(const struct run_plan *plan)
 {
-    return plan->devices.ops->host_memory ? run_plan_bytes(plan) : plan->ring_bytes + plan->loader_bytes;
+    return plan->devices.ops->host_memory ? run_plan_bytes(plan)
+                                          : plan->ring_bytes + plan->loader_bytes + plan->snapshot_bytes;
 }
 
 static uint64_t available_bytes(void)
@@ -244,6 +245,8 @@ static void print_memory(const struct run_plan *plan, FILE *out)
     fprintf(out, "memory    %s: batches %s, loader %s (shards %s), slots %s", number_bytes(run_plan_bytes(plan)).text,
             number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
             number_bytes(plan->kept_bytes).text, number_bytes(plan->slot_bytes).text);
+    if (plan->snapshot_bytes > 0)
+        fprintf(out, ", snapshots %s", number_bytes(plan->snapshot_bytes).text);
     const char *const place = plan->devices.ops->host_memory ? "" : " (slots and towers on the devices)";
     if (plan->tower_bytes > 0)
         fprintf(out, ", towers %s%s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text,

@@ -31,6 +31,7 @@ struct run_plan {
     size_t ring_bytes, loader_bytes, slot_bytes;
     size_t kept_bytes;                  /* of loader_bytes, for shards kept in memory */
     size_t tower_bytes;                 /* arenas and plans; known once the towers are open */
+    size_t snapshot_bytes;              /* pinned; likewise */
 };
 
 /* Decide everything but the devices, which are there already. `datasets` may hold NULLs

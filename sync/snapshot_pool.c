@@ -1,0 +1,72 @@
+/* Snapshots in circulation: taken in the tower's thread, given back by whoever saved them. */
+#include "sync/snapshot_pool.h"
+
+#include <assert.h>
+
+bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
+{
+    if (rule->count == 0 || span->pass != PASS_TRAIN)
+        return false;
+    return (rule->every > 0 && (span->step + 1) % rule->every == 0) || (rule->each_epoch && span->last_of_pass);
+}
+
+int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)
+{
+    assert(rule->count <= SNAPSHOTS_MAX);
+    *pool = (struct snapshot_pool){.count = rule->count};
+    atomic_init(&pool->lent, 0);
+    return rule->count > 0 ? queue_open(&pool->idle, rule->count) : 0;
+}
+
+int snapshot_pool_open(struct snapshot_pool *pool, struct tower *tower)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < pool->count && rc == 0; i++) {
+        rc = snapshot_open(&pool->snapshots[i], tower);
+        if (rc == 0)
+            rc = queue_put(pool->idle, pool->snapshots[i]);
+    }
+    return rc;
+}
+
+void snapshot_pool_close(struct snapshot_pool *pool)
+{
+    assert(atomic_load(&pool->lent) == 0);
+    for (uint32_t i = 0; i < pool->count; i++)
+        snapshot_close(pool->snapshots[i]);
+}
+
+void snapshot_pool_release(struct snapshot_pool *pool)
+{
+    queue_close(pool->idle);
+}
+
+int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out)
+{
+    void *idle;
+    int rc = queue_get(pool->idle, &idle);
+    if (rc != 0)
+        return rc;
+    rc = snapshot_queue(idle);
+    if (rc == 0)
+        *snapshot_out = idle;
+    return rc;
+}
+
+void snapshot_pool_lend(struct snapshot_pool *pool)
+{
+    atomic_fetch_add(&pool->lent, 1);
+}
+
+void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot)
+{
+    atomic_fetch_sub(&pool->lent, 1);
+    /* There is room for all; after a cancel nobody wants it. */
+    (void)queue_put(pool->idle, snapshot);
+}
+
+void snapshot_pool_cancel(struct snapshot_pool *pool)
+{
+    if (pool->idle != NULL)
+        queue_cancel(pool->idle);
+}

@@ -1,0 +1,167 @@
+/* Tests of the rule that says behind which batches there is a snapshot, and of snapshots in
+ * circulation between a tower and whoever saves them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "stage/thread.h"
+#include "sync/snapshot_pool.h"
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/tower_stand.h"
+
+static const struct schedule schedule = { .records = { 95, 23 }, .batch = 10, .towers = 3, .epochs = 3, .steps = 27 };
+
+/* Steps behind which the rule names a snapshot, as bits. */
+static uint64_t named_steps(const struct snapshot_rule *rule, uint32_t tower)
+{
+    uint64_t steps = 0;
+    struct span span;
+    for (uint64_t number = 0; schedule_find(&schedule, number, tower, &span) == 0; number++) {
+        const bool is_due = snapshot_due(rule, &span);
+        assert_true(!is_due || span.pass == PASS_TRAIN);
+        steps |= (uint64_t)is_due << (is_due ? span.step + 1 : 0);
+    }
+    return steps;
+}
+
+static void a_rule_names_the_same_steps_for_all_towers(void **state)
+{
+    (void)state;
+    const struct snapshot_rule every = { .count = 1, .every = 6 }, epochs = { .count = 2, .each_epoch = true };
+    const struct snapshot_rule both = { .count = 1, .every = 6, .each_epoch = true };
+    const uint64_t sixth = 1 << 6 | 1 << 12 | 1 << 18 | 1 << 24, ends = 1 << 10 | 1 << 20 | 1 << 27;
+    for (uint32_t tower = 0; tower < schedule.towers; tower++) {
+        assert_int_equal(named_steps(&every, tower), sixth);
+        assert_int_equal(named_steps(&epochs, tower), ends);
+        assert_int_equal(named_steps(&both, tower), sixth | ends);
+    }
+}
+
+static void without_snapshots_no_step_is_named(void **state)
+{
+    (void)state;
+    const struct snapshot_rule none = { .every = 1, .each_epoch = true }, never = { .count = 1 };
+    assert_int_equal(named_steps(&none, 0), 0);
+    assert_int_equal(named_steps(&never, 0), 0);
+    struct snapshot_pool pool;
+    assert_int_equal(snapshot_pool_init(&pool, &none), 0);
+    assert_int_equal(snapshot_pool_open(&pool, NULL), 0);
+    snapshot_pool_cancel(&pool);
+    snapshot_pool_close(&pool);
+    snapshot_pool_release(&pool);
+}
+
+struct rig {
+    struct net *net;
+    struct stand stand;
+    struct snapshot_pool pool;
+    struct snapshot *taken;
+    int result;
+};
+
+static void rig_open(struct rig *rig, uint32_t count)
+{
+    const char *backend = test_device_ops()->host_memory ? "reference" : "cuda";
+    *rig = (struct rig){ .net = stand_net(0.0f), .result = 1 };
+    stand_open(&rig->stand, backend, rig->net);
+    assert_int_equal(snapshot_pool_init(&rig->pool, &(struct snapshot_rule){ .count = count, .every = 1 }), 0);
+    assert_int_equal(snapshot_pool_open(&rig->pool, rig->stand.tower), 0);
+}
+
+static void rig_close(struct rig *rig)
+{
+    stand_result(&rig->stand);          /* the compute stream is through */
+    snapshot_pool_close(&rig->pool);
+    snapshot_pool_release(&rig->pool);
+    stand_close(&rig->stand);
+    net_close(rig->net);
+}
+
+static void as_many_are_lent_as_there_are_and_they_come_round(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= SNAPSHOTS_MAX; count++) {
+        struct rig rig;
+        struct snapshot *taken[SNAPSHOTS_MAX];
+        rig_open(&rig, count);
+        for (int round = 0; round < 3; round++) {
+            for (uint32_t i = 0; i < count; i++) {
+                assert_int_equal(snapshot_pool_take(&rig.pool, &taken[i]), 0);
+                assert_int_equal(snapshot_wait(taken[i]), 0);
+                snapshot_pool_lend(&rig.pool);
+                assert_true(i == 0 || taken[i] != taken[0]);
+            }
+            for (uint32_t i = 0; i < count; i++)
+                snapshot_pool_give_back(&rig.pool, taken[i]);
+        }
+        rig_close(&rig);
+    }
+}
+
+static void take_loop(void *arg)
+{
+    struct rig *rig = arg;
+    rig->result = snapshot_pool_take(&rig->pool, &rig->taken);
+}
+
+/* Take the only one, begin to wait for it, and end the wait by `end`. */
+static void check_wait(void (*end)(struct rig *rig, struct snapshot *first), int expected)
+{
+    struct rig rig;
+    struct snapshot *first;
+    struct thread *thread;
+    rig_open(&rig, 1);
+    assert_int_equal(snapshot_pool_take(&rig.pool, &first), 0);
+    snapshot_pool_lend(&rig.pool);
+    assert_int_equal(thread_start(&thread, "tower", take_loop, &rig), 0);
+    usleep(20000);
+    end(&rig, first);
+    thread_join(thread);
+    assert_int_equal(rig.result, expected);
+    assert_ptr_equal(rig.taken, expected == 0 ? first : NULL);
+    rig_close(&rig);
+}
+
+static void end_by_giving_back(struct rig *rig, struct snapshot *first)
+{
+    snapshot_pool_give_back(&rig->pool, first);
+}
+
+static void end_by_cancelling(struct rig *rig, struct snapshot *first)
+{
+    snapshot_pool_cancel(&rig->pool);
+    snapshot_pool_give_back(&rig->pool, first);
+}
+
+static void a_tower_waits_for_one_to_come_back(void **state)
+{
+    (void)state;
+    check_wait(end_by_giving_back, 0);
+}
+
+static void a_cancel_ends_the_wait_and_what_is_lent_still_comes_back(void **state)
+{
+    (void)state;
+    check_wait(end_by_cancelling, -ECANCELED);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_names_the_same_steps_for_all_towers),
+        cmocka_unit_test(without_snapshots_no_step_is_named),
+        cmocka_unit_test(as_many_are_lent_as_there_are_and_they_come_round),
+        cmocka_unit_test(a_tower_waits_for_one_to_come_back),
+        cmocka_unit_test(a_cancel_ends_the_wait_and_what_is_lent_still_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -79,17 +79,13 @@ static int copy_options(struct dataset *dataset, const struct dataset_options *o
 
 static int format_init(struct dataset *dataset)
 {
-    const struct dataset_options *options = &dataset->options;
+    const struct dataset_options *const options = &dataset->options;
     dataset->format = (struct sample_format){
-        .height = options->height, .width = options->width, .channels = options->channels,
-        .classes = options->classes, .label_offset = options->label_offset,
-        .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },
+        .classes = options->classes,
+        .label_offset = options->label_offset,
+        .keys = {[SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key},
     };
-    size_t *bytes = &dataset->format.sample_bytes;
-    if (__builtin_mul_overflow((size_t)options->height, options->width, bytes)
-        || __builtin_mul_overflow(*bytes, options->channels, bytes))
-        return -EOVERFLOW;
-    return 0;
+    return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
 }
 
 /* Shards stay open, so as many descriptors as the system lets this process have. */
@@ -194,65 +190,76 @@ static void number_records(struct dataset *dataset)
     dataset->first_ids[dataset->shard_count] = dataset->record_count;
 }
 
-/* Memory to decode records into while the data set is opened. */
-struct probe { uint8_t *scratch, *pixels; int32_t label; };
-
 static void probe_report(struct opening *opening, uint64_t id, const char *what)
 {
     char line[PROBLEM_BYTES];
-    record_describe(opening->dataset, id, what, line, sizeof line);
+    record_describe(opening->dataset, id, what, line, sizeof(line));
     opening_report(opening, -EBADMSG, line);
 }
 
-/* The format from the first record whose frame is right; with skip_damage that may be a
- * later one. */
-static void probe_format(struct opening *opening, struct probe *probe)
+/* Find the format from the first record whose frame is right; with skip_damage that may be a
+ * later one. UINT64_MAX when there is none or it has no known format. */
+static uint64_t probe_format(struct opening *opening, struct decode_context *context)
 {
-    struct dataset *dataset = opening->dataset;
+    struct dataset *const dataset = opening->dataset;
     char what[RECORD_WHAT_BYTES];
-    uint64_t id = 0, payload_bytes = 0;
-    const uint8_t *payload;
-    while ((payload = record_payload(dataset, id, probe->scratch, &payload_bytes, what)) == NULL) {
-        if (!dataset->options.skip_damage || id + 1 == dataset->record_count) {
-            probe_report(opening, id, what);
-            return;
-        }
-        id++;
-    }
-    int result = sample_find_format(&dataset->format, payload, payload_bytes, what, sizeof what);
-    if (result == 0)
-        result = sample_read(&dataset->format, payload, payload_bytes, probe->pixels, &probe->label, what,
-                             sizeof what);
-    if (result < 0)
+    uint64_t id = 0, bytes = 0;
+    const uint8_t *payload = record_payload(context, id, &bytes, what);
+    while (payload == NULL && dataset->options.skip_damage && id + 1 < dataset->record_count)
+        payload = record_payload(context, ++id, &bytes, what);
+    if (payload != NULL &&
+        sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, what, sizeof(what)) == 0)
+        return id;
+    probe_report(opening, id, what);
+    return UINT64_MAX;
+}
+
+static void probe_sample(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
+{
+    int32_t label;
+    const struct sample_target target = {
+        .request = {.shape = opening->dataset->options.shape}, .pixels = pixels, .label = &label};
+    char what[RECORD_WHAT_BYTES];
+    if (record_load(context, id, &target, what) < 0)
         probe_report(opening, id, what);
 }
 
 /* The first record of every other shard shows a foreign shard before training does. */
-static void probe_shards(struct opening *opening, struct probe *probe)
+static void probe_samples(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
 {
-    struct dataset *dataset = opening->dataset;
-    const struct record_target target = { probe->pixels, &probe->label };
-    char what[RECORD_WHAT_BYTES];
-    for (uint32_t i = 1; i < dataset->shard_count; i++) {
-        const uint64_t id = dataset->first_ids[i];
-        if (record_load(dataset, id, &target, probe->scratch, what) < 0)
-            probe_report(opening, id, what);
-    }
+    const struct dataset *const dataset = opening->dataset;
+    probe_sample(opening, context, id, pixels);
+    for (uint32_t i = 1; i < dataset->shard_count && opening->result == 0 && !dataset->options.skip_damage; i++)
+        probe_sample(opening, context, dataset->first_ids[i], pixels);
+}
+
+/* The codec of a context is that of the format, so the format is found with one context and
+ * tried with another. */
+static int probe(struct opening *opening, uint8_t *pixels)
+{
+    struct decode_context *context;
+    int rc = decode_context_open(&context, opening->dataset);
+    if (rc < 0)
+        return rc;
+    const uint64_t id = probe_format(opening, context);
+    decode_context_close(context);
+    if (id == UINT64_MAX)
+        return 0;
+    rc = decode_context_open(&context, opening->dataset);
+    if (rc < 0)
+        return rc;
+    probe_samples(opening, context, id, pixels);
+    decode_context_close(context);
+    return 0;
 }
 
 static void probe_records(struct opening *opening)
 {
-    struct dataset *dataset = opening->dataset;
-    struct probe probe = { malloc(record_scratch_bytes(dataset)), malloc(dataset->format.sample_bytes), 0 };
-    if (probe.scratch && probe.pixels) {
-        probe_format(opening, &probe);
-        if (opening->result == 0 && !dataset->options.skip_damage)
-            probe_shards(opening, &probe);
-    } else {
-        opening_report(opening, -ENOMEM, "not enough memory to read a record");
-    }
-    free(probe.scratch);
-    free(probe.pixels);
+    uint8_t *const pixels = malloc(opening->dataset->sample_bytes);
+    const int rc = pixels != NULL ? probe(opening, pixels) : -ENOMEM;
+    if (rc < 0)
+        opening_report(opening, rc, "not enough memory to read a record");
+    free(pixels);
 }
 
 static void open_set(struct opening *opening)

@@ -16,7 +16,7 @@ struct dataset_options {
     const char *pattern;        /* a glob, a file or a directory (all its TFRecord files: *.tfrecord*, NAME-NNNNN-of-NNNNN) */
     const char *image_key;      /* NULL or "": found from the first record (data formats 5.2) */
     const char *label_key;
-    uint32_t height, width, channels;   /* of the network: raw images must have exactly these */
+    struct image_shape shape;   /* of the network */
     uint32_t classes;
     int64_t label_offset;       /* added to the stored label */
     bool skip_damage;
@@ -35,6 +35,7 @@ struct dataset {
     uint64_t lost_records;      /* stretches of damage met while indexing */
     uint32_t payload_bytes_max;
     struct sample_format format;
+    size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
 };
 

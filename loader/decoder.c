@@ -13,8 +13,7 @@
 
 /* A place of a batch, and the record it is for. */
 struct place_target {
-    enum pass pass;
-    struct record_target sample;
+    struct sample_target sample;
     uint64_t *id;               /* in: the record wanted; out: the record given */
 };
 
@@ -41,17 +40,18 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
  * data alone. */
 static int replace(struct worker *decoder, const struct place_target *target)
 {
-    struct loader *loader = decoder->loader;
-    const struct dataset *dataset = loader->spec.datasets[target->pass];
+    struct loader *const loader = decoder->loader;
+    const enum pass pass = target->sample.request.pass;
+    const struct dataset *const dataset = loader->spec.datasets[pass];
     const uint64_t wanted = *target->id;
     for (uint64_t step = 1; step < dataset->record_count; step++) {
         const uint64_t id = (wanted + step) % dataset->record_count;
         char what[RECORD_WHAT_BYTES];
-        if (record_load(dataset, id, &target->sample, decoder->scratch, what) == 0) {
+        if (record_load(decoder->contexts[pass], id, &target->sample, what) == 0) {
             *target->id = id;
             return 0;
         }
-        if (count_damage(loader, target->pass, id, what) < 0)
+        if (count_damage(loader, pass, id, what) < 0)
             return -ECANCELED;
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
@@ -69,21 +69,22 @@ static int leave_hole(const struct loader *loader, const struct place_target *ta
 
 static int skip(struct worker *decoder, const struct place_target *target, const char *what)
 {
-    struct loader *loader = decoder->loader;
+    struct loader *const loader = decoder->loader;
+    const enum pass pass = target->sample.request.pass;
     if (!loader->spec.skip_corrupt)
-        return fail(loader, target->pass, *target->id, what);
-    if (count_damage(loader, target->pass, *target->id, what) < 0)
+        return fail(loader, pass, *target->id, what);
+    if (count_damage(loader, pass, *target->id, what) < 0)
         return -ECANCELED;
-    return target->pass == PASS_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
+    return pass == PASS_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
 }
 
 static int decode_record(struct worker *decoder, const struct work_record *record, const struct place_target *target)
 {
-    struct loader *loader = decoder->loader;
     char what[RECORD_WHAT_BYTES];
-    if (record_decode(loader->spec.datasets[target->pass], &record->read, &target->sample, decoder->scratch, what) < 0)
-        return skip(decoder, target, what);
-    return 0;
+    struct decode_context *const context = decoder->contexts[target->sample.request.pass];
+    if (record_decode(context, &record->read, &target->sample, what) == 0)
+        return 0;
+    return skip(decoder, target, what);
 }
 
 /* Frames lie anywhere in memory: ask for one while those before it are decoded. */
@@ -97,22 +98,31 @@ static void prefetch(const struct work *work, uint32_t i)
         __builtin_prefetch(read->frame + at);
 }
 
+static struct place_target find_target(const struct loader *loader, const struct work *work, uint32_t place)
+{
+    const struct batch *const batch = work->batch;
+    const struct span *const span = &work->chunk.span;
+    return (struct place_target){
+        .sample = {.request = {.pass = span->pass,
+                               .epoch = span->epoch,
+                               .position = span->first_position + place,
+                               .shape = loader->shape},
+                   .pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
+                   .label = &batch->labels[place]},
+        .id = &batch->ids[place],
+    };
+}
+
 static int decode_work(struct worker *decoder, const struct work *work)
 {
-    const struct batch *batch = work->batch;
-    const size_t sample_bytes = decoder->loader->spec.layout->sample_bytes;
-    int result = 0;
-    for (uint32_t i = 0; i < work->chunk.count && result == 0; i++) {
-        const uint32_t place = work->chunk.first + i;
+    int rc = 0;
+    for (uint32_t i = 0; i < work->chunk.count && rc == 0; i++) {
+        const struct place_target target = find_target(decoder->loader, work, work->chunk.first + i);
         prefetch(work, i + PREFETCH_RECORDS);
-        batch->ids[place] = work->records[i].id;
-        const struct place_target target = {
-            work->chunk.span.pass, { batch->pixels + place * sample_bytes, &batch->labels[place] },
-            &batch->ids[place],
-        };
-        result = decode_record(decoder, &work->records[i], &target);
+        *target.id = work->records[i].id;
+        rc = decode_record(decoder, &work->records[i], &target);
     }
-    return result;
+    return rc;
 }
 
 static int decode_next(struct worker *decoder)
@@ -135,8 +145,29 @@ static int decode_next(struct worker *decoder)
     return queue_put(loader->free, work);
 }
 
+static int open_contexts(struct worker *decoder)
+{
+    int rc = 0;
+    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
+        const struct dataset *const dataset = decoder->loader->spec.datasets[pass];
+        if (dataset != NULL)
+            rc = decode_context_open(&decoder->contexts[pass], dataset);
+    }
+    return rc;
+}
+
+static void close_contexts(struct worker *decoder)
+{
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        decode_context_close(decoder->contexts[pass]);
+}
+
 void decoder_loop(void *worker)
 {
-    while (decode_next(worker) == 0)
-        ;
+    struct worker *const decoder = worker;
+    int rc = decoder->open_result = open_contexts(decoder);
+    (void)queue_put(decoder->loader->opened, decoder);
+    while (rc == 0)
+        rc = decode_next(decoder);
+    close_contexts(decoder);
 }

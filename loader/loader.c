@@ -53,14 +53,9 @@ static int open_all_workers(struct loader *loader)
 {
     loader->readers = open_workers(loader, loader->spec.read_threads);
     loader->decoders = open_workers(loader, loader->spec.decode_threads);
-    if (!loader->readers || !loader->decoders)
+    if (loader->readers == NULL || loader->decoders == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
-        loader->decoders[i].scratch = malloc(loader->plan.scratch_bytes);
-        if (!loader->decoders[i].scratch)
-            return -ENOMEM;
-    }
-    return 0;
+    return queue_open(&loader->opened, loader->spec.decode_threads);
 }
 
 static int open_stores(struct loader *loader)
@@ -116,11 +111,26 @@ static int start_workers(struct worker *workers, uint32_t count, const char *wha
     return result;
 }
 
+/* Every decoder has opened its contexts: nothing is allocated from here on. */
+static int await_decoders(struct loader *loader)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
+        void *decoder;
+        const int got = queue_get(loader->opened, &decoder);
+        if (rc == 0)
+            rc = got < 0 ? got : ((struct worker *)decoder)->open_result;
+    }
+    return rc;
+}
+
 static int start_all_workers(struct loader *loader)
 {
     atomic_init(&loader->readers_left, loader->spec.read_threads);
     limit_rings(loader);
     int result = start_workers(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
+    if (result == 0)
+        result = await_decoders(loader);
     if (result == 0)
         result = start_workers(loader->readers, loader->spec.read_threads, "reader", reader_loop);
     return result;
@@ -133,7 +143,7 @@ static void check_spec(const struct loader_spec *spec)
         const struct dataset *dataset = spec->datasets[pass];
         assert(spec->schedule->records[pass] == 0 || dataset);
         assert(!dataset || spec->schedule->records[pass] <= dataset->record_count);
-        assert(!dataset || dataset->format.sample_bytes == spec->layout->sample_bytes);
+        assert(!dataset || dataset->sample_bytes == spec->layout->sample_bytes);
     }
     assert(schedule_slice_max(spec->schedule) <= spec->layout->capacity);
 }
@@ -171,6 +181,7 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
     if (!loader)
         return -ENOMEM;
     loader->spec = *spec;
+    loader->shape = (struct image_shape){spec->layout->height, spec->layout->width, spec->layout->channels};
     work_plan_init(&loader->plan, spec);
     cursor_init(&loader->cursor, spec->schedule, spec->shuffle, spec->seed, loader->plan.chunk_records);
     int result = open_parts(loader);
@@ -202,13 +213,6 @@ void loader_join(struct loader *loader, struct loader_counts *counts_out)
         loader_count(loader, counts_out);
 }
 
-static void close_workers(struct worker *workers, uint32_t count)
-{
-    for (uint32_t i = 0; workers && i < count; i++)
-        free(workers[i].scratch);
-    free(workers);
-}
-
 void loader_close(struct loader *loader)
 {
     if (!loader)
@@ -218,10 +222,11 @@ void loader_close(struct loader *loader)
         free(loader->works[i].buffer);
     }
     free(loader->works);
-    close_workers(loader->readers, loader->spec.read_threads);
-    close_workers(loader->decoders, loader->spec.decode_threads);
+    free(loader->readers);
+    free(loader->decoders);
     queue_close(loader->free);
     queue_close(loader->full);
+    queue_close(loader->opened);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         shard_store_release(&loader->stores[pass]);
     damage_release(&loader->damage);

@@ -5,7 +5,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c \
-	%D%/dataset.c %D%/shard_store.c \
+	%D%/dataset.c %D%/shard_store.c %D%/decode_context.c %D%/image.c \
 	%D%/damage.c %D%/record.c %D%/sample.c \
 	%D%/cursor.c %D%/order.c %D%/work.c \
 	%D%/reader.c %D%/decoder.c %D%/loader.c

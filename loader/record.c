@@ -89,57 +89,47 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     return result;
 }
 
-/* The frame that is right, which may be in `spare`, or NULL. */
-static const uint8_t *frame_find(const struct dataset *dataset, const struct record_read *read, uint8_t *spare,
+/* The frame that is right, which may be in the spare, or NULL. */
+static const uint8_t *frame_find(const struct decode_context *context, const struct record_read *read,
                                  char what[RECORD_WHAT_BYTES])
 {
     if (frame_check(read, what) == 0)
         return read->frame;
-    return recover(dataset, read, spare, what) == 0 ? spare : NULL;
+    return recover(context->dataset, read, context->spare, what) == 0 ? context->spare : NULL;
 }
 
-int record_decode(const struct dataset *dataset, const struct record_read *read, const struct record_target *target,
-                  uint8_t *spare, char what[RECORD_WHAT_BYTES])
+int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
+                  char what[RECORD_WHAT_BYTES])
 {
-    const uint8_t *frame = frame_find(dataset, read, spare, what);
-    if (!frame)
+    const uint8_t *const frame = frame_find(context, read, what);
+    if (frame == NULL)
         return -EBADMSG;
-    return sample_read(&dataset->format, frame + TFRECORD_HEADER_BYTES, read->place.payload_bytes, target->pixels,
-                       target->label, what, RECORD_WHAT_BYTES);
+    return sample_read(&context->dataset->format, context->codec, frame + TFRECORD_HEADER_BYTES,
+                       read->place.payload_bytes, target, what, RECORD_WHAT_BYTES);
 }
 
-size_t record_scratch_bytes(const struct dataset *dataset)
+static struct record_read read_record(struct decode_context *context, uint64_t id)
 {
-    return 2 * (dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES);
-}
-
-static struct record_read read_record(const struct dataset *dataset, uint64_t id, uint8_t *buffer)
-{
-    struct record_read read = { .place = dataset_find(dataset, id), .frame = buffer };
-    struct shard_source *const source = dataset->sources[read.place.shard];
-    read.got = shard_source_read(source, buffer, frame_bytes(&read), read.place.offset);
+    struct record_read read = {.place = dataset_find(context->dataset, id), .frame = context->frame};
+    struct shard_source *const source = context->dataset->sources[read.place.shard];
+    read.got = shard_source_read(source, context->frame, frame_bytes(&read), read.place.offset);
     return read;
 }
 
-static uint8_t *spare_half(const struct dataset *dataset, uint8_t *scratch)
-{
-    return scratch + record_scratch_bytes(dataset) / 2;
-}
-
-int record_load(const struct dataset *dataset, uint64_t id, const struct record_target *target, uint8_t *scratch,
+int record_load(struct decode_context *context, uint64_t id, const struct sample_target *target,
                 char what[RECORD_WHAT_BYTES])
 {
-    const struct record_read read = read_record(dataset, id, scratch);
-    return record_decode(dataset, &read, target, spare_half(dataset, scratch), what);
+    const struct record_read read = read_record(context, id);
+    return record_decode(context, &read, target, what);
 }
 
-const uint8_t *record_payload(const struct dataset *dataset, uint64_t id, uint8_t *scratch, uint64_t *bytes_out,
+const uint8_t *record_payload(struct decode_context *context, uint64_t id, uint64_t *bytes_out,
                               char what[RECORD_WHAT_BYTES])
 {
-    const struct record_read read = read_record(dataset, id, scratch);
-    const uint8_t *frame = frame_find(dataset, &read, spare_half(dataset, scratch), what);
+    const struct record_read read = read_record(context, id);
+    const uint8_t *const frame = frame_find(context, &read, what);
     *bytes_out = read.place.payload_bytes;
-    return frame ? frame + TFRECORD_HEADER_BYTES : NULL;
+    return frame != NULL ? frame + TFRECORD_HEADER_BYTES : NULL;
 }
 
 void record_describe(const struct dataset *dataset, uint64_t id, const char *what, char *text, size_t text_size)

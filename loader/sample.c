@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "formats/example.h"
-#include "loader/shards/shard_kind.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
@@ -107,23 +106,27 @@ static int read_features(const struct sample_format *format, const uint8_t *payl
     return 0;
 }
 
-int sample_find_format(struct sample_format *format, const uint8_t *payload, size_t bytes,
-                       char *problem_out, size_t problem_size)
+static bool is_planar(const struct sample_format *format, const struct image_shape *shape)
+{
+    size_t bytes;
+    return shape->channels == 3 && image_shape_bytes(shape, &bytes) && bytes == CIFAR_BYTES &&
+           strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
+}
+
+int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
+                       size_t bytes, char *problem_out, size_t problem_size)
 {
     key_set(format, SAMPLE_HEIGHT, "height");
     key_set(format, SAMPLE_WIDTH, "width");
     key_set(format, SAMPLE_DEPTH, "depth");
-    int result = find_key(format, SAMPLE_IMAGE, "image", image_keys, sizeof image_keys / sizeof *image_keys,
-                          payload, bytes, problem_out, problem_size);
-    if (result == 0)
-        result = find_key(format, SAMPLE_LABEL, "label", label_keys, sizeof label_keys / sizeof *label_keys,
-                          payload, bytes, problem_out, problem_size);
-    if (result < 0)
-        return result;
-    const bool is_planar = format->sample_bytes == CIFAR_BYTES && format->channels == 3
-        && strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
-    format->layout = is_planar ? IMAGE_RAW_CHW : IMAGE_RAW_HWC;
-    return 0;
+    int rc = find_key(format, SAMPLE_IMAGE, "image", image_keys, sizeof(image_keys) / sizeof(*image_keys), payload,
+                      bytes, problem_out, problem_size);
+    if (rc == 0)
+        rc = find_key(format, SAMPLE_LABEL, "label", label_keys, sizeof(label_keys) / sizeof(*label_keys), payload,
+                      bytes, problem_out, problem_size);
+    if (rc == 0)
+        format->image = is_planar(format, shape) ? &image_raw_chw_ops : &image_raw_hwc_ops;
+    return rc;
 }
 
 /* The checks of a sample; their texts follow "record N at byte B: ". */
@@ -133,36 +136,11 @@ static int report_image(const struct sample_format *format, const struct feature
 {
     if (image->kind == FEATURE_MISSING)
         return report_missing("image", format->keys[SAMPLE_IMAGE], payload, bytes, problem, problem_size);
-    const char *encoding = image->kind == FEATURE_BYTES ? shard_kind_image(image->bytes, image->byte_count) : NULL;
-    if (image->kind != FEATURE_BYTES || image->value_count != 1)
-        snprintf(problem, problem_size, "feature '%s' holds %" PRIu64 " %s, one bytes value with pixels is needed",
-                 format->keys[SAMPLE_IMAGE], image->value_count,
-                 image->kind == FEATURE_FLOATS ? "floats" : image->kind == FEATURE_BYTES ? "bytes values" : "integers");
-    else if (encoding)
-        snprintf(problem, problem_size, "feature '%s' holds a %s image: encoded images are not read yet, "
-                 "only raw pixels", format->keys[SAMPLE_IMAGE], encoding);
-    else
-        snprintf(problem, problem_size, "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32
-                 "x%" PRIu32 ")", image->byte_count, format->sample_bytes, format->height, format->width,
-                 format->channels);
-    return -EBADMSG;
-}
-
-static bool size_agrees(const struct feature *feature, uint32_t wanted)
-{
-    return feature->kind != FEATURE_INT64S || feature->value_count == 0 || feature->int64 == (int64_t)wanted;
-}
-
-static int report_size(const struct sample_format *format, const struct feature *features, char *problem,
-                       size_t problem_size)
-{
-    static const char *const names[] = { "height", "width", "depth" };
-    const uint32_t wanted[] = { format->height, format->width, format->channels };
-    for (int i = 0; i < 3; i++) {
-        if (!size_agrees(&features[SAMPLE_HEIGHT + i], wanted[i]))
-            snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, names[i],
-                     features[SAMPLE_HEIGHT + i].int64, wanted[i]);
-    }
+    snprintf(problem, problem_size, "feature '%s' holds %" PRIu64 " %s, one bytes value with pixels is needed",
+             format->keys[SAMPLE_IMAGE], image->value_count,
+             image->kind == FEATURE_FLOATS  ? "floats"
+             : image->kind == FEATURE_BYTES ? "bytes values"
+                                            : "integers");
     return -EBADMSG;
 }
 
@@ -210,41 +188,29 @@ static bool label_find(const struct sample_format *format, const struct feature 
     return true;
 }
 
-static bool image_fits(const struct sample_format *format, const struct feature *image)
+static int64_t said_size(const struct feature *feature)
 {
-    return image->kind == FEATURE_BYTES && image->value_count == 1 && image->byte_count == format->sample_bytes;
+    return feature->kind == FEATURE_INT64S && feature->value_count > 0 ? feature->int64 : IMAGE_SIZE_UNSAID;
 }
 
-static void interleave(const struct sample_format *format, const uint8_t *planes, uint8_t *pixels)
-{
-    const size_t plane_bytes = (size_t)format->height * format->width;
-    for (size_t i = 0; i < plane_bytes; i++) {
-        for (uint32_t c = 0; c < format->channels; c++)
-            *pixels++ = planes[c * plane_bytes + i];
-    }
-}
-
-static void copy_pixels(const struct sample_format *format, const uint8_t *image, uint8_t *pixels_out)
-{
-    if (format->layout == IMAGE_RAW_CHW)
-        interleave(format, image, pixels_out);
-    else
-        memcpy(pixels_out, image, format->sample_bytes);
-}
-
-int sample_read(const struct sample_format *format, const uint8_t *payload, size_t bytes, uint8_t *pixels_out,
-                int32_t *label_out, char *problem_out, size_t problem_size)
+int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
+                const struct sample_target *target, char *problem_out, size_t problem_size)
 {
     struct feature features[SAMPLE_KEY_COUNT];
     if (read_features(format, payload, bytes, features, problem_out, problem_size) < 0)
         return -EBADMSG;
-    if (!image_fits(format, &features[SAMPLE_IMAGE]))
-        return report_image(format, &features[SAMPLE_IMAGE], payload, bytes, problem_out, problem_size);
-    if (!size_agrees(&features[SAMPLE_HEIGHT], format->height) || !size_agrees(&features[SAMPLE_WIDTH], format->width)
-        || !size_agrees(&features[SAMPLE_DEPTH], format->channels))
-        return report_size(format, features, problem_out, problem_size);
-    if (!label_find(format, &features[SAMPLE_LABEL], label_out))
+    const struct feature *const image = &features[SAMPLE_IMAGE];
+    if (image->kind != FEATURE_BYTES || image->value_count != 1)
+        return report_image(format, image, payload, bytes, problem_out, problem_size);
+    if (!label_find(format, &features[SAMPLE_LABEL], target->label))
         return report_label(format, &features[SAMPLE_LABEL], payload, bytes, problem_out, problem_size);
-    copy_pixels(format, features[SAMPLE_IMAGE].bytes, pixels_out);
-    return 0;
+    const struct stored_image stored = {
+        .key = format->keys[SAMPLE_IMAGE],
+        .bytes = image->bytes,
+        .byte_count = image->byte_count,
+        .height = said_size(&features[SAMPLE_HEIGHT]),
+        .width = said_size(&features[SAMPLE_WIDTH]),
+        .channels = said_size(&features[SAMPLE_DEPTH]),
+    };
+    return format->image->decode(codec, &stored, &target->request, target->pixels, problem_out, problem_size);
 }

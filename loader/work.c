@@ -36,6 +36,15 @@ static size_t frame_bytes_max(const struct loader_spec *spec)
     return bytes;
 }
 
+static size_t contexts_bytes(const struct loader_spec *spec)
+{
+    size_t bytes = 0;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (spec->datasets[pass] != NULL)
+            bytes = add(bytes, decode_context_bytes(spec->datasets[pass]));
+    return bytes;
+}
+
 static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes)
 {
     size_t records = spec->chunk_records ? spec->chunk_records : CHUNK_RECORDS;
@@ -62,7 +71,7 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
 {
     const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct work_record));
     const size_t work_bytes = add(sizeof(struct work), add(records_bytes, plan->buffer_bytes));
-    const size_t decoder_bytes = add(sizeof(struct worker), plan->scratch_bytes);
+    const size_t decoder_bytes = add(sizeof(struct worker), plan->context_bytes);
     size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
     total = add(total, multiply(spec->read_threads, sizeof(struct worker)));
@@ -75,7 +84,7 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
     *plan = (struct work_plan){
         .work_count = spec->read_threads + spec->decode_threads + WORKS_BETWEEN,
         .chunk_records = choose_chunk_records(spec, frame_bytes),
-        .scratch_bytes = 2 * frame_bytes,
+        .context_bytes = contexts_bytes(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);

@@ -7,6 +7,7 @@
 
 #include "loader/cursor.h"
 #include "loader/damage.h"
+#include "loader/decode_context.h"
 #include "loader/loader.h"
 #include "loader/record.h"
 #include "loader/shard_store.h"
@@ -33,7 +34,7 @@ struct work_plan {
     uint32_t work_count;
     uint32_t chunk_records;
     size_t buffer_bytes;        /* of one work */
-    size_t scratch_bytes;       /* of one decoder */
+    size_t context_bytes;       /* of one decoder */
     bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
     size_t store_bytes, damage_bytes;
     size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
@@ -54,14 +55,18 @@ struct worker {
     struct tally tally;
     struct loader *loader;
     struct thread *thread;
-    uint8_t *scratch;           /* decoders: for record_load */
+    /* Decoders only; their own. */
+    struct decode_context *contexts[PASS_COUNT];
+    int open_result;            /* of the contexts; constant once the worker is in `opened` */
 };
 
 struct loader {
     struct loader_spec spec;
     struct work_plan plan;
+    struct image_shape shape;   /* of the samples wanted */
     struct cursor cursor;
     struct queue *free, *full;
+    struct queue *opened;       /* decoders that have opened their contexts, or failed to */
     struct work *works;
     struct worker *readers, *decoders;
     atomic_uint readers_left;   /* the last reader finishes the full queue */

@@ -141,8 +141,8 @@ void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record
 struct dataset_options fixture_options(const char *pattern)
 {
     return (struct dataset_options){
-        .what = "train", .pattern = pattern, .height = FIXTURE_HEIGHT, .width = FIXTURE_WIDTH,
-        .channels = FIXTURE_CHANNELS, .classes = FIXTURE_CLASSES,
+        .what = "train", .pattern = pattern, .shape = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS },
+        .classes = FIXTURE_CLASSES,
     };
 }
 

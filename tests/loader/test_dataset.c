@@ -66,18 +66,26 @@ static struct dataset_options write_example(const char *image_key, const void *i
 
 static const uint8_t blank[4096];
 
+static void load(const struct dataset *dataset, uint64_t id, uint8_t *pixels, int32_t *label)
+{
+    char what[RECORD_WHAT_BYTES];
+    struct decode_context *context;
+    const struct sample_target target = {
+        .request = {.shape = dataset->options.shape}, .pixels = pixels, .label = label};
+    assert_int_equal(decode_context_open(&context, dataset), 0);
+    assert_int_equal(record_load(context, id, &target, what), 0);
+    decode_context_close(context);
+}
+
 static void assert_all_records(const struct dataset *dataset, uint64_t count)
 {
-    uint8_t scratch[2 * FIXTURE_FRAME_MAX], pixels[FIXTURE_SAMPLE_BYTES], wanted[FIXTURE_SAMPLE_BYTES];
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES], wanted[FIXTURE_SAMPLE_BYTES];
     assert_int_equal(dataset->record_count, count);
-    assert_true(record_scratch_bytes(dataset) <= sizeof scratch);
     for (uint64_t id = 0; id < count; id++) {
         int32_t label;
-        char what[RECORD_WHAT_BYTES];
-        const struct record_target target = { pixels, &label };
-        assert_int_equal(record_load(dataset, id, &target, scratch, what), 0);
+        load(dataset, id, pixels, &label);
         fixture_pixels(id, wanted);
-        assert_memory_equal(pixels, wanted, sizeof wanted);
+        assert_memory_equal(pixels, wanted, sizeof(wanted));
         assert_int_equal(label, fixture_label(id));
     }
 }
@@ -276,7 +284,7 @@ static void finds_images_and_labels_under_their_usual_names(void **state)
             struct dataset *dataset = fixture_open(&options);
             assert_string_equal(dataset->format.keys[SAMPLE_IMAGE], images[i]);
             assert_string_equal(dataset->format.keys[SAMPLE_LABEL], labels[j]);
-            assert_int_equal(dataset->format.layout, IMAGE_RAW_HWC);
+            assert_ptr_equal(dataset->format.image, &image_raw_hwc_ops);
             dataset_close(dataset);
         }
     }
@@ -298,18 +306,15 @@ static void uses_the_keys_it_is_given(void **state)
 static void reads_planar_cifar_images(void **state)
 {
     (void)state;
-    uint8_t planes[3072], scratch[2 * 4096], pixels[3072];
+    uint8_t planes[3072], pixels[3072];
     for (size_t i = 0; i < sizeof planes; i++)
         planes[i] = (uint8_t)(i * 7 + i / 1024);
     struct dataset_options options = write_example("image", planes, sizeof planes, "label", 9);
-    options.height = options.width = 32;
-    options.channels = 3;
+    options.shape = (struct image_shape){32, 32, 3};
     struct dataset *dataset = fixture_open(&options);
-    assert_int_equal(dataset->format.layout, IMAGE_RAW_CHW);
+    assert_ptr_equal(dataset->format.image, &image_raw_chw_ops);
     int32_t label;
-    char what[RECORD_WHAT_BYTES];
-    const struct record_target target = { pixels, &label };
-    assert_int_equal(record_load(dataset, 0, &target, scratch, what), 0);
+    load(dataset, 0, pixels, &label);
     for (size_t i = 0; i < 1024; i++) {
         for (size_t c = 0; c < 3; c++)
             assert_int_equal(pixels[3 * i + c], planes[1024 * c + i]);

@@ -18,17 +18,13 @@
 #include "stage/random.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
+static const struct image_shape shape = {FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS};
+
 static struct sample_format make_format(const uint8_t *payload, size_t bytes)
 {
     char problem[512];
-    struct sample_format format = {
-        .height = FIXTURE_HEIGHT,
-        .width = FIXTURE_WIDTH,
-        .channels = FIXTURE_CHANNELS,
-        .sample_bytes = FIXTURE_SAMPLE_BYTES,
-        .classes = 100,
-    };
-    assert_int_equal(sample_find_format(&format, payload, bytes, problem, sizeof(problem)), 0);
+    struct sample_format format = {.classes = 100};
+    assert_int_equal(sample_find_format(&format, &shape, payload, bytes, problem, sizeof(problem)), 0);
     return format;
 }
 
@@ -57,7 +53,8 @@ static bool try_payload(const struct sample_format *format, const uint8_t *paylo
     uint8_t *exact = malloc(bytes > 0 ? bytes : 1); /* so that reading behind the end is seen */
     assert_non_null(exact);
     memcpy(exact, payload, bytes);
-    const int rc = sample_read(format, exact, bytes, pixels, &label, problem, sizeof(problem));
+    const struct sample_target target = {.request = {.shape = shape}, .pixels = pixels, .label = &label};
+    const int rc = sample_read(format, NULL, exact, bytes, &target, problem, sizeof(problem));
     if (rc == 0)
         assert_sample_is_in(exact, bytes, pixels, label);
     else
@@ -141,10 +138,11 @@ static void labels_of_more_than_a_byte_are_read(void **state)
     struct sample_format format = make_format(payload, bytes);
     int32_t label = -7;
     char problem[512];
-    assert_int_equal(sample_read(&format, payload, bytes, pixels, &label, problem, sizeof(problem)), -EBADMSG);
+    const struct sample_target target = {.request = {.shape = shape}, .pixels = pixels, .label = &label};
+    assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), -EBADMSG);
     assert_string_equal(problem, "label 300 is not in [0, 100)");
     format.classes = 301;
-    assert_int_equal(sample_read(&format, payload, bytes, pixels, &label, problem, sizeof(problem)), 0);
+    assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), 0);
     assert_int_equal(label, 300);
 }
 

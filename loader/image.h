@@ -1,0 +1,53 @@
+/* How the bytes of a stored image become the pixels of a sample: a row of operations for every
+ * way to store images. */
+#ifndef PIPETRAIN_IMAGE_H
+#define PIPETRAIN_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stage/schedule.h"
+
+struct image_shape {
+    uint32_t height, width, channels;
+};
+
+/* Bytes of the pixels, one each; false when they cannot be counted. */
+bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out);
+
+/* What is wanted of an image: where its sample stands in the run, which with the run's seed is all that
+ * may decide how it is changed on the way, and the shape of its pixels. */
+struct image_request {
+    enum pass pass;
+    uint32_t epoch;             /* from 0 */
+    uint64_t position;          /* of the sample in the pass */
+    struct image_shape shape;
+};
+
+#define IMAGE_SIZE_UNSAID INT64_MIN
+
+/* An image as a record holds it. */
+struct stored_image {
+    const char *key;            /* of its feature, for messages */
+    const uint8_t *bytes;
+    size_t byte_count;
+    int64_t height, width, channels;    /* as the record says beside it, IMAGE_SIZE_UNSAID where it does not */
+};
+
+struct image_ops {
+    /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what
+     * it takes at most. 0 or a negative errno. NULL: nothing, the codec is NULL. */
+    int (*open)(void **codec_out);
+    void (*close)(void *codec);
+    size_t codec_bytes;
+    /* Write the pixels wanted (HWC). 0, or -EBADMSG with a text that follows "record N at byte
+     * B: "; the pixels may be written in part then. In the thread that opened the codec. */
+    int (*decode)(void *codec, const struct stored_image *image, const struct image_request *request,
+                  uint8_t *pixels_out, char *problem_out, size_t problem_size);
+};
+
+/* Pixels as they are, of the shape wanted: rows of pixels, and planes of rows. */
+extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;
+
+#endif

@@ -1,0 +1,235 @@
+/* What a decoder keeps and learns, seen through a test's own way of storing images: a codec
+ * belongs to one thread, and pixels may depend on pass, epoch and position, on nothing else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "loader/decode_context.h"
+#include "tests/helpers/loader_harness.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+enum { RECORDS = 37, EPOCHS = 3, BATCH = 10, DECODERS = 3 };
+
+static char folder[256];
+static struct dataset *train, *evaluation;
+
+struct codec {
+    pthread_t owner;
+    uint64_t images;
+};
+
+/* Written by decoders. */
+static struct {
+    atomic_uint tried, opened, closed;
+    unsigned fail_at;           /* the number of the open that fails, from 1; 0 = none */
+    atomic_bool is_wrong;       /* something was used in another thread, or asked for in another shape */
+    atomic_uint seen[PASS_COUNT][EPOCHS][RECORDS];
+} watch;
+
+static int codec_open(void **codec_out)
+{
+    if (atomic_fetch_add(&watch.tried, 1) + 1 == watch.fail_at)
+        return -ENOMEM;
+    atomic_fetch_add(&watch.opened, 1);
+    struct codec *const codec = calloc(1, sizeof(*codec));
+    codec->owner = pthread_self();
+    *codec_out = codec;
+    return 0;
+}
+
+static void codec_close(void *arg)
+{
+    struct codec *const codec = arg;
+    if (!pthread_equal(codec->owner, pthread_self()))
+        watch.is_wrong = true;
+    atomic_fetch_add(&watch.closed, 1);
+    free(codec);
+}
+
+/* The image's pixels, changed by where the sample stands. */
+static int codec_decode(void *arg, const struct stored_image *image, const struct image_request *request,
+                        uint8_t *pixels_out, char *problem_out, size_t problem_size)
+{
+    struct codec *const codec = arg;
+    const struct image_shape *const shape = &request->shape;
+    if (!pthread_equal(codec->owner, pthread_self()) || request->epoch >= EPOCHS || request->position >= RECORDS ||
+        shape->height != FIXTURE_HEIGHT || shape->width != FIXTURE_WIDTH || shape->channels != FIXTURE_CHANNELS) {
+        watch.is_wrong = true;
+        return -EBADMSG;
+    }
+    codec->images++;
+    atomic_fetch_add(&watch.seen[request->pass][request->epoch][request->position], 1);
+    if (image_raw_hwc_ops.decode(NULL, image, request, pixels_out, problem_out, problem_size) < 0)
+        return -EBADMSG;
+    for (size_t i = 0; i < FIXTURE_SAMPLE_BYTES; i++)
+        pixels_out[i] ^= (uint8_t)(request->position * 5 + request->epoch * 97 + (request->pass == PASS_TRAIN) * 31);
+    return 0;
+}
+
+static const struct image_ops watching_ops = {
+    .open = codec_open, .close = codec_close, .codec_bytes = sizeof(struct codec), .decode = codec_decode};
+
+static struct dataset *make_set(const char *name)
+{
+    char place[300];
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, name));
+    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_write_set(place, 2, RECORDS);
+    const struct dataset_options options = fixture_options(place);
+    struct dataset *const dataset = fixture_open(&options);
+    dataset->format.image = &watching_ops;
+    return dataset;
+}
+
+static int make_sets(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    train = make_set("train");
+    evaluation = make_set("evaluation");
+    return 0;
+}
+
+static int remove_sets(void **state)
+{
+    (void)state;
+    dataset_close(train);
+    dataset_close(evaluation);
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static struct harness run_loader(uint32_t decoders, uint32_t towers, size_t keep_bytes)
+{
+    memset(&watch.seen, 0, sizeof(watch.seen));
+    watch.tried = watch.opened = watch.closed = 0;
+    watch.is_wrong = false;
+    struct harness harness = {
+        .spec = {.datasets = {train, evaluation},
+                 .shuffle = SHUFFLE_FULL,
+                 .seed = 2,
+                 .read_threads = keep_bytes == LOADER_KEEP_ALL ? 1 : 2, /* two may read a block twice */
+                 .decode_threads = decoders,
+                 .chunk_records = 3,
+                 .keep_bytes = keep_bytes},
+        .schedule = {.batch = BATCH, .towers = towers, .epochs = EPOCHS},
+        .depth = 2,
+    };
+    harness_run(&harness);
+    return harness;
+}
+
+static void every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set(void **state)
+{
+    (void)state;
+    for (uint32_t decoders = 1; decoders <= DECODERS; decoders++) {
+        struct harness harness = run_loader(decoders, 2, 0);
+        assert_string_equal(harness.message, "");
+        assert_int_equal(watch.opened, 2 * decoders);
+        assert_int_equal(watch.closed, 2 * decoders);
+        assert_false(watch.is_wrong);
+        harness_release(&harness);
+    }
+}
+
+static void a_decoder_is_told_pass_epoch_and_position_of_every_sample(void **state)
+{
+    (void)state;
+    struct harness harness = run_loader(DECODERS, 3, 0);
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        for (int epoch = 0; epoch < EPOCHS; epoch++)
+            for (int position = 0; position < RECORDS; position++)
+                assert_int_equal(watch.seen[pass][epoch][position], 1);
+    harness_release(&harness);
+}
+
+static void pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread(void **state)
+{
+    (void)state;
+    struct harness reference = run_loader(1, 1, LOADER_KEEP_NONE);
+    for (uint32_t decoders = 1; decoders <= DECODERS; decoders++) {
+        for (uint32_t towers = 1; towers <= 3; towers++) {
+            struct harness harness = run_loader(decoders, towers, towers % 2 == 0 ? LOADER_KEEP_ALL : LOADER_KEEP_NONE);
+            harness_assert_same(&harness, &reference);
+            harness_release(&harness);
+        }
+    }
+    harness_release(&reference);
+}
+
+/* The place of `id` in the batches of epoch `epoch`. */
+static const struct delivery *find_delivery(const struct harness *harness, uint32_t epoch, uint64_t id)
+{
+    for (uint64_t number = 0; number < harness->batch_count; number++) {
+        const struct span span = harness_span(harness, number);
+        for (uint32_t i = 0; i < span.count && span.pass == PASS_TRAIN && span.epoch == epoch; i++)
+            if (harness->deliveries[number * BATCH + i].id == id)
+                return &harness->deliveries[number * BATCH + i];
+    }
+    fail_msg("record %u is missing", (unsigned)id);
+    return NULL;
+}
+
+/* 97 and 5 are odd, so only positions far apart could make up for an epoch. */
+static void kept_shards_are_decoded_anew_in_every_epoch(void **state)
+{
+    (void)state;
+    struct harness harness = run_loader(2, 1, LOADER_KEEP_ALL);
+    uint32_t changed = 0;
+    for (uint64_t id = 0; id < RECORDS; id++)
+        changed += find_delivery(&harness, 0, id)->pixels_hash != find_delivery(&harness, 1, id)->pixels_hash;
+    assert_true(changed > RECORDS / 2);
+    assert_int_equal(harness.counts.bytes, train->indexes[0].bytes + train->indexes[1].bytes +
+                                               evaluation->indexes[0].bytes + evaluation->indexes[1].bytes);
+    harness_release(&harness);
+}
+
+static void a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open(void **state)
+{
+    (void)state;
+    for (uint32_t at = 1; at <= 2 * DECODERS; at++) {
+        watch.fail_at = at;
+        struct harness harness = run_loader(DECODERS, 2, 0);
+        assert_int_equal(harness.start_result, -ECANCELED);
+        assert_int_equal(harness.code, EXIT_CODE_MEMORY);
+        assert_non_null(strstr(harness.message, "Cannot allocate memory"));
+        assert_int_equal(watch.closed, watch.opened);
+        assert_false(watch.is_wrong);
+        harness_release(&harness);
+    }
+    watch.fail_at = 0;
+}
+
+static void the_plan_counts_what_codecs_take(void **state)
+{
+    (void)state;
+    const size_t bytes = decode_context_bytes(train);
+    train->format.image = &image_raw_hwc_ops;
+    assert_int_equal(bytes - decode_context_bytes(train), sizeof(struct codec));
+    train->format.image = &watching_ops;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_decoder_opens_and_closes_a_codec_of_its_own_for_each_data_set),
+        cmocka_unit_test(a_decoder_is_told_pass_epoch_and_position_of_every_sample),
+        cmocka_unit_test(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread),
+        cmocka_unit_test(kept_shards_are_decoded_anew_in_every_epoch),
+        cmocka_unit_test(a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open),
+        cmocka_unit_test(the_plan_counts_what_codecs_take),
+    };
+    return cmocka_run_group_tests(tests, make_sets, remove_sets);
+}

@@ -78,6 +78,7 @@ struct layer_ops {
 
 struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */
+    const struct library *libraries;    /* it stands on, NULL: none */
     bool host_memory;           /* computes on memory of the host, else on that of a CUDA device */
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
     void (*close)(struct backend *backend);

@@ -14,6 +14,7 @@
 
 #include "loader/dataset.h"
 #include "loader/order.h"
+#include "stage/library.h"
 #include "stage/ring.h"
 #include "stage/schedule.h"
 #include "stage/stop.h"
@@ -38,6 +39,8 @@ struct loader_spec {
 };
 
 struct loader;
+
+extern const struct library loader_libraries[];
 
 struct loader_counts {
     uint64_t records, bytes;            /* delivered; read from files */

@@ -8,4 +8,4 @@ loader_libloader_a_SOURCES = \
 	%D%/dataset.c %D%/shard_store.c %D%/decode_context.c %D%/image.c \
 	%D%/damage.c %D%/record.c %D%/sample.c \
 	%D%/cursor.c %D%/order.c %D%/work.c \
-	%D%/reader.c %D%/decoder.c %D%/loader.c
+	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stage/library.h"
+
 enum stream_role { STREAM_COMPUTE, STREAM_COPY, STREAM_COMMUNICATION };
 enum event_kind { EVENT_ORDER, EVENT_TIMED };
 enum copy_direction { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
@@ -28,8 +30,16 @@ struct device;
 struct stream;
 struct event;
 
+/* For people and for the summary of a run. */
+struct device_description {
+    char name[128];             /* "NVIDIA H200", or the processor's */
+    char more[64];              /* "compute capability 9.0", "2 CPUs" */
+    uint64_t memory_bytes;      /* all there is, used or not */
+};
+
 struct device_ops {
     const char *kind;           /* "host", "null", "cuda" */
+    const struct library *libraries;    /* it stands on, NULL: none */
     bool host_memory;           /* device memory is host memory: host code may use it */
     uint32_t steps_ahead;       /* steps worth queueing beyond the one that is computed; 0 where
                                  * the compute stream is inline */
@@ -41,8 +51,9 @@ struct device_ops {
     bool (*reaches)(uint32_t index, uint32_t other);
     int (*open)(struct device **device_out, const struct device_spec *spec);
     void (*close)(struct device *device);
-    /* One line for people: what the device is and its memory. */
-    void (*describe)(struct device *device, char *text, size_t text_size);
+    /* What device `index` is; it need not be open. 0, or a negative errno where it cannot be
+     * asked. Prints nothing. */
+    int (*describe)(uint32_t index, struct device_description *description_out);
     /* Bytes that can still be allocated / that there are. */
     int (*memory)(struct device *device, size_t *free_out, size_t *total_out);
     /* Bind the calling thread to the CPUs next to the device, within the affinity it has.

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
@@ -122,11 +123,32 @@ void host_close(struct device *base)
     free(device);
 }
 
-void host_describe(struct device *device, char *text, size_t text_size)
+/* As the kernel tells it, or where it does not, the kind of machine. */
+static void find_processor(char *name, size_t name_size)
 {
-    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    snprintf(text, text_size, "%s: %s, %ld CPUs, %.1f GiB memory", host_device_of(device)->name,
-             device->ops->kind, sysconf(_SC_NPROCESSORS_ONLN), bytes / (1024.0 * 1024.0 * 1024.0));
+    struct utsname machine;
+    snprintf(name, name_size, "%s", uname(&machine) == 0 ? machine.machine : "processor");
+    FILE *const file = fopen("/proc/cpuinfo", "re");
+    if (file == NULL)
+        return;
+    char line[256], model[128];
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "model name : %127[^\n]", model) != 1)
+            continue;
+        snprintf(name, name_size, "%s", model);
+        break;
+    }
+    fclose(file);
+}
+
+int host_describe(uint32_t index, struct device_description *description_out)
+{
+    (void)index;
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    find_processor(description_out->name, sizeof(description_out->name));
+    snprintf(description_out->more, sizeof(description_out->more), "%ld CPU%s", cpus, cpus == 1 ? "" : "s");
+    description_out->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return 0;
 }
 
 /* What the kernel believes can be had without swapping, or where it does not say, what is free. */

@@ -10,7 +10,7 @@ bool host_reaches(uint32_t index, uint32_t other);
 /* As device_ops.open, for a device that answers to `ops`. */
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops);
 void host_close(struct device *device);
-void host_describe(struct device *device, char *text, size_t text_size);
+int host_describe(uint32_t index, struct device_description *description_out);
 int host_memory(struct device *device, size_t *free_out, size_t *total_out);
 void host_bind(struct device *device);
 int host_alloc(struct device *device, size_t bytes, void **memory_out);

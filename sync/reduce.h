@@ -34,6 +34,7 @@ struct reduce_spec {
 
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl" */
+    const struct library *libraries;    /* it stands on, NULL: none */
     /* The buckets are known when the first tower joins. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
     /* Every tower that joined has left. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cuda_plan.h"
 #include "compute/cuda/cudnn/cudnn_graph.h"
 #include "stage/cuda/cuda_call.h"
@@ -262,8 +263,27 @@ static int cuda_backend_adopt(struct backend *backend, size_t offset, size_t cou
                                                                  backend->weights + offset, shadow));
 }
 
+static void put_cudnn(char *text, size_t text_size)
+{
+    const size_t number = cudnnGetVersion();
+    snprintf(text, text_size, "%zu.%zu.%zu", number / 10000, number / 100 % 100, number % 100);
+}
+
+static void put_cublaslt(char *text, size_t text_size)
+{
+    const struct cublaslt_api *const api = cublaslt_api_find();
+    const size_t number = api != NULL ? api->cublasLtGetVersion() : 0;
+    if (number > 0)
+        snprintf(text, text_size, "%zu.%zu.%zu", number / 10000, number / 100 % 100, number % 100);
+    else
+        snprintf(text, text_size, "?");
+}
+
+static const struct library cudnn_libraries[] = {{"cuDNN", put_cudnn}, {"cuBLASLt", put_cublaslt}, {NULL, NULL}};
+
 const struct backend_ops backend_cuda_ops = {
     .name = "cuda",
+    .libraries = cudnn_libraries,
     .host_memory = false,
     .open = cuda_backend_open,
     .close = cuda_backend_close,

@@ -7,6 +7,7 @@
 
 /* Every function once: FUNCTION(name). */
 #define CUBLASLT_FUNCTIONS(FUNCTION)            \
+    FUNCTION(cublasLtGetVersion)                \
     FUNCTION(cublasLtGetStatusString)           \
     FUNCTION(cublasLtCreate)                    \
     FUNCTION(cublasLtDestroy)                   \

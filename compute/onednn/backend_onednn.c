@@ -3,6 +3,7 @@
 #include "compute/onednn/backend_onednn.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "compute/onednn/onednn_plan.h"
@@ -202,8 +203,17 @@ static int onednn_scale(struct backend *backend, float *floats, size_t count, fl
     return 0;
 }
 
+static void put_onednn(char *text, size_t text_size)
+{
+    const dnnl_version_t *const version = dnnl_version();
+    snprintf(text, text_size, "%d.%d.%d", version->major, version->minor, version->patch);
+}
+
+static const struct library onednn_libraries[] = {{"oneDNN", put_onednn}, {NULL, NULL}};
+
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
+    .libraries = onednn_libraries,
     .host_memory = true,
     .open = onednn_open,
     .close = onednn_close,

@@ -27,6 +27,26 @@ int cuda_runtime_version(void)
     return version_of(cudaRuntimeGetVersion);
 }
 
+static void put_version(int version, char *text, size_t text_size)
+{
+    if (version > 0)
+        snprintf(text, text_size, "%d.%d", version / 1000, version % 1000 / 10);
+    else
+        snprintf(text, text_size, "?");
+}
+
+static void put_runtime(char *text, size_t text_size)
+{
+    put_version(cuda_runtime_version(), text, text_size);
+}
+
+static void put_driver(char *text, size_t text_size)
+{
+    put_version(cuda_driver_version(), text, text_size);
+}
+
+const struct library cuda_libraries[] = {{"CUDA", put_runtime}, {"CUDA driver", put_driver}, {NULL, NULL}};
+
 static void explain_driver(char *why, size_t why_size)
 {
     const int driver = cuda_driver_version(), runtime = cuda_runtime_version();

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stage/library.h"
+
 /* As device_ops.count. The first call of CUDA: from main, before other threads. */
 uint32_t cuda_count(char *why, size_t why_size);
 /* As device_ops.reaches. A device reaches itself. */
@@ -13,5 +15,6 @@ bool cuda_reaches(uint32_t index, uint32_t other);
 /* Versions of CUDA as 1000 * major + 10 * minor, 0 where there is none. */
 int cuda_driver_version(void);
 int cuda_runtime_version(void);
+extern const struct library cuda_libraries[];
 
 #endif

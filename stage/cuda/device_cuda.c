@@ -83,22 +83,18 @@ static void cuda_close(struct device *base)
     free(device);
 }
 
-static void cuda_describe(struct device *base, char *text, size_t text_size)
+static int cuda_describe(uint32_t index, struct device_description *description_out)
 {
-    const struct cuda_device *device = cuda_device_of(base);
-    const int driver = cuda_driver_version(), runtime = cuda_runtime_version();
     struct cudaDeviceProp properties;
-    if (CUDA_CALL(device->name, cudaGetDeviceProperties(&properties, device->ordinal))) {
-        snprintf(text, text_size, "%s", device->name);
-        return;
+    if (cudaGetDeviceProperties(&properties, (int)index) != cudaSuccess) {
+        cudaGetLastError();             /* the runtime keeps errors for the thread's next question */
+        return -ENODEV;
     }
-    char node[32] = "";
-    if (device->node >= 0)
-        snprintf(node, sizeof node, ", NUMA node %d", device->node);
-    snprintf(text, text_size, "%s: %s, compute capability %d.%d, %.1f GiB memory, CUDA %d.%d (driver %d.%d)%s",
-             device->name, properties.name, properties.major, properties.minor,
-             (double)properties.totalGlobalMem / (1024.0 * 1024.0 * 1024.0), runtime / 1000, runtime % 1000 / 10,
-             driver / 1000, driver % 1000 / 10, node);
+    snprintf(description_out->name, sizeof(description_out->name), "%.127s", properties.name);
+    snprintf(description_out->more, sizeof(description_out->more), "compute capability %d.%d", properties.major,
+             properties.minor);
+    description_out->memory_bytes = properties.totalGlobalMem;
+    return 0;
 }
 
 static int cuda_memory(struct device *device, size_t *free_out, size_t *total_out)
@@ -192,6 +188,7 @@ static void cuda_cancel(struct device *device)
 
 const struct device_ops device_cuda_ops = {
     .kind = "cuda",
+    .libraries = cuda_libraries,
     .host_memory = false,
     .steps_ahead = 2,
     .count = cuda_count,

@@ -228,8 +228,20 @@ static void nccl_cancel(struct reduce *base)
     pthread_mutex_unlock(&reduce->lock);
 }
 
+static void put_nccl(char *text, size_t text_size)
+{
+    int number;
+    if (ncclGetVersion(&number) == ncclSuccess)
+        snprintf(text, text_size, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+    else
+        snprintf(text, text_size, "?");
+}
+
+static const struct library nccl_libraries[] = {{"NCCL", put_nccl}, {NULL, NULL}};
+
 const struct reduce_ops reduce_nccl_ops = {
     .name = "nccl",
+    .libraries = nccl_libraries,
     .open = nccl_open,
     .close = nccl_close,
     .join = nccl_join,

@@ -34,6 +34,15 @@ for precision in fp32 tf32 bf16 fp16; do
     esac
 done
 
+# What the run stands on is told.
+train told $options --set devices.towers=2 --set devices.list=0
+for library in CUDA cuDNN cuBLASLt; do
+    summary told "libraries.$library" | grep -Eqx '[0-9.]+' || fail "the version of $library"
+    grep -Eq "^(libraries| ).*$library [0-9]" "$work/out" || fail "$library is not printed"
+done
+expect_out "^device    $(summary told devices.0.name | tr '[]()' '....'), compute capability [0-9.]+,\$|^device    $(
+    summary told devices.0.name | tr '[]()' '....'), compute capability [0-9.]+, [0-9.,]+ GiB memory\$"
+
 # Recorded or not, the same bits; and again the same bits.
 for run_name in recorded direct again; do
     graph=on

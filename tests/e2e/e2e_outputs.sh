@@ -12,6 +12,7 @@ copy.hidden
 copy.seconds
 corrupt_records
 device
+devices
 epochs
 fractions.backward
 fractions.exposed_copy
@@ -44,7 +45,8 @@ verdict
 version
 END
 "$json_value" --paths "$dir/summary.json" >"$work/found" || fail 'summary.json is not JSON'
-diff "$work/promised" "$work/found" || fail 'summary.json has other names'
+grep '^libraries\.' "$work/found" >"$work/libraries"
+grep -v '^libraries\.' "$work/found" | diff "$work/promised" - || fail 'summary.json has other names'
 expect_summary first model mnist_cnn
 expect_summary first parameters 600810
 expect_summary first device cpu
@@ -58,6 +60,16 @@ expect_summary first corrupt_records 0
     fail 'the shares of tower time do not sum to 1'
 "$json_value" "$dir/summary.json" images_per_second seconds start_to_first_step_seconds step_ms.p50 loss \
     memory.planned_bytes memory.peak_rss_bytes | awk '$1 <= 0 { exit 1 }' || fail 'a measure is not positive'
+
+# The device and the libraries: the same at the start of the run, on lines of 80 columns.
+sed -n '/^device /p; /^libraries/,/^model/p' "$work/out" | grep -v '^model' >"$work/start"
+expect_equal "$(awk 'length > 80' "$work/start")" '' 'lines of more than 80 columns'
+grep -qF "$(summary first devices.0.name), " "$work/start" || fail 'the device is not named'
+summary first devices.0.memory_bytes | awk '$1 < 1e6 { exit 1 }' || fail 'the memory of the device'
+[ "$(grep -c . "$work/libraries")" -ge 3 ] || fail 'libraries are missing'
+while read -r path; do
+    tr '\n' ' ' <"$work/start" | grep -qF "${path#libraries.} $(summary first "$path")" || fail "$path is not printed"
+done <"$work/libraries"
 summary first sample_order_hash | grep -Eqx '[0-9a-f]{16}' || fail 'the order hash has another form'
 
 "$json_value" --lines "$dir/metrics.jsonl" kind epoch step loss accuracy >"$work/lines" || fail 'metrics.jsonl'

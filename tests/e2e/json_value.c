@@ -1,6 +1,7 @@
 /* For the end-to-end scripts: values of a JSON file, read by a parser that is not ours.
  *
- *     json_value FILE PATH...         every value on a line; PATH as in fractions.input_wait
+ *     json_value FILE PATH...         every value on a line; PATH as in
+ *                                     fractions.input_wait or devices.0.name
  *     json_value --lines FILE PATH... one JSON text a line: their values, a line each
  *     json_value --paths FILE         the path of every value, sorted
  */
@@ -27,7 +28,7 @@ static const json_t *find(const json_t *value, const char *path)
     char *rest = NULL;
     snprintf(copy, sizeof copy, "%s", path);
     for (const char *key = strtok_r(copy, ".", &rest); key != NULL && value != NULL; key = strtok_r(NULL, ".", &rest))
-        value = json_object_get(value, key);
+        value = json_is_array(value) ? json_array_get(value, strtoul(key, NULL, 10)) : json_object_get(value, key);
     return value;
 }
 

@@ -94,6 +94,11 @@ static cublasStatus_t object_close(void *object, uint32_t magic, const char *who
     return (cublasStatus_t)sim_enter(who);
 }
 
+size_t cublasLtGetVersion(void)
+{
+    return CUBLAS_VERSION;
+}
+
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS ? "success"

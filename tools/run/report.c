@@ -9,6 +9,7 @@
 
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/run/about.h"
 #include "tools/run/verdict.h"
 #include "tools/version.h"
 
@@ -195,6 +196,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);
     json_string(json, "precision", precision_name(report->settings->devices.precision));
+    about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
     summarize_result(report, json);
     json_string(json, "verdict", verdict);
     summarize_copies(report, json, end);

@@ -11,6 +11,7 @@
 #include "compute/model.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/config/options.h"
 #include "tools/run/pipeline.h"
@@ -157,6 +158,7 @@ static void print_start(const struct run *run)
     printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, run->directory != NULL ? ", run directory " : "",
            run->directory != NULL ? run_directory_path(run->directory) : "");
     print_settings(run->settings);
+    about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
     fflush(stdout);
 }

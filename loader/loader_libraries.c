@@ -1,0 +1,26 @@
+/* What shards are read with. ISA-L cannot be asked: its version is the one compiled for. */
+#include <isa-l.h>
+#include <stdio.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+#include "loader/loader.h"
+
+static void put_isal(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%d.%d.%d", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION, ISAL_PATCH_VERSION);
+}
+
+static void put_zlib(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s", zlibVersion());
+}
+
+static void put_xxhash(char *text, size_t text_size)
+{
+    const unsigned number = XXH_versionNumber();
+    snprintf(text, text_size, "%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
+}
+
+const struct library loader_libraries[] = {
+    {"ISA-L", put_isal}, {"zlib", put_zlib}, {"xxHash", put_xxhash}, {NULL, NULL}};

@@ -1,0 +1,128 @@
+/* Tests of a run's first lines: whatever devices and libraries are called, they are all there,
+ * and no line is longer than a terminal is wide. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/run/about.h"
+
+#define ABSENT 7u               /* a device that cannot be asked */
+
+static const char *device_name;
+
+static int describe(uint32_t index, struct device_description *description_out)
+{
+    if (index == ABSENT)
+        return -ENODEV;
+    snprintf(description_out->name, sizeof(description_out->name), "%s", device_name);
+    snprintf(description_out->more, sizeof(description_out->more), "compute capability %u.0", index < 2 ? 8u : 9u);
+    description_out->memory_bytes = (uint64_t)80 << 30;
+    return 0;
+}
+
+static void long_version(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "10.11.12+a-suffix");
+}
+
+static const struct library rows[] = {{"library one", long_version}, {"two", long_version}, {NULL, NULL}};
+static const struct device_ops device_ops = {.kind = "test", .libraries = rows, .describe = describe};
+static const struct backend_ops backend_ops = {.name = "test", .libraries = rows};
+static const struct reduce_ops reduce_ops = {.name = "test", .libraries = NULL};
+
+static struct device_plan plan_of(uint32_t count)
+{
+    struct device_plan plan = {.ops = &device_ops, .backend = &backend_ops, .reduce = &reduce_ops, .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        plan.index[i] = i;
+    return plan;
+}
+
+/* What is printed, until the next call. */
+static const char *printed(const struct device_plan *plan, bool reads)
+{
+    static char text[4096];
+    FILE *const out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    about_print(plan, reads, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static size_t longest_line(const char *text)
+{
+    size_t longest = 0;
+    for (size_t bytes; *text != '\0'; text += bytes + 1) {
+        bytes = strcspn(text, "\n");
+        longest = bytes > longest ? bytes : longest;
+    }
+    return longest;
+}
+
+static void no_line_is_longer_than_80_columns(void **state)
+{
+    (void)state;
+    static char name[128];
+    device_name = name;
+    for (size_t length = 1; length < sizeof(name); length++) {
+        name[length - 1] = 'n';
+        for (uint32_t count = 1; count <= 3; count++) {
+            const struct device_plan plan = plan_of(count);
+            const char *const text = printed(&plan, true);
+            assert_true(longest_line(text) <= 80);
+            assert_true(strstr(text, "nn") != NULL || length < 2);
+        }
+    }
+}
+
+static void equal_devices_share_a_line(void **state)
+{
+    (void)state;
+    device_name = "GPU";
+    const struct device_plan plan = plan_of(5);
+    const char *const text = printed(&plan, false);
+    const char *const expected = "device    2 x GPU, compute capability 8.0, 80.0 GiB memory each\n"
+                                 "device    3 x GPU, compute capability 9.0, 80.0 GiB memory each\n"
+                                 "libraries library one 10.11.12+a-suffix, two 10.11.12+a-suffix,\n"
+                                 "          library one 10.11.12+a-suffix, two 10.11.12+a-suffix\n";
+    assert_string_equal(text, expected);
+}
+
+static void a_device_that_cannot_be_asked_is_left_out(void **state)
+{
+    (void)state;
+    device_name = "GPU";
+    struct device_plan plan = plan_of(1);
+    plan.index[0] = ABSENT;
+    plan.backend = NULL;
+    const char *const text = printed(&plan, false);
+    assert_memory_equal(text, "libraries ", strlen("libraries "));
+}
+
+static void without_libraries_there_is_no_line_of_them(void **state)
+{
+    (void)state;
+    const struct device_plan plan = {.ops = &device_null_ops, .reduce = &reduce_ops, .count = 3};
+    const char *const text = printed(&plan, false);
+    assert_null(strstr(text, "libraries"));
+    assert_int_equal(strchr(text, '\n') - text + 1, strlen(text));      /* the host is one device */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_line_is_longer_than_80_columns),
+        cmocka_unit_test(equal_devices_share_a_line),
+        cmocka_unit_test(a_device_that_cannot_be_asked_is_left_out),
+        cmocka_unit_test(without_libraries_there_is_no_line_of_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* Devices and libraries, asked from the tables of the run. */
+#include "tools/run/about.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "loader/loader.h"
+#include "tools/config/number.h"
+
+#define COLUMNS 80u
+#define INDENT 10u              /* where the values of the first lines begin */
+#define LIBRARIES_MAX 16u
+#define VERSION_BYTES 32u
+
+struct libraries {
+    const struct library *of[LIBRARIES_MAX];
+    uint32_t count;
+};
+
+static void add_libraries(struct libraries *libraries, const struct library *rows)
+{
+    for (; rows != NULL && rows->name != NULL; rows++) {
+        assert(libraries->count < LIBRARIES_MAX);
+        libraries->of[libraries->count++] = rows;
+    }
+}
+
+/* Those of the tables that the run uses. */
+static struct libraries find_libraries(const struct device_plan *plan, bool reads)
+{
+    struct libraries libraries = {.count = 0};
+    add_libraries(&libraries, plan->ops->libraries);
+    add_libraries(&libraries, plan->backend != NULL ? plan->backend->libraries : NULL);
+    add_libraries(&libraries, plan->reduce->libraries);
+    add_libraries(&libraries, reads ? loader_libraries : NULL);
+    return libraries;
+}
+
+/* The host is one device, however many towers share it. */
+static uint32_t device_count(const struct device_plan *plan)
+{
+    return plan->ops->host_memory ? 1 : plan->count;
+}
+
+/* Device `i` of the run. Is it there? */
+static bool find_device(const struct device_plan *plan, uint32_t i, struct device_description *description_out)
+{
+    *description_out = (struct device_description){.name = ""};
+    return plan->ops->describe(plan->index[i], description_out) == 0;
+}
+
+static bool is_same(const struct device_description *a, const struct device_description *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->more, b->more) == 0 && a->memory_bytes == b->memory_bytes;
+}
+
+/* One more of a list, on a new line where the line would be too long. Returns the new column. */
+static size_t put_item(FILE *out, size_t column, const char *item)
+{
+    const bool is_first = column == INDENT;
+    const size_t bytes = strlen(item) + 1;          /* with the comma behind it */
+    if (is_first || column + 1 + bytes <= COLUMNS) {
+        fprintf(out, "%s%s", is_first ? "" : ", ", item);
+        return column + bytes + !is_first;
+    }
+    fprintf(out, ",\n%*s%s", (int)INDENT, "", item);
+    return INDENT + bytes;
+}
+
+static void print_device(const struct device_description *device, uint32_t count, FILE *out)
+{
+    char item[COLUMNS];
+    size_t column = INDENT;
+    fprintf(out, "%-*s", (int)INDENT, "device");
+    if (count > 1)
+        snprintf(item, sizeof(item), "%u x %.60s", count, device->name);
+    else
+        snprintf(item, sizeof(item), "%.66s", device->name);
+    column = put_item(out, column, item);
+    column = put_item(out, column, device->more);
+    snprintf(item, sizeof(item), "%s memory%s", number_bytes(device->memory_bytes).text, count > 1 ? " each" : "");
+    put_item(out, column, item);
+    fputc('\n', out);
+}
+
+/* Neighbours that are the same share a line. */
+static void print_devices(const struct device_plan *plan, FILE *out)
+{
+    struct device_description device, next;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < device_count(plan); i++) {
+        if (!find_device(plan, i, &next))
+            continue;
+        if (count > 0 && !is_same(&device, &next)) {
+            print_device(&device, count, out);
+            count = 0;
+        }
+        device = next;
+        count++;
+    }
+    if (count > 0)
+        print_device(&device, count, out);
+}
+
+static void print_libraries(const struct libraries *libraries, FILE *out)
+{
+    size_t column = INDENT;
+    fprintf(out, "%-*s", (int)INDENT, "libraries");
+    for (uint32_t i = 0; i < libraries->count; i++) {
+        char version[VERSION_BYTES], item[COLUMNS];
+        libraries->of[i]->version(version, sizeof(version));
+        snprintf(item, sizeof(item), "%s %s", libraries->of[i]->name, version);
+        column = put_item(out, column, item);
+    }
+    fputc('\n', out);
+}
+
+void about_print(const struct device_plan *plan, bool reads, FILE *out)
+{
+    const struct libraries libraries = find_libraries(plan, reads);
+    print_devices(plan, out);
+    if (libraries.count > 0)
+        print_libraries(&libraries, out);
+}
+
+static void write_devices(const struct device_plan *plan, struct json *json)
+{
+    struct device_description device;
+    json_open_array(json, "devices");
+    for (uint32_t i = 0; i < device_count(plan); i++) {
+        if (!find_device(plan, i, &device))
+            continue;
+        json_open_object(json, NULL);
+        json_string(json, "name", device.name);
+        json_u64(json, "memory_bytes", device.memory_bytes);
+        json_close_object(json);
+    }
+    json_close_array(json);
+}
+
+static void write_libraries(const struct libraries *libraries, struct json *json)
+{
+    json_open_object(json, "libraries");
+    for (uint32_t i = 0; i < libraries->count; i++) {
+        char version[VERSION_BYTES];
+        libraries->of[i]->version(version, sizeof(version));
+        json_string(json, libraries->of[i]->name, version);
+    }
+    json_close_object(json);
+}
+
+void about_write(const struct device_plan *plan, bool reads, struct json *json)
+{
+    const struct libraries libraries = find_libraries(plan, reads);
+    write_devices(plan, json);
+    write_libraries(&libraries, json);
+}

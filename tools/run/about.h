@@ -1,0 +1,18 @@
+/* What a run stands on: its devices and the libraries it uses, in words for people and as
+ * members of the summary. From main's thread. */
+#ifndef PIPETRAIN_ABOUT_H
+#define PIPETRAIN_ABOUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "formats/json.h"
+#include "tools/run/device_plan.h"
+
+/* Lines of at most 80 columns. `reads`: the run reads shards. Devices that cannot be asked are
+ * left out: a check may name some that are not there. */
+void about_print(const struct device_plan *plan, bool reads, FILE *out);
+/* "devices": [{"name", "memory_bytes"}], one a device, and "libraries": {NAME: VERSION}. */
+void about_write(const struct device_plan *plan, bool reads, struct json *json);
+
+#endif

@@ -125,24 +125,34 @@ static int decode_work(struct worker *decoder, const struct work *work)
     return rc;
 }
 
-static int decode_next(struct worker *decoder)
+static int get_work(struct worker *decoder, struct work **work_out)
 {
-    struct loader *loader = decoder->loader;
     void *item;
     const uint64_t begun_ns = clock_now_ns();
-    int result = queue_get(loader->full, &item);
-    const uint64_t got_ns = clock_now_ns();
-    tally_add(&decoder->tally.waited_ns, got_ns - begun_ns);
-    if (result < 0)
-        return result;
-    struct work *work = item;
-    result = decode_work(decoder, work);
-    if (result < 0)
-        return result;
-    ring_fill(loader->spec.rings[work->chunk.tower], work->batch, work->chunk.count);
-    tally_add(&decoder->tally.records, work->chunk.count);
-    tally_add(&decoder->tally.busy_ns, clock_now_ns() - got_ns);
-    return queue_put(loader->free, work);
+    const int rc = queue_get(decoder->loader->full, &item);
+    tally_add(&decoder->tally.waited_ns, clock_now_ns() - begun_ns);
+    if (rc < 0)
+        return rc;
+    *work_out = item;
+    return 0;
+}
+
+static int decode_next(struct worker *decoder)
+{
+    struct loader *const loader = decoder->loader;
+    struct work *work;
+    int rc = get_work(decoder, &work);
+    if (rc < 0)
+        return rc;
+    const uint64_t begun_ns = clock_now_ns();
+    rc = decode_work(decoder, work);
+    if (rc == 0) {
+        ring_fill(loader->spec.rings[work->chunk.tower], work->batch, work->chunk.count);
+        tally_add(&decoder->tally.records, work->chunk.count);
+        tally_add(&decoder->tally.busy_ns, clock_now_ns() - begun_ns);
+    }
+    work_give_back(loader, work);
+    return rc;
 }
 
 static int open_contexts(struct worker *decoder)

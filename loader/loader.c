@@ -82,17 +82,6 @@ static int open_damage(struct loader *loader)
                      PRIu64 "; the first: %s", damage_count(&loader->damage), loader->spec.corrupt_max, line[0]);
 }
 
-static int register_closers(struct loader *loader)
-{
-    struct stop *stop = loader->spec.stop;
-    int result = stop_on_failure(stop, queue_cancel, loader->free);
-    if (result == 0)
-        result = stop_on_failure(stop, queue_cancel, loader->full);
-    for (uint32_t i = 0; i < loader->spec.schedule->towers && result == 0; i++)
-        result = stop_on_failure(stop, ring_cancel, loader->spec.rings[i]);
-    return result;
-}
-
 static void limit_rings(const struct loader *loader)
 {
     const struct schedule *const schedule = loader->spec.schedule;
@@ -160,10 +149,9 @@ static int open_parts(struct loader *loader)
     return result;
 }
 
-/* Once closers are registered only a failed stop allows to release what they point to. */
 static int run(struct loader *loader)
 {
-    int result = register_closers(loader);
+    int result = stop_on_failure(loader->spec.stop, loader_end, loader);
     if (result == 0)
         result = start_all_workers(loader);
     if (result == 0)
@@ -213,19 +201,36 @@ void loader_join(struct loader *loader, struct loader_counts *counts_out)
         loader_count(loader, counts_out);
 }
 
-void loader_close(struct loader *loader)
+/* What is left between readers and decoders of a run that ended early has no owner. */
+static void check_works(const struct loader *loader)
 {
-    if (!loader)
-        return;
-    for (uint32_t i = 0; loader->works && i < loader->plan.work_count; i++) {
+    struct queue_counts between;
+    queue_count(loader->full, &between);
+    assert(loader->lent == between.put - between.got);
+    (void)between;
+}
+
+static void close_works(struct loader *loader)
+{
+    if (loader->full != NULL)
+        check_works(loader);
+    for (uint32_t i = 0; loader->works != NULL && i < loader->plan.work_count; i++) {
         free(loader->works[i].records);
         free(loader->works[i].buffer);
     }
     free(loader->works);
-    free(loader->readers);
-    free(loader->decoders);
     queue_close(loader->free);
     queue_close(loader->full);
+}
+
+void loader_close(struct loader *loader)
+{
+    if (loader == NULL)
+        return;
+    stop_withdraw(loader->spec.stop, loader);
+    close_works(loader);
+    free(loader->readers);
+    free(loader->decoders);
     queue_close(loader->opened);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         shard_store_release(&loader->stores[pass]);
@@ -234,12 +239,13 @@ void loader_close(struct loader *loader)
     free(loader);
 }
 
-void loader_end(struct loader *loader)
+void loader_end(void *loader)
 {
-    queue_cancel(loader->free);
-    queue_cancel(loader->full);
-    for (uint32_t i = 0; i < loader->spec.schedule->towers; i++)
-        ring_cancel(loader->spec.rings[i]);
+    struct loader *const ended = loader;
+    queue_cancel(ended->free);
+    queue_cancel(ended->full);
+    for (uint32_t i = 0; i < ended->spec.schedule->towers; i++)
+        ring_cancel(ended->spec.rings[i]);
 }
 
 static uint64_t value_of(const atomic_uint_fast64_t *value)

@@ -56,17 +56,18 @@ struct loader_memory {
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* Allocate, limit the rings to the schedule's batches and start all threads. Everything in
- * the spec is lent until loader_close. Registers closers with the stop, the rings' too, so
- * the loader stays open as long as stop_fail may be called. 0, or a negative errno with
- * nothing running; -ECANCELED when the stop has been told why. */
+ * the spec is lent until loader_close. A stop that fails ends the loader and the rings' waits. 0, or a
+ * negative errno with nothing running; -ECANCELED when the stop has been told why. */
 int loader_start(struct loader **loader_out, const struct loader_spec *spec);
 /* The threads end when every batch of the schedule is published or the run failed, or
  * after loader_end. Accepts NULL. */
 void loader_join(struct loader *loader, struct loader_counts *counts_out /* may be NULL */);
-/* Release what loader_start gave. After join, and after the last stop_fail. Accepts NULL. */
+/* Release what loader_start gave. After join; other threads may still fail the stop. Every piece
+ * of work came back (asserted). Accepts NULL. */
 void loader_close(struct loader *loader);
-/* The run stops early, without an error: threads end, waits end, the rings' too. Any thread. */
-void loader_end(struct loader *loader);
+/* The run stops early, without an error: threads end, waits end, the rings' too. Any thread.
+ * Fits stop_on_failure. */
+void loader_end(void *loader);
 /* A snapshot. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
 /* The first `max` damaged records, by pass and record, as "path: record N at byte B: what";

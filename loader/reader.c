@@ -105,49 +105,67 @@ static void tell_changes(struct loader *loader, const struct dataset *dataset)
     }
 }
 
-static int read_chunk(struct worker *reader, struct work *work)
+/* Find or read the records of a work whose batch is claimed. */
+static void fill_work(struct worker *reader, struct work *work)
 {
-    struct loader *loader = reader->loader;
+    struct loader *const loader = reader->loader;
     const uint64_t begun_ns = clock_now_ns();
-    const int result = ring_claim(loader->spec.rings[work->chunk.tower], &work->chunk.span, &work->batch);
-    if (result < 0)
-        return result;
-    const uint64_t claimed_ns = clock_now_ns();
     size_t bytes = find_records(loader, work);
     bytes += read_records(loader, work);
     if (work->chunk.last_of_pass)
         tell_changes(loader, loader->spec.datasets[work->chunk.span.pass]);
     tally_add(&reader->tally.bytes, bytes);
-    tally_add(&reader->tally.waited_ns, claimed_ns - begun_ns);
-    tally_add(&reader->tally.busy_ns, clock_now_ns() - claimed_ns);
-    return queue_put(work->chunk.count ? loader->full : loader->free, work);
+    tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns);
 }
 
-/* NULL when the run is over. */
-static struct work *take_work(struct worker *reader)
+static int claim_batch(struct worker *reader, struct work *work)
 {
-    void *work;
     const uint64_t begun_ns = clock_now_ns();
-    const int result = queue_get(reader->loader->free, &work);
+    const int rc = ring_claim(reader->loader->spec.rings[work->chunk.tower], &work->chunk.span, &work->batch);
     tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
-    return result < 0 ? NULL : work;
+    return rc;
 }
 
-static bool read_next(struct worker *reader)
+static int take_work(struct worker *reader, struct work **work_out)
 {
-    struct work *work = take_work(reader);
-    if (!work)
-        return false;
-    if (cursor_next(&reader->loader->cursor, &work->chunk) == 0)
-        return read_chunk(reader, work) == 0;
-    (void)queue_put(reader->loader->free, work);
-    return false;
+    const uint64_t begun_ns = clock_now_ns();
+    const int rc = work_take(reader->loader, work_out);
+    tally_add(&reader->tally.waited_ns, clock_now_ns() - begun_ns);
+    return rc;
+}
+
+/* The next chunk into the work and on to the decoders. 1 when the work was handed on, 0 when
+ * there was nothing to do with it, or a negative errno. */
+static int read_chunk(struct worker *reader, struct work *work)
+{
+    int rc = cursor_next(&reader->loader->cursor, &work->chunk);
+    if (rc == 0)
+        rc = claim_batch(reader, work);
+    if (rc < 0)
+        return rc;
+    fill_work(reader, work);
+    if (work->chunk.count == 0)
+        return 0;
+    rc = queue_put(reader->loader->full, work);
+    return rc < 0 ? rc : 1;
+}
+
+static int read_next(struct worker *reader)
+{
+    struct work *work;
+    int rc = take_work(reader, &work);
+    if (rc < 0)
+        return rc;
+    rc = read_chunk(reader, work);
+    if (rc <= 0)
+        work_give_back(reader->loader, work);
+    return rc;
 }
 
 void reader_loop(void *worker)
 {
-    struct worker *reader = worker;
-    while (read_next(reader))
+    struct worker *const reader = worker;
+    while (read_next(reader) >= 0)
         ;
     if (atomic_fetch_sub(&reader->loader->readers_left, 1) == 1)
         queue_finish(reader->loader->full);

@@ -1,4 +1,5 @@
-/* Sizes of a loader's memory, from its spec alone. Called for the plan and at the start. */
+/* Sizes of a loader's memory, from its spec alone, called for the plan and at the start; and
+ * lending of works, called by readers and decoders. */
 #include "loader/work.h"
 
 #include "formats/tfrecord.h"
@@ -90,4 +91,21 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
     plan->store_bytes = choose_stores(spec, plan->is_stored);
     plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
     plan->total_bytes = total_bytes(plan, spec);
+}
+
+int work_take(struct loader *loader, struct work **work_out)
+{
+    void *work;
+    const int rc = queue_get(loader->free, &work);
+    if (rc < 0)
+        return rc;
+    atomic_fetch_add(&loader->lent, 1);
+    *work_out = work;
+    return 0;
+}
+
+void work_give_back(struct loader *loader, struct work *work)
+{
+    atomic_fetch_sub(&loader->lent, 1);
+    (void)queue_put(loader->free, work);    /* a queue that was cancelled needs it no more */
 }

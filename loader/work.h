@@ -68,6 +68,7 @@ struct loader {
     struct queue *free, *full;
     struct queue *opened;       /* decoders that have opened their contexts, or failed to */
     struct work *works;
+    atomic_uint lent;           /* works that are not free: with a reader, a decoder, or between them */
     struct worker *readers, *decoders;
     atomic_uint readers_left;   /* the last reader finishes the full queue */
     atomic_bool change_told;    /* that a shard changed while it was read */
@@ -76,6 +77,12 @@ struct loader {
 };
 
 void work_plan_init(struct work_plan *plan, const struct loader_spec *spec);
+
+/* Take a free work, waiting until there is one. 0, or -ECANCELED when the run is over. It is owned
+ * until it is handed on or given back. */
+int work_take(struct loader *loader, struct work **work_out);
+/* From whoever owns it, also when the run is over. */
+void work_give_back(struct loader *loader, struct work *work);
 /* The loops of the threads; `worker` is a struct worker. */
 void reader_loop(void *worker);
 void decoder_loop(void *worker);

@@ -77,7 +77,7 @@ void ring_close(struct ring *ring)
 {
     if (!ring)
         return;
-    assert(ring->lent == 0 || ring->cancelled);
+    assert(ring->lent == 0);
     pthread_cond_destroy(&ring->has_room);
     pthread_cond_destroy(&ring->has_full);
     pthread_mutex_destroy(&ring->lock);

@@ -19,7 +19,8 @@ struct ring_counts {
 /* A ring of `depth` >= 1 batches over the `blocks` given (depth pointers, each of
  * layout->block_bytes, lent until ring_close). 0 or a negative errno. */
 int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout *layout, void *const *blocks);
-/* No thread is inside; every taken batch was given back (asserted unless cancelled). Accepts NULL. */
+/* No thread is inside; every taken batch was given back, also when the ring was cancelled
+ * (asserted). Accepts NULL. */
 void ring_close(struct ring *ring);
 
 /* For readers. The batch that `span` names, waiting until its place is free, that is

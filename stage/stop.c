@@ -18,9 +18,11 @@ struct closer {
     void *arg;
 };
 
-/* Once `failed` is set, everything else is constant. */
+/* Once `failed` is set, code and message are constant, and no closer is added. */
 struct stop {
     pthread_mutex_t lock;
+    pthread_cond_t closed;      /* closers have run */
+    bool is_closing;            /* a thread runs closers, without the lock */
     atomic_bool failed;
     enum exit_code code;
     char message[STOP_MESSAGE_BYTES];
@@ -34,6 +36,7 @@ int stop_open(struct stop **stop_out)
     if (!stop)
         return -ENOMEM;
     pthread_mutex_init(&stop->lock, NULL);
+    pthread_cond_init(&stop->closed, NULL);
     atomic_init(&stop->failed, false);
     *stop_out = stop;
     return 0;
@@ -43,6 +46,7 @@ void stop_close(struct stop *stop)
 {
     if (!stop)
         return;
+    pthread_cond_destroy(&stop->closed);
     pthread_mutex_destroy(&stop->lock);
     free(stop->closers);
     free(stop);
@@ -70,9 +74,29 @@ int stop_on_failure(struct stop *stop, void (*close)(void *arg), void *arg)
     return error;
 }
 
+/* Called with the lock held. */
+static void await_closers(struct stop *stop)
+{
+    while (stop->is_closing)
+        pthread_cond_wait(&stop->closed, &stop->lock);
+}
+
+void stop_withdraw(struct stop *stop, const void *arg)
+{
+    pthread_mutex_lock(&stop->lock);
+    await_closers(stop);
+    size_t kept = 0;
+    for (size_t i = 0; i < stop->closer_count; i++)
+        if (stop->closers[i].arg != arg)
+            stop->closers[kept++] = stop->closers[i];
+    stop->closer_count = kept;
+    pthread_mutex_unlock(&stop->lock);
+}
+
 void stop_forget(struct stop *stop)
 {
     pthread_mutex_lock(&stop->lock);
+    await_closers(stop);
     stop->closer_count = 0;
     pthread_mutex_unlock(&stop->lock);
 }
@@ -86,10 +110,22 @@ static bool failure_keep(struct stop *stop, enum exit_code code, const char *for
     if (is_first) {
         stop->code = code;
         vsnprintf(stop->message, sizeof stop->message, format, arguments);
+        stop->is_closing = true;
         atomic_store(&stop->failed, true);
     }
     pthread_mutex_unlock(&stop->lock);
     return is_first;
+}
+
+/* While `is_closing` is set the closers are constant, and what they point to is not released. */
+static void run_closers(struct stop *stop)
+{
+    for (size_t i = 0; i < stop->closer_count; i++)
+        stop->closers[i].close(stop->closers[i].arg);
+    pthread_mutex_lock(&stop->lock);
+    stop->is_closing = false;
+    pthread_cond_broadcast(&stop->closed);
+    pthread_mutex_unlock(&stop->lock);
 }
 
 int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
@@ -101,8 +137,7 @@ int stop_fail(struct stop *stop, enum exit_code code, const char *format, ...)
     if (!is_first)
         return -ECANCELED;
     log_message(LOG_ERROR, "%s", stop->message);
-    for (size_t i = 0; i < stop->closer_count; i++)
-        stop->closers[i].close(stop->closers[i].arg);
+    run_closers(stop);
     return -ECANCELED;
 }
 

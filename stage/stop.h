@@ -32,8 +32,10 @@ void stop_close(struct stop *stop);
  * Returns 0 or -ENOMEM. */
 int stop_on_failure(struct stop *stop, void (*close)(void *arg), void *arg);
 
-/* Drop every closer: what they would end is about to be released. The threads that
- * could fail because of it have been joined. */
+/* Drop the closers registered with `arg`, which may be released afterwards: when another
+ * thread runs closers just now, this waits until it has run all of them. Not from a closer. */
+void stop_withdraw(struct stop *stop, const void *arg);
+/* As stop_withdraw, for all closers. */
 void stop_forget(struct stop *stop);
 
 /* Report an error: the first call prints "pipetrain: MESSAGE" to stderr, keeps

@@ -21,7 +21,6 @@ enum { TOWERS_MAX = 8 };
 struct consumer {
     struct harness *harness;
     struct ring *ring;
-    struct loader *loader;
     uint32_t tower;
     bool is_wrong;
     struct thread *thread;
@@ -61,7 +60,7 @@ static void consume(void *arg)
         memset(batch->pixels, 0xee, consumer->harness->spec.layout->block_bytes);
         ring_give_back(consumer->ring, batch);
         if (consumer->tower == 0 && consumer->harness->end_after == number + 1)
-            loader_end(consumer->loader);
+            loader_end(consumer->harness->loader);
     }
 }
 
@@ -87,15 +86,14 @@ static void close_consumers(struct harness *harness, struct consumer *consumers)
     }
 }
 
-static void run_threads(struct harness *harness, struct consumer *consumers, struct loader *loader)
+static void run_threads(struct harness *harness, struct consumer *consumers)
 {
     for (uint32_t i = 0; i < harness->schedule.towers; i++) {
-        consumers[i].loader = loader;
         assert_int_equal(thread_start(&consumers[i].thread, "consumer", consume, &consumers[i]), 0);
     }
     for (uint32_t i = 0; i < harness->schedule.towers; i++)
         thread_join(consumers[i].thread);
-    loader_join(loader, &harness->counts);
+    loader_join(harness->loader, &harness->counts);
     for (uint32_t i = 0; i < harness->schedule.towers; i++)
         assert_false(consumers[i].is_wrong);
 }
@@ -132,7 +130,6 @@ void harness_run(struct harness *harness)
     struct consumer consumers[TOWERS_MAX];
     struct ring *rings[TOWERS_MAX];
     struct batch_layout layout;
-    struct loader *loader = NULL;
     fill_in(harness);
     assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS,
                                        schedule_slice_max(&harness->schedule)), 0);
@@ -140,16 +137,21 @@ void harness_run(struct harness *harness)
     harness->spec.layout = &layout;
     harness->spec.rings = rings;
     assert_int_equal(stop_open(&harness->spec.stop), 0);
+    if (harness->before_start != NULL)
+        harness->before_start(harness);
     const int saved_stderr = silence_begin();
-    harness->start_result = loader_start(&loader, &harness->spec);
+    harness->start_result = loader_start(&harness->loader, &harness->spec);
+    if (harness->after_start != NULL)
+        harness->after_start(harness);
     if (harness->start_result == 0)
-        run_threads(harness, consumers, loader);
+        run_threads(harness, consumers);
     silence_end(saved_stderr);
-    if (loader)
-        harness->damage_count = loader_damages(loader, harness->damages, 64);
+    if (harness->loader)
+        harness->damage_count = loader_damages(harness->loader, harness->damages, 64);
     harness->code = stop_code(harness->spec.stop);
     snprintf(harness->message, sizeof harness->message, "%s", stop_message(harness->spec.stop));
-    loader_close(loader);
+    loader_close(harness->loader);
+    harness->loader = NULL;
     stop_close(harness->spec.stop);
     close_consumers(harness, consumers);
     harness->spec.layout = NULL;

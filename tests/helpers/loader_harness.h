@@ -12,12 +12,15 @@ struct harness {
     struct loader_spec spec;            /* data sets and options; the rest is filled in */
     struct schedule schedule;           /* records 0: as many as the data sets have */
     uint32_t depth;
+    void (*before_start)(struct harness *harness);      /* called when spec.stop is open; may be NULL */
+    void (*after_start)(struct harness *harness);       /* called with start_result; may be NULL */
     uint64_t end_after;                 /* the first tower's consumer ends the loader after so many batches; 0 = never */
     /* Found by harness_run. */
     uint64_t batch_count;
     struct delivery *deliveries;        /* batch_count * schedule.batch; times 0 where nothing came */
     struct loader_counts counts;
     int start_result;
+    struct loader *loader;              /* while it runs, NULL when it could not start */
     char message[4096];                 /* of the stop, "" when the run did not fail */
     enum exit_code code;
     char damages[64][512];

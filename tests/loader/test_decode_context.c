@@ -15,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "loader/decode_context.h"
+#include "stage/thread.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -212,6 +214,78 @@ static void a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open(
     watch.fail_at = 0;
 }
 
+/* Another thread fails the stop while the loader that could not start is taken down: the start must
+ * not return, and release the loader, before the stop is done with it. */
+static struct {
+    struct stop *stop;
+    struct thread *thread;
+    atomic_bool has_begun, has_ended;
+} failure;
+
+static void close_slowly(void *arg)
+{
+    (void)arg;
+    failure.has_begun = true;
+    usleep(20000);
+}
+
+static void close_last(void *arg)
+{
+    (void)arg;
+    failure.has_ended = true;
+}
+
+static void fail_elsewhere(void *arg)
+{
+    stop_fail(arg, EXIT_CODE_DEVICE, "something else");
+}
+
+static int open_while_another_fails(void **codec_out)
+{
+    (void)codec_out;
+    static atomic_flag is_first = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&is_first))
+        return -ENOMEM;
+    (void)stop_on_failure(failure.stop, close_last, NULL);
+    if (thread_start(&failure.thread, "failer", fail_elsewhere, failure.stop) != 0)
+        abort();
+    while (!failure.has_begun)
+        usleep(100);
+    return -ENOMEM;
+}
+
+static void prepare_failure(struct harness *harness)
+{
+    failure.stop = harness->spec.stop;
+    assert_int_equal(stop_on_failure(failure.stop, close_slowly, NULL), 0);
+}
+
+static void note_end(struct harness *harness)
+{
+    assert_true(failure.has_ended);
+    thread_join(failure.thread);
+    (void)harness;
+}
+
+static void a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time(void **state)
+{
+    (void)state;
+    static const struct image_ops failing_ops = {.open = open_while_another_fails, .decode = codec_decode};
+    train->format.image = &failing_ops;
+    struct harness harness = {
+        .spec = {.datasets = {train}, .read_threads = 1, .decode_threads = 2},
+        .schedule = {.batch = BATCH, .towers = 1, .epochs = 1},
+        .depth = 2,
+        .before_start = prepare_failure,
+        .after_start = note_end,
+    };
+    harness_run(&harness);
+    assert_int_equal(harness.start_result, -ECANCELED);
+    assert_string_equal(harness.message, "something else");
+    harness_release(&harness);
+    train->format.image = &watching_ops;
+}
+
 static void the_plan_counts_what_codecs_take(void **state)
 {
     (void)state;
@@ -229,6 +303,7 @@ int main(void)
         cmocka_unit_test(pixels_that_depend_on_the_place_in_the_run_depend_on_no_thread),
         cmocka_unit_test(kept_shards_are_decoded_anew_in_every_epoch),
         cmocka_unit_test(a_codec_that_cannot_be_opened_ends_the_start_and_nothing_stays_open),
+        cmocka_unit_test(a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time),
         cmocka_unit_test(the_plan_counts_what_codecs_take),
     };
     return cmocka_run_group_tests(tests, make_sets, remove_sets);

@@ -10,10 +10,13 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "loader/shard_store.h"
+#include "loader/work.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -283,6 +286,36 @@ static void ends_early_after_any_number_of_batches(void **state)
     }
 }
 
+/* In a process of its own, since the end of the test is the end of the process. */
+static void lose_a_work(struct harness *harness)
+{
+    struct loader *const loader = harness->loader;
+    struct work *work;
+    signal(SIGABRT, SIG_DFL);
+    if (work_take(loader, &work) < 0)
+        _exit(0);
+    loader_end(loader);
+    loader_join(loader, NULL);
+    loader_close(loader);
+    _exit(0);
+}
+
+static void a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early(void **state)
+{
+    (void)state;
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct harness harness = make_harness(5, 1);
+        harness.after_start = lose_a_work;
+        harness_run(&harness);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 /* The file is cut after it was opened: an error with a name, not a signal. */
 static void a_shard_cut_while_it_is_read_is_named(void **state)
 {
@@ -320,6 +353,7 @@ int main(void)
         cmocka_unit_test(a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole),
         cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
         cmocka_unit_test(ends_early_after_any_number_of_batches),
+        cmocka_unit_test(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early),
         cmocka_unit_test(a_shard_cut_while_it_is_read_is_named),
     };
     return cmocka_run_group_tests(tests, make_sets, remove_sets);

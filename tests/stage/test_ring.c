@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stage/queue.h"
@@ -290,6 +292,34 @@ static void a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back(v
     ring_drop(&blocks, ring, 1);
 }
 
+/* In a process of its own, since the end of the test is the end of the process. */
+static void lose_a_batch(void)
+{
+    struct blocks blocks;
+    struct ring *ring = ring_make(&blocks, 2);
+    struct batch *batch;
+    const struct span span = span_make(0, 0);
+    signal(SIGABRT, SIG_DFL);
+    close(STDERR_FILENO);
+    if (ring_claim(ring, &span, &batch) == 0 && ring_take(ring, &batch) == 0) {
+        ring_cancel(ring);
+        ring_close(ring);
+    }
+    _exit(0);
+}
+
+static void a_batch_that_never_came_back_is_noticed_even_after_a_cancel(void **state)
+{
+    (void)state;
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        lose_a_batch();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 /* A small loader: readers hand out chunks of places from one cursor, decoders write them. */
 
 struct chunk {
@@ -430,6 +460,7 @@ int main(void)
         cmocka_unit_test(taking_ends_after_as_many_batches_as_the_run_has),
         cmocka_unit_test(a_ring_may_begin_with_any_batch),
         cmocka_unit_test(cancelling_ends_every_wait),
+        cmocka_unit_test(a_batch_that_never_came_back_is_noticed_even_after_a_cancel),
         cmocka_unit_test(a_claim_waits_until_the_batch_before_it_in_its_place_is_given_back),
         cmocka_unit_test(every_place_is_right_for_any_readers_decoders_and_depth),
     };

@@ -122,6 +122,75 @@ static void closers_that_were_forgotten_are_not_called(void **state)
     stop_close(stop);
 }
 
+static void closers_of_what_is_withdrawn_are_not_called(void **state)
+{
+    (void)state;
+    struct stop *stop;
+    struct closer_log log = { { 0 }, 0 };
+    struct named_closer stays = { &log, 's' }, goes = { &log, 'g' };
+    struct capture capture;
+    assert_int_equal(stop_open(&stop), 0);
+    assert_int_equal(stop_on_failure(stop, closer_note, &goes), 0);
+    assert_int_equal(stop_on_failure(stop, closer_note, &stays), 0);
+    assert_int_equal(stop_on_failure(stop, closer_note, &goes), 0);
+    stop_withdraw(stop, &goes);
+    capture_begin(&capture);
+    stop_fail(stop, EXIT_CODE_OUTPUT, "disk full");
+    capture_end(&capture, captured, sizeof captured);
+    assert_string_equal(log.order, "s");
+    stop_withdraw(stop, &stays);
+    stop_close(stop);
+}
+
+struct slow_failure {
+    struct stop *stop;
+    atomic_bool has_begun, has_ended;
+};
+
+static void closer_slow(void *arg)
+{
+    struct slow_failure *failure = arg;
+    failure->has_begun = true;
+    usleep(20000);
+    failure->has_ended = true;
+}
+
+static void fail_slowly(void *arg)
+{
+    struct slow_failure *failure = arg;
+    stop_fail(failure->stop, EXIT_CODE_INTERNAL, "slow");
+}
+
+/* What is released next must not be in the hands of a closer. */
+static void withdrawing_waits_for_closers_that_run(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct slow_failure failure = { .stop = NULL };
+        struct closer_log log = { { 0 }, 0 };
+        struct named_closer last = { &log, 'l' };
+        struct capture capture;
+        struct thread *thread;
+        assert_int_equal(stop_open(&failure.stop), 0);
+        assert_int_equal(stop_on_failure(failure.stop, closer_slow, &failure), 0);
+        assert_int_equal(stop_on_failure(failure.stop, closer_note, &last), 0);
+        capture_begin(&capture);
+        assert_int_equal(thread_start(&thread, "failer", fail_slowly, &failure), 0);
+        while (!failure.has_begun)
+            usleep(100);
+        if (round == 0)
+            stop_withdraw(failure.stop, &last);
+        else
+            stop_forget(failure.stop);
+        const bool has_ended = failure.has_ended;
+        thread_join(thread);
+        capture_end(&capture, captured, sizeof captured);
+        assert_true(has_ended);
+        assert_string_equal(log.order, "l");
+        stop_close(failure.stop);
+    }
+}
+
 enum { FAILERS = 4 };
 
 struct failer {
@@ -233,6 +302,8 @@ int main(void)
         cmocka_unit_test(runs_every_closer_once_in_the_order_of_registration),
         cmocka_unit_test(what_is_registered_after_the_failure_is_closed_at_once),
         cmocka_unit_test(closers_that_were_forgotten_are_not_called),
+        cmocka_unit_test(closers_of_what_is_withdrawn_are_not_called),
+        cmocka_unit_test(withdrawing_waits_for_closers_that_run),
         cmocka_unit_test(of_errors_at_the_same_time_exactly_one_wins),
         cmocka_unit_test(a_failure_ends_a_thread_that_waits_in_a_queue),
         cmocka_unit_test(a_message_longer_than_its_room_is_kept_cut),

@@ -11,4 +11,7 @@ extern const struct sync_ops sync_replicated_ops;
  * cannot pass. */
 extern const struct sync_ops sync_independent_ops;
 
+/* Every tower learns from its own slices, and every so many steps all go on from their mean. */
+extern const struct sync_ops sync_averaging_ops;
+
 #endif

@@ -3,11 +3,15 @@
 
 #include <string.h>
 
+#include "sync/mean.h"
 #include "sync/modes.h"
+
+#define BATCH_MARKS 4u          /* backward, update, a mean before forward and one after the step */
 
 const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_REPLICATED] = &sync_replicated_ops,
     [SYNC_INDEPENDENT] = &sync_independent_ops,
+    [SYNC_AVERAGING] = &sync_averaging_ops,
 };
 
 const struct sync_ops *sync_find(const char *name)
@@ -18,11 +22,21 @@ const struct sync_ops *sync_find(const char *name)
     return NULL;
 }
 
+static struct reduce_region state_region(struct tower *tower, uint32_t state)
+{
+    float *const floats = tower_state(tower, state);
+    return (struct reduce_region){floats, floats != NULL ? tower_arena(tower)->count : 0};
+}
+
+/* Nothing (count 0) where the tower has no such arena. */
 static struct reduce_region region_of(struct tower *tower, enum region region)
 {
     const size_t count = tower_arena(tower)->count;
     const struct reduce_region regions[REGION_COUNT] = {
         [REGION_GRADIENTS] = {tower_gradients(tower), count},
+        [REGION_WEIGHTS] = {tower_weights(tower), count},
+        [REGION_STATES] = state_region(tower, 0),
+        [REGION_STATES + 1] = state_region(tower, 1),
     };
     return regions[region];
 }
@@ -39,18 +53,27 @@ static int cut_tower(struct sync *sync)
     return tower_cut(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
 }
 
+/* A tower that is alone has nothing to sum, but its gradients come in buckets all the same. */
+static bool is_summed(const struct sync_spec *spec, enum region region)
+{
+    if (!spec->ops->sums[region])
+        return false;
+    return region == REGION_GRADIENTS ||
+           (spec->schedule->towers > 1 && region_of(spec->tower, region).count > 0);
+}
+
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){.spec = *spec};
     for (int region = 0; region < REGION_COUNT; region++)
-        if (spec->ops->sums[region])
+        if (is_summed(spec, region))
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
     return cut_tower(sync);
 }
 
 uint32_t sync_marks(const struct sync *sync)
 {
-    return 2 + 2 * sync->buckets.of[REGION_GRADIENTS].count;
+    return BATCH_MARKS + 2 * sync->buckets.of[REGION_GRADIENTS].count;
 }
 
 int sync_join(struct sync *sync, struct step_clock *clock)
@@ -91,8 +114,15 @@ static void note_ready(void *arg, size_t floats)
     }
 }
 
+int sync_before_forward(struct sync *sync, const struct span *span)
+{
+    const struct sync_ops *const ops = sync->spec.ops;
+    return ops->before_forward != NULL ? ops->before_forward(sync, span) : 0;
+}
+
 int sync_step(struct sync *sync, const struct span *span)
 {
+    const struct sync_ops *const ops = sync->spec.ops;
     sync->span = span;
     sync->ready = 0;
     sync->ready_result = 0;
@@ -101,7 +131,15 @@ int sync_step(struct sync *sync, const struct span *span)
         rc = sync->ready_result;
     if (rc == 0)
         rc = step_clock_mark(sync->clock, SPENT_BACKWARD);
-    return rc == 0 ? sync->spec.ops->apply(sync, span) : rc;
+    if (rc == 0)
+        rc = ops->apply(sync, span);
+    return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, span) : rc;
+}
+
+int sync_finish(struct sync *sync, uint64_t next)
+{
+    const struct sync_ops *const ops = sync->spec.ops;
+    return ops->finish != NULL ? ops->finish(sync, next) : 0;
 }
 
 bool sync_needs_poll(const struct sync *sync)
@@ -141,4 +179,57 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, u
     if (rc != 0 || b + 1 < run.first + run.count)
         return rc;
     return update(sync, span, 0, tower_arena(tower)->count, samples);
+}
+
+/* Buckets of the mean follow those of the gradients. */
+static uint32_t first_of_mean(const struct sync *sync)
+{
+    return sync->buckets.of[REGION_GRADIENTS].count;
+}
+
+static int start_mean(struct sync *sync, uint64_t batch, float factor)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    int rc = 0;
+    for (uint32_t b = first_of_mean(sync); b < sync->buckets.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        float *const floats = region_of(sync->spec.tower, bucket->region).floats + bucket->offset;
+        rc = tower_scale(sync->spec.tower, floats, bucket->count, factor);
+        if (rc == 0)
+            rc = reduce->ops->start(reduce, sync->spec.index, b, batch);
+    }
+    return rc;
+}
+
+static int await_mean(struct sync *sync)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    int rc = 0;
+    for (uint32_t b = first_of_mean(sync); b < sync->buckets.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        rc = reduce->ops->wait(reduce, sync->spec.index, b);
+        if (rc == 0 && bucket->region == REGION_WEIGHTS)
+            rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
+    }
+    return rc;
+}
+
+int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
+{
+    if (first_of_mean(sync) == sync->buckets.count)
+        return 0;
+    const struct mean_share share = mean_share(sync->spec.schedule, sync->spec.index, last, every);
+    int rc = start_mean(sync, batch, (float)((double)share.own / (double)share.all));
+    if (rc == 0)
+        rc = await_mean(sync);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every)
+{
+    struct span span;
+    if (number == 0 || schedule_find(sync->spec.schedule, number - 1, sync->spec.index, &span) != 0 ||
+        mean_is_behind(&span, every))
+        return 0;
+    return sync_mean(sync, number, number - 1, every);
 }

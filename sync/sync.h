@@ -18,7 +18,7 @@
 #include "sync/reduce.h"
 #include "sync/step_clock.h"
 
-enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_MODE_COUNT };
+enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_MODE_COUNT };
 
 struct sync_spec {                              /* pointers are lent until sync_leave */
     const struct sync_ops *ops;
@@ -27,6 +27,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     struct stream *communication;
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
+    uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
     struct tower *tower;                        /* this and what follows is filled in by the trainer */
     uint32_t index;                             /* of the tower in the run */
     struct device *device;
@@ -43,17 +44,25 @@ struct sync {
     bool joined;                                /* the reduction, or tried to */
 };
 
-/* Functions: 0, or a negative errno that ends the run. */
+/* Functions: 0, or a negative errno that ends the run. NULL: nothing to do. */
 struct sync_ops {
     const char *name;           /* "replicated" */
     const char *sum;            /* what the towers sum, for people: "gradients"; NULL: nothing, they never meet */
+    bool has_period;            /* spec.every is of use to it */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
     bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
+    /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
+    int (*before_forward)(struct sync *sync, const struct span *span);
     /* The gradients of a bucket of a training batch are queued on the compute stream. Not NULL
      * where gradients are summed, and not called where they are not. */
     int (*bucket_ready)(struct sync *sync, const struct span *span, uint32_t bucket);
     /* Backward is queued, and so every bucket_ready called: update the weights. */
     int (*apply)(struct sync *sync, const struct span *span);
+    /* The update of a training batch is queued. */
+    int (*after_step)(struct sync *sync, const struct span *span);
+    /* All batches before `next` are done, and there will be no more: leave the weights as they are
+     * to be saved. */
+    int (*finish)(struct sync *sync, uint64_t next);
 };
 
 /* Indexed by enum sync_mode. */
@@ -69,8 +78,12 @@ uint32_t sync_marks(const struct sync *sync);
 int sync_join(struct sync *sync, struct step_clock *clock);
 /* Called once, whatever became of sync_join. */
 void sync_leave(struct sync *sync);
+/* A batch's forward is queued next. */
+int sync_before_forward(struct sync *sync, const struct span *span);
 /* Queue backward and update of a training batch whose forward is queued. */
 int sync_step(struct sync *sync, const struct span *span);
+/* Queue what is left to do behind the last batch of the run, the one before `next`. */
+int sync_finish(struct sync *sync, uint64_t next);
 /* Can the reduction fail behind the caller's back? Then sync_poll is asked again and again while
  * the tower's thread waits for its device: 0, or what went wrong. */
 bool sync_needs_poll(const struct sync *sync);
@@ -84,5 +97,11 @@ int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
 /* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from
  * the first to the last. */
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
+/* Replace all that the mode sums but gradients by its mean over the towers, weighted by the samples
+ * each has trained on since the mean before, up to and with batch `last` (mean.h). Said to the
+ * reduction to be of batch `batch`. Nothing happens where the run has one tower. */
+int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
+/* The same in front of batch `number`, unless the towers are one model there anyhow. */
+int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
 
 #endif

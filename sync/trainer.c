@@ -27,6 +27,7 @@ struct trainer {
     struct backend_result *results; /* pinned, of the same places */
     struct snapshot_pool snapshots;
     uint64_t queued, finished;      /* steps */
+    uint64_t next;                  /* the batch of the run behind those that are queued */
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
     struct queue *full, *empty;
@@ -156,7 +157,9 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->span = slot->span;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     trainer->flights[place_of(trainer, trainer->queued)] = report;
-    int rc = spec->no_compute ? stream_record(spec->tower.compute, slot->free)
+    int rc = spec->no_compute ? 0 : sync_before_forward(&trainer->sync, &report->span);
+    if (rc == 0)
+        rc = spec->no_compute ? stream_record(spec->tower.compute, slot->free)
                               : tower_forward(trainer->tower, slot, training);
     slots_give_back(spec->slots, slot);
     if (rc == 0)
@@ -169,9 +172,11 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
         rc = queue_snapshot(trainer, report);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
-    if (rc == 0)
-        trainer->queued++;
-    return rc;
+    if (rc != 0)
+        return rc;
+    trainer->queued++;
+    trainer->next = report->span.number + 1;
+    return 0;
 }
 
 static bool is_cancelled(struct trainer *trainer)
@@ -267,6 +272,17 @@ static int finish_steps(struct trainer *trainer)
     return rc;
 }
 
+/* What the mode has to do behind the last batch, and its end. */
+static int finish_run(struct trainer *trainer)
+{
+    if (trainer->spec.no_compute)
+        return 0;
+    int rc = sync_finish(&trainer->sync, trainer->next);
+    if (rc == 0)
+        rc = step_clock_end(trainer->clock, SPENT_OTHER);
+    return rc == 0 ? await_end(trainer, step_clock_oldest(trainer->clock)) : rc;
+}
+
 static void run_steps(struct trainer *trainer)
 {
     int rc = step_clock_start(trainer->clock);
@@ -274,6 +290,8 @@ static void run_steps(struct trainer *trainer)
         rc = step(trainer);
     if (rc == -ENODATA)
         rc = finish_steps(trainer);
+    if (rc == 0)
+        rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
         stop_fail(trainer->spec.stop, EXIT_CODE_DEVICE, "%s: a step failed: %s", trainer->spec.name, strerror(-rc));
     slots_end(trainer->spec.slots);
@@ -335,6 +353,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     if (trainer == NULL)
         return -ENOMEM;
     trainer->spec = *spec;
+    trainer->next = spec->sync.schedule->first;
     pthread_mutex_init(&trainer->lock, NULL);
     pthread_cond_init(&trainer->changed, NULL);
     int rc = open_reports(trainer);

@@ -6,7 +6,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/fuzz/fuzz_driver.c \
 	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
-	%D%/helpers/reduce_bench.c
+	%D%/helpers/reduce_bench.c %D%/helpers/trainer_rig.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS) $(JANSSON_LIBS)
 
@@ -33,8 +33,9 @@ compute_tests += %D%/compute/test_onednn
 endif
 $(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_reduce %D%/sync/test_snapshot_pool \
-	%D%/sync/test_step_clock %D%/sync/test_sync %D%/sync/test_trainer
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_mean \
+	%D%/sync/test_reduce %D%/sync/test_snapshot_pool %D%/sync/test_step_clock %D%/sync/test_sync \
+	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_config

@@ -43,4 +43,18 @@ done
 awk -v most="$(difference yes-1 no-1)" 'BEGIN { exit !(most > 1e-4) }' || fail 'dropout changes nothing'
 train alone $options --set train.steps=$steps --set devices.towers=2 --set sync.mode=independent
 awk -v most="$(difference yes-1 alone)" 'BEGIN { exit !(most > 1e-4) }' || fail 'independent towers act as one'
+
+# A mean at every step is what replicated towers do, with rules that are linear in the gradient, but
+# for the bits that decide about a ReLU; means further apart are something else.
+options="$options --set train.steps=$steps --set devices.towers=3 --set train.optimizer=sgd --set train.learning_rate=0.01"
+train gradients $options
+train every-1 $options --set sync.mode=averaging --set sync.every=1
+train every-7 $options --set sync.mode=averaging --set sync.every=7
+expect_out 'averaging every 7 steps, weights summed by host'
+often=$(difference gradients every-1)
+seldom=$(difference gradients every-7)
+echo "a mean at every step: losses differ by at most $often of their size, at every 7th: $seldom"
+awk -v most="$often" 'BEGIN { exit !(most <= 3e-4) }' || fail 'a mean at every step differs'
+awk -v most="$seldom" 'BEGIN { exit !(most > 1e-3) }' || fail 'every 7th step is every step'
+expect_summary every-7 sample_order_hash "$(summary every-1 sample_order_hash)"
 finish

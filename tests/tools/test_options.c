@@ -119,6 +119,7 @@ static void defaults_are_what_the_manual_says(void **state)
     assert_false(settings->devices.bind);
     assert_int_equal(settings->sync.bucket, 0);
     assert_int_equal(settings->sync.mode, SYNC_REPLICATED);
+    assert_int_equal(settings->sync.every, 10);
 }
 
 static void whole_numbers_are_plain_decimals_in_range(void **state)

@@ -55,7 +55,8 @@ static const struct option_choice backend_choices[] = {
     { "reference", BACKEND_CHOICE_REFERENCE }, { NULL, 0 }
 };
 static const struct option_choice mode_choices[] = {
-    { "replicated", SYNC_REPLICATED }, { "independent", SYNC_INDEPENDENT }, { NULL, 0 }
+    { "replicated", SYNC_REPLICATED }, { "independent", SYNC_INDEPENDENT },
+    { "averaging", SYNC_AVERAGING }, { NULL, 0 }
 };
 static const struct option_choice progress_choices[] = {
     { "auto", PROGRESS_AUTO }, { "yes", PROGRESS_YES }, { "no", PROGRESS_NO }, { NULL, 0 }
@@ -168,13 +169,15 @@ const struct option_row option_table[] = {
       FIELD(devices.allow_ref), .help = "accept oneDNN's own reference loops, a thousand times slower" },
 
     { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
-      FIELD(sync.mode), .help = "gradients are summed over the towers, or each tower trains alone" },
+      FIELD(sync.mode), .help = "towers sum gradients at every step, train alone, or average parameters" },
+    { SECTION_SYNC, "every", OPTION_INTEGER, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
+      FIELD(sync.every), .help = "averaging: training steps from one mean of the towers to the next" },
     { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
-      FIELD(sync.reduce), .help = "how gradients are summed: by NCCL, from device to device, or on the host" },
+      FIELD(sync.reduce), .help = "how towers are summed: by NCCL, from device to device, or on the host" },
     { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),
       FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
     { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "0", .initial_note = "1 MiB on the CPU, 16 MiB on GPUs",
-      RANGE(0, TIB), FIELD(sync.bucket), .help = "gradients that are reduced and updated as a whole, at least" },
+      RANGE(0, TIB), FIELD(sync.bucket), .help = "what is summed over the towers as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
       FIELD(report.progress), .help = "progress on stderr; auto: one line rewritten on a terminal, else lines" },

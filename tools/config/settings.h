@@ -87,6 +87,7 @@ struct device_settings {
 
 struct sync_settings {
     enum sync_mode mode;
+    int64_t every;              /* averaging: training steps */
     enum reduce_choice reduce;
     int64_t bucket;             /* bytes, 0 = chosen */
     int64_t deadline;           /* seconds */

@@ -236,6 +236,9 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "no reduction needed\n");
     else if (mode->sum == NULL)
         fprintf(out, "%s\n", mode->name);
+    else if (mode->has_period)
+        fprintf(out, "%s every %lld step%s, %s summed by %s\n", mode->name, (long long)settings->sync.every,
+                settings->sync.every == 1 ? "" : "s", mode->sum, plan->devices.reduce->name);
     else
         fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
 }

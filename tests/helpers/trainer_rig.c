@@ -1,0 +1,275 @@
+/* Trainers for tests. See trainer_rig.h. */
+#include "tests/helpers/trainer_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "stage/random.h"
+#include "tests/helpers/test_device_kind.h"
+
+enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
+
+static struct net *net_make(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "tiny", (struct shape){ 1, SIDE, SIDE }, CLASSES), 0);
+    net_conv2d(net, "conv", NET_INPUT, 3, 3, 1, PADDING_VALID);
+    net_relu(net, "relu", 0);
+    net_max_pool(net, "pool", 1, 2, 2, PADDING_VALID);
+    net_dropout(net, "drop", 2, 0.25f);
+    net_dense(net, "fc", 3, CLASSES);
+    net_softmax_loss(net, "loss", 4);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static uint8_t pixel_at(const struct span *span, uint32_t sample, size_t i)
+{
+    const uint64_t position = span->first_position + sample + span->epoch * 1000u;
+    return (uint8_t)random_u64(random_key(position, RANDOM_DRAW, span->pass), i);
+}
+
+static void block_fill(const struct lane *lane, const struct span *span)
+{
+    const struct batch_layout *layout = &lane->rig->layout;
+    int32_t *labels = (int32_t *)(void *)(lane->block + layout->labels_offset);
+    for (uint32_t s = 0; s < span->count; s++) {
+        for (size_t i = 0; i < layout->sample_bytes; i++)
+            lane->block[s * layout->sample_bytes + i] = pixel_at(span, s, i);
+        labels[s] = (int32_t)((span->first_position + s) % CLASSES);
+    }
+}
+
+/* What a feeder does, with pixels of the test. */
+static int feed(struct lane *lane, uint64_t number)
+{
+    const struct device_ops *ops = lane->device->ops;
+    struct span span;
+    struct slot *slot;
+    int error = schedule_find(&lane->rig->schedule, number, lane->tower, &span);
+    if (!error)
+        error = slots_empty(lane->slots, &slot);
+    if (error)
+        return error;
+    slot->span = span;
+    for (uint32_t i = 0; i < span.count; i++)
+        slot->ids[i] = span.first_position + i;
+    block_fill(lane, &span);
+    if (span.count > 0) {
+        stream_wait(lane->copy, slot->free);
+        ops->copy(lane->copy, slot->block, lane->block, lane->rig->layout.block_bytes, COPY_TO_DEVICE);
+        stream_record(lane->copy, slot->ready);
+    }
+    slots_publish(lane->slots, slot);
+    return span.count > 0 ? ops->event_wait(slot->ready) : 0;
+}
+
+static void source_loop(void *arg)
+{
+    struct lane *lane = arg;
+    for (uint64_t number = 0; feed(lane, number) == 0; number++)
+        ;
+    slots_finish(lane->slots);
+}
+
+/* Towers go round the devices. */
+static uint32_t device_index(uint32_t tower)
+{
+    char why[256];
+    return tower % test_device_ops()->count(why, sizeof why);
+}
+
+static const struct backend_ops *backend_of_device(void)
+{
+    return backend_find(test_device_ops()->host_memory ? "reference" : "cuda");
+}
+
+static void lane_open(struct rig *rig, uint32_t tower)
+{
+    const struct device_ops *ops = test_device_ops();
+    struct lane *lane = &rig->lanes[tower];
+    const struct device_spec spec = { .index = device_index(tower), .name = "device" };
+    lane->rig = rig;
+    lane->tower = tower;
+    assert_int_equal(ops->open(&lane->device, &spec), 0);
+    assert_int_equal(ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute), 0);
+    assert_int_equal(ops->stream_open(lane->device, STREAM_COMMUNICATION, "reduce", &lane->communication), 0);
+    assert_int_equal(ops->stream_open(lane->device, STREAM_COPY, "copy", &lane->copy), 0);
+    assert_int_equal(slots_open(&lane->slots, lane->device, DEPTH, &rig->layout), 0);
+    void *block;
+    assert_int_equal(ops->alloc_pinned(lane->device, rig->layout.block_bytes, &block), 0);
+    lane->block = block;
+    assert_int_equal(stop_on_failure(rig->stop, slots_cancel, lane->slots), 0);
+    assert_int_equal(stop_on_failure(rig->stop, device_cancel, lane->device), 0);
+}
+
+/* Remember a slice size the tower will meet. */
+static void add_count(uint32_t counts[2], uint32_t count)
+{
+    if (counts[0] == 0 || counts[0] == count)
+        counts[0] = count;
+    else
+        counts[1] = count;
+}
+
+struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
+{
+    static const struct learning_rate rate = { .constant = 0.05 };
+    struct lane *lane = &rig->lanes[tower];
+    struct trainer_spec spec = {
+        .name = "tower",
+        .tower = { .index = tower, .net = rig->net, .device = lane->device, .compute = lane->compute,
+                   .backend = backend_of_device(),
+                   .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
+                   .optimizer = rig->spec.optimizer, .seed = 11 },
+        .sync = { .ops = sync_table[rig->spec.mode], .schedule = &rig->schedule, .reduce = rig->reduce,
+                  .communication = lane->communication, .learning_rate = &rate, .bucket_bytes = 64,
+                  .every = rig->spec.every },
+        .slots = lane->slots, .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
+        .slice_max = rig->layout.capacity,
+    };
+    struct schedule epoch = rig->schedule;
+    struct span span;
+    epoch.epochs = 1;
+    for (uint64_t number = 0; schedule_find(&epoch, number, tower, &span) == 0; number++)
+        add_count(span.pass == PASS_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, span.count);
+    return spec;
+}
+
+void rig_open(struct rig *rig, const struct rig_spec *spec)
+{
+    const struct schedule *schedule = &spec->schedule;
+    *rig = (struct rig){ .spec = *spec, .schedule = *schedule, .net = net_make() };
+    assert_in_range(rig->net->trainable_count, 1, RIG_FLOATS_MAX);
+    assert_int_equal(batch_layout_init(&rig->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
+    assert_int_equal(stop_open(&rig->stop), 0);
+    assert_int_equal(gate_open(&rig->gate), 0);
+    const bool together = sync_table[spec->mode]->sum != NULL && schedule->towers > 1;
+    const struct reduce_ops *ops = reduce_find(together ? spec->reduction : "none");
+    const struct reduce_spec reduce = { .towers = schedule->towers, .deadline_ms = 20000 };
+    assert_int_equal(ops->open(&rig->reduce, &reduce), 0);
+    assert_int_equal(stop_on_failure(rig->stop, reduce_cancel, rig->reduce), 0);
+    for (uint32_t d = 0; d < schedule->towers; d++)
+        lane_open(rig, d);
+}
+
+void rig_start(struct rig *rig, uint32_t tower, const struct trainer_spec *spec)
+{
+    struct lane *lane = &rig->lanes[tower];
+    assert_int_equal(trainer_start(&lane->trainer, spec), 0);
+    assert_int_equal(stop_on_failure(rig->stop, trainer_cancel, lane->trainer), 0);
+    assert_int_equal(thread_start(&lane->source, "source", source_loop, lane), 0);
+}
+
+void rig_start_all(struct rig *rig)
+{
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        const struct trainer_spec spec = rig_trainer(rig, d);
+        rig_start(rig, d, &spec);
+    }
+}
+
+int rig_ready_all(struct rig *rig)
+{
+    int result = 0;
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        const int error = trainer_ready(rig->lanes[d].trainer);
+        result = result ? result : error;
+    }
+    return result;
+}
+
+void rig_go_all(struct rig *rig)
+{
+    for (uint32_t d = 0; d < rig->schedule.towers; d++)
+        trainer_go(rig->lanes[d].trainer);
+}
+
+static void check_report(struct rig *rig, const struct lane *lane)
+{
+    const struct step_report *report = lane->report;
+    const struct step_times *t = &report->times;
+    struct span span;
+    assert_int_equal(schedule_find(&rig->schedule, rig->batches, lane->tower, &span), 0);
+    assert_int_equal(report->span.number, span.number);
+    assert_int_equal(report->span.step, span.step);
+    assert_int_equal(report->span.first_position, span.first_position);
+    assert_int_equal(report->span.count, span.count);
+    assert_int_equal(report->result.counted, span.count);
+    for (uint32_t i = 0; i < span.count; i++)
+        assert_int_equal(report->ids[i], span.first_position + i);
+    assert_true(t->total > 0);
+    assert_true(t->other <= t->total);
+    assert_int_equal(t->input_wait + t->exposed_copy + t->forward + t->backward + t->exposed_reduction + t->update +
+                     t->other, t->total);
+}
+
+int rig_next_batch(struct rig *rig)
+{
+    int error = 0;
+    for (uint32_t d = 0; d < rig->schedule.towers && !error; d++)
+        error = trainer_report(rig->lanes[d].trainer, &rig->lanes[d].report);
+    if (error)
+        return error;
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        struct lane *lane = &rig->lanes[d];
+        check_report(rig, lane);
+        rig->images += lane->report->span.count;
+        rig->loss_sum += lane->report->span.pass == PASS_TRAIN ? lane->report->result.loss_sum : 0;
+        trainer_give_back(lane->trainer, lane->report);
+    }
+    rig->batches++;
+    return 0;
+}
+
+void rig_read_weights(struct rig *rig, uint32_t tower, float *weights)
+{
+    for (uint32_t i = 0; i < rig->net->parameter_count; i++) {
+        assert_int_equal(tower_read(trainer_tower(rig->lanes[tower].trainer), i, weights), 0);
+        weights += rig->net->parameters[i].count;
+    }
+}
+
+void rig_run(struct rig *rig)
+{
+    rig_start_all(rig);
+    assert_int_equal(rig_ready_all(rig), 0);
+    rig_go_all(rig);
+    while (rig_next_batch(rig) == 0)
+        ;
+    assert_false(stop_failed(rig->stop));
+}
+
+void rig_close(struct rig *rig)
+{
+    const struct device_ops *ops = test_device_ops();
+    const uint32_t towers = rig->schedule.towers;
+    for (uint32_t d = 0; d < towers; d++)
+        slots_end(rig->lanes[d].slots);
+    for (uint32_t d = 0; d < towers; d++)
+        thread_join(rig->lanes[d].source);
+    for (uint32_t d = 0; d < towers; d++)
+        trainer_settle(rig->lanes[d].trainer);
+    for (uint32_t d = 0; d < towers; d++)
+        ops->stream_close(rig->lanes[d].communication);
+    for (uint32_t d = 0; d < towers; d++)
+        trainer_join(rig->lanes[d].trainer);
+    stop_forget(rig->stop);
+    rig->reduce->ops->close(rig->reduce);
+    for (uint32_t d = 0; d < towers; d++) {
+        struct lane *lane = &rig->lanes[d];
+        ops->stream_close(lane->copy);
+        slots_close(lane->slots);
+        ops->stream_close(lane->compute);
+        ops->free_pinned(lane->device, lane->block);
+    }
+    for (uint32_t d = 0; d < towers; d++)
+        ops->close(rig->lanes[d].device);
+    gate_close(rig->gate);
+    stop_close(rig->stop);
+    net_close(rig->net);
+}

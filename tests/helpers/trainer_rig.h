@@ -1,0 +1,62 @@
+/* Towers with their trainers, for tests: a tiny net on the reference backend or on CUDA, fed by
+ * threads of the test. Everything asserts that it succeeds. */
+#ifndef PIPETRAIN_TRAINER_RIG_H
+#define PIPETRAIN_TRAINER_RIG_H
+
+#include "stage/thread.h"
+#include "sync/trainer.h"
+
+enum { RIG_TOWERS_MAX = 5, RIG_FLOATS_MAX = 4096 };
+
+struct rig;
+
+struct lane {
+    struct rig *rig;
+    uint32_t tower;
+    struct device *device;
+    struct stream *compute, *communication, *copy;
+    struct slots *slots;
+    struct thread *source;
+    uint8_t *block;
+    struct trainer *trainer;
+    struct step_report *report;
+};
+
+struct rig_spec {
+    struct schedule schedule;
+    enum sync_mode mode;
+    const char *reduction;      /* of towers that sum something */
+    uint64_t every;
+    struct optimizer optimizer;
+};
+
+struct rig {
+    struct rig_spec spec;
+    struct schedule schedule;
+    struct batch_layout layout;
+    struct net *net;
+    struct stop *stop;
+    struct gate *gate;
+    struct reduce *reduce;
+    struct lane lanes[RIG_TOWERS_MAX];
+    double loss_sum;            /* over all training reports */
+    uint64_t batches, images;
+};
+
+void rig_open(struct rig *rig, const struct rig_spec *spec);
+/* The order of pipeline_close. */
+void rig_close(struct rig *rig);
+struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower);
+void rig_start(struct rig *rig, uint32_t tower, const struct trainer_spec *spec);
+/* All towers as they should be. */
+void rig_start_all(struct rig *rig);
+int rig_ready_all(struct rig *rig);
+void rig_go_all(struct rig *rig);
+/* The reports of the next global batch, 0, or how it ended. */
+int rig_next_batch(struct rig *rig);
+/* Start, run to the end of the schedule. */
+void rig_run(struct rig *rig);
+/* All weights of a tower, at most RIG_FLOATS_MAX. */
+void rig_read_weights(struct rig *rig, uint32_t tower, float *weights);
+
+#endif

@@ -25,7 +25,7 @@ static const int arg_kinds[] = {
     DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_BIAS,
     DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_WORKSPACE, DNNL_ARG_SCRATCHPAD,
 };
-enum { ARG_KINDS = sizeof arg_kinds / sizeof arg_kinds[0] };
+enum { ARG_KINDS = sizeof(arg_kinds) / sizeof(arg_kinds[0]) };
 
 struct candidate {
     dnnl_primitive_desc_t pd;
@@ -59,7 +59,7 @@ static void candidate_close(struct candidate *candidate)
 {
     for (int i = 0; i < candidate->arg_count; i++)
         dnnl_memory_destroy(candidate->args[i].memory);
-    if (candidate->primitive)
+    if (candidate->primitive != NULL)
         dnnl_primitive_destroy(candidate->primitive);
     dnnl_primitive_desc_destroy(candidate->pd);
     free(candidate->times_ms);
@@ -71,15 +71,15 @@ static void layout_append(struct candidate *candidate, int arg, nn_md md)
     const size_t used = strlen(candidate->layouts);
     if (arg == DNNL_ARG_SCRATCHPAD || arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS)
         return;
-    nn_md_describe(md, layout, sizeof layout);
-    snprintf(candidate->layouts + used, sizeof candidate->layouts - used, " %s", layout);
+    nn_md_describe(md, layout, sizeof(layout));
+    snprintf(candidate->layouts + used, sizeof(candidate->layouts) - used, " %s", layout);
 }
 
 static int argument_open(struct bench *bench, struct candidate *candidate, int kind)
 {
     nn_md md = nn_md_of(candidate->pd, arg_kinds[kind]);
-    const size_t bytes = md ? nn_md_bytes(md) : 0;
-    int rc = md ? 0 : -ENOMEM;
+    const size_t bytes = md != NULL ? nn_md_bytes(md) : 0;
+    int rc = md != NULL ? 0 : -ENOMEM;
     if (bytes > 0) {
         const int i = candidate->arg_count;
         candidate->args[i].arg = arg_kinds[kind];
@@ -99,7 +99,7 @@ static int argument_open(struct bench *bench, struct candidate *candidate, int k
 static int candidate_open(struct bench *bench, dnnl_primitive_desc_t pd, struct candidate *candidate)
 {
     *candidate = (struct candidate){ .pd = pd, .times_ms = calloc((size_t)bench->repeats, sizeof(double)) };
-    int rc = candidate->times_ms ? NN_CHECK(dnnl_primitive_create(&candidate->primitive, pd)) : -ENOMEM;
+    int rc = candidate->times_ms != NULL ? NN_CHECK(dnnl_primitive_create(&candidate->primitive, pd)) : -ENOMEM;
     for (int kind = 0; kind < ARG_KINDS && rc == 0; kind++)
         rc = argument_open(bench, candidate, kind);
     return rc;
@@ -162,7 +162,7 @@ static int shapes_open(const struct layer *layer, dnnl_dim_t batch, dnnl_format_
         .bias = nn_md_any(1, dst + 1),
         .dst = is_dense ? nn_md_any(2, dst) : nn_md_tag(4, dst, tag),
     };
-    return shapes->src && shapes->weights && shapes->bias && shapes->dst ? 0 : -ENOTSUP;
+    return shapes->src != NULL && shapes->weights != NULL && shapes->bias != NULL && shapes->dst != NULL ? 0 : -ENOTSUP;
 }
 
 static void shapes_close(struct shapes *shapes)
@@ -214,7 +214,7 @@ static int candidates_open(struct bench *bench, const struct layer *layer, enum 
 {
     static const dnnl_format_tag_t tags[] = { dnnl_format_tag_any, dnnl_nhwc, dnnl_nchw, dnnl_nChw8c, dnnl_nChw16c };
     int rc = 0;
-    for (size_t i = 0; i < sizeof tags / sizeof tags[0] && rc == 0; i++)
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]) && rc == 0; i++)
         for (int plain = 0; plain <= (layer->kind == LAYER_DENSE) && rc == 0; plain++) {
             struct shapes shapes;
             if (shapes_open(layer, bench->batch, tags[i], plain, &shapes) == 0)
@@ -238,7 +238,7 @@ static const struct candidate *candidates_race(const struct bench *bench, struct
             candidates[i].times_ms[r] = candidate_run(bench, &candidates[i]);
     for (int i = 0; i < count; i++) {
         qsort(candidates[i].times_ms, (size_t)bench->repeats, sizeof(double), by_time);
-        if (!best || candidates[i].times_ms[bench->repeats / 2] < best->times_ms[bench->repeats / 2])
+        if (best == NULL || candidates[i].times_ms[bench->repeats / 2] < best->times_ms[bench->repeats / 2])
             best = &candidates[i];
     }
     return best;
@@ -250,10 +250,10 @@ static int direction_run(struct bench *bench, const struct layer *layer, enum nn
     int count = 0;
     const int rc = candidates_open(bench, layer, direction, candidates, &count);
     const struct candidate *best = rc ? NULL : candidates_race(bench, candidates, count);
-    if (best) {
+    if (best != NULL) {
         const double median = best->times_ms[bench->repeats / 2], least = best->times_ms[0];
         printf("%-10s %-17s %9.3f ms  (least %9.3f, of %2d)  %s%s\n", layer->name, direction_names[direction], median,
-               least, count, nn_pd_name(best->pd), best->layouts);
+                       least, count, nn_pd_name(best->pd), best->layouts);
         bench->sum_ms += median;
         bench->least_sum_ms += least;
     }
@@ -312,9 +312,9 @@ int main(int argc, char **argv)
         printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s)\n", bench.sum_ms,
                (double)bench.batch / bench.sum_ms * 1e3, bench.least_sum_ms,
                (double)bench.batch / bench.least_sum_ms * 1e3);
-    if (bench.stream)
+    if (bench.stream != NULL)
         dnnl_stream_destroy(bench.stream);
-    if (bench.engine)
+    if (bench.engine != NULL)
         dnnl_engine_destroy(bench.engine);
     net_close(net);
     return rc ? 1 : 0;

@@ -15,13 +15,13 @@ static size_t aligned(size_t count)
  * last layer first and inside a layer keeps that order. */
 int arena_init(struct arena *arena, const struct net *net, const size_t *stored_counts)
 {
-    struct arena_range *ranges = calloc(net->parameter_count ? net->parameter_count : 1, sizeof *ranges);
-    if (!ranges)
+    struct arena_range *ranges = calloc(net->parameter_count ? net->parameter_count : 1, sizeof(*ranges));
+    if (ranges == NULL)
         return -ENOMEM;
     size_t offset = 0;
     for (uint32_t layer = net->layer_count; layer-- > 0;) {
         const uint32_t of_layer[] = { net->layers[layer].weight, net->layers[layer].bias };
-        for (size_t i = 0; i < sizeof of_layer / sizeof of_layer[0]; i++) {
+        for (size_t i = 0; i < sizeof(of_layer) / sizeof(of_layer[0]); i++) {
             if (of_layer[i] == NET_NO_PARAMETER)
                 continue;
             ranges[of_layer[i]] = (struct arena_range){ offset, stored_counts[of_layer[i]] };

@@ -29,7 +29,7 @@ void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, fl
 {
     const struct parameter *made = &net->parameters[parameter];
     if (made->init == INIT_ZERO) {
-        memset(plain_out, 0, made->count * sizeof *plain_out);
+        memset(plain_out, 0, made->count * sizeof(*plain_out));
         return;
     }
     const double fans = (double)made->fan_in + (double)made->fan_out;

@@ -53,22 +53,22 @@ static size_t lowest_offset(size_t bytes, struct lifetime *const *beside, uint32
 
 size_t lifetime_plan(struct lifetime *buffers, uint32_t count)
 {
-    struct lifetime **order = calloc((size_t)count * 2 + 1, sizeof *order);
-    if (!order)
+    struct lifetime **order = calloc((size_t)count * 2 + 1, sizeof(*order));
+    if (order == NULL)
         return 0;
     struct lifetime **beside = order + count;
     uint32_t used = 0;
     for (uint32_t i = 0; i < count; i++)
         if (is_used(&buffers[i]))
             order[used++] = &buffers[i];
-    qsort(order, used, sizeof *order, larger_first);
+    qsort(order, used, sizeof(*order), larger_first);
     size_t total = 0;
     for (uint32_t i = 0; i < used; i++) {
         uint32_t beside_count = 0;
         for (uint32_t j = 0; j < i; j++)
             if (live_together(order[i], order[j]))
                 beside[beside_count++] = order[j];
-        qsort(beside, beside_count, sizeof *beside, lower_first);
+        qsort(beside, beside_count, sizeof(*beside), lower_first);
         const size_t bytes = rounded(order[i]->bytes);
         order[i]->offset = lowest_offset(bytes, beside, beside_count);
         if (order[i]->offset + bytes > total)

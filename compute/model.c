@@ -16,7 +16,7 @@ const struct model model_table[] = {
 
 const struct model *model_find(const char *name)
 {
-    for (const struct model *model = model_table; model->name; model++)
+    for (const struct model *model = model_table; model->name != NULL; model++)
         if (strcmp(model->name, name) == 0)
             return model;
     return NULL;
@@ -25,18 +25,18 @@ const struct model *model_find(const char *name)
 int model_open(struct net **net_out, const char *name, const struct model_options *options)
 {
     const struct model *model = model_find(name);
-    if (!model)
+    if (model == NULL)
         return -ENOENT;
     struct net *net;
-    int status = net_open(&net, model->name, model->input, options->classes ? options->classes : model->classes);
-    if (status < 0)
-        return status;
+    int rc = net_open(&net, model->name, model->input, options->classes ? options->classes : model->classes);
+    if (rc < 0)
+        return rc;
     model->build(net, options);
-    status = net_finish(net);
-    if (status < 0) {
+    rc = net_finish(net);
+    if (rc < 0) {
         log_message(LOG_ERROR, "model %s: %s", name, net_error(net));
         net_close(net);
-        return status;
+        return rc;
     }
     *net_out = net;
     return 0;

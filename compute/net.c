@@ -17,10 +17,10 @@ static int refuse(struct net *net, const char *name, const char *format, ...)
 {
     if (net->error[0] != '\0')
         return -EINVAL;
-    const int used = snprintf(net->error, sizeof net->error, "layer '%.47s': ", name);
+    const int used = snprintf(net->error, sizeof(net->error), "layer '%.47s': ", name);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(net->error + used, sizeof net->error - (size_t)used, format, arguments);
+    vsnprintf(net->error + used, sizeof(net->error) - (size_t)used, format, arguments);
     va_end(arguments);
     return -EINVAL;
 }
@@ -33,16 +33,16 @@ static bool shape_fits(struct shape shape)
 
 int net_open(struct net **net_out, const char *model, struct shape input, uint32_t classes)
 {
-    struct net *net = calloc(1, sizeof *net);
-    if (!net)
+    struct net *net = calloc(1, sizeof(*net));
+    if (net == NULL)
         return -ENOMEM;
-    net->layers = calloc(NET_LAYERS_MAX, sizeof *net->layers);
-    net->parameters = calloc(NET_PARAMETERS_MAX, sizeof *net->parameters);
-    if (!net->layers || !net->parameters) {
+    net->layers = calloc(NET_LAYERS_MAX, sizeof(*net->layers));
+    net->parameters = calloc(NET_PARAMETERS_MAX, sizeof(*net->parameters));
+    if (net->layers == NULL || net->parameters == NULL) {
         net_close(net);
         return -ENOMEM;
     }
-    snprintf(net->model, sizeof net->model, "%s", model);
+    snprintf(net->model, sizeof(net->model), "%s", model);
     net->input = input;
     net->classes = classes;
     if (!shape_fits(input))
@@ -53,7 +53,7 @@ int net_open(struct net **net_out, const char *model, struct shape input, uint32
 
 void net_close(struct net *net)
 {
-    if (!net)
+    if (net == NULL)
         return;
     free(net->layers);
     free(net->parameters);
@@ -77,7 +77,7 @@ static const char *append_problem(const struct net *net, const char *name, uint3
 {
     if (net->layer_count == NET_LAYERS_MAX)
         return "too many layers";
-    if (name[0] == '\0' || strlen(name) >= sizeof net->layers->name)
+    if (name[0] == '\0' || strlen(name) >= sizeof(net->layers->name))
         return "the name is empty or too long";
     if (name_taken(net, name))
         return "another layer has this name";
@@ -93,14 +93,14 @@ static const char *append_problem(const struct net *net, const char *name, uint3
 static struct layer *layer_begin(struct net *net, enum layer_kind kind, const char *name, uint32_t from)
 {
     const char *problem = append_problem(net, name, from);
-    if (problem)
+    if (problem != NULL)
         refuse(net, name, "%s", problem);
     if (net->error[0] != '\0')
         return NULL;
     struct layer *layer = &net->layers[net->layer_count];
     *layer = (struct layer){ .kind = kind, .input = from, .weight = NET_NO_PARAMETER, .bias = NET_NO_PARAMETER,
                              .folded_into = NET_NO_LAYER };
-    snprintf(layer->name, sizeof layer->name, "%s", name);
+    snprintf(layer->name, sizeof(layer->name), "%s", name);
     layer->in = from == NET_INPUT ? net->input : net->layers[from].out;
     layer->out = layer->in;
     return layer;
@@ -119,7 +119,7 @@ static uint32_t parameter_append(struct net *net, const struct layer *layer, con
 {
     struct parameter *parameter = &net->parameters[net->parameter_count];
     *parameter = *made;
-    snprintf(parameter->name, sizeof parameter->name, "%s.%s", layer->name, what);
+    snprintf(parameter->name, sizeof(parameter->name), "%s.%s", layer->name, what);
     parameter->layer = (uint32_t)(layer - net->layers);
     parameter->count = 1;
     for (uint32_t i = 0; i < parameter->rank; i++)
@@ -182,7 +182,7 @@ int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t fi
                    uint32_t stride, enum padding padding)
 {
     struct layer *layer = layer_begin(net, LAYER_CONV2D, name, from);
-    if (!layer || window_init(net, layer, kernel, stride, padding) < 0)
+    if (layer == NULL || window_init(net, layer, kernel, stride, padding) < 0)
         return -EINVAL;
     const uint64_t taps = (uint64_t)kernel * kernel;
     if (taps > NET_COUNT_MAX)
@@ -201,7 +201,7 @@ int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t fi
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units)
 {
     struct layer *layer = layer_begin(net, LAYER_DENSE, name, from);
-    if (!layer)
+    if (layer == NULL)
         return -EINVAL;
     const uint32_t inputs = (uint32_t)shape_count(layer->in);
     const struct parameter weight = {
@@ -217,14 +217,14 @@ int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t uni
 int64_t net_relu(struct net *net, const char *name, uint32_t from)
 {
     struct layer *layer = layer_begin(net, LAYER_RELU, name, from);
-    return layer ? layer_append(net, layer) : -EINVAL;
+    return layer != NULL ? layer_append(net, layer) : -EINVAL;
 }
 
 int64_t net_max_pool(struct net *net, const char *name, uint32_t from, uint32_t window, uint32_t stride,
                      enum padding padding)
 {
     struct layer *layer = layer_begin(net, LAYER_MAX_POOL, name, from);
-    if (!layer || window_init(net, layer, window, stride, padding) < 0)
+    if (layer == NULL || window_init(net, layer, window, stride, padding) < 0)
         return -EINVAL;
     return layer_append(net, layer);
 }
@@ -232,7 +232,7 @@ int64_t net_max_pool(struct net *net, const char *name, uint32_t from, uint32_t 
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate)
 {
     struct layer *layer = layer_begin(net, LAYER_DROPOUT, name, from);
-    if (!layer)
+    if (layer == NULL)
         return -EINVAL;
     if (!(rate >= 0.0f && rate < 1.0f))
         return refuse(net, name, "dropout rate %g is not in [0, 1)", (double)rate);
@@ -243,7 +243,7 @@ int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate
 int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from)
 {
     struct layer *layer = layer_begin(net, LAYER_SOFTMAX_LOSS, name, from);
-    if (!layer)
+    if (layer == NULL)
         return -EINVAL;
     if (layer->in.channels != net->classes || layer->in.height != 1 || layer->in.width != 1)
         return refuse(net, name, "reads %ux%ux%u values for %u classes", layer->in.channels, layer->in.height,

@@ -33,10 +33,10 @@ static size_t find_regions(struct tower *tower, struct region regions[REGION_COU
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
     size_t offset = 0;
-    regions[REGION_VALUES] = (struct region){.memory = tower_weights(tower), .bytes = arena_bytes};
+    regions[REGION_VALUES] = (struct region){ .memory = tower_weights(tower), .bytes = arena_bytes };
     regions[REGION_CARRIED].memory = find_carried(tower, &regions[REGION_CARRIED].bytes);
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        regions[REGION_STATES + i] = (struct region){tower_state(tower, i), .bytes = i < states ? arena_bytes : 0};
+        regions[REGION_STATES + i] = (struct region){ tower_state(tower, i), .bytes = i < states ? arena_bytes : 0 };
     for (int i = 0; i < REGION_COUNT; i++) {
         regions[i].offset = offset;
         offset += (regions[i].bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;

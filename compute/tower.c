@@ -150,7 +150,7 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    float *const arenas[] = {tower->weights, tower->gradients, tower->zeros, tower->states[0], tower->states[1]};
+    float *const arenas[] = { tower->weights, tower->gradients, tower->zeros, tower->states[0], tower->states[1] };
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             device->ops->free(device, arenas[i]);
@@ -219,7 +219,7 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate)
 {
     struct optimizer_range range = {
-        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = count};
+        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = count };
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
         range.states[i] = tower->states[i] != NULL ? tower->states[i] + offset : NULL;
     return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale, &range);
@@ -277,7 +277,7 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
 
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
-    *result_out = (struct backend_result){.loss_scale = 1};
+    *result_out = (struct backend_result){ .loss_scale = 1 };
     return tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
 }
 
@@ -314,7 +314,7 @@ struct backend *tower_backend(struct tower *tower)
 struct tower_memory tower_memory(const struct tower *tower)
 {
     const uint32_t arenas = 2 + optimizer_state_count(tower->spec.optimizer.kind);
-    struct tower_memory memory = {.arena_bytes = (arenas * tower->arena.count + ZERO_FLOATS) * sizeof(float)};
+    struct tower_memory memory = { .arena_bytes = (arenas * tower->arena.count + ZERO_FLOATS) * sizeof(float) };
     for (uint32_t i = 0; i < tower->plan_count; i++)
         memory.plan_bytes += tower->spec.backend->plan_bytes(tower->plans[i]);
     return memory;

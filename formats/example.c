@@ -63,7 +63,7 @@ static inline bool take_bytes(struct range *range, uint64_t bytes, struct range 
 {
     if (bytes > range_bytes(range))
         return false;
-    *body_out = (struct range){range->at, range->at + bytes};
+    *body_out = (struct range){ range->at, range->at + bytes };
     range->at += bytes;
     return true;
 }
@@ -202,7 +202,7 @@ static inline bool walk_feature(struct range message, struct feature *feature, c
         if (field.number > 3)
             continue;
         if (feature->kind != kinds[field.number])
-            *feature = (struct feature){.kind = kinds[field.number]};
+            *feature = (struct feature){ .kind = kinds[field.number] };
         if (!walk_list(field.body, feature, bad_out))
             return false;
     }
@@ -254,8 +254,8 @@ static inline bool read_plain_entry(struct range message, struct entry *entry)
     if (range_bytes(&message) < 2 || message.at[0] != 0x0a || message.at[1] >= 0x80 ||
         range_bytes(&message) - 2 < message.at[1])
         return false;
-    const struct range name = {message.at + 2, message.at + 2 + message.at[1]};
-    if (!only_field((struct range){name.end, message.end}, 0x12, &value) || value.at == value.end)
+    const struct range name = { message.at + 2, message.at + 2 + message.at[1] };
+    if (!only_field((struct range){ name.end, message.end }, 0x12, &value) || value.at == value.end)
         return false;
     const uint8_t kind_tag = *value.at;
     if (!only_field(value, kind_tag, &list) || !only_field(list, 0x0a, &body))
@@ -264,11 +264,11 @@ static inline bool read_plain_entry(struct range message, struct entry *entry)
     const size_t bytes = range_bytes(&body);
     if (kind_tag == 0x0a)
         entry->feature = (struct feature){
-            .kind = FEATURE_BYTES, .value_count = 1, .bytes = body.at, .byte_count = bytes};
+            .kind = FEATURE_BYTES, .value_count = 1, .bytes = body.at, .byte_count = bytes };
     else if (kind_tag == 0x12 && bytes % 4 == 0)
-        entry->feature = (struct feature){.kind = FEATURE_FLOATS, .value_count = bytes / 4};
+        entry->feature = (struct feature){ .kind = FEATURE_FLOATS, .value_count = bytes / 4 };
     else if (kind_tag == 0x1a && bytes == 1 && *body.at < 0x80)
-        entry->feature = (struct feature){.kind = FEATURE_INT64S, .value_count = 1, .int64 = *body.at};
+        entry->feature = (struct feature){ .kind = FEATURE_INT64S, .value_count = 1, .int64 = *body.at };
     else
         return false;
     entry->name = name;
@@ -282,7 +282,7 @@ static inline int walk_features(struct range message, entry_fn each, void *arg, 
 {
     while (message.at < message.end) {
         /* An absent name is the empty one; its pointer is still inside the payload. */
-        struct entry entry = {.name = {message.at, message.at}};
+        struct entry entry = { .name = { message.at, message.at } };
         struct field field;
 
         *bad_out = message.at;
@@ -344,14 +344,14 @@ static inline int find_entry(void *arg, const struct entry *entry)
 int example_find(const uint8_t *payload, size_t bytes, const struct example_query *query,
                  struct feature *results_out, size_t *bad_offset_out)
 {
-    struct find find = {query, results_out};
+    struct find find = { query, results_out };
     const uint8_t *bad = payload;
 
     for (size_t i = 0; i < query->count; i++)
-        results_out[i] = (struct feature){.kind = FEATURE_MISSING};
+        results_out[i] = (struct feature){ .kind = FEATURE_MISSING };
     if (bytes == 0)
         return 0;
-    const int rc = walk_example((struct range){payload, payload + bytes}, find_entry, &find, &bad);
+    const int rc = walk_example((struct range){ payload, payload + bytes }, find_entry, &find, &bad);
     if (rc != 0)
         *bad_offset_out = (size_t)(bad - payload);
     return rc;
@@ -376,12 +376,12 @@ int example_visit(const uint8_t *payload, size_t bytes,
                   int (*visit)(void *arg, const char *name, size_t name_bytes, const struct feature *feature),
                   void *arg, size_t *bad_offset_out)
 {
-    struct visit visitor = {.fn = visit, .arg = arg};
+    struct visit visitor = { .fn = visit, .arg = arg };
     const uint8_t *bad = payload;
 
     if (bytes == 0)
         return 0;
-    const int rc = walk_example((struct range){payload, payload + bytes}, visit_entry, &visitor, &bad);
+    const int rc = walk_example((struct range){ payload, payload + bytes }, visit_entry, &visitor, &bad);
     if (rc != 0 && !visitor.stopped)
         *bad_offset_out = (size_t)(bad - payload);
     return rc;

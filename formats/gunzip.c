@@ -34,7 +34,7 @@ static int grow(struct inflation *i)
     if (room == i->room)
         return -EFBIG;
     uint8_t *out = realloc(i->out, room);
-    if (!out)
+    if (out == NULL)
         return -ENOMEM;
     i->out = out;
     i->room = room;

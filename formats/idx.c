@@ -41,14 +41,14 @@ static const char *data_size(const struct idx *idx, size_t *bytes_out)
 int idx_parse(const uint8_t *file, size_t bytes, struct idx *idx_out, const char **problem_out)
 {
     *problem_out = magic_problem(file, bytes);
-    if (*problem_out)
+    if (*problem_out != NULL)
         return -EBADMSG;
 
-    struct idx idx = {.rank = file[3]};
+    struct idx idx = { .rank = file[3] };
     for (uint32_t i = 0; i < idx.rank; i++)
         idx.dims[i] = get_be32(file + 4 + 4 * i);
     *problem_out = data_size(&idx, &idx.data_bytes);
-    if (*problem_out)
+    if (*problem_out != NULL)
         return -EBADMSG;
 
     const size_t header_bytes = 4 + 4 * (size_t)idx.rank;

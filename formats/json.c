@@ -20,7 +20,7 @@ static bool reserve(struct json *json, size_t more)
     while (room - json->bytes <= more)
         room *= 2;
     char *text = realloc(json->text, room);
-    if (!text) {
+    if (text == NULL) {
         json->failed = true;
         return false;
     }
@@ -55,7 +55,7 @@ static void put_line_start(struct json *json)
 /* The bytes of a well-formed UTF-8 character at `text` and its code point, or 0. */
 static size_t utf8_decode(const unsigned char *text, uint32_t *code_out)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const size_t bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2
                        : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
     uint32_t code = bytes < 2 ? text[0] : text[0] & (0xffu >> (bytes + 1));
@@ -94,11 +94,11 @@ static size_t put_character(struct json *json, const char *at)
         return 1;
     }
     const char *escape = short_escape(code);
-    if (escape) {
+    if (escape != NULL) {
         put_text(json, escape);
     } else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
         char text[16];
-        snprintf(text, sizeof text, "\\u%04x", (unsigned)code);
+        snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
         put_text(json, text);
     } else {
         put(json, at, bytes);
@@ -121,7 +121,7 @@ static void put_before_value(struct json *json, const char *key)
         put_text(json, ",");
     if (json->depth > 0)
         put_line_start(json);
-    if (key) {
+    if (key != NULL) {
         put_quoted(json, key);
         put_text(json, json->indent ? ": " : ":");
     }
@@ -159,7 +159,7 @@ static void replace_decimal_point(char *text)
     const size_t bytes = strlen(point);
     char *at = strstr(text, point);
 
-    if (!at || strcmp(point, ".") == 0)
+    if (at == NULL || strcmp(point, ".") == 0)
         return;
     *at = '.';
     memmove(at + 1, at + bytes, strlen(at + bytes) + 1);
@@ -167,13 +167,13 @@ static void replace_decimal_point(char *text)
 
 void json_init(struct json *json, bool indent)
 {
-    *json = (struct json){.indent = indent};
+    *json = (struct json){ .indent = indent };
 }
 
 void json_release(struct json *json)
 {
     free(json->text);
-    *json = (struct json){.indent = json->indent};
+    *json = (struct json){ .indent = json->indent };
 }
 
 void json_reset(struct json *json)
@@ -182,7 +182,7 @@ void json_reset(struct json *json)
     json->depth = 0;
     json->needs_comma = false;
     json->failed = false;
-    if (json->text)
+    if (json->text != NULL)
         json->text[0] = '\0';
 }
 
@@ -201,7 +201,7 @@ void json_u64(struct json *json, const char *key, uint64_t value)
 {
     char text[24];
 
-    snprintf(text, sizeof text, "%" PRIu64, value);
+    snprintf(text, sizeof(text), "%" PRIu64, value);
     put_value(json, key, text);
 }
 
@@ -209,7 +209,7 @@ void json_i64(struct json *json, const char *key, int64_t value)
 {
     char text[24];
 
-    snprintf(text, sizeof text, "%" PRId64, value);
+    snprintf(text, sizeof(text), "%" PRId64, value);
     put_value(json, key, text);
 }
 
@@ -222,7 +222,7 @@ void json_double(struct json *json, const char *key, double value)
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
@@ -239,5 +239,5 @@ const char *json_text(struct json *json)
 {
     if (json->failed)
         return NULL;
-    return json->text ? json->text : "";
+    return json->text != NULL ? json->text : "";
 }

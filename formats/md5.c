@@ -53,10 +53,10 @@ static uint32_t round_term(unsigned i, const uint32_t w[4], unsigned *take_out)
 
 static void add_block(struct md5 *md5, const uint8_t *block)
 {
-    static const uint8_t shifts[4][4] = {{7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
+    static const uint8_t shifts[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
     uint32_t w[4];
 
-    memcpy(w, md5->word, sizeof w);
+    memcpy(w, md5->word, sizeof(w));
     for (unsigned i = 0; i < 64; i++) {
         unsigned take;
         const uint32_t term = round_term(i, w, &take);
@@ -73,7 +73,7 @@ static void add_block(struct md5 *md5, const uint8_t *block)
 /* The rest of the data, a 1 bit, zeros, and the length in bits: one or two blocks. */
 static void add_end(struct md5 *md5, const uint8_t *rest, size_t rest_bytes, uint64_t bits)
 {
-    uint8_t end[2 * BLOCK_BYTES] = {0};
+    uint8_t end[2 * BLOCK_BYTES] = { 0 };
     const size_t end_bytes = rest_bytes < BLOCK_BYTES - 8 ? BLOCK_BYTES : 2 * BLOCK_BYTES;
 
     if (rest_bytes > 0)
@@ -88,7 +88,7 @@ static void add_end(struct md5 *md5, const uint8_t *rest, size_t rest_bytes, uin
 void md5_text(const uint8_t *data, size_t bytes, char text_out[MD5_TEXT_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
-    struct md5 md5 = {{0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476}};
+    struct md5 md5 = { { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476 } };
     const size_t whole = bytes / BLOCK_BYTES * BLOCK_BYTES;
 
     for (size_t at = 0; at < whole; at += BLOCK_BYTES)

@@ -14,11 +14,11 @@
 static uint64_t dtype_bytes(const char *dtype)
 {
     static const struct { const char *name; uint64_t bytes; } dtypes[] = {
-        {"F64", 8}, {"I64", 8}, {"U64", 8}, {"F32", 4}, {"I32", 4}, {"U32", 4},
-        {"F16", 2}, {"BF16", 2}, {"I16", 2}, {"U16", 2}, {"U8", 1}, {"I8", 1}, {"BOOL", 1},
+        { "F64", 8 }, { "I64", 8 }, { "U64", 8 }, { "F32", 4 }, { "I32", 4 }, { "U32", 4 },
+        { "F16", 2 }, { "BF16", 2 }, { "I16", 2 }, { "U16", 2 }, { "U8", 1 }, { "I8", 1 }, { "BOOL", 1 },
     };
 
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
         if (strcmp(dtypes[i].name, dtype) == 0)
             return dtypes[i].bytes;
     }
@@ -92,7 +92,7 @@ static int frame_header(const char *text, size_t text_bytes, uint8_t **header_ou
     const size_t padded = (text_bytes + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
     uint8_t *header = malloc(LENGTH_BYTES + padded);
 
-    if (!header)
+    if (header == NULL)
         return -ENOMEM;
     for (unsigned i = 0; i < LENGTH_BYTES; i++)
         header[i] = (uint8_t)((uint64_t)padded >> (8 * i));
@@ -122,7 +122,7 @@ int safetensors_header(const struct safetensors_entry *entries, size_t entry_cou
     json_close_object(&json);
 
     const char *text = json_text(&json);
-    const int rc = text ? frame_header(text, json.bytes, header_out, bytes_out) : -ENOMEM;
+    const int rc = text != NULL ? frame_header(text, json.bytes, header_out, bytes_out) : -ENOMEM;
     json_release(&json);
     return rc;
 }

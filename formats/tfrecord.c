@@ -24,14 +24,14 @@ static uint64_t get_le64(const uint8_t *at)
 
 static enum tfrecord_check cut(uint64_t needed, uint64_t available, struct tfrecord_problem *problem_out)
 {
-    *problem_out = (struct tfrecord_problem){.needed_bytes = needed, .available_bytes = available};
+    *problem_out = (struct tfrecord_problem){ .needed_bytes = needed, .available_bytes = available };
     return TFRECORD_CUT;
 }
 
 static enum tfrecord_check differs(enum tfrecord_check check, uint32_t stored, uint32_t computed,
                                    struct tfrecord_problem *problem_out)
 {
-    *problem_out = (struct tfrecord_problem){.stored_crc = stored, .computed_crc = computed};
+    *problem_out = (struct tfrecord_problem){ .stored_crc = stored, .computed_crc = computed };
     return check;
 }
 
@@ -45,8 +45,8 @@ enum tfrecord_check tfrecord_header(const uint8_t header[TFRECORD_HEADER_BYTES],
     if (stored != computed)
         return differs(TFRECORD_LENGTH_CRC, stored, computed, problem_out);
     if (payload_bytes > TFRECORD_PAYLOAD_MAX) {
-        *problem_out = (struct tfrecord_problem){.needed_bytes = payload_bytes,
-                                                 .available_bytes = TFRECORD_PAYLOAD_MAX};
+        *problem_out = (struct tfrecord_problem){ .needed_bytes = payload_bytes,
+                                                 .available_bytes = TFRECORD_PAYLOAD_MAX };
         return TFRECORD_TOO_LONG;
     }
     *payload_bytes_out = payload_bytes;

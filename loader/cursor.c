@@ -37,9 +37,9 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
 {
-    const int result = schedule_find(cursor->schedule, cursor->number, cursor->tower, &chunk->span);
-    if (result < 0)
-        return result;
+    const int rc = schedule_find(cursor->schedule, cursor->number, cursor->tower, &chunk->span);
+    if (rc < 0)
+        return rc;
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
     if (begins_batch && (chunk->span.first_of_pass || cursor->number == cursor->schedule->first))
         order_begin(cursor, &chunk->span);
@@ -56,7 +56,7 @@ static int next_locked(struct cursor *cursor, struct chunk *chunk)
 int cursor_next(struct cursor *cursor, struct chunk *chunk_out)
 {
     pthread_mutex_lock(&cursor->lock);
-    const int result = next_locked(cursor, chunk_out);
+    const int rc = next_locked(cursor, chunk_out);
     pthread_mutex_unlock(&cursor->lock);
-    return result;
+    return rc;
 }

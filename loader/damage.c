@@ -15,7 +15,7 @@
 
 static size_t known_bytes(const struct dataset *dataset)
 {
-    return dataset ? dataset->record_count / 8 + 1 : 0;
+    return dataset != NULL ? dataset->record_count / 8 + 1 : 0;
 }
 
 size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
@@ -39,7 +39,7 @@ static void add_line(struct damage *damage, enum pass pass, uint64_t id, const c
         struct damage_line *line = &damage->lines[damage->line_count++];
         line->pass = pass;
         line->id = id;
-        snprintf(line->text, sizeof line->text, "%s", text);
+        snprintf(line->text, sizeof(line->text), "%s", text);
     }
     pthread_mutex_unlock(&damage->lock);
 }
@@ -51,7 +51,7 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
     for (uint64_t i = 0; i < index->damage_count; i++) {
         const struct shard_damage *lost = &index->damages[i];
         char text[DAMAGE_LINE_BYTES];
-        snprintf(text, sizeof text, "%s: record %" PRIu64 " at byte %" PRIu64 ": no record can be told in %" PRIu64
+        snprintf(text, sizeof(text), "%s: record %" PRIu64 " at byte %" PRIu64 ": no record can be told in %" PRIu64
                  " bytes", dataset->paths[shard], lost->before_record + i, lost->offset, lost->bytes);
         add_line(damage, pass, dataset->first_ids[shard] + lost->before_record, text);
     }
@@ -59,20 +59,20 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
 
 int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT])
 {
-    *damage = (struct damage){ .lines = calloc(DAMAGE_LINES_MAX, sizeof *damage->lines) };
-    int result = damage->lines ? 0 : -ENOMEM;
-    for (int pass = 0; pass < PASS_COUNT && result == 0; pass++) {
+    *damage = (struct damage){ .lines = calloc(DAMAGE_LINES_MAX, sizeof(*damage->lines)) };
+    int rc = damage->lines != NULL ? 0 : -ENOMEM;
+    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
         damage->datasets[pass] = datasets[pass];
         damage->known[pass] = calloc(known_bytes(datasets[pass]) + 1, 1);
-        result = damage->known[pass] ? 0 : -ENOMEM;
+        rc = damage->known[pass] != NULL ? 0 : -ENOMEM;
     }
-    if (result < 0) {
+    if (rc < 0) {
         damage_release(damage);
-        return result;
+        return rc;
     }
     pthread_mutex_init(&damage->lock, NULL);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
-        for (uint32_t shard = 0; datasets[pass] && shard < datasets[pass]->shard_count; shard++)
+        for (uint32_t shard = 0; datasets[pass] != NULL && shard < datasets[pass]->shard_count; shard++)
             add_lost(damage, (enum pass)pass, shard);
     }
     return 0;
@@ -80,13 +80,13 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
 
 void damage_release(struct damage *damage)
 {
-    if (damage->lines)
+    if (damage->lines != NULL)
         pthread_mutex_destroy(&damage->lock);
     free(damage->lines);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         free(damage->known[pass]);
     damage->lines = NULL;
-    memset(damage->known, 0, sizeof damage->known);
+    memset(damage->known, 0, sizeof(damage->known));
 }
 
 bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const char *what)
@@ -95,7 +95,7 @@ bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const char *
     if (atomic_fetch_or(&damage->known[pass][id / 8], bit) & bit)
         return false;
     char text[DAMAGE_LINE_BYTES];
-    record_describe(damage->datasets[pass], id, what, text, sizeof text);
+    record_describe(damage->datasets[pass], id, what, text, sizeof(text));
     add_line(damage, pass, id, text);
     return true;
 }
@@ -115,9 +115,9 @@ static int line_compare(const void *a, const void *b)
 
 size_t damage_list(struct damage *damage, char (*lines)[DAMAGE_LINE_BYTES], size_t max)
 {
-    if (!damage->lines)
+    if (damage->lines == NULL)
         return 0;
-    qsort(damage->lines, damage->line_count, sizeof *damage->lines, line_compare);
+    qsort(damage->lines, damage->line_count, sizeof(*damage->lines), line_compare);
     const size_t count = damage->line_count < max ? damage->line_count : max;
     for (size_t i = 0; i < count; i++)
         snprintf(lines[i], DAMAGE_LINE_BYTES, "%s", damage->lines[i].text);

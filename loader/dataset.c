@@ -47,7 +47,7 @@ static void opening_report_path(struct opening *opening, int result, const char 
 {
     char line[PROBLEM_BYTES];
     struct text text;
-    text_init(&text, line, sizeof line);
+    text_init(&text, line, sizeof(line));
     text_add_escaped(&text, path);
     text_add(&text, ": %s", what);
     opening_report(opening, result, line);
@@ -55,12 +55,12 @@ static void opening_report_path(struct opening *opening, int result, const char 
 
 static int copy_string(const char **string)
 {
-    if (!*string || !**string) {
+    if (*string == NULL || !**string) {
         *string = NULL;
         return 0;
     }
     *string = strdup(*string);
-    return *string ? 0 : -ENOMEM;
+    return *string != NULL ? 0 : -ENOMEM;
 }
 
 /* Every string is copied or NULL afterwards, whatever the result. */
@@ -69,12 +69,12 @@ static int copy_options(struct dataset *dataset, const struct dataset_options *o
     struct dataset_options *copy = &dataset->options;
     *copy = *options;
     const char **const strings[] = { &copy->what, &copy->pattern, &copy->image_key, &copy->label_key };
-    int result = 0;
-    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
         if (copy_string(strings[i]) < 0)
-            result = -ENOMEM;
+            rc = -ENOMEM;
     }
-    return result;
+    return rc;
 }
 
 static int format_init(struct dataset *dataset)
@@ -83,7 +83,7 @@ static int format_init(struct dataset *dataset)
     dataset->format = (struct sample_format){
         .classes = options->classes,
         .label_offset = options->label_offset,
-        .keys = {[SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key},
+        .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },
     };
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
 }
@@ -114,10 +114,10 @@ static const char *open_problem(int error)
     static const struct {
         int error;
         const char *text;
-    } texts[] = {{EMFILE, too_many},
-                 {ENFILE, too_many},
-                 {EISDIR, "is a directory, not a shard"},
-                 {ESPIPE, "is not a regular file"}};
+    } texts[] = { { EMFILE, too_many },
+                 { ENFILE, too_many },
+                 { EISDIR, "is a directory, not a shard" },
+                 { ESPIPE, "is not a regular file" } };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (texts[i].error == error)
             return texts[i].text;
@@ -134,7 +134,7 @@ static void open_shard(struct opening *opening, uint32_t shard)
         return;
     }
     char line[PROBLEM_BYTES] = "";
-    const struct shard_index_options options = {dataset->options.skip_damage, dataset->options.use_index_cache};
+    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
     rc = shard_index_open(&dataset->indexes[shard], dataset->sources[shard], &options, line, sizeof(line));
     if (rc < 0)
         opening_report(opening, rc, line);
@@ -156,16 +156,16 @@ static void open_shards(struct opening *opening)
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
 {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = slash != NULL ? slash + 1 : path;
     const uint64_t numbers[2] = { index->bytes, index->record_count };
     XXH3_64bits_update(hash, name, strlen(name) + 1);
-    XXH3_64bits_update(hash, numbers, sizeof numbers);
+    XXH3_64bits_update(hash, numbers, sizeof(numbers));
 }
 
 static int fingerprint(struct dataset *dataset)
 {
     XXH3_state_t *hash = XXH3_createState();
-    if (!hash)
+    if (hash == NULL)
         return -ENOMEM;
     XXH3_64bits_reset(hash);
     for (uint32_t i = 0; i < dataset->shard_count; i++)
@@ -218,7 +218,7 @@ static void probe_sample(struct opening *opening, struct decode_context *context
 {
     int32_t label;
     const struct sample_target target = {
-        .request = {.shape = opening->dataset->options.shape}, .pixels = pixels, .label = &label};
+        .request = { .shape = opening->dataset->options.shape }, .pixels = pixels, .label = &label };
     char what[RECORD_WHAT_BYTES];
     if (record_load(context, id, &target, what) < 0)
         probe_report(opening, id, what);
@@ -280,22 +280,22 @@ static void open_set(struct opening *opening)
 static int prepare(struct opening *opening, const struct dataset_options *options)
 {
     struct dataset *dataset = opening->dataset;
-    int result = copy_options(dataset, options);
-    if (result == 0)
-        result = format_init(dataset);
-    if (result < 0)
-        opening_report(opening, result, strerror(-result));
-    return result;
+    int rc = copy_options(dataset, options);
+    if (rc == 0)
+        rc = format_init(dataset);
+    if (rc < 0)
+        opening_report(opening, rc, strerror(-rc));
+    return rc;
 }
 
 static int find_shards(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
     struct shard_list list;
-    const char *pattern = dataset->options.pattern ? dataset->options.pattern : "";
-    const int result = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
-    if (result < 0)
-        return result;
+    const char *pattern = dataset->options.pattern != NULL ? dataset->options.pattern : "";
+    const int rc = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
+    if (rc < 0)
+        return rc;
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
     return allocate_shards(dataset, list.count);
@@ -304,9 +304,9 @@ static int find_shards(struct opening *opening)
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size)
 {
-    struct opening opening = { .dataset = calloc(1, sizeof *opening.dataset) };
+    struct opening opening = { .dataset = calloc(1, sizeof(*opening.dataset)) };
     text_init(&opening.problems, problem_out, problem_size);
-    if (!opening.dataset)
+    if (opening.dataset == NULL)
         return -ENOMEM;
     raise_file_limit();
     opening.result = prepare(&opening, options);
@@ -324,12 +324,12 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
 
 void dataset_close(struct dataset *dataset)
 {
-    if (!dataset)
+    if (dataset == NULL)
         return;
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
-        if (dataset->sources)
+        if (dataset->sources != NULL)
             shard_source_close(dataset->sources[i]);
-        if (dataset->indexes)
+        if (dataset->indexes != NULL)
             shard_index_release(&dataset->indexes[i]);
         free(dataset->paths[i]);
     }

@@ -29,7 +29,7 @@ int decode_context_open(struct decode_context **context_out, const struct datase
     struct decode_context *const context = malloc(sizeof(*context));
     if (context == NULL)
         return -ENOMEM;
-    *context = (struct decode_context){.dataset = dataset, .frame = malloc(2 * frame_room(dataset))};
+    *context = (struct decode_context){ .dataset = dataset, .frame = malloc(2 * frame_room(dataset)) };
     const int rc = context->frame != NULL ? open_codec(context) : -ENOMEM;
     if (rc < 0) {
         decode_context_close(context);

@@ -20,7 +20,7 @@ struct place_target {
 static int fail(const struct loader *loader, enum pass pass, uint64_t id, const char *what)
 {
     char text[DAMAGE_LINE_BYTES];
-    record_describe(loader->spec.datasets[pass], id, what, text, sizeof text);
+    record_describe(loader->spec.datasets[pass], id, what, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s", text);
 }
 
@@ -31,7 +31,7 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
     char text[DAMAGE_LINE_BYTES];
-    record_describe(loader->spec.datasets[pass], id, what, text, sizeof text);
+    record_describe(loader->spec.datasets[pass], id, what, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records (max_corrupt); "
                      "the last one met: %s", loader->spec.corrupt_max, text);
 }
@@ -103,12 +103,12 @@ static struct place_target find_target(const struct loader *loader, const struct
     const struct batch *const batch = work->batch;
     const struct span *const span = &work->chunk.span;
     return (struct place_target){
-        .sample = {.request = {.pass = span->pass,
-                               .epoch = span->epoch,
-                               .position = span->first_position + place,
-                               .shape = loader->shape},
+        .sample = { .request = { .pass = span->pass,
+                                .epoch = span->epoch,
+                                .position = span->first_position + place,
+                                .shape = loader->shape },
                    .pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
-                   .label = &batch->labels[place]},
+                   .label = &batch->labels[place] },
         .id = &batch->ids[place],
     };
 }

@@ -75,5 +75,5 @@ static int decode_chw(void *codec, const struct stored_image *image, const struc
     return rc;
 }
 
-const struct image_ops image_raw_hwc_ops = {.decode = decode_hwc};
-const struct image_ops image_raw_chw_ops = {.decode = decode_chw};
+const struct image_ops image_raw_hwc_ops = { .decode = decode_hwc };
+const struct image_ops image_raw_chw_ops = { .decode = decode_chw };

@@ -14,37 +14,37 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
 {
     struct work_plan plan;
     work_plan_init(&plan, spec);
-    return (struct loader_memory){.bytes = plan.total_bytes, .kept_bytes = plan.store_bytes};
+    return (struct loader_memory){ .bytes = plan.total_bytes, .kept_bytes = plan.store_bytes };
 }
 
 static int work_init(struct work *work, const struct work_plan *plan)
 {
-    work->records = calloc(plan->chunk_records, sizeof *work->records);
+    work->records = calloc(plan->chunk_records, sizeof(*work->records));
     work->buffer = malloc(plan->buffer_bytes);
-    return work->records && work->buffer ? 0 : -ENOMEM;
+    return work->records != NULL && work->buffer != NULL ? 0 : -ENOMEM;
 }
 
 static int open_works(struct loader *loader)
 {
     const struct work_plan *plan = &loader->plan;
-    loader->works = calloc(plan->work_count, sizeof *loader->works);
-    if (!loader->works)
+    loader->works = calloc(plan->work_count, sizeof(*loader->works));
+    if (loader->works == NULL)
         return -ENOMEM;
-    int result = queue_open(&loader->free, plan->work_count);
-    if (result == 0)
-        result = queue_open(&loader->full, plan->work_count);
-    for (uint32_t i = 0; i < plan->work_count && result == 0; i++) {
-        result = work_init(&loader->works[i], plan);
-        if (result == 0)
-            result = queue_put(loader->free, &loader->works[i]);
+    int rc = queue_open(&loader->free, plan->work_count);
+    if (rc == 0)
+        rc = queue_open(&loader->full, plan->work_count);
+    for (uint32_t i = 0; i < plan->work_count && rc == 0; i++) {
+        rc = work_init(&loader->works[i], plan);
+        if (rc == 0)
+            rc = queue_put(loader->free, &loader->works[i]);
     }
-    return result;
+    return rc;
 }
 
 static struct worker *open_workers(struct loader *loader, uint32_t count)
 {
-    struct worker *workers = aligned_alloc(_Alignof(struct worker), count * sizeof *workers);
-    for (uint32_t i = 0; workers && i < count; i++)
+    struct worker *workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
+    for (uint32_t i = 0; workers != NULL && i < count; i++)
         workers[i] = (struct worker){ .loader = loader };
     return workers;
 }
@@ -60,12 +60,12 @@ static int open_all_workers(struct loader *loader)
 
 static int open_stores(struct loader *loader)
 {
-    int result = 0;
-    for (int pass = 0; pass < PASS_COUNT && result == 0; pass++) {
+    int rc = 0;
+    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
         if (loader->plan.is_stored[pass])
-            result = shard_store_init(&loader->stores[pass], loader->spec.datasets[pass]);
+            rc = shard_store_init(&loader->stores[pass], loader->spec.datasets[pass]);
     }
-    return result;
+    return rc;
 }
 
 /* What was lost while the shards were indexed counts as damage of the run. */
@@ -73,9 +73,9 @@ static int open_damage(struct loader *loader)
 {
     if (!loader->spec.skip_corrupt)
         return 0;
-    const int result = damage_init(&loader->damage, loader->spec.datasets);
-    if (result < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
-        return result;
+    const int rc = damage_init(&loader->damage, loader->spec.datasets);
+    if (rc < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
+        return rc;
     char line[1][DAMAGE_LINE_BYTES];
     damage_list(&loader->damage, line, 1);
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%" PRIu64 " damaged records, more than max_corrupt = %"
@@ -91,13 +91,13 @@ static void limit_rings(const struct loader *loader)
 
 static int start_workers(struct worker *workers, uint32_t count, const char *what, void (*loop)(void *worker))
 {
-    int result = 0;
-    for (uint32_t i = 0; i < count && result == 0; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%s%" PRIu32, what, i % 1000);
-        result = thread_start(&workers[i].thread, name, loop, &workers[i]);
+        snprintf(name, sizeof(name), "%s%" PRIu32, what, i % 1000);
+        rc = thread_start(&workers[i].thread, name, loop, &workers[i]);
     }
-    return result;
+    return rc;
 }
 
 /* Every decoder has opened its contexts: nothing is allocated from here on. */
@@ -117,12 +117,12 @@ static int start_all_workers(struct loader *loader)
 {
     atomic_init(&loader->readers_left, loader->spec.read_threads);
     limit_rings(loader);
-    int result = start_workers(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
-    if (result == 0)
-        result = await_decoders(loader);
-    if (result == 0)
-        result = start_workers(loader->readers, loader->spec.read_threads, "reader", reader_loop);
-    return result;
+    int rc = start_workers(loader->decoders, loader->spec.decode_threads, "decoder", decoder_loop);
+    if (rc == 0)
+        rc = await_decoders(loader);
+    if (rc == 0)
+        rc = start_workers(loader->readers, loader->spec.read_threads, "reader", reader_loop);
+    return rc;
 }
 
 static void check_spec(const struct loader_spec *spec)
@@ -130,54 +130,54 @@ static void check_spec(const struct loader_spec *spec)
     assert(spec->read_threads >= 1 && spec->decode_threads >= 1);
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         const struct dataset *dataset = spec->datasets[pass];
-        assert(spec->schedule->records[pass] == 0 || dataset);
-        assert(!dataset || spec->schedule->records[pass] <= dataset->record_count);
-        assert(!dataset || dataset->sample_bytes == spec->layout->sample_bytes);
+        assert(spec->schedule->records[pass] == 0 || dataset != NULL);
+        assert(dataset == NULL || spec->schedule->records[pass] <= dataset->record_count);
+        assert(dataset == NULL || dataset->sample_bytes == spec->layout->sample_bytes);
     }
     assert(schedule_slice_max(spec->schedule) <= spec->layout->capacity);
 }
 
 static int open_parts(struct loader *loader)
 {
-    int result = open_works(loader);
-    if (result == 0)
-        result = open_all_workers(loader);
-    if (result == 0)
-        result = open_stores(loader);
-    if (result == 0)
-        result = open_damage(loader);
-    return result;
+    int rc = open_works(loader);
+    if (rc == 0)
+        rc = open_all_workers(loader);
+    if (rc == 0)
+        rc = open_stores(loader);
+    if (rc == 0)
+        rc = open_damage(loader);
+    return rc;
 }
 
 static int run(struct loader *loader)
 {
-    int result = stop_on_failure(loader->spec.stop, loader_end, loader);
-    if (result == 0)
-        result = start_all_workers(loader);
-    if (result == 0)
+    int rc = stop_on_failure(loader->spec.stop, loader_end, loader);
+    if (rc == 0)
+        rc = start_all_workers(loader);
+    if (rc == 0)
         return 0;
     loader_end(loader);
     loader_join(loader, NULL);
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "the loader's threads cannot be started: %s",
-                     strerror(-result));
+                     strerror(-rc));
 }
 
 int loader_start(struct loader **loader_out, const struct loader_spec *spec)
 {
     check_spec(spec);
-    struct loader *loader = calloc(1, sizeof *loader);
-    if (!loader)
+    struct loader *loader = calloc(1, sizeof(*loader));
+    if (loader == NULL)
         return -ENOMEM;
     loader->spec = *spec;
-    loader->shape = (struct image_shape){spec->layout->height, spec->layout->width, spec->layout->channels};
+    loader->shape = (struct image_shape){ spec->layout->height, spec->layout->width, spec->layout->channels };
     work_plan_init(&loader->plan, spec);
     cursor_init(&loader->cursor, spec->schedule, spec->shuffle, spec->seed, loader->plan.chunk_records);
-    int result = open_parts(loader);
-    if (result == 0)
-        result = run(loader);
-    if (result < 0) {
+    int rc = open_parts(loader);
+    if (rc == 0)
+        rc = run(loader);
+    if (rc < 0) {
         loader_close(loader);
-        return result;
+        return rc;
     }
     *loader_out = loader;
     return 0;
@@ -193,11 +193,11 @@ static void join_workers(struct worker *workers, uint32_t count)
 
 void loader_join(struct loader *loader, struct loader_counts *counts_out)
 {
-    if (!loader)
+    if (loader == NULL)
         return;
     join_workers(loader->readers, loader->spec.read_threads);
     join_workers(loader->decoders, loader->spec.decode_threads);
-    if (counts_out)
+    if (counts_out != NULL)
         loader_count(loader, counts_out);
 }
 

@@ -23,4 +23,4 @@ static void put_xxhash(char *text, size_t text_size)
 }
 
 const struct library loader_libraries[] = {
-    {"ISA-L", put_isal}, {"zlib", put_zlib}, {"xxHash", put_xxhash}, {NULL, NULL}};
+    { "ISA-L", put_isal }, { "zlib", put_zlib }, { "xxHash", put_xxhash }, { NULL, NULL } };

@@ -19,7 +19,7 @@ static void find_frame(struct loader *loader, enum pass pass, struct work_record
     const uint8_t *frame = loader->plan.is_stored[pass]
         ? shard_store_find(&loader->stores[pass], &record->read.place, read_bytes) : NULL;
     record->is_stored = frame != NULL;
-    if (frame) {
+    if (frame != NULL) {
         record->read.frame = frame;
         record->read.got = (ssize_t)frame_bytes(record);
     }

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "formats/tfrecord.h"
-#include "loader/shards/frame_text.h"
 #include "loader/sample.h"
+#include "loader/shards/frame_text.h"
 #include "stage/log.h"
 
 /* Network file systems fail for moments. */
@@ -44,13 +44,13 @@ static int frame_check(const struct record_read *read, char what[RECORD_WHAT_BYT
 
 static struct record_read read_again(const struct dataset *dataset, const struct record_read *first, uint8_t *spare)
 {
-    struct record_read second = {.place = first->place, .frame = spare};
+    struct record_read second = { .place = first->place, .frame = spare };
     struct shard_source *const source = dataset->sources[first->place.shard];
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         second.got = shard_source_read_afresh(source, spare, frame_bytes(first), first->place.offset);
         if (second.got != -EIO && second.got != -ESTALE)
             break;
-        nanosleep(&(struct timespec){.tv_nsec = READ_PAUSE_NS}, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = READ_PAUSE_NS }, NULL);
     }
     return second;
 }
@@ -75,9 +75,9 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
 {
     char second_what[RECORD_WHAT_BYTES];
     const struct record_read second = read_again(dataset, first, spare);
-    const int result = frame_check(&second, second_what);
+    const int rc = frame_check(&second, second_what);
     const uint32_t shard = first->place.shard;
-    if (result == 0) {
+    if (rc == 0) {
         log_message(LOG_RUN, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
                     "memory, cable or disk may be failing", dataset->paths[shard], first->place.record,
                     first->place.offset, what);
@@ -86,7 +86,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     const size_t length = strlen(what);
     snprintf(what + length, RECORD_WHAT_BYTES - length, "%s%s", second_text(first, &second),
              shard_source_changed(dataset->sources[shard]) ? "; the file has changed since it was opened" : "");
-    return result;
+    return rc;
 }
 
 /* The frame that is right, which may be in the spare, or NULL. */
@@ -110,7 +110,7 @@ int record_decode(struct decode_context *context, const struct record_read *read
 
 static struct record_read read_record(struct decode_context *context, uint64_t id)
 {
-    struct record_read read = {.place = dataset_find(context->dataset, id), .frame = context->frame};
+    struct record_read read = { .place = dataset_find(context->dataset, id), .frame = context->frame };
     struct shard_source *const source = context->dataset->sources[read.place.shard];
     read.got = shard_source_read(source, context->frame, frame_bytes(&read), read.place.offset);
     return read;

@@ -26,7 +26,7 @@ static int list_feature(void *arg, const char *name, size_t name_bytes, const st
         [FEATURE_INT64S] = "integers",
     };
     char shown[128];
-    log_escape(name, name_bytes, shown, sizeof shown);
+    log_escape(name, name_bytes, shown, sizeof(shown));
     text_add(arg, " %s (%" PRIu64 " %s)", shown, feature->value_count, kinds[feature->kind]);
     return 0;
 }
@@ -44,7 +44,7 @@ static int report_missing(const char *what, const char *key, const uint8_t *payl
     struct text text;
     size_t bad_offset;
     text_init(&text, problem, problem_size);
-    if (key)
+    if (key != NULL)
         text_add(&text, "has no feature '%s' for the %s; it has:", key, what);
     else
         text_add(&text, "has no feature known as %s, name one with %s_key; it has:", what, what);
@@ -60,7 +60,7 @@ static int find_first(const char *const *names, size_t count, const uint8_t *pay
                       const char **name_out, char *problem, size_t problem_size)
 {
     *name_out = NULL;
-    for (size_t i = 0; i < count && !*name_out; i++) {
+    for (size_t i = 0; i < count && *name_out == NULL; i++) {
         const size_t name_bytes = strlen(names[i]);
         const struct example_query query = { &names[i], &name_bytes, 1 };
         struct feature feature;
@@ -86,11 +86,11 @@ static int find_key(struct sample_format *format, enum sample_key which, const c
 {
     const char *const configured = format->keys[which];
     const char *found;
-    const int result = configured ? find_first(&configured, 1, payload, bytes, &found, problem, problem_size)
+    const int rc = configured != NULL ? find_first(&configured, 1, payload, bytes, &found, problem, problem_size)
                                   : find_first(names, count, payload, bytes, &found, problem, problem_size);
-    if (result < 0)
-        return result;
-    if (!found)
+    if (rc < 0)
+        return rc;
+    if (found == NULL)
         return report_missing(what, configured, payload, bytes, problem, problem_size);
     key_set(format, which, found);
     return 0;

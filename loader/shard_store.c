@@ -60,13 +60,13 @@ int shard_store_init(struct shard_store *store, const struct dataset *dataset)
     *store = (struct shard_store){
         .dataset = dataset,
         .bytes = aligned_alloc(HUGE_PAGE_BYTES, room),
-        .starts = calloc(dataset->shard_count, sizeof *store->starts),
-        .first_blocks = calloc(dataset->shard_count, sizeof *store->first_blocks),
-        .states = calloc(blocks, sizeof *store->states),
+        .starts = calloc(dataset->shard_count, sizeof(*store->starts)),
+        .first_blocks = calloc(dataset->shard_count, sizeof(*store->first_blocks)),
+        .states = calloc(blocks, sizeof(*store->states)),
     };
-    if (store->bytes)
+    if (store->bytes != NULL)
         (void)madvise(store->bytes, room, MADV_HUGEPAGE);
-    if (!store->bytes || !store->starts || !store->first_blocks || !store->states) {
+    if (store->bytes == NULL || store->starts == NULL || store->first_blocks == NULL || store->states == NULL) {
         shard_store_release(store);
         return -ENOMEM;
     }

@@ -31,7 +31,7 @@ static size_t frame_bytes_max(const struct loader_spec *spec)
     size_t bytes = 0;
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         const struct dataset *dataset = spec->datasets[pass];
-        if (dataset && dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES > bytes)
+        if (dataset != NULL && dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES > bytes)
             bytes = dataset->payload_bytes_max + (size_t)TFRECORD_FRAME_BYTES;
     }
     return bytes;
@@ -61,7 +61,7 @@ static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_
     size_t bytes = 0;
     for (int pass = 0; pass < PASS_COUNT; pass++) {
         const struct dataset *dataset = spec->datasets[pass];
-        is_stored[pass] = dataset && shard_store_bytes(dataset) <= keep_bytes;
+        is_stored[pass] = dataset != NULL && shard_store_bytes(dataset) <= keep_bytes;
         if (is_stored[pass])
             bytes = add(bytes, shard_store_bytes(dataset));
     }

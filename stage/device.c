@@ -17,7 +17,7 @@ static const struct {
 
 const struct device_ops *device_find(const char *kind)
 {
-    for (size_t i = 0; i < sizeof device_kinds / sizeof device_kinds[0]; i++) {
+    for (size_t i = 0; i < sizeof(device_kinds) / sizeof(device_kinds[0]); i++) {
         if (strcmp(kind, device_kinds[i].name) == 0)
             return device_kinds[i].ops;
     }

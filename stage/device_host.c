@@ -100,11 +100,11 @@ bool host_reaches(uint32_t index, uint32_t other)
 
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops)
 {
-    struct host_device *device = calloc(1, sizeof *device);
-    if (!device)
+    struct host_device *device = calloc(1, sizeof(*device));
+    if (device == NULL)
         return -ENOMEM;
     device->base.ops = ops;
-    snprintf(device->name, sizeof device->name, "%s", spec->name);
+    snprintf(device->name, sizeof(device->name), "%s", spec->name);
     atomic_init(&device->cancelled, false);
     pthread_mutex_init(&device->lock, NULL);
     LIST_INIT(&device->streams);
@@ -116,7 +116,7 @@ int host_open(struct device **device_out, const struct device_spec *spec, const 
 void host_close(struct device *base)
 {
     struct host_device *device = host_device_of(base);
-    if (!device)
+    if (device == NULL)
         return;
     assert(LIST_EMPTY(&device->streams) && LIST_EMPTY(&device->events));
     pthread_mutex_destroy(&device->lock);
@@ -156,11 +156,11 @@ static size_t available_bytes(void)
 {
     size_t bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     FILE *const file = fopen("/proc/meminfo", "re");
-    if (!file)
+    if (file == NULL)
         return bytes;
     char line[128];
     unsigned long long kib;
-    while (fgets(line, sizeof line, file)) {
+    while (fgets(line, sizeof(line), file) != NULL) {
         if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
             bytes = (size_t)kib * 1024;
     }
@@ -208,8 +208,8 @@ void host_free(struct device *device, void *memory)
 int host_event_open(struct device *base, enum event_kind kind, struct event **event_out)
 {
     struct host_device *device = host_device_of(base);
-    struct host_event *event = calloc(1, sizeof *event);
-    if (!event)
+    struct host_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
         return -ENOMEM;
     event->base.device = base;
     event->kind = kind;
@@ -225,7 +225,7 @@ int host_event_open(struct device *base, enum event_kind kind, struct event **ev
 void host_event_close(struct event *base)
 {
     struct host_event *event = (struct host_event *)base;
-    if (!event)
+    if (event == NULL)
         return;
     struct host_device *device = host_device_of(base->device);
     pthread_mutex_lock(&device->lock);
@@ -338,7 +338,7 @@ static void worker_loop(void *arg)
 static int command_put(struct stream *base, const struct command *command)
 {
     struct host_stream *stream = (struct host_stream *)base;
-    if (!stream->worker)
+    if (stream->worker == NULL)
         return is_cancelled(base->device) ? -ECANCELED : command->run(stream, command);
     pthread_mutex_lock(&stream->lock);
     while (stream->depth == STREAM_COMMANDS && !is_cancelled(base->device))
@@ -363,8 +363,8 @@ static void stream_list(struct host_stream *stream)
 
 int host_stream_open(struct device *device, enum stream_role role, const char *name, struct stream **stream_out)
 {
-    struct host_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
+    struct host_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
         return -ENOMEM;
     stream->base.device = device;
     pthread_mutex_init(&stream->lock, NULL);
@@ -372,10 +372,10 @@ int host_stream_open(struct device *device, enum stream_role role, const char *n
     pthread_cond_init(&stream->has_room, NULL);
     stream_list(stream);
     if (role != STREAM_COMPUTE) {
-        const int error = thread_start(&stream->worker, name, worker_loop, stream);
-        if (error) {
+        const int rc = thread_start(&stream->worker, name, worker_loop, stream);
+        if (rc) {
             host_stream_close(&stream->base);
-            return error;
+            return rc;
         }
     }
     *stream_out = &stream->base;
@@ -385,7 +385,7 @@ int host_stream_open(struct device *device, enum stream_role role, const char *n
 void host_stream_close(struct stream *base)
 {
     struct host_stream *stream = (struct host_stream *)base;
-    if (!stream)
+    if (stream == NULL)
         return;
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
@@ -423,9 +423,9 @@ static int run_wait(struct host_stream *stream, const struct command *command)
 {
     /* The event may be another device's, which does not know of this stream. */
     stream_set_awaited(stream, command->event);
-    const int error = event_await(command->event, command->number, stream->base.device);
+    const int rc = event_await(command->event, command->number, stream->base.device);
     stream_set_awaited(stream, NULL);
-    return error;
+    return rc;
 }
 
 static int run_copy(struct host_stream *stream, const struct command *command)
@@ -484,7 +484,7 @@ static void stream_wake(struct host_stream *stream)
     pthread_mutex_lock(&stream->lock);
     pthread_cond_broadcast(&stream->has_command);
     pthread_cond_broadcast(&stream->has_room);
-    if (stream->awaited)
+    if (stream->awaited != NULL)
         event_wake(stream->awaited);
     pthread_mutex_unlock(&stream->lock);
 }
@@ -493,7 +493,7 @@ static void stream_wake(struct host_stream *stream)
 void host_stream_drain(struct stream *stream)
 {
     struct event *event;
-    if (!((struct host_stream *)stream)->worker || host_event_open(stream->device, EVENT_ORDER, &event) != 0)
+    if (((struct host_stream *)stream)->worker == NULL || host_event_open(stream->device, EVENT_ORDER, &event) != 0)
         return;
     if (host_record(stream, event) == 0)
         host_event_wait(event);

@@ -36,25 +36,25 @@ static int copy_queue(struct feeder *feeder, struct slot *slot, const void *bloc
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     const size_t bytes = feeder->spec.layout->block_bytes;
-    int error = stream_wait(feeder->copy, slot->free);
-    if (!error)
-        error = stream_record(feeder->copy, feeder->begun);
-    if (!error)
-        error = ops->copy(feeder->copy, slot->block, block, bytes, COPY_TO_DEVICE);
-    if (!error)
-        error = stream_record(feeder->copy, feeder->ended);
-    return error ? error : stream_record(feeder->copy, slot->ready);
+    int rc = stream_wait(feeder->copy, slot->free);
+    if (!rc)
+        rc = stream_record(feeder->copy, feeder->begun);
+    if (!rc)
+        rc = ops->copy(feeder->copy, slot->block, block, bytes, COPY_TO_DEVICE);
+    if (!rc)
+        rc = stream_record(feeder->copy, feeder->ended);
+    return rc ? rc : stream_record(feeder->copy, slot->ready);
 }
 
 static int copy_wait(struct feeder *feeder, struct slot *slot)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     uint64_t copy_ns = 0;
-    int error = ops->event_wait(slot->ready);
-    if (!error)
-        error = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
+    int rc = ops->event_wait(slot->ready);
+    if (!rc)
+        rc = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
     feeder->counts.copy_ns += copy_ns;
-    return error;
+    return rc;
 }
 
 /* One batch from the ring into the slot. The tower may have the slot as soon as the
@@ -62,16 +62,16 @@ static int copy_wait(struct feeder *feeder, struct slot *slot)
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
     const uint32_t count = batch->span.count;
-    int error = 0;
+    int rc = 0;
     slot->span = batch->span;
-    memcpy(slot->ids, batch->ids, count * sizeof slot->ids[0]);
+    memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
-        error = copy_queue(feeder, slot, batch->block);
-    if (!error)
+        rc = copy_queue(feeder, slot, batch->block);
+    if (!rc)
         slots_publish(feeder->spec.slots, slot);
-    if (!error && count > 0)
-        error = copy_wait(feeder, slot);
-    return error ? feeder_fail(feeder, batch->span.number, error) : 0;
+    if (!rc && count > 0)
+        rc = copy_wait(feeder, slot);
+    return rc ? feeder_fail(feeder, batch->span.number, rc) : 0;
 }
 
 /* Returns 0 while there may be more. */
@@ -79,15 +79,15 @@ static int feed_from_ring(struct feeder *feeder)
 {
     struct batch *batch;
     struct slot *slot;
-    int error = ring_take(feeder->spec.ring, &batch);
-    if (error)
-        return error;
-    error = slots_empty(feeder->spec.slots, &slot);
-    if (!error)
-        error = feed_batch(feeder, batch, slot);
+    int rc = ring_take(feeder->spec.ring, &batch);
+    if (rc)
+        return rc;
+    rc = slots_empty(feeder->spec.slots, &slot);
+    if (!rc)
+        rc = feed_batch(feeder, batch, slot);
     ring_give_back(feeder->spec.ring, batch);
-    feeder->counts.batches += error == 0;
-    return error;
+    feeder->counts.batches += rc == 0;
+    return rc;
 }
 
 /* Values of the batches whose numbers leave the rest `place`, as many as there are slots: functions of (seed, tower, place, element). */
@@ -99,7 +99,7 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
     for (size_t i = 0; i * 16 < pixel_bytes; i++) {
         uint32_t word[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), place, 0 };
         random_mix(key, word);
-        memcpy(pixels + i * 16, word, sizeof word);
+        memcpy(pixels + i * 16, word, sizeof(word));
     }
     int32_t *labels = (int32_t *)(pixels + pixel_bytes);
     for (uint32_t i = 0; i < spec->layout->capacity; i++) {
@@ -118,8 +118,8 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot)
         return 0;
     feeder->drawn++;
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
-    const int error = copy_queue(feeder, slot, feeder->block);
-    return error ? error : copy_wait(feeder, slot);
+    const int rc = copy_queue(feeder, slot, feeder->block);
+    return rc ? rc : copy_wait(feeder, slot);
 }
 
 /* Returns 0 while there may be more. */
@@ -128,14 +128,14 @@ static int feed_synthetic(struct feeder *feeder)
     const uint64_t number = feeder->number;
     struct span span;
     struct slot *slot;
-    int error = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
-    if (!error)
-        error = slots_empty(feeder->spec.slots, &slot);
-    if (error)
-        return error;
-    error = synthetic_fill(feeder, slot);
-    if (error)
-        return feeder_fail(feeder, number, error);
+    int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
+    if (!rc)
+        rc = slots_empty(feeder->spec.slots, &slot);
+    if (rc)
+        return rc;
+    rc = synthetic_fill(feeder, slot);
+    if (rc)
+        return feeder_fail(feeder, number, rc);
     slot->span = span;
     for (uint32_t i = 0; i < span.count; i++)
         slot->ids[i] = span.first_position + i;
@@ -148,7 +148,7 @@ static int feed_synthetic(struct feeder *feeder)
 static void feeder_loop(void *arg)
 {
     struct feeder *feeder = arg;
-    int (*const feed)(struct feeder *) = feeder->spec.ring ? feed_from_ring : feed_synthetic;
+    int (*const feed)(struct feeder *) = feeder->spec.ring != NULL ? feed_from_ring : feed_synthetic;
     feeder->spec.device->ops->bind(feeder->spec.device);
     while (feed(feeder) == 0)
         ;
@@ -158,11 +158,11 @@ static void feeder_loop(void *arg)
 static void feeder_close(struct feeder *feeder)
 {
     struct device *const device = feeder->spec.device;
-    if (feeder->copy)
+    if (feeder->copy != NULL)
         device->ops->stream_close(feeder->copy);
     device->ops->event_close(feeder->ended);
     device->ops->event_close(feeder->begun);
-    if (feeder->block)
+    if (feeder->block != NULL)
         device->ops->free_pinned(device, feeder->block);
     free(feeder);
 }
@@ -172,30 +172,30 @@ static int feeder_prepare(struct feeder *feeder)
 {
     struct device *const device = feeder->spec.device;
     char name[16];
-    snprintf(name, sizeof name, "copy%u", feeder->spec.tower);
-    int error = device->ops->stream_open(device, STREAM_COPY, name, &feeder->copy);
-    if (!error)
-        error = device->ops->event_open(device, EVENT_TIMED, &feeder->begun);
-    if (!error)
-        error = device->ops->event_open(device, EVENT_TIMED, &feeder->ended);
-    if (error || feeder->spec.ring)
-        return error;
+    snprintf(name, sizeof(name), "copy%u", feeder->spec.tower);
+    int rc = device->ops->stream_open(device, STREAM_COPY, name, &feeder->copy);
+    if (!rc)
+        rc = device->ops->event_open(device, EVENT_TIMED, &feeder->begun);
+    if (!rc)
+        rc = device->ops->event_open(device, EVENT_TIMED, &feeder->ended);
+    if (rc || feeder->spec.ring != NULL)
+        return rc;
     return device->ops->alloc_pinned(device, feeder->spec.layout->block_bytes, &feeder->block);
 }
 
 int feeder_start(struct feeder **feeder_out, const struct feeder_spec *spec)
 {
-    struct feeder *feeder = calloc(1, sizeof *feeder);
-    if (!feeder)
+    struct feeder *feeder = calloc(1, sizeof(*feeder));
+    if (feeder == NULL)
         return -ENOMEM;
     feeder->spec = *spec;
     feeder->number = spec->ring == NULL ? spec->schedule->first : 0;
-    int error = feeder_prepare(feeder);
-    if (!error)
-        error = thread_start(&feeder->thread, spec->name, feeder_loop, feeder);
-    if (error) {
+    int rc = feeder_prepare(feeder);
+    if (!rc)
+        rc = thread_start(&feeder->thread, spec->name, feeder_loop, feeder);
+    if (rc) {
         feeder_close(feeder);
-        return error;
+        return rc;
     }
     *feeder_out = feeder;
     return 0;
@@ -207,7 +207,7 @@ static void feeder_count(const struct feeder *feeder, struct feeder_counts *coun
     struct slots_counts slots;
     struct ring_counts ring = { 0 };
     slots_count(feeder->spec.slots, &slots);
-    if (feeder->spec.ring)
+    if (feeder->spec.ring != NULL)
         ring_count(feeder->spec.ring, &ring);
     *counts_out = feeder->counts;
     counts_out->wait_batch_ns = ring.take_waited_ns;
@@ -216,10 +216,10 @@ static void feeder_count(const struct feeder *feeder, struct feeder_counts *coun
 
 void feeder_join(struct feeder *feeder, struct feeder_counts *counts_out)
 {
-    if (!feeder)
+    if (feeder == NULL)
         return;
     thread_join(feeder->thread);
-    if (counts_out)
+    if (counts_out != NULL)
         feeder_count(feeder, counts_out);
     feeder_close(feeder);
 }

@@ -78,16 +78,16 @@ static void write_all(const char *line, size_t bytes)
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
     /* Room for every byte escaped, the prefix, the mark and the line end. */
-    char line[4 * LOG_TEXT_BYTES + sizeof error_prefix + sizeof cut_mark + 1];
+    char line[4 * LOG_TEXT_BYTES + sizeof(error_prefix) + sizeof(cut_mark) + 1];
     size_t length = 0;
     if (level == LOG_ERROR) {
-        memcpy(line, error_prefix, sizeof error_prefix - 1);
-        length = sizeof error_prefix - 1;
+        memcpy(line, error_prefix, sizeof(error_prefix) - 1);
+        length = sizeof(error_prefix) - 1;
     }
     length += escape_bytes(text, strlen(text), line + length, 4 * LOG_TEXT_BYTES, is_control);
     if (is_cut) {
-        memcpy(line + length, cut_mark, sizeof cut_mark - 1);
-        length += sizeof cut_mark - 1;
+        memcpy(line + length, cut_mark, sizeof(cut_mark) - 1);
+        length += sizeof(cut_mark) - 1;
     }
     line[length++] = '\n';
     write_all(line, length);
@@ -101,9 +101,9 @@ void log_message(enum log_level level, const char *format, ...)
     char text[LOG_TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    const int wanted = vsnprintf(text, sizeof text, format, arguments);
+    const int wanted = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (wanted >= 0)
-        write_line(level, text, (size_t)wanted >= sizeof text);
+        write_line(level, text, (size_t)wanted >= sizeof(text));
     errno = saved_errno;
 }

@@ -23,9 +23,9 @@ int queue_open(struct queue **queue_out, size_t capacity)
 {
     assert(capacity >= 1);
     struct queue *queue = NULL;
-    if (capacity <= (SIZE_MAX - sizeof *queue) / sizeof queue->items[0])
-        queue = calloc(1, sizeof *queue + capacity * sizeof queue->items[0]);
-    if (!queue)
+    if (capacity <= (SIZE_MAX - sizeof(*queue)) / sizeof(queue->items[0]))
+        queue = calloc(1, sizeof(*queue) + capacity * sizeof(queue->items[0]));
+    if (queue == NULL)
         return -ENOMEM;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->has_item, NULL);
@@ -37,7 +37,7 @@ int queue_open(struct queue **queue_out, size_t capacity)
 
 void queue_close(struct queue *queue)
 {
-    if (!queue)
+    if (queue == NULL)
         return;
     pthread_cond_destroy(&queue->has_room);
     pthread_cond_destroy(&queue->has_item);
@@ -79,20 +79,20 @@ int queue_put(struct queue *queue, void *item)
 
 static int queue_get_or(struct queue *queue, void **item_out, bool may_wait)
 {
-    int error = 0;
+    int rc = 0;
     pthread_mutex_lock(&queue->lock);
     while (may_wait && queue->depth == 0 && !queue->finished && !queue->cancelled)
         wait_timed(&queue->has_item, &queue->lock, &queue->counts.get_waited_ns);
     if (queue->cancelled)
-        error = -ECANCELED;
+        rc = -ECANCELED;
     else if (queue->depth == 0)
-        error = queue->finished ? -ENODATA : -EAGAIN;
+        rc = queue->finished ? -ENODATA : -EAGAIN;
     else
         *item_out = item_remove(queue);
     pthread_mutex_unlock(&queue->lock);
-    if (!error)
+    if (!rc)
         pthread_cond_signal(&queue->has_room);
-    return error;
+    return rc;
 }
 
 int queue_get(struct queue *queue, void **item_out)

@@ -53,9 +53,9 @@ static void place_init(struct ring *ring, uint32_t i, const struct batch_layout 
 int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout *layout, void *const *blocks)
 {
     assert(depth >= 1);
-    struct ring *ring = calloc(1, sizeof *ring + depth * sizeof ring->places[0]);
-    uint64_t *ids = calloc((size_t)depth * layout->capacity, sizeof *ids);
-    if (!ring || !ids) {
+    struct ring *ring = calloc(1, sizeof(*ring) + depth * sizeof(ring->places[0]));
+    uint64_t *ids = calloc((size_t)depth * layout->capacity, sizeof(*ids));
+    if (ring == NULL || ids == NULL) {
         free(ids);
         free(ring);
         return -ENOMEM;
@@ -75,7 +75,7 @@ int ring_open(struct ring **ring_out, uint32_t depth, const struct batch_layout 
 
 void ring_close(struct ring *ring)
 {
-    if (!ring)
+    if (ring == NULL)
         return;
     assert(ring->lent == 0);
     pthread_cond_destroy(&ring->has_room);
@@ -160,7 +160,7 @@ static struct batch *place_take(struct ring *ring, struct place *place, uint64_t
 
 int ring_take(struct ring *ring, struct batch **batch_out)
 {
-    int error = 0;
+    int rc = 0;
     pthread_mutex_lock(&ring->lock);
     const uint64_t number = ring->next;
     const uint64_t full_found = ring->full;
@@ -168,13 +168,13 @@ int ring_take(struct ring *ring, struct batch **batch_out)
     while (!place_holds(place, number) && number < ring->end && !ring->cancelled)
         wait_timed(&ring->has_full, &ring->lock, &ring->counts.take_waited_ns);
     if (ring->cancelled)
-        error = -ECANCELED;
+        rc = -ECANCELED;
     else if (number >= ring->end)
-        error = -ENODATA;
+        rc = -ENODATA;
     else
         *batch_out = place_take(ring, place, full_found);
     pthread_mutex_unlock(&ring->lock);
-    return error;
+    return rc;
 }
 
 void ring_give_back(struct ring *ring, struct batch *batch)

@@ -117,11 +117,11 @@ struct position schedule_position(const struct schedule *schedule, uint64_t numb
 {
     assert(number <= schedule_batch_count(schedule));
     if (number == 0)
-        return (struct position){0};
+        return (struct position){ 0 };
     const uint64_t epoch = number / batches_per_epoch(schedule);
     const uint64_t in_epoch = number % batches_per_epoch(schedule);
     const uint64_t before = epoch * schedule_steps_per_epoch(schedule);
-    return (struct position){(uint32_t)epoch, before + smaller(in_epoch, steps_of(schedule, epoch))};
+    return (struct position){ (uint32_t)epoch, before + smaller(in_epoch, steps_of(schedule, epoch)) };
 }
 
 uint64_t schedule_steps_left(const struct schedule *schedule)

@@ -27,16 +27,16 @@ struct slots {
 
 static int slot_open(struct slot *slot, struct device *device, const struct batch_layout *layout)
 {
-    slot->ids = calloc(layout->capacity, sizeof slot->ids[0]);
-    if (!slot->ids)
+    slot->ids = calloc(layout->capacity, sizeof(slot->ids[0]));
+    if (slot->ids == NULL)
         return -ENOMEM;
-    int error = device->ops->alloc(device, layout->block_bytes, &slot->block);
-    if (error)
-        return error;
+    int rc = device->ops->alloc(device, layout->block_bytes, &slot->block);
+    if (rc)
+        return rc;
     slot->pixels = slot->block;
     slot->labels = (int32_t *)(slot->pixels + layout->labels_offset);
-    error = device->ops->event_open(device, EVENT_ORDER, &slot->ready);
-    return error ? error : device->ops->event_open(device, EVENT_ORDER, &slot->free);
+    rc = device->ops->event_open(device, EVENT_ORDER, &slot->ready);
+    return rc ? rc : device->ops->event_open(device, EVENT_ORDER, &slot->free);
 }
 
 static void slot_close(struct slot *slot, struct device *device)
@@ -50,8 +50,8 @@ static void slot_close(struct slot *slot, struct device *device)
 int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, const struct batch_layout *layout)
 {
     assert(depth >= 1);
-    struct slots *slots = calloc(1, sizeof *slots + depth * sizeof slots->slots[0]);
-    if (!slots)
+    struct slots *slots = calloc(1, sizeof(*slots) + depth * sizeof(slots->slots[0]));
+    if (slots == NULL)
         return -ENOMEM;
     pthread_mutex_init(&slots->lock, NULL);
     pthread_cond_init(&slots->has_batch, NULL);
@@ -59,10 +59,10 @@ int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, 
     slots->device = device;
     slots->depth = depth;
     for (uint32_t i = 0; i < depth; i++) {
-        const int error = slot_open(&slots->slots[i], device, layout);
-        if (error) {
+        const int rc = slot_open(&slots->slots[i], device, layout);
+        if (rc) {
             slots_close(slots);
-            return error;
+            return rc;
         }
     }
     *slots_out = slots;
@@ -71,7 +71,7 @@ int slots_open(struct slots **slots_out, struct device *device, uint32_t depth, 
 
 void slots_close(struct slots *slots)
 {
-    if (!slots)
+    if (slots == NULL)
         return;
     assert(slots->given_back == slots->counts.taken || slots->cancelled);
     for (uint32_t i = 0; i < slots->depth; i++)
@@ -99,18 +99,18 @@ static bool is_full(const struct slots *slots)
 
 int slots_empty(struct slots *slots, struct slot **slot_out)
 {
-    int error = 0;
+    int rc = 0;
     pthread_mutex_lock(&slots->lock);
     while (is_full(slots) && !slots->ended && !slots->cancelled)
         wait_timed(&slots->has_room, &slots->lock, &slots->counts.empty_waited_ns);
     if (slots->cancelled)
-        error = -ECANCELED;
+        rc = -ECANCELED;
     else if (slots->ended)
-        error = -ENODATA;
+        rc = -ENODATA;
     else
         *slot_out = slot_at(slots, slots->counts.published);
     pthread_mutex_unlock(&slots->lock);
-    return error;
+    return rc;
 }
 
 void slots_publish(struct slots *slots, struct slot *slot)
@@ -125,18 +125,18 @@ void slots_publish(struct slots *slots, struct slot *slot)
 
 int slots_take(struct slots *slots, struct slot **slot_out)
 {
-    int error = 0;
+    int rc = 0;
     pthread_mutex_lock(&slots->lock);
     while (slots->counts.taken == slots->counts.published && !slots->finished && !slots->cancelled)
         wait_timed(&slots->has_batch, &slots->lock, &slots->counts.take_waited_ns);
     if (slots->cancelled)
-        error = -ECANCELED;
+        rc = -ECANCELED;
     else if (slots->counts.taken == slots->counts.published)
-        error = -ENODATA;
+        rc = -ENODATA;
     else
         *slot_out = slot_at(slots, slots->counts.taken++);
     pthread_mutex_unlock(&slots->lock);
-    return error;
+    return rc;
 }
 
 void slots_give_back(struct slots *slots, struct slot *slot)

@@ -32,8 +32,8 @@ struct stop {
 
 int stop_open(struct stop **stop_out)
 {
-    struct stop *stop = calloc(1, sizeof *stop);
-    if (!stop)
+    struct stop *stop = calloc(1, sizeof(*stop));
+    if (stop == NULL)
         return -ENOMEM;
     pthread_mutex_init(&stop->lock, NULL);
     pthread_cond_init(&stop->closed, NULL);
@@ -44,7 +44,7 @@ int stop_open(struct stop **stop_out)
 
 void stop_close(struct stop *stop)
 {
-    if (!stop)
+    if (stop == NULL)
         return;
     pthread_cond_destroy(&stop->closed);
     pthread_mutex_destroy(&stop->lock);
@@ -55,8 +55,8 @@ void stop_close(struct stop *stop)
 /* Called with the lock held. */
 static int closer_add(struct stop *stop, struct closer closer)
 {
-    struct closer *closers = realloc(stop->closers, (stop->closer_count + 1) * sizeof *closers);
-    if (!closers)
+    struct closer *closers = realloc(stop->closers, (stop->closer_count + 1) * sizeof(*closers));
+    if (closers == NULL)
         return -ENOMEM;
     closers[stop->closer_count++] = closer;
     stop->closers = closers;
@@ -67,11 +67,11 @@ int stop_on_failure(struct stop *stop, void (*close)(void *arg), void *arg)
 {
     pthread_mutex_lock(&stop->lock);
     const bool failed = atomic_load(&stop->failed);
-    const int error = failed ? 0 : closer_add(stop, (struct closer){ close, arg });
+    const int rc = failed ? 0 : closer_add(stop, (struct closer){ close, arg });
     pthread_mutex_unlock(&stop->lock);
     if (failed)
         close(arg);
-    return error;
+    return rc;
 }
 
 /* Called with the lock held. */
@@ -109,7 +109,7 @@ static bool failure_keep(struct stop *stop, enum exit_code code, const char *for
     const bool is_first = !atomic_load(&stop->failed);
     if (is_first) {
         stop->code = code;
-        vsnprintf(stop->message, sizeof stop->message, format, arguments);
+        vsnprintf(stop->message, sizeof(stop->message), format, arguments);
         stop->is_closing = true;
         atomic_store(&stop->failed, true);
     }

@@ -34,16 +34,16 @@ static void blocked_signals(sigset_t *signals)
 {
     static const int own_mistakes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
     sigfillset(signals);
-    for (size_t i = 0; i < sizeof own_mistakes / sizeof own_mistakes[0]; i++)
+    for (size_t i = 0; i < sizeof(own_mistakes) / sizeof(own_mistakes[0]); i++)
         sigdelset(signals, own_mistakes[i]);
 }
 
 int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg)
 {
-    struct thread *thread = calloc(1, sizeof *thread);
-    if (!thread)
+    struct thread *thread = calloc(1, sizeof(*thread));
+    if (thread == NULL)
         return -ENOMEM;
-    snprintf(thread->name, sizeof thread->name, "%s", name);
+    snprintf(thread->name, sizeof(thread->name), "%s", name);
     thread->loop = loop;
     thread->arg = arg;
 
@@ -62,7 +62,7 @@ int thread_start(struct thread **thread_out, const char *name, void (*loop)(void
 
 void thread_join(struct thread *thread)
 {
-    if (!thread)
+    if (thread == NULL)
         return;
     pthread_join(thread->id, NULL);
     free(thread);

@@ -38,7 +38,7 @@ static void append(struct buckets *buckets, enum region region, size_t offset, s
     assert(run->count < REGION_BUCKETS_MAX);
     if (run->count++ == 0)
         run->first = buckets->count;
-    buckets->bucket[buckets->count++] = (struct bucket){.region = region, .offset = offset, .count = count};
+    buckets->bucket[buckets->count++] = (struct bucket){ .region = region, .offset = offset, .count = count };
 }
 
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes)

@@ -14,8 +14,8 @@ struct gate {
 
 int gate_open(struct gate **gate_out)
 {
-    struct gate *gate = calloc(1, sizeof *gate);
-    if (!gate)
+    struct gate *gate = calloc(1, sizeof(*gate));
+    if (gate == NULL)
         return -ENOMEM;
     pthread_mutex_init(&gate->lock, NULL);
     *gate_out = gate;
@@ -24,7 +24,7 @@ int gate_open(struct gate **gate_out)
 
 void gate_close(struct gate *gate)
 {
-    if (!gate)
+    if (gate == NULL)
         return;
     pthread_mutex_destroy(&gate->lock);
     free(gate);

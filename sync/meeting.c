@@ -18,7 +18,7 @@ static struct share *share_at(struct meeting *meeting, uint32_t tower, uint32_t 
 
 int meeting_init(struct meeting *meeting, const struct reduce_ops *ops, const struct reduce_spec *spec)
 {
-    *meeting = (struct meeting){.base.ops = ops, .towers = spec->towers};
+    *meeting = (struct meeting){ .base.ops = ops, .towers = spec->towers };
     meeting->members = calloc(spec->towers, sizeof(*meeting->members));
     if (meeting->members == NULL)
         return -ENOMEM;
@@ -100,7 +100,7 @@ static int open_shares(struct meeting *meeting, uint32_t tower, struct device *d
     for (uint32_t b = 0; b < meeting->buckets.count && rc == 0; b++) {
         struct share *const share = share_at(meeting, tower, b);
         *share = (struct share){
-            .meeting = meeting, .tower = tower, .bucket = b, .region = meeting->buckets.bucket[b].region};
+            .meeting = meeting, .tower = tower, .bucket = b, .region = meeting->buckets.bucket[b].region };
         rc = open_share(meeting, share, device);
     }
     return rc;

@@ -80,8 +80,8 @@ static int queue_take(struct meeting *meeting, const struct share *share)
     return queue_copy(meeting, share, COPY_TO_DEVICE);
 }
 
-static const struct meeting_ops in_arenas = {.sum = queue_sum};
-static const struct meeting_ops in_pinned_memory = {.bring = queue_bring, .take = queue_take, .sum = queue_sum};
+static const struct meeting_ops in_arenas = { .sum = queue_sum };
+static const struct meeting_ops in_pinned_memory = { .bring = queue_bring, .take = queue_take, .sum = queue_sum };
 
 static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {

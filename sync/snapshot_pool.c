@@ -13,7 +13,7 @@ bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)
 {
     assert(rule->count <= SNAPSHOTS_MAX);
-    *pool = (struct snapshot_pool){.count = rule->count};
+    *pool = (struct snapshot_pool){ .count = rule->count };
     atomic_init(&pool->lent, 0);
     return rule->count > 0 ? queue_open(&pool->idle, rule->count) : 0;
 }

@@ -65,7 +65,7 @@ int step_clock_open(struct step_clock **clock_out, struct stream *compute, uint3
         free(dials);
         return -ENOMEM;
     }
-    *clock = (struct step_clock){.compute = compute, .mark_max = marks, .dial_count = depth + 1, .dials = dials};
+    *clock = (struct step_clock){ .compute = compute, .mark_max = marks, .dial_count = depth + 1, .dials = dials };
     int rc = open_event(clock, &clock->origin);
     for (uint32_t i = 0; i < clock->dial_count && rc == 0; i++)
         rc = open_dial(clock, &clock->dials[i]);
@@ -101,7 +101,7 @@ int step_clock_mark(struct step_clock *clock, enum spent spent)
 {
     struct dial *const dial = dial_of(clock, clock->queued);
     if (dial->step != clock->queued)
-        *dial = (struct dial){.marks = dial->marks, .step = clock->queued};
+        *dial = (struct dial){ .marks = dial->marks, .step = clock->queued };
     assert(dial->count < clock->mark_max);
     struct mark *const mark = &dial->marks[dial->count];
     mark->spent = spent;
@@ -163,7 +163,7 @@ static int add_marks(const struct step_clock *clock, struct step_times *times)
 
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out)
 {
-    struct step_times times = {0};
+    struct step_times times = { 0 };
     const int rc = add_marks(clock, &times);
     if (rc != 0)
         return rc;

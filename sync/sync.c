@@ -25,7 +25,7 @@ const struct sync_ops *sync_find(const char *name)
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
     float *const floats = tower_state(tower, state);
-    return (struct reduce_region){floats, floats != NULL ? tower_arena(tower)->count : 0};
+    return (struct reduce_region){ floats, floats != NULL ? tower_arena(tower)->count : 0 };
 }
 
 /* Nothing (count 0) where the tower has no such arena. */
@@ -33,8 +33,8 @@ static struct reduce_region region_of(struct tower *tower, enum region region)
 {
     const size_t count = tower_arena(tower)->count;
     const struct reduce_region regions[REGION_COUNT] = {
-        [REGION_GRADIENTS] = {tower_gradients(tower), count},
-        [REGION_WEIGHTS] = {tower_weights(tower), count},
+        [REGION_GRADIENTS] = { tower_gradients(tower), count },
+        [REGION_WEIGHTS] = { tower_weights(tower), count },
         [REGION_STATES] = state_region(tower, 0),
         [REGION_STATES + 1] = state_region(tower, 1),
     };
@@ -45,7 +45,7 @@ static struct reduce_region region_of(struct tower *tower, enum region region)
 static int cut_tower(struct sync *sync)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
-    size_t ends[REGION_BUCKETS_MAX] = {tower_arena(sync->spec.tower)->count};
+    size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->count };
     for (uint32_t i = 0; i < run.count; i++) {
         const struct bucket *const bucket = &sync->buckets.bucket[run.first + i];
         ends[i] = bucket->offset + bucket->count;
@@ -64,7 +64,7 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
 
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
-    *sync = (struct sync){.spec = *spec};
+    *sync = (struct sync){ .spec = *spec };
     for (int region = 0; region < REGION_COUNT; region++)
         if (is_summed(spec, region))
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);

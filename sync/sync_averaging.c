@@ -36,7 +36,7 @@ const struct sync_ops sync_averaging_ops = {
     .sum = "weights",
     .has_period = true,
     .is_one_model = true,
-    .sums = {[REGION_WEIGHTS] = true, [REGION_STATES] = true, [REGION_STATES + 1] = true, [REGION_STATISTICS] = true},
+    .sums = { [REGION_WEIGHTS] = true, [REGION_STATES] = true, [REGION_STATES + 1] = true, [REGION_STATISTICS] = true },
     .before_forward = averaging_before_forward,
     .apply = averaging_apply,
     .after_step = averaging_after_step,

@@ -29,7 +29,7 @@ const struct sync_ops sync_replicated_ops = {
     .name = "replicated",
     .sum = "gradients",
     .is_one_model = true,
-    .sums = {[REGION_GRADIENTS] = true},
+    .sums = { [REGION_GRADIENTS] = true },
     .bucket_ready = replicated_ready,
     .apply = replicated_apply,
 };

@@ -137,7 +137,7 @@ static int queue_result(struct trainer *trainer, const struct span *span)
     struct backend_result *const result = &trainer->results[place_of(trainer, trainer->queued)];
     if (!trainer->spec.no_compute)
         return tower_result(trainer->tower, result);
-    *result = (struct backend_result){.counted = span->count};
+    *result = (struct backend_result){ .counted = span->count };
     return 0;
 }
 
@@ -191,7 +191,7 @@ static bool is_cancelled(struct trainer *trainer)
 static int await_end(struct trainer *trainer, struct event *end)
 {
     const struct device_ops *const device = end->device->ops;
-    const struct timespec nap = {.tv_nsec = POLL_NAP_NS};
+    const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
     int rc = 0;
     while (sync_needs_poll(&trainer->sync) && !device->event_passed(end) && rc == 0) {
         nanosleep(&nap, NULL);

@@ -13,9 +13,9 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/config/config.h"
-#include "tools/describe.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
+#include "tools/describe.h"
 #include "tools/run/run.h"
 #include "tools/run/team_wait.h"
 #include "tools/version.h"
@@ -33,14 +33,14 @@ struct arguments {
 };
 
 static const struct option long_options[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, OPTION_SET},
-    {"check", no_argument, NULL, OPTION_CHECK},
-    {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
-    {"describe", optional_argument, NULL, OPTION_DESCRIBE},
-    {"help", optional_argument, NULL, 'h'},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {NULL, 0, NULL, 0},
+    { "config", required_argument, NULL, 'c' },
+    { "set", required_argument, NULL, OPTION_SET },
+    { "check", no_argument, NULL, OPTION_CHECK },
+    { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
+    { "describe", optional_argument, NULL, OPTION_DESCRIBE },
+    { "help", optional_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPTION_VERSION },
+    { NULL, 0, NULL, 0 },
 };
 
 static void print_usage(FILE *out)
@@ -111,7 +111,7 @@ static int describe(const char *name)
         return EXIT_CODE_OK;
     }
     struct net *net = NULL;
-    const struct model_options options = {.dropout = true};
+    const struct model_options options = { .dropout = true };
     if (model_open(&net, name, &options) != 0) {
         log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
         return EXIT_CODE_USAGE;
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     const uint64_t process_start_ns = clock_now_ns();
     team_wait_prepare(argv);
     fill_standard_streams();
-    struct arguments arguments = {.assignments = calloc((size_t)argc, sizeof(char *))};
+    struct arguments arguments = { .assignments = calloc((size_t)argc, sizeof(char *)) };
     if (arguments.assignments == NULL)
         return EXIT_CODE_MEMORY;
     int code = EXIT_CODE_USAGE;

@@ -51,7 +51,7 @@ static int open_cudnn(struct backend *backend)
 
 static int open_scale(struct backend *backend)
 {
-    static const struct loss_scale first = {.factor = LOSS_SCALE_FIRST};
+    static const struct loss_scale first = { .factor = LOSS_SCALE_FIRST };
     struct device *const device = backend->spec.device;
     void *memory;
     int rc = device->ops->alloc(device, sizeof(first), &memory);
@@ -71,7 +71,7 @@ static void cuda_backend_close(struct backend *backend)
     dense_library_close(backend->dense);
     if (backend->cudnn != NULL)
         CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
-    void *const memory[] = {backend->pool, backend->workspace, backend->shadow, backend->scale};
+    void *const memory[] = { backend->pool, backend->workspace, backend->shadow, backend->scale };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         device->ops->free(device, memory[i]);
     device->ops->free_pinned(device, backend->bounce);
@@ -121,7 +121,7 @@ static int cuda_backend_open(struct backend **backend_out, const struct backend_
     if (backend == NULL)
         return -ENOMEM;
     *backend = (struct backend){
-        .base = {.ops = &backend_cuda_ops},
+        .base = { .ops = &backend_cuda_ops },
         .spec = *spec,
         .name = cuda_name(spec->device),
         .stream = cuda_stream_of(spec->compute),
@@ -279,7 +279,7 @@ static void put_cublaslt(char *text, size_t text_size)
         snprintf(text, text_size, "?");
 }
 
-static const struct library cudnn_libraries[] = {{"cuDNN", put_cudnn}, {"cuBLASLt", put_cublaslt}, {NULL, NULL}};
+static const struct library cudnn_libraries[] = { { "cuDNN", put_cudnn }, { "cuBLASLt", put_cublaslt }, { NULL, NULL } };
 
 const struct backend_ops backend_cuda_ops = {
     .name = "cuda",

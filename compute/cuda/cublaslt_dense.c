@@ -94,10 +94,10 @@ int dense_library_open(struct dense_library **const library_out, const char *con
         return -ENOMEM;
     library->api = api;
     snprintf(library->name, sizeof(library->name), "%s", name);
-    const int result = LT_CALL(library, cublasLtCreate, &library->handle);
-    if (result < 0) {
+    const int rc = LT_CALL(library, cublasLtCreate, &library->handle);
+    if (rc < 0) {
         free(library);
-        return result;
+        return rc;
     }
     *library_out = library;
     return 0;
@@ -134,12 +134,12 @@ static int layouts_open(struct dense_plan *const plan)
 {
     const struct product *const product = &products[plan->shape.pass];
     const cudaDataType_t type = arithmetic_of(plan)->cuda_type;
-    int result = layout_open(plan, product->a, type, &plan->a);
-    if (result == 0)
-        result = layout_open(plan, product->b, type, &plan->b);
-    if (result == 0)
-        result = layout_open(plan, product->d, result_type(plan), &plan->d);
-    return result;
+    int rc = layout_open(plan, product->a, type, &plan->a);
+    if (rc == 0)
+        rc = layout_open(plan, product->b, type, &plan->b);
+    if (rc == 0)
+        rc = layout_open(plan, product->d, result_type(plan), &plan->d);
+    return rc;
 }
 
 #define SET_OPERATION(plan, attribute, value) \
@@ -149,13 +149,13 @@ static int operation_open(struct dense_plan *const plan)
 {
     const int32_t a_operation = products[plan->shape.pass].a_operation;
     const int32_t b_operation = products[plan->shape.pass].b_operation;
-    int result = LT_CALL(plan->library, cublasLtMatmulDescCreate, &plan->operation, arithmetic_of(plan)->compute,
-                         CUDA_R_32F);
-    if (result == 0)
-        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSA, a_operation);
-    if (result == 0)
-        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSB, b_operation);
-    return result;
+    int rc = LT_CALL(plan->library, cublasLtMatmulDescCreate, &plan->operation, arithmetic_of(plan)->compute,
+                     CUDA_R_32F);
+    if (rc == 0)
+        rc = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSA, a_operation);
+    if (rc == 0)
+        rc = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_TRANSB, b_operation);
+    return rc;
 }
 
 static cublasLtEpilogue_t epilogue_wanted(const struct dense_shape *const shape)
@@ -186,13 +186,13 @@ static int set_epilogue(struct dense_plan *const plan, cublasLtEpilogue_t wanted
     const bool has_bias = epilogue_has_bias(wanted);
     const uint32_t epilogue = wanted;
     const int32_t type = has_bias ? (int32_t)result_type(plan) : -1;
-    int result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (result == 0)
-        result = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
-    if (result == 0)
-        result = set_bias(plan, has_bias ? (const void *)(uintptr_t)OPERAND_ALIGNMENT : NULL);
+    int rc = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (rc == 0)
+        rc = SET_OPERATION(plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    if (rc == 0)
+        rc = set_bias(plan, has_bias ? (const void *)(uintptr_t)OPERAND_ALIGNMENT : NULL);
     plan->epilogue = wanted;
-    return result;
+    return rc;
 }
 
 #define SET_PREFERENCE(plan, preference, attribute, value) \
@@ -205,10 +205,10 @@ static int set_alignments(const struct dense_plan *const plan, cublasLtMatmulPre
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
     };
     const uint32_t alignment = OPERAND_ALIGNMENT;
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < sizeof(attributes) / sizeof(attributes[0]); i++)
-        result = SET_PREFERENCE(plan, preference, attributes[i], alignment);
-    return result;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(attributes) / sizeof(attributes[0]); i++)
+        rc = SET_PREFERENCE(plan, preference, attributes[i], alignment);
+    return rc;
 }
 
 /* Parts of a sum may be added in a step of their own, in fp32: neither in the output, where
@@ -219,12 +219,12 @@ static int set_preferences(const struct dense_plan *const plan, cublasLtMatmulPr
     const uint64_t workspace = workspace_max;
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const uint64_t implementations = ~arithmetic_of(plan)->refused;
-    int result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
-    if (result == 0)
-        result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
-    if (result == 0)
-        result = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, implementations);
-    return result == 0 ? set_alignments(plan, preference) : result;
+    int rc = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+    if (rc == 0)
+        rc = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+    if (rc == 0)
+        rc = SET_PREFERENCE(plan, preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, implementations);
+    return rc == 0 ? set_alignments(plan, preference) : rc;
 }
 
 /* What a library answers that has no algorithm for the operation. Versions differ in whether
@@ -244,9 +244,9 @@ static int ask_heuristics(struct dense_plan *const plan, cublasLtMatmulPreferenc
         plan->library->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference, 1, &found, &count);
     if (is_refusal(status) || (status == CUBLAS_STATUS_SUCCESS && count < 1))
         return -ENOTSUP;
-    const int result = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");
-    if (result < 0)
-        return result;
+    const int rc = lt_check(plan->library, status, "cublasLtMatmulAlgoGetHeuristic");
+    if (rc < 0)
+        return rc;
     if (found.state != CUBLAS_STATUS_SUCCESS)
         return -ENOTSUP;
     plan->algorithm = found.algo;
@@ -257,29 +257,29 @@ static int ask_heuristics(struct dense_plan *const plan, cublasLtMatmulPreferenc
 static int find_algorithm(struct dense_plan *const plan, size_t workspace_max, cublasLtEpilogue_t epilogue)
 {
     cublasLtMatmulPreference_t preference;
-    int result = set_epilogue(plan, epilogue);
-    if (result == 0)
-        result = LT_CALL(plan->library, cublasLtMatmulPreferenceCreate, &preference);
-    if (result < 0)
-        return result;
-    result = set_preferences(plan, preference, workspace_max);
-    if (result == 0)
-        result = ask_heuristics(plan, preference);
+    int rc = set_epilogue(plan, epilogue);
+    if (rc == 0)
+        rc = LT_CALL(plan->library, cublasLtMatmulPreferenceCreate, &preference);
+    if (rc < 0)
+        return rc;
+    rc = set_preferences(plan, preference, workspace_max);
+    if (rc == 0)
+        rc = ask_heuristics(plan, preference);
     LT_CALL(plan->library, cublasLtMatmulPreferenceDestroy, preference);
-    return result;
+    return rc;
 }
 
 static int choose_algorithm(struct dense_plan *const plan, size_t workspace_max)
 {
     const cublasLtEpilogue_t wanted = epilogue_wanted(&plan->shape);
-    int result = find_algorithm(plan, workspace_max, wanted);
-    if (result == -ENOTSUP && wanted != CUBLASLT_EPILOGUE_DEFAULT)
-        result = find_algorithm(plan, workspace_max, CUBLASLT_EPILOGUE_DEFAULT);
-    if (result == -ENOTSUP)
+    int rc = find_algorithm(plan, workspace_max, wanted);
+    if (rc == -ENOTSUP && wanted != CUBLASLT_EPILOGUE_DEFAULT)
+        rc = find_algorithm(plan, workspace_max, CUBLASLT_EPILOGUE_DEFAULT);
+    if (rc == -ENOTSUP)
         log_message(LOG_ERROR, "%s: cuBLASLt: no algorithm for a dense layer of %u features and %u units, %u samples",
                     plan->library->name, plan->shape.features, plan->shape.units, plan->shape.count);
     plan->fused = plan->epilogue == wanted;
-    return result;
+    return rc;
 }
 
 static int name_algorithm(struct dense_plan *const plan)
@@ -309,16 +309,16 @@ int dense_plan_open(struct dense_plan **const plan_out, struct dense_library *co
         return -ENOMEM;
     plan->library = library;
     plan->shape = *shape;
-    int result = operation_open(plan);
-    if (result == 0)
-        result = layouts_open(plan);
-    if (result == 0)
-        result = choose_algorithm(plan, workspace_max);
-    if (result == 0)
-        result = name_algorithm(plan);
-    if (result < 0) {
+    int rc = operation_open(plan);
+    if (rc == 0)
+        rc = layouts_open(plan);
+    if (rc == 0)
+        rc = choose_algorithm(plan, workspace_max);
+    if (rc == 0)
+        rc = name_algorithm(plan);
+    if (rc < 0) {
         dense_plan_close(plan);
-        return result;
+        return rc;
     }
     plan->workspace = workspace_needed(plan);
     *plan_out = plan;
@@ -393,12 +393,12 @@ static int finish_run(const struct dense_plan *const plan, cudaStream_t stream,
 
 int dense_plan_run(struct dense_plan *const plan, cudaStream_t stream, const struct dense_operands *const operands)
 {
-    int result = 0;
+    int rc = 0;
     if (epilogue_has_bias(plan->epilogue))
-        result = set_bias(plan, plan->shape.pass == DENSE_FORWARD ? operands->bias : operands->bias_gradient);
-    if (result == 0)
-        result = product_run(plan, stream, operands);
-    if (result == 0 && !plan->fused)
-        result = finish_run(plan, stream, operands);
-    return result;
+        rc = set_bias(plan, plan->shape.pass == DENSE_FORWARD ? operands->bias : operands->bias_gradient);
+    if (rc == 0)
+        rc = product_run(plan, stream, operands);
+    if (rc == 0 && !plan->fused)
+        rc = finish_run(plan, stream, operands);
+    return rc;
 }

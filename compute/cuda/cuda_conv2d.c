@@ -81,7 +81,7 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     if (rc == 0)
         rc = conv_plan_open(conv_out, &plan->planner, shape, false);
     if (rc == 0)
-        backend->convs[backend->conv_count++] = (struct conv_entry){*shape, *conv_out};
+        backend->convs[backend->conv_count++] = (struct conv_entry){ *shape, *conv_out };
     return rc;
 }
 
@@ -224,4 +224,4 @@ void cuda_conv2d_describe(const struct plan *plan, uint32_t layer, char *text, s
     }
 }
 
-const struct layer_ops cuda_conv2d_ops = {conv2d_plan, conv2d_forward, conv2d_backward, conv2d_release};
+const struct layer_ops cuda_conv2d_ops = { conv2d_plan, conv2d_forward, conv2d_backward, conv2d_release };

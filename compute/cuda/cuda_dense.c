@@ -133,4 +133,4 @@ void cuda_dense_describe(const struct plan *plan, uint32_t layer, char *text, si
     }
 }
 
-const struct layer_ops cuda_dense_ops = {dense_plan, dense_forward, dense_backward, dense_release};
+const struct layer_ops cuda_dense_ops = { dense_plan, dense_forward, dense_backward, dense_release };

@@ -116,7 +116,7 @@ static int max_pool_plan(struct plan *plan, uint32_t index)
     if (state == NULL)
         return -ENOMEM;
     plan->states[index] = state;
-    *state = (struct max_pool){.shape = pool_shape_of(plan, index), .winners = NO_BUFFER};
+    *state = (struct max_pool){ .shape = pool_shape_of(plan, index), .winners = NO_BUFFER };
     const int rc = cuda_edge_open(plan, index + 1);
     if (rc != 0)
         return rc;
@@ -201,7 +201,7 @@ static int loss_plan(struct plan *plan, uint32_t index)
     const int rc = cuda_plan_buffer(plan, plan->base.count * sizeof(struct sample_loss), &state->samples);
     if (rc != 0)
         return rc;
-    const uint32_t used[] = {state->samples, plan->labels, plan->edges[index].value};
+    const uint32_t used[] = { state->samples, plan->labels, plan->edges[index].value };
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
         cuda_plan_use(plan, used[i], time_forward(index));
     if (edge_has_gradient(plan, index))
@@ -230,10 +230,10 @@ static int loss_backward(struct plan *plan, uint32_t index)
 
 /* ---- all ---- */
 
-static const struct layer_ops relu_ops = {relu_plan, relu_forward, relu_backward, state_release};
-static const struct layer_ops max_pool_ops = {max_pool_plan, max_pool_forward, max_pool_backward, state_release};
-static const struct layer_ops dropout_ops = {dropout_plan, dropout_forward, dropout_backward, state_release};
-static const struct layer_ops loss_ops = {loss_plan, loss_forward, loss_backward, state_release};
+static const struct layer_ops relu_ops = { relu_plan, relu_forward, relu_backward, state_release };
+static const struct layer_ops max_pool_ops = { max_pool_plan, max_pool_forward, max_pool_backward, state_release };
+static const struct layer_ops dropout_ops = { dropout_plan, dropout_forward, dropout_backward, state_release };
+static const struct layer_ops loss_ops = { loss_plan, loss_forward, loss_backward, state_release };
 
 const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &cuda_conv2d_ops,

@@ -26,7 +26,7 @@ int cuda_plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
         plan->buffers = buffers;
         plan->buffer_room = room;
     }
-    plan->buffers[plan->buffer_count] = (struct lifetime){.bytes = bytes, .first = UINT32_MAX};
+    plan->buffers[plan->buffer_count] = (struct lifetime){ .bytes = bytes, .first = UINT32_MAX };
     *buffer_out = plan->buffer_count++;
     return 0;
 }
@@ -265,7 +265,7 @@ static int queue_zeros(struct plan *plan, const uint8_t *pixels, const int32_t *
 {
     struct backend *const backend = plan->base.backend;
     const struct edge *const image = &plan->edges[0];
-    const struct image_shape shape = {1, (uint32_t)edge_pixels(image), image->shape.channels, image->stored};
+    const struct image_shape shape = { 1, (uint32_t)edge_pixels(image), image->shape.channels, image->stored };
     int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->pool, 0, backend->pool_bytes, backend->stream));
     if (rc == 0)
         rc = CUDA_CALL(backend->name, kernel_input(backend->stream, backend->type, &shape, pixels, labels, 0, 0,
@@ -340,7 +340,7 @@ int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struc
     struct plan *const plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
         return -ENOMEM;
-    plan->base = (struct plan_base){.backend = backend, .count = count, .training = training};
+    plan->base = (struct plan_base){ .backend = backend, .count = count, .training = training };
     plan->next = backend->plans;
     backend->plans = plan;
     rc = make_plan(plan);

@@ -56,7 +56,7 @@ int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t
     int rc = 0;
     for (uint32_t i = 0; i < plan->segment_count && rc == 0; i++) {
         const struct segment *const segment = &plan->segments[i];
-        struct backward backward = {plan, segment};
+        struct backward backward = { plan, segment };
         rc = run(plan, segment->recording, queue_backward, &backward);
         if (rc == 0 && segment->is_end)
             layer_done(arg, segment->last);
@@ -85,7 +85,7 @@ int cuda_segments_open(struct plan *plan)
     for (uint32_t i = first + 1; i-- > last;) {
         if (i > last && !is_end(plan, i))
             continue;
-        plan->segments[plan->segment_count++] = (struct segment){.first = first, .last = i, .is_end = is_end(plan, i)};
+        plan->segments[plan->segment_count++] = (struct segment){ .first = first, .last = i, .is_end = is_end(plan, i) };
         first = i - 1;
     }
     return 0;
@@ -127,7 +127,7 @@ static int record_plan(struct plan *plan, struct recording_refusal *refusal)
     const cudaStream_t stream = plan->base.backend->stream;
     int rc = recording_open(&plan->forward, stream, queue_forward, plan, refusal);
     for (uint32_t i = 0; i < plan->segment_count && rc == 0; i++) {
-        struct backward backward = {plan, &plan->segments[i]};
+        struct backward backward = { plan, &plan->segments[i] };
         rc = recording_open(&plan->segments[i].recording, stream, queue_backward, &backward, refusal);
     }
     return rc;

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "compute/backend.h"
-#include "compute/dropout.h"
 #include "compute/cuda/loss_scale.h"
+#include "compute/dropout.h"
 
 #ifdef __cplusplus
 extern "C" {

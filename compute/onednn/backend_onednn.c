@@ -24,15 +24,15 @@ static uint32_t first_weighted(const struct net *net)
 
 static void onednn_close(struct backend *backend)
 {
-    if (!backend)
+    if (backend == NULL)
         return;
-    for (uint32_t i = 0; i < backend->spec.net->parameter_count && backend->stored; i++)
+    for (uint32_t i = 0; i < backend->spec.net->parameter_count && backend->stored != NULL; i++)
         nn_md_release(backend->stored[i]);
-    if (backend->pool)
+    if (backend->pool != NULL)
         backend->spec.device->ops->free(backend->spec.device, backend->pool);
-    if (backend->stream)
+    if (backend->stream != NULL)
         dnnl_stream_destroy(backend->stream);
-    if (backend->engine)
+    if (backend->engine != NULL)
         dnnl_engine_destroy(backend->engine);
     free(backend->stored);
     free(backend->blocks);
@@ -42,9 +42,9 @@ static void onednn_close(struct backend *backend)
 static int backend_init(struct backend *backend)
 {
     const struct net *net = backend->spec.net;
-    backend->blocks = calloc((size_t)net->layer_count + 1, sizeof *backend->blocks);
-    backend->stored = calloc((size_t)net->parameter_count + 1, sizeof *backend->stored);
-    if (!backend->blocks || !backend->stored)
+    backend->blocks = calloc((size_t)net->layer_count + 1, sizeof(*backend->blocks));
+    backend->stored = calloc((size_t)net->parameter_count + 1, sizeof(*backend->stored));
+    if (backend->blocks == NULL || backend->stored == NULL)
         return -ENOMEM;
     team_size(backend->spec.threads);
     int rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
@@ -59,8 +59,8 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
         log_message(LOG_ERROR, "the onednn backend computes in fp32 only");
         return -ENOTSUP;
     }
-    struct backend *backend = calloc(1, sizeof *backend);
-    if (!backend)
+    struct backend *backend = calloc(1, sizeof(*backend));
+    if (backend == NULL)
         return -ENOMEM;
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
@@ -123,14 +123,14 @@ static int reorder_run(const struct backend *backend, nn_md from_md, void *from,
         rc = nn_memory_create(&args[2].memory, scratch_md, backend->engine, scratch);
     if (rc == 0)
         rc = NN_CHECK(dnnl_primitive_execute(primitive, backend->stream, 3, args));
-    for (size_t i = 0; i < sizeof args / sizeof args[0]; i++)
-        if (args[i].memory)
+    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
+        if (args[i].memory != NULL)
             dnnl_memory_destroy(args[i].memory);
     free(scratch);
     nn_md_release(scratch_md);
-    if (primitive)
+    if (primitive != NULL)
         dnnl_primitive_destroy(primitive);
-    if (pd)
+    if (pd != NULL)
         dnnl_primitive_desc_destroy(pd);
     return rc;
 }
@@ -138,7 +138,7 @@ static int reorder_run(const struct backend *backend, nn_md from_md, void *from,
 static int onednn_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
 {
     nn_md md = plain_md(backend, parameter);
-    if (!md)
+    if (md == NULL)
         return -ENOMEM;
     /* oneDNN's handles are not const; the source is only read. */
     const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
@@ -149,7 +149,7 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
 static int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     nn_md md = plain_md(backend, parameter);
-    if (!md)
+    if (md == NULL)
         return -ENOMEM;
     const int rc = reorder_run(backend, backend->stored[parameter], (void *)(uintptr_t)stored, md, plain);
     nn_md_release(md);
@@ -170,7 +170,7 @@ static void update_part(void *arg, uint32_t member, size_t first, size_t end)
     part.weights += first;
     part.gradients += first;
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        if (part.states[i])
+        if (part.states[i] != NULL)
             part.states[i] += first;
     part.count = end - first;
     optimizer_update(work->optimizer, work->learning_rate, work->gradient_scale, &part);
@@ -209,7 +209,7 @@ static void put_onednn(char *text, size_t text_size)
     snprintf(text, text_size, "%d.%d.%d", version->major, version->minor, version->patch);
 }
 
-static const struct library onednn_libraries[] = {{"oneDNN", put_onednn}, {NULL, NULL}};
+static const struct library onednn_libraries[] = { { "oneDNN", put_onednn }, { NULL, NULL } };
 
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",

@@ -149,7 +149,7 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
 static nn_md md_copy(const dnnl_memory_desc_t *md)
 {
     nn_md copy = malloc(sizeof(*copy));
-    if (copy)
+    if (copy != NULL)
         *copy = *md;
     return copy;
 }
@@ -255,7 +255,7 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
     int count = 0;
     do {
         pds_out[count] = dnnl_primitive_desc_iterator_fetch(iterator);
-        if (!pds_out[count])
+        if (pds_out[count] == NULL)
             break;
         count++;
     } while (count < NN_IMPLEMENTATIONS_MAX && dnnl_primitive_desc_iterator_next(iterator) == dnnl_success);
@@ -348,7 +348,7 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
                dnnl_primitive_desc_t *pds_out)
 {
     dnnl_primitive_attr_t attr = attr_open(op->relu);
-    if (!attr)
+    if (attr == NULL)
         return 0;
     const int count = op_list(op, engine, forward, attr, pds_out);
     dnnl_primitive_attr_destroy(attr);
@@ -358,7 +358,7 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
 const char *nn_pd_name(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
-    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success || name == NULL)
         return "unknown";
     return name;
 }
@@ -377,7 +377,7 @@ int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, 
 int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_engine_t engine)
 {
     dnnl_primitive_attr_t attr = attr_open(false);
-    if (!attr)
+    if (attr == NULL)
         return -ENOMEM;
     const int rc = NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));
     dnnl_primitive_attr_destroy(attr);

@@ -18,7 +18,7 @@ static bool pd_is_broken(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
     dnnl_dim_t src[NN_RANK_MAX];
     return DNNL_VERSION_MAJOR < 3 && op->kind == NN_CONVOLUTION && (op->strides[0] > 1 || op->strides[1] > 1) &&
-           strstr(nn_pd_name(pd), "1x1") && nn_md_dims(op->src, src) == 4 && src[1] % 16 != 0;
+           strstr(nn_pd_name(pd), "1x1") != NULL && nn_md_dims(op->src, src) == 4 && src[1] % 16 != 0;
 }
 
 /* Inner products are matrix products in every implementation; for a convolution, gemm
@@ -29,7 +29,7 @@ static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_de
         return PD_NONE;
     if (nn_pd_is_ref(pd))
         return PD_REF;
-    return op->kind == NN_CONVOLUTION && strstr(nn_pd_name(pd), "gemm") ? PD_GEMM : PD_FAST;
+    return op->kind == NN_CONVOLUTION && strstr(nn_pd_name(pd), "gemm") != NULL ? PD_GEMM : PD_FAST;
 }
 
 enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
@@ -57,7 +57,7 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 static nn_md md_free_of(nn_md md)
 {
     dnnl_dim_t dims[NN_RANK_MAX];
-    const int rank = md ? nn_md_dims(md, dims) : 0;
+    const int rank = md != NULL ? nn_md_dims(md, dims) : 0;
     return rank ? nn_md_any(rank, dims) : NULL;
 }
 
@@ -72,7 +72,7 @@ static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, 
         free_op.dst = md_free_of(op->dst);
     }
     enum pd_class class = PD_NONE;
-    if (free_op.weights && free_op.src && free_op.dst)
+    if (free_op.weights != NULL && free_op.src != NULL && free_op.dst != NULL)
         class = pd_find(engine, &free_op, forward, pd_out);
     nn_md_release(free_op.weights);
     if (!weights_only) {
@@ -146,8 +146,8 @@ static void run_operand(struct nn_run *run, int arg, dnnl_memory_t memory)
 static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primitive_desc_t pd)
 {
     nn_md md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD);
-    const size_t bytes = md ? nn_md_bytes(md) : 0;
-    int rc = md ? 0 : -ENOMEM;
+    const size_t bytes = md != NULL ? nn_md_bytes(md) : 0;
+    int rc = md != NULL ? 0 : -ENOMEM;
     if (bytes > 0) {
         dnnl_memory_t memory;
         if (bytes > plan->buffers[plan->scratch].bytes)
@@ -198,7 +198,7 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
                         uint32_t time, struct bound_operand *bound)
 {
     bound->wanted = nn_md_of(call->pd, operand->arg);
-    if (!bound->wanted)
+    if (bound->wanted == NULL)
         return -ENOMEM;
     int rc = plan_memory(plan, operand->md, operand->place, &bound->own);
     bound->given = bound->own;
@@ -253,7 +253,7 @@ void call_close(struct nn_call *call)
 {
     for (uint32_t i = 0; i < call->run_count; i++)
         dnnl_primitive_destroy(call->runs[i].primitive);
-    if (call->pd)
+    if (call->pd != NULL)
         dnnl_primitive_desc_destroy(call->pd);
     *call = (struct nn_call){ 0 };
 }
@@ -272,7 +272,7 @@ int call_run(const struct plan *plan, const struct nn_call *call)
 
 void call_describe(const struct nn_call *call, char *text, size_t text_size)
 {
-    if (!call->pd)
+    if (call->pd == NULL)
         snprintf(text, text_size, "none");
     else if (call->run_count == 1)
         snprintf(text, text_size, "%s", nn_pd_name(call->pd));

@@ -39,8 +39,8 @@ bool first_conv_fits(const struct layer *layer, const struct edge *in, const str
 
 static int offsets_init(struct first_conv *first, const struct layer *layer)
 {
-    first->offsets = calloc(first->place_count, sizeof *first->offsets);
-    if (!first->offsets)
+    first->offsets = calloc(first->place_count, sizeof(*first->offsets));
+    if (first->offsets == NULL)
         return -ENOMEM;
     uint32_t *offset = first->offsets;
     for (uint32_t c = 0; c < layer->in.channels; c++)
@@ -68,8 +68,8 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
 {
     const struct layer *about = plan_layer(plan, layer);
     const struct edge *out = &plan->edges[layer + 1];
-    struct first_conv *first = calloc(1, sizeof *first);
-    if (!first)
+    struct first_conv *first = calloc(1, sizeof(*first));
+    if (first == NULL)
         return -ENOMEM;
     *first_out = first;
     first->with_relu = with_relu;
@@ -87,7 +87,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
 
 void first_conv_close(struct first_conv *first)
 {
-    if (!first)
+    if (first == NULL)
         return;
     free(first->offsets);
     free(first);
@@ -117,11 +117,11 @@ ALWAYS_INLINE void group_add(const struct pass *pass, uint32_t count, lanes *res
         for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
             lanes gradient, value;
             LANES_LOAD(gradient, pass->gradients + at, LANES);
-            if (pass->active) {
+            if (pass->active != NULL) {
                 lane_bytes active;
                 LANES_LOAD(active, pass->active + at, LANES);
                 gradient = LANES_SELECT(__builtin_convertvector(active, lane_bits) != 0, gradient, (lanes){ 0 });
-            } else if (pass->values) {
+            } else if (pass->values != NULL) {
                 LANES_LOAD(value, pass->values + at, LANES);
                 gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
             }
@@ -203,8 +203,8 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
             const size_t at = i * edge_floats(out) + channel / out->block * plane + channel % out->block;
             pass.gradients = plan_gradient(plan, work->layer + 1) + at;
-            pass.active = active ? active + at : NULL;
-            pass.values = values ? values + at : NULL;
+            pass.active = active != NULL ? active + at : NULL;
+            pass.values = values != NULL ? values + at : NULL;
             places_add(first, &pass, sums + channel * (first->place_count + 1));
         }
     }
@@ -214,7 +214,7 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
 static size_t stored_offset(const struct nn_layout *layout, const dnnl_dim_t index[NN_RANK_MAX])
 {
     dnnl_dim_t outer[NN_RANK_MAX], offset = 0, inner = 1;
-    memcpy(outer, index, sizeof outer);
+    memcpy(outer, index, sizeof(outer));
     for (int b = layout->block_count; b-- > 0;) {
         const int dim = (int)layout->block_dims[b];
         offset += outer[dim] % layout->blocks[b] * inner;

@@ -59,7 +59,7 @@ int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const
         .bias = bias,
         .dst = edge_md(out, count, layer->kind == LAYER_DENSE ? 2 : 4),
     };
-    if (mds->src && mds->dst)
+    if (mds->src != NULL && mds->dst != NULL)
         return 0;
     weighted_mds_close(mds);
     return -ENOMEM;
@@ -113,7 +113,7 @@ static nn_md weights_wish(const struct choice *choice, const struct weighted_mds
         weighted_op(&op, choice->layer, mds, direction, true);
         if (pd_find(engine, &op, forward, &pd) < PD_REF)
             wish = nn_md_of(pd, DNNL_ARG_WEIGHTS);
-        if (pd)
+        if (pd != NULL)
             dnnl_primitive_desc_destroy(pd);
     }
     dnnl_primitive_desc_destroy(forward);
@@ -138,7 +138,7 @@ static uint32_t score_mds(const struct choice *choice, const struct weighted_mds
             continue;
         weighted_op(&op, choice->layer, mds, direction, true);
         const uint32_t class = pd_find(engine, &op, forward, &pd);
-        if (pd)
+        if (pd != NULL)
             dnnl_primitive_desc_destroy(pd);
         sum += class;
         worst = class > worst ? class : worst;
@@ -156,8 +156,8 @@ static uint32_t score(const struct choice *choice, nn_md weights)
     nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
     struct weighted_mds mds;
     uint32_t result = UINT32_MAX;
-    if (any && bias && weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
-                                         choice->backend->spec.slice_max, weights ? weights : any, bias) == 0) {
+    if (any != NULL && bias != NULL && weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
+                                                         choice->backend->spec.slice_max, weights != NULL ? weights : any, bias) == 0) {
         result = score_mds(choice, &mds);
         weighted_mds_close(&mds);
     }
@@ -179,9 +179,9 @@ static void conv_wish(const struct backend *backend, const struct layer *layer, 
     struct nn_op op;
     weighted_op(&op, layer, &mds, NN_FORWARD, true);
     *src_out = *dst_out = 0;
-    if (mds.src && mds.weights && mds.bias && mds.dst && pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
+    if (mds.src != NULL && mds.weights != NULL && mds.bias != NULL && mds.dst != NULL && pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
         nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
-        if (src_md && dst_md) {
+        if (src_md != NULL && dst_md != NULL) {
             *src_out = edge_block_of(src_md);
             *dst_out = edge_block_of(dst_md);
         }
@@ -210,16 +210,16 @@ static void conv_choose(const struct backend *backend, uint32_t layer, struct ch
     const struct layer *conv = choice->layer, *next = next_conv(net, layer);
     uint32_t unused, own_wish, next_wish = 0;
     conv_wish(backend, conv, &unused, &own_wish);
-    if (next)
+    if (next != NULL)
         conv_wish(backend, next, &next_wish, &unused);
     /* All channels together means all of this convolution's. */
-    if (next && next_wish == next->in.channels)
+    if (next != NULL && next_wish == next->in.channels)
         next_wish = conv->out.channels;
     const uint32_t sources[] = { choice->in.block, choice->in.block ? 0 : 1, choice->in.block ? 0 : conv->in.channels };
     const uint32_t results[] = { next_wish, own_wish, 16, 8, conv->out.channels, 1 };
     uint32_t best = UINT32_MAX, best_in = sources[0] ? sources[0] : 1, best_out = 1;
-    for (size_t s = 0; s < sizeof sources / sizeof sources[0]; s++)
-        for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
+    for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++)
+        for (size_t r = 0; r < sizeof(results) / sizeof(results[0]); r++) {
             if (sources[s] == 0 || results[r] == 0)
                 continue;
             choice->in.block = sources[s];
@@ -283,7 +283,7 @@ static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
     nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
     struct weighted_mds mds;
     int rc = -ENOMEM;
-    if (any && bias)
+    if (any != NULL && bias != NULL)
         rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max, any,
                                bias);
     if (rc == 0) {
@@ -308,7 +308,7 @@ static int weights_choose(const struct choice *choice, nn_md *stored_out)
     int best = -1;
     uint32_t best_score = 0;
     for (int i = 0; i < WISHES; i++) {
-        if (!wishes[i] || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
+        if (wishes[i] == NULL || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
             continue;
         const uint32_t found = score(choice, wishes[i]);
         if (best < 0 || found < best_score) {
@@ -329,7 +329,7 @@ static int parameters_choose(struct backend *backend, const struct choice *choic
     const dnnl_dim_t outputs = choice->layer->out.channels;
     nn_md *bias = &backend->stored[choice->layer->bias];
     *bias = nn_md_tag(1, &outputs, dnnl_a);
-    return *bias ? weights_choose(choice, &backend->stored[choice->layer->weight]) : -ENOMEM;
+    return *bias != NULL ? weights_choose(choice, &backend->stored[choice->layer->weight]) : -ENOMEM;
 }
 
 int layouts_choose(struct backend *backend)

@@ -17,8 +17,8 @@ struct loss_state { uint32_t outcomes; };       /* buffer */
 
 static int loss_plan(struct plan *plan, uint32_t layer)
 {
-    struct loss_state *state = calloc(1, sizeof *state);
-    if (!state)
+    struct loss_state *state = calloc(1, sizeof(*state));
+    if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
     plan_edge_share(plan, layer);
@@ -48,7 +48,7 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     for (uint32_t i = 0; i < count; i++) {
         const float value = expf(logits[i] - shift);
         sum += (double)value;
-        if (out)
+        if (out != NULL)
             out[i] = value;
     }
     return sum;
@@ -57,7 +57,7 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
 static struct outcome outcome_of(const float *logits, uint32_t classes, int32_t label, float *gradient)
 {
     if (label < 0) {
-        for (uint32_t i = 0; i < classes && gradient; i++)
+        for (uint32_t i = 0; i < classes && gradient != NULL; i++)
             gradient[i] = 0.0f;
         return (struct outcome){ 0 };
     }
@@ -65,7 +65,7 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, int32_t 
     const uint32_t best = largest(logits, classes);
     const double sum = exponentials(logits, classes, logits[best], gradient);
     const float factor = (float)(1.0 / sum);
-    for (uint32_t i = 0; i < classes && gradient; i++)
+    for (uint32_t i = 0; i < classes && gradient != NULL; i++)
         gradient[i] = gradient[i] * factor - (i == (uint32_t)label ? 1.0f : 0.0f);
     return (struct outcome){ log(sum) + ((double)logits[best] - (double)logits[label]), true,
                              best == (uint32_t)label };
@@ -86,9 +86,9 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     const size_t row = edge_floats(work->edge);
     (void)member;
     for (size_t i = first; i < end; i++) {
-        float *gradient = work->gradients ? work->gradients + i * row : NULL;
+        float *gradient = work->gradients != NULL ? work->gradients + i * row : NULL;
         work->outcomes[i] = outcome_of(work->logits + i * row, classes, work->labels[i], gradient);
-        for (size_t padding = classes; padding < row && gradient; padding++)
+        for (size_t padding = classes; padding < row && gradient != NULL; padding++)
             gradient[padding] = 0.0f;
     }
 }

@@ -45,8 +45,8 @@ int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
 {
     if (plan->buffer_count == plan->buffer_room) {
         const uint32_t room = plan->buffer_room * 2 + 16;
-        struct lifetime *buffers = realloc(plan->buffers, room * sizeof *buffers);
-        if (!buffers)
+        struct lifetime *buffers = realloc(plan->buffers, room * sizeof(*buffers));
+        if (buffers == NULL)
             return -ENOMEM;
         plan->buffers = buffers;
         plan->buffer_room = room;
@@ -75,8 +75,8 @@ int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *
 {
     if (plan->memory_count == plan->memory_room) {
         const uint32_t room = plan->memory_room * 2 + 32;
-        struct plan_memory *memories = realloc(plan->memories, room * sizeof *memories);
-        if (!memories)
+        struct plan_memory *memories = realloc(plan->memories, room * sizeof(*memories));
+        if (memories == NULL)
             return -ENOMEM;
         plan->memories = memories;
         plan->memory_room = room;
@@ -173,14 +173,14 @@ static int memory_plan(struct plan *plan)
 static int plan_alloc(struct plan **plan_out, struct backend *backend, uint32_t count, bool training)
 {
     const uint32_t layer_count = backend->spec.net->layer_count;
-    struct plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
+    struct plan *plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
         return -ENOMEM;
     plan->base = (struct plan_base){ .backend = backend, .count = count, .training = training };
-    plan->edges = calloc((size_t)layer_count + 1, sizeof *plan->edges);
-    plan->states = calloc(layer_count, sizeof *plan->states);
+    plan->edges = calloc((size_t)layer_count + 1, sizeof(*plan->edges));
+    plan->states = calloc(layer_count, sizeof(*plan->states));
     *plan_out = plan;
-    return plan->edges && plan->states ? 0 : -ENOMEM;
+    return plan->edges != NULL && plan->states != NULL ? 0 : -ENOMEM;
 }
 
 int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
@@ -194,7 +194,7 @@ int onednn_plan_open(struct backend *backend, uint32_t count, bool training, str
     if (rc == 0)
         rc = memory_plan(plan);
     if (rc) {
-        if (plan)
+        if (plan != NULL)
             onednn_plan_close(plan);
         return rc;
     }
@@ -204,11 +204,11 @@ int onednn_plan_open(struct backend *backend, uint32_t count, bool training, str
 
 void onednn_plan_close(struct plan *plan)
 {
-    if (!plan)
+    if (plan == NULL)
         return;
     const struct net *net = plan_backend(plan)->spec.net;
-    for (uint32_t i = 0; i < net->layer_count && plan->states; i++)
-        if (plan->states[i])
+    for (uint32_t i = 0; i < net->layer_count && plan->states != NULL; i++)
+        if (plan->states[i] != NULL)
             layer_table[net->layers[i].kind]->release(plan, i);
     for (uint32_t i = 0; i < plan->memory_count; i++)
         dnnl_memory_destroy(plan->memories[i].memory);
@@ -305,16 +305,16 @@ void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, cons
         const struct layer *layer = &net->layers[i];
         char how[512] = "", line[768];
         if (layer->weight != NET_NO_PARAMETER)
-            weighted_describe(plan, i, how, sizeof how);
+            weighted_describe(plan, i, how, sizeof(how));
         else if (layer->folded_into != NET_NO_LAYER)
-            snprintf(how, sizeof how, "in %s", net->layers[layer->folded_into].name);
+            snprintf(how, sizeof(how), "in %s", net->layers[layer->folded_into].name);
         else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
-            snprintf(how, sizeof how, "none");
+            snprintf(how, sizeof(how), "none");
         else if (dropout_in_pool(plan, i))
-            snprintf(how, sizeof how, "in %s", net->layers[layer_before(net, i)].name);
+            snprintf(how, sizeof(how), "in %s", net->layers[layer_before(net, i)].name);
         else
-            snprintf(how, sizeof how, "own loop");
-        snprintf(line, sizeof line, "%s: %s -> %s, %s", layer->name, layout_name(&plan->edges[i]),
+            snprintf(how, sizeof(how), "own loop");
+        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->edges[i]),
                  layout_name(&plan->edges[i + 1]), how);
         write(arg, line);
     }

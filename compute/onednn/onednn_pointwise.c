@@ -187,8 +187,8 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     plan_edge_share(plan, layer);
     if (!plan->base.training || dropout_in_pool(plan, layer))
         return 0;
-    struct dropout_state *state = calloc(1, sizeof *state);
-    if (!state)
+    struct dropout_state *state = calloc(1, sizeof(*state));
+    if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
@@ -254,7 +254,7 @@ static void dropout_run(struct plan *plan, uint32_t layer, float *numbers)
 
 static int dropout_forward(struct plan *plan, uint32_t layer)
 {
-    if (plan->states[layer])
+    if (plan->states[layer] != NULL)
         dropout_run(plan, layer, plan_value(plan, layer));
     return 0;
 }
@@ -262,7 +262,7 @@ static int dropout_forward(struct plan *plan, uint32_t layer)
 static int dropout_backward(struct plan *plan, uint32_t layer)
 {
     const struct dropout_state *state = plan->states[layer];
-    if (!state)
+    if (state == NULL)
         return 0;
     if (state->reads_relu)
         relu_mask(plan, layer, state->dropout.scale);

@@ -102,7 +102,7 @@ ALWAYS_INLINE void results_store(const struct pool *pool, const lanes *largest, 
 {
     lanes best = *largest;
     lane_bits passes = best > (pool->after_relu ? 0.0f : -INFINITY);
-    if (keep) {
+    if (keep != NULL) {
         lane_bytes bytes;
         LANES_LOAD(bytes, keep, count);
         const lane_bits kept = __builtin_convertvector(bytes, lane_bits) != 0;
@@ -110,7 +110,7 @@ ALWAYS_INLINE void results_store(const struct pool *pool, const lanes *largest, 
         passes &= kept;
     }
     LANES_STORE(out, best, count);
-    if (places) {
+    if (places != NULL) {
         const lane_bits passed = LANES_SELECT(passes, *place, (lane_bits){ 0 } + NO_GRADIENT);
         const lane_shorts shorts = __builtin_convertvector(passed, lane_shorts);
         LANES_STORE(places, shorts, count);
@@ -129,8 +129,8 @@ ALWAYS_INLINE void plane_forward(const struct pool *pool, const float *in, float
                 lanes best;
                 lane_bits place;
                 window_forward(pool, &window, in + first, count, &best, &place);
-                results_store(pool, &best, &place, keep ? keep + at : NULL, count, out + at,
-                              places ? places + at : NULL);
+                results_store(pool, &best, &place, keep != NULL ? keep + at : NULL, count, out + at,
+                              places != NULL ? places + at : NULL);
             }
         }
 }
@@ -170,7 +170,7 @@ VECTOR_LOOPS
 static void plane_backward_any(const struct pool *pool, float *in, const float *out, const uint16_t *places)
 {
     if (!pool->tiles)
-        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * sizeof *in);
+        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * sizeof(*in));
     if (pool->block % LANES == 0)
         plane_backward(pool, in, out, places, LANES);
     else
@@ -202,13 +202,13 @@ static void forward_samples(void *arg, uint32_t member, size_t first, size_t end
     const size_t sample = pool->blocks * out_plane(pool);
     uint8_t *mask = pool->drops ? (uint8_t *)plan_data(work->plan, pool->masks) + member * 2 * sample : NULL;
     for (size_t i = first; i < end; i++) {
-        if (mask)
+        if (mask != NULL)
             edge_mask(work->plan, work->edge, &pool->dropout, i, mask);
         for (size_t b = 0; b < pool->blocks; b++) {
             const size_t plane = i * pool->blocks + b;
             plane_forward_any(pool, work->in + plane * in_plane(pool), work->out + plane * out_plane(pool),
-                              mask ? mask + b * out_plane(pool) : NULL,
-                              work->places ? work->places + plane * out_plane(pool) : NULL);
+                              mask != NULL ? mask + b * out_plane(pool) : NULL,
+                              work->places != NULL ? work->places + plane * out_plane(pool) : NULL);
         }
     }
 }
@@ -277,8 +277,8 @@ static int pool_plan(struct plan *plan, uint32_t layer)
                     about->kernel_w);
         return -ENOTSUP;
     }
-    struct pool *pool = malloc(sizeof *pool);
-    if (!pool)
+    struct pool *pool = malloc(sizeof(*pool));
+    if (pool == NULL)
         return -ENOMEM;
     plan->states[layer] = pool;
     pool_init(plan, layer, pool);

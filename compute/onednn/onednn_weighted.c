@@ -115,9 +115,9 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
 {
     const struct backend *backend = plan_backend(plan);
     const struct layer *about = plan_layer(plan, layer);
-    struct weighted *state = calloc(1, sizeof *state);
+    struct weighted *state = calloc(1, sizeof(*state));
     struct weighted_mds mds;
-    if (!state)
+    if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
     state->active = BUFFER_NONE;
@@ -155,7 +155,7 @@ static int weighted_backward(struct plan *plan, uint32_t layer)
         relu_mask_noted(plan, layer + 1, state->active);
     else if (state->masks)
         relu_mask(plan, layer + 1, 1.0f);
-    if (state->first)
+    if (state->first != NULL)
         first_conv_run(plan, state->first, layer);
     else
         rc = call_run(plan, &state->weights);
@@ -179,12 +179,12 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
 {
     const struct weighted *state = plan->states[layer];
     char stored[64], forward[64], weights[64], data[64];
-    nn_md_describe(plan_backend(plan)->stored[plan_layer(plan, layer)->weight], stored, sizeof stored);
-    call_describe(&state->forward, forward, sizeof forward);
-    call_describe(&state->weights, weights, sizeof weights);
-    call_describe(&state->data, data, sizeof data);
+    nn_md_describe(plan_backend(plan)->stored[plan_layer(plan, layer)->weight], stored, sizeof(stored));
+    call_describe(&state->forward, forward, sizeof(forward));
+    call_describe(&state->weights, weights, sizeof(weights));
+    call_describe(&state->data, data, sizeof(data));
     snprintf(text, text_size, "weights %s, forward %s%s, gradient of weights %s, of input %s", stored, forward,
-             plan_layer(plan, layer)->relu ? " with ReLU" : "", state->first ? "own loop" : weights, data);
+             plan_layer(plan, layer)->relu ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data);
 }
 
 const struct layer_ops onednn_weighted_ops = {

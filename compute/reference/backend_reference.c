@@ -133,7 +133,7 @@ static int reference_plan(struct backend *base, uint32_t count, bool training, s
     if (plan == NULL)
         return -ENOMEM;
     *plan = (struct reference_plan){
-        .base = {.backend = base, .count = count, .training = training},
+        .base = { .backend = base, .count = count, .training = training },
         .net = backend->spec.net,
         .device = backend->spec.device,
         .seed = backend->spec.seed,

@@ -422,7 +422,7 @@ static int loss_forward(struct plan *base, uint32_t index)
     struct reference_plan *const plan = reference_plan_of(base);
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
-    plan->result = (struct backend_result){.loss_scale = 1};
+    plan->result = (struct backend_result){ .loss_scale = 1 };
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);
@@ -453,10 +453,10 @@ static int loss_backward(struct plan *base, uint32_t index)
 }
 
 const struct layer_ops reference_layer_table[LAYER_KIND_COUNT] = {
-    [LAYER_CONV2D] = {conv2d_plan, conv2d_forward, conv2d_backward, values_release},
-    [LAYER_DENSE] = {values_plan, dense_forward, dense_backward, values_release},
-    [LAYER_RELU] = {relu_plan, relu_forward, relu_backward, relu_release},
-    [LAYER_MAX_POOL] = {max_pool_plan, max_pool_forward, max_pool_backward, values_release},
-    [LAYER_DROPOUT] = {dropout_plan, dropout_forward, dropout_backward, values_release},
-    [LAYER_SOFTMAX_LOSS] = {values_plan, loss_forward, loss_backward, values_release},
+    [LAYER_CONV2D] = { conv2d_plan, conv2d_forward, conv2d_backward, values_release },
+    [LAYER_DENSE] = { values_plan, dense_forward, dense_backward, values_release },
+    [LAYER_RELU] = { relu_plan, relu_forward, relu_backward, relu_release },
+    [LAYER_MAX_POOL] = { max_pool_plan, max_pool_forward, max_pool_backward, values_release },
+    [LAYER_DROPOUT] = { dropout_plan, dropout_forward, dropout_backward, values_release },
+    [LAYER_SOFTMAX_LOSS] = { values_plan, loss_forward, loss_backward, values_release },
 };

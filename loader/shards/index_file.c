@@ -66,7 +66,7 @@ static uint64_t image_checksum(const struct image *image)
 static bool path_beside(const char *path, char *out, size_t out_size)
 {
     const char *slash = strrchr(path, '/');
-    const int folder_bytes = slash ? (int)(slash + 1 - path) : 0;
+    const int folder_bytes = slash != NULL ? (int)(slash + 1 - path) : 0;
     const int wanted = snprintf(out, out_size, "%.*s.%s" INDEX_FILE_SUFFIX, folder_bytes, path,
                                 path + folder_bytes);
     return wanted > 0 && (size_t)wanted < out_size;
@@ -75,7 +75,7 @@ static bool path_beside(const char *path, char *out, size_t out_size)
 static bool path_in_cache(const char *path, char *out, size_t out_size)
 {
     char folder[PATH_MAX], absolute[PATH_MAX];
-    if (!cache_folder_find(folder, sizeof folder) || !realpath(path, absolute))
+    if (!cache_folder_find(folder, sizeof(folder)) || realpath(path, absolute) == NULL)
         return false;
     const int wanted = snprintf(out, out_size, "%s/%016" PRIx64 INDEX_FILE_SUFFIX, folder,
                                 (uint64_t)XXH3_64bits(absolute, strlen(absolute)));
@@ -111,9 +111,9 @@ static int image_load(struct image *image, const char *file)
 static bool image_is_of(struct image *image, const struct shard_index *index, struct index_header *header_out)
 {
     struct index_header header;
-    memcpy(&header, image->data, sizeof header);
+    memcpy(&header, image->data, sizeof(header));
     size_t bytes;
-    const bool is_ours = memcmp(header.magic, INDEX_MAGIC, sizeof header.magic) == 0
+    const bool is_ours = memcmp(header.magic, INDEX_MAGIC, sizeof(header.magic)) == 0
         && header.version == INDEX_VERSION && header.byte_order == INDEX_BYTE_ORDER
         && shard_stamp_equal(&header.stamp, &index->stamp)
         && image_size(header.record_count, header.damage_count, &bytes) && bytes == image->bytes;
@@ -121,36 +121,36 @@ static bool image_is_of(struct image *image, const struct shard_index *index, st
         return false;
     *header_out = header;
     header.checksum = 0;
-    memcpy(image->data, &header, sizeof header);
+    memcpy(image->data, &header, sizeof(header));
     return image_checksum(image) == header_out->checksum;
 }
 
 /* Take damages that lie before the next record, then that record. */
 static int image_unpack(const struct image *image, const struct index_header *header, struct shard_index *index)
 {
-    const uint8_t *lengths = image->data + sizeof *header;
+    const uint8_t *lengths = image->data + sizeof(*header);
     const uint8_t *damages = lengths + header->record_count * sizeof(uint32_t);
     uint64_t offset = 0;
-    int result = 0;
+    int rc = 0;
     index->bytes = header->stream_bytes;
-    for (uint64_t i = 0, record = 0; result == 0 && (record < header->record_count || i < header->damage_count);) {
+    for (uint64_t i = 0, record = 0; rc == 0 && (record < header->record_count || i < header->damage_count);) {
         struct index_damage damage = { .before_record = UINT64_MAX };
         if (i < header->damage_count)
-            memcpy(&damage, damages + i * sizeof damage, sizeof damage);
+            memcpy(&damage, damages + i * sizeof(damage), sizeof(damage));
         if (damage.before_record <= record || record == header->record_count) {
-            result = shard_index_add_damage(index, offset, damage.bytes);
+            rc = shard_index_add_damage(index, offset, damage.bytes);
             offset += damage.bytes;
             i++;
         } else {
             uint32_t payload_bytes;
-            memcpy(&payload_bytes, lengths + record * sizeof payload_bytes, sizeof payload_bytes);
-            result = payload_bytes > TFRECORD_PAYLOAD_MAX ? -EBADMSG
+            memcpy(&payload_bytes, lengths + record * sizeof(payload_bytes), sizeof(payload_bytes));
+            rc = payload_bytes > TFRECORD_PAYLOAD_MAX ? -EBADMSG
                                                           : shard_index_add_record(index, offset, payload_bytes);
             offset += (uint64_t)payload_bytes + TFRECORD_FRAME_BYTES;
             record++;
         }
     }
-    return result == 0 && offset != index->bytes ? -EBADMSG : result;
+    return rc == 0 && offset != index->bytes ? -EBADMSG : rc;
 }
 
 static int index_load(struct shard_index *index, const char *file)
@@ -158,28 +158,28 @@ static int index_load(struct shard_index *index, const char *file)
     struct image image = { 0 };
     struct index_header header;
     struct shard_index loaded = *index;
-    int result = image_load(&image, file);
-    if (result == 0 && !image_is_of(&image, index, &header))
-        result = -ESTALE;
-    if (result == 0)
-        result = image_unpack(&image, &header, &loaded);
-    if (result == 0)
+    int rc = image_load(&image, file);
+    if (rc == 0 && !image_is_of(&image, index, &header))
+        rc = -ESTALE;
+    if (rc == 0)
+        rc = image_unpack(&image, &header, &loaded);
+    if (rc == 0)
         *index = loaded;
     else
         shard_index_release(&loaded);
     free(image.data);
-    return result;
+    return rc;
 }
 
 int index_file_read(struct shard_index *index, const char *path)
 {
     char file[PATH_MAX];
-    int result = -ENOENT;
-    if (path_beside(path, file, sizeof file))
-        result = index_load(index, file);
-    if (result < 0 && path_in_cache(path, file, sizeof file))
-        result = index_load(index, file);
-    return result;
+    int rc = -ENOENT;
+    if (path_beside(path, file, sizeof(file)))
+        rc = index_load(index, file);
+    if (rc < 0 && path_in_cache(path, file, sizeof(file)))
+        rc = index_load(index, file);
+    return rc;
 }
 
 /* Writing. */
@@ -189,22 +189,22 @@ static int image_pack(struct image *image, const struct shard_index *index)
     if (!image_size(index->record_count, index->damage_count, &image->bytes))
         return -EOVERFLOW;
     image->data = malloc(image->bytes);
-    if (!image->data)
+    if (image->data == NULL)
         return -ENOMEM;
     struct index_header header = {
         .magic = INDEX_MAGIC, .version = INDEX_VERSION, .byte_order = INDEX_BYTE_ORDER,
         .stamp = index->stamp, .stream_bytes = index->bytes,
         .record_count = index->record_count, .damage_count = index->damage_count,
     };
-    uint8_t *at = image->data + sizeof header;
+    uint8_t *at = image->data + sizeof(header);
     for (uint64_t i = 0; i < index->record_count; i++, at += sizeof(uint32_t))
         memcpy(at, &index->records[i].payload_bytes, sizeof(uint32_t));
     for (uint64_t i = 0; i < index->damage_count; i++, at += sizeof(struct index_damage))
         memcpy(at, &(struct index_damage){ index->damages[i].before_record, index->damages[i].bytes },
                sizeof(struct index_damage));
-    memcpy(image->data, &header, sizeof header);
+    memcpy(image->data, &header, sizeof(header));
     header.checksum = image_checksum(image);
-    memcpy(image->data, &header, sizeof header);
+    memcpy(image->data, &header, sizeof(header));
     return 0;
 }
 
@@ -226,35 +226,35 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
-    const int wanted = snprintf(temporary, sizeof temporary, "%s.%ld-%" PRIx64 ".tmp", file, (long)getpid(),
+    const int wanted = snprintf(temporary, sizeof(temporary), "%s.%ld-%" PRIx64 ".tmp", file, (long)getpid(),
                                 clock_now_ns());
-    if (wanted < 0 || (size_t)wanted >= sizeof temporary)
+    if (wanted < 0 || (size_t)wanted >= sizeof(temporary))
         return -ENAMETOOLONG;
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
-    int result = write_all(fd, image->data, image->bytes);
-    if (close(fd) < 0 && result == 0)
-        result = -errno;
-    if (result == 0 && rename(temporary, file) < 0)
-        result = -errno;
-    if (result < 0)
+    int rc = write_all(fd, image->data, image->bytes);
+    if (close(fd) < 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0 && rename(temporary, file) < 0)
+        rc = -errno;
+    if (rc < 0)
         (void)unlink(temporary);
-    return result;
+    return rc;
 }
 
 /* False when this place cannot be written. */
 static bool store_beside(const struct image *image, const char *path)
 {
     char file[PATH_MAX];
-    return path_beside(path, file, sizeof file) && image_store(image, file) == 0;
+    return path_beside(path, file, sizeof(file)) && image_store(image, file) == 0;
 }
 
 static void store_in_cache(const struct image *image, const char *path)
 {
     char file[PATH_MAX];
     cache_folder_make();
-    if (path_in_cache(path, file, sizeof file))
+    if (path_in_cache(path, file, sizeof(file)))
         (void)image_store(image, file);
 }
 

@@ -45,7 +45,7 @@ static int grow(void **items, uint64_t count, size_t item_bytes)
     if (__builtin_mul_overflow(count ? count * 2 : RECORDS_ROOM_MIN, item_bytes, &room_bytes))
         return -ENOMEM;
     void *grown = realloc(*items, room_bytes);
-    if (!grown)
+    if (grown == NULL)
         return -ENOMEM;
     *items = grown;
     return 0;
@@ -54,7 +54,7 @@ static int grow(void **items, uint64_t count, size_t item_bytes)
 int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t payload_bytes)
 {
     void *records = index->records;
-    if (grow(&records, index->record_count, sizeof *index->records) < 0)
+    if (grow(&records, index->record_count, sizeof(*index->records)) < 0)
         return -ENOMEM;
     index->records = records;
     index->records[index->record_count++] = (struct shard_record){ offset, payload_bytes };
@@ -64,7 +64,7 @@ int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t 
 int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t bytes)
 {
     void *damages = index->damages;
-    if (grow(&damages, index->damage_count, sizeof *index->damages) < 0)
+    if (grow(&damages, index->damage_count, sizeof(*index->damages)) < 0)
         return -ENOMEM;
     index->damages = damages;
     index->damages[index->damage_count++] = (struct shard_damage){ offset, bytes, index->record_count };
@@ -111,9 +111,9 @@ static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_byt
     problem_out->needed_bytes = TFRECORD_HEADER_BYTES;
     if (left < TFRECORD_HEADER_BYTES)
         return TFRECORD_CUT;
-    const int result = window_move(walk, offset, TFRECORD_HEADER_BYTES);
-    if (result < 0)
-        return result;
+    const int rc = window_move(walk, offset, TFRECORD_HEADER_BYTES);
+    if (rc < 0)
+        return rc;
     const enum tfrecord_check check = tfrecord_header(window_at(walk, offset), payload_bytes_out, problem_out);
     if (check != TFRECORD_OK)
         return (int)check;
@@ -128,7 +128,7 @@ static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, ui
     if (offset > 0 || is_framed)
         return NULL;
     uint8_t head[SHARD_KIND_BYTES];
-    const ssize_t got = shard_source_read(walk->source, head, sizeof head, 0);
+    const ssize_t got = shard_source_read(walk->source, head, sizeof(head), 0);
     return got < 0 ? NULL : shard_kind_text(head, (size_t)got);
 }
 
@@ -136,9 +136,9 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
                         const struct tfrecord_problem *problem)
 {
     char what[160];
-    frame_text(check, problem, what, sizeof what);
+    frame_text(check, problem, what, sizeof(what));
     const char *kind = foreign_kind(walk, check, offset);
-    if (kind)
+    if (kind != NULL)
         snprintf(walk->problem, walk->problem_size, "%s: not a TFRecord shard: %s (record 0 at byte 0: %s)",
                  walk->path, kind, what);
     else
@@ -152,7 +152,7 @@ static int frame_reserve(struct walk *walk, size_t bytes)
     if (bytes <= walk->frame_room)
         return 0;
     uint8_t *grown = realloc(walk->frame, bytes);
-    if (!grown)
+    if (grown == NULL)
         return -ENOMEM;
     walk->frame = grown;
     walk->frame_room = bytes;
@@ -196,9 +196,9 @@ static int resynchronize(struct walk *walk, uint64_t offset, uint64_t *found_out
 static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
                        const struct tfrecord_problem *problem, uint64_t *next_out)
 {
-    const int result = resynchronize(walk, offset + 1, next_out);
-    if (result < 0)
-        return result;
+    const int rc = resynchronize(walk, offset + 1, next_out);
+    if (rc < 0)
+        return rc;
     if (*next_out == walk->index->bytes && walk->index->record_count == 0)
         return report_check(walk, check, 0, problem);
     return shard_index_add_damage(walk->index, offset, *next_out - offset);
@@ -214,23 +214,23 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
 static int walk_shard(struct walk *walk, bool skip_damage)
 {
     uint64_t offset = 0;
-    int result = shard_source_size(walk->source, &walk->index->bytes);
-    if (result < 0)
-        return report_unreadable(walk, 0, result);
-    while (result == 0 && offset < walk->index->bytes) {
+    int rc = shard_source_size(walk->source, &walk->index->bytes);
+    if (rc < 0)
+        return report_unreadable(walk, 0, rc);
+    while (rc == 0 && offset < walk->index->bytes) {
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
         const int check = walk_header(walk, offset, &payload_bytes, &problem);
         if (check < 0)
-            result = check;
+            rc = check;
         else if (check == TFRECORD_OK)
-            result = walk_record(walk, offset, (uint32_t)payload_bytes, &offset);
+            rc = walk_record(walk, offset, (uint32_t)payload_bytes, &offset);
         else if (skip_damage)
-            result = walk_damage(walk, offset, (enum tfrecord_check)check, &problem, &offset);
+            rc = walk_damage(walk, offset, (enum tfrecord_check)check, &problem, &offset);
         else
-            result = report_check(walk, (enum tfrecord_check)check, offset, &problem);
+            rc = report_check(walk, (enum tfrecord_check)check, offset, &problem);
     }
-    return result;
+    return rc;
 }
 
 static int index_build(struct shard_index *index, struct shard_source *source, bool skip_damage, char *problem,
@@ -238,14 +238,14 @@ static int index_build(struct shard_index *index, struct shard_source *source, b
 {
     struct walk walk = { .source = source, .index = index, .read_bytes = WINDOW_BYTES, .problem = problem,
                          .problem_size = problem_size };
-    log_escape(source->path, strlen(source->path), walk.path, sizeof walk.path);
+    log_escape(source->path, strlen(source->path), walk.path, sizeof(walk.path));
     walk.window = malloc(WINDOW_BYTES);
-    const int result = walk.window ? walk_shard(&walk, skip_damage) : -ENOMEM;
-    if (result == -ENOMEM)
+    const int rc = walk.window != NULL ? walk_shard(&walk, skip_damage) : -ENOMEM;
+    if (rc == -ENOMEM)
         snprintf(problem, problem_size, "%s: not enough memory for its index", walk.path);
     free(walk.window);
     free(walk.frame);
-    return result;
+    return rc;
 }
 
 static bool is_usable(const struct shard_index *index, const struct shard_index_options *options)
@@ -256,7 +256,7 @@ static bool is_usable(const struct shard_index *index, const struct shard_index_
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size)
 {
-    struct shard_index index = {.stamp = source->stamp};
+    struct shard_index index = { .stamp = source->stamp };
     if (options->use_cache && index_file_read(&index, source->path) == 0) {
         if (is_usable(&index, options)) {
             *index_out = index;

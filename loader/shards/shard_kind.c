@@ -72,15 +72,15 @@ static bool is_text(const uint8_t *head, size_t bytes)
 
 const char *shard_kind_image(const uint8_t *head, size_t bytes)
 {
-    return signature_find(images, sizeof images / sizeof *images, head, bytes);
+    return signature_find(images, sizeof(images) / sizeof(*images), head, bytes);
 }
 
 const char *shard_kind_text(const uint8_t *head, size_t bytes)
 {
-    const char *container = signature_find(containers, sizeof containers / sizeof *containers, head, bytes);
-    if (container)
+    const char *container = signature_find(containers, sizeof(containers) / sizeof(*containers), head, bytes);
+    if (container != NULL)
         return container;
-    if (shard_kind_image(head, bytes))
+    if (shard_kind_image(head, bytes) != NULL)
         return "it is an image file, not a shard of records";
     if (is_zlib(head, bytes))
         return "it begins like zlib data, and compressed shards are not read yet: decompress it first";

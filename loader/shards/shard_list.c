@@ -27,7 +27,7 @@ static bool ends_with(const char *name, const char *suffix)
 
 static bool is_companion(const char *name)
 {
-    for (size_t i = 0; i < sizeof other_suffixes / sizeof *other_suffixes; i++) {
+    for (size_t i = 0; i < sizeof(other_suffixes) / sizeof(*other_suffixes); i++) {
         if (ends_with(name, other_suffixes[i]))
             return true;
     }
@@ -44,7 +44,7 @@ static const char *digits_end(const char *at)
 /* NAME-NNNNN-of-NNNNN, perhaps with an extension. */
 static bool is_numbered(const char *name)
 {
-    for (const char *of = strstr(name, "-of-"); of; of = strstr(of + 1, "-of-")) {
+    for (const char *of = strstr(name, "-of-"); of != NULL; of = strstr(of + 1, "-of-")) {
         const char *first = of;
         while (first > name && isdigit((unsigned char)first[-1]))
             first--;
@@ -57,14 +57,14 @@ static bool is_numbered(const char *name)
 
 bool shard_list_is_shard(const char *name)
 {
-    return name[0] != '.' && !is_companion(name) && (strstr(name, ".tfrecord") || is_numbered(name));
+    return name[0] != '.' && !is_companion(name) && (strstr(name, ".tfrecord") != NULL || is_numbered(name));
 }
 
 /* Takes over the path. */
 static int list_add(struct shard_list *list, char *path)
 {
-    char **grown = path ? realloc(list->paths, (list->count + 1) * sizeof *grown) : NULL;
-    if (!grown) {
+    char **grown = path != NULL ? realloc(list->paths, (list->count + 1) * sizeof(*grown)) : NULL;
+    if (grown == NULL) {
         free(path);
         return -ENOMEM;
     }
@@ -92,7 +92,7 @@ static int report(struct text *problems, const char *what, const char *path, con
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return slash != NULL ? slash + 1 : path;
 }
 
 /* Whether the file is of the split called `what`: WHAT-NNNNN-of-NNNNN or WHAT.tfrecord*. */
@@ -125,37 +125,37 @@ static void keep_split(struct shard_list *list, const char *what)
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     DIR *entries = opendir(folder);
-    if (!entries) {
+    if (entries == NULL) {
         const int error = errno;
         return report(problems, what, folder, strerror(error), -error);
     }
-    int result = 0;
-    for (struct dirent *entry = readdir(entries); entry && result == 0; entry = readdir(entries)) {
+    int rc = 0;
+    for (struct dirent *entry = readdir(entries); entry != NULL && rc == 0; entry = readdir(entries)) {
         if (shard_list_is_shard(entry->d_name))
-            result = list_add(list, path_join(folder, entry->d_name));
+            rc = list_add(list, path_join(folder, entry->d_name));
     }
     closedir(entries);
     keep_split(list, what);
-    if (result == 0 && list->count == 0)
+    if (rc == 0 && list->count == 0)
         return report(problems, what, folder,
                       "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
                       "pipetrain-convert makes them", -ENOENT);
-    return result;
+    return rc;
 }
 
 static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
 {
     glob_t found = { 0 };
     const int matched = glob(pattern, GLOB_NOSORT, NULL, &found);
-    int result = matched == GLOB_NOSPACE ? -ENOMEM : 0;
-    for (size_t i = 0; matched == 0 && i < found.gl_pathc && result == 0; i++) {
+    int rc = matched == GLOB_NOSPACE ? -ENOMEM : 0;
+    for (size_t i = 0; matched == 0 && i < found.gl_pathc && rc == 0; i++) {
         if (!is_companion(base_name(found.gl_pathv[i])))
-            result = list_add(list, strdup(found.gl_pathv[i]));
+            rc = list_add(list, strdup(found.gl_pathv[i]));
     }
     globfree(&found);
-    if (result == 0 && list->count == 0)
+    if (rc == 0 && list->count == 0)
         return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
-    return result;
+    return rc;
 }
 
 static int path_compare(const void *a, const void *b)
@@ -168,7 +168,7 @@ static bool read_numbers(const char *path, uint32_t *number_out, uint32_t *total
 {
     const char *name = base_name(path), *of = strstr(name, "-of-");
     int used = 0;
-    if (!of || of - name < 6)
+    if (of == NULL || of - name < 6)
         return false;
     if (sscanf(of - 5, "%5" SCNu32 "-of-%5" SCNu32 "%n", number_out, total_out, &used) != 2)
         return false;
@@ -193,19 +193,19 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
 {
     struct shard_list list = { 0 };
     struct stat status;
-    int result;
+    int rc;
     if (stat(pattern, &status) == 0)
-        result = S_ISDIR(status.st_mode) ? find_in_folder(&list, pattern, what, problems)
+        rc = S_ISDIR(status.st_mode) ? find_in_folder(&list, pattern, what, problems)
                                          : list_add(&list, strdup(pattern));
-    else if (strpbrk(pattern, "*?["))
-        result = find_by_glob(&list, pattern, what, problems);
+    else if (strpbrk(pattern, "*?[") != NULL)
+        rc = find_by_glob(&list, pattern, what, problems);
     else
-        result = report(problems, what, pattern, strerror(errno), -errno);
-    if (result < 0) {
+        rc = report(problems, what, pattern, strerror(errno), -errno);
+    if (rc < 0) {
         shard_list_release(&list);
-        return result;
+        return rc;
     }
-    qsort(list.paths, list.count, sizeof *list.paths, path_compare);
+    qsort(list.paths, list.count, sizeof(*list.paths), path_compare);
     tell_missing(&list, what);
     *list_out = list;
     return 0;

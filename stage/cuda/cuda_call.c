@@ -19,7 +19,7 @@ static bool is_sticky(cudaError_t status)
         cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,
         cudaErrorLaunchFailure, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice,
     };
-    for (size_t i = 0; i < sizeof sticky / sizeof sticky[0]; i++) {
+    for (size_t i = 0; i < sizeof(sticky) / sizeof(sticky[0]); i++) {
         if (status == sticky[i])
             return true;
     }

@@ -45,7 +45,7 @@ static void put_driver(char *text, size_t text_size)
     put_version(cuda_driver_version(), text, text_size);
 }
 
-const struct library cuda_libraries[] = {{"CUDA", put_runtime}, {"CUDA driver", put_driver}, {NULL, NULL}};
+const struct library cuda_libraries[] = { { "CUDA", put_runtime }, { "CUDA driver", put_driver }, { NULL, NULL } };
 
 static void explain_driver(char *why, size_t why_size)
 {
@@ -61,11 +61,11 @@ static void explain_absence(char *why, size_t why_size)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char escaped[128];
-    if (!visible) {
+    if (visible == NULL) {
         snprintf(why, why_size, "the CUDA driver finds no device");
         return;
     }
-    log_escape(visible, strlen(visible), escaped, sizeof escaped);
+    log_escape(visible, strlen(visible), escaped, sizeof(escaped));
     snprintf(why, why_size, "the CUDA driver finds no device with CUDA_VISIBLE_DEVICES=\"%s\"", escaped);
 }
 
@@ -117,7 +117,7 @@ bool cuda_reaches(uint32_t index, uint32_t other)
     char name[16];
     if (index == other)
         return true;
-    snprintf(name, sizeof name, "cuda%u", index);
-    const int error = CUDA_CALL(name, cudaDeviceCanAccessPeer(&can_access, (int)index, (int)other));
-    return !error && can_access;
+    snprintf(name, sizeof(name), "cuda%u", index);
+    const int rc = CUDA_CALL(name, cudaDeviceCanAccessPeer(&can_access, (int)index, (int)other));
+    return !rc && can_access;
 }

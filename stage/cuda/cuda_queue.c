@@ -79,20 +79,20 @@ static cudaError_t answer(cudaError_t status)
 int cuda_stream_open(struct device *base, enum stream_role role, const char *name, struct stream **stream_out)
 {
     struct cuda_device *device = cuda_device_of(base);
-    struct cuda_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
+    struct cuda_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
         return -ENOMEM;
     stream->base.device = base;
-    snprintf(stream->name, sizeof stream->name, "%s", name);
+    snprintf(stream->name, sizeof(stream->name), "%s", name);
     /* What other devices wait for goes first. */
     const int priority = role == STREAM_COMMUNICATION ? device->high : device->low;
-    int error = cuda_enter(base);
-    if (!error)
-        error = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&stream->stream, cudaStreamNonBlocking,
-                                                                     priority));
-    if (error) {
+    int rc = cuda_enter(base);
+    if (!rc)
+        rc = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&stream->stream, cudaStreamNonBlocking,
+                                                                  priority));
+    if (rc) {
         free(stream);
-        return error;
+        return rc;
     }
     atomic_fetch_add(&device->opened, 1);
     *stream_out = &stream->base;
@@ -136,7 +136,7 @@ void cuda_stream_drain(struct stream *base)
 void cuda_stream_close(struct stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
-    if (!stream)
+    if (stream == NULL)
         return;
     struct cuda_device *device = cuda_device_of(base->device);
     if (cuda_enter(base->device) == 0 && drain(stream))
@@ -163,36 +163,36 @@ int cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t b
         [COPY_FROM_DEVICE] = cudaMemcpyDeviceToHost,
         [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice,
     };
-    const int error = stream_enter(stream);
-    if (error || bytes == 0)
-        return error;
+    const int rc = stream_enter(stream);
+    if (rc || bytes == 0)
+        return rc;
     return CUDA_CALL(cuda_name(stream->device),
                      cudaMemcpyAsync(to, from, bytes, kinds[direction], cuda_stream_of(stream)));
 }
 
 int cuda_stream_call(struct stream *stream, void (*call)(void *arg), void *arg)
 {
-    const int error = stream_enter(stream);
-    return error ? error : CUDA_CALL(cuda_name(stream->device),
-                                     cudaLaunchHostFunc(cuda_stream_of(stream), call, arg));
+    const int rc = stream_enter(stream);
+    return rc ? rc : CUDA_CALL(cuda_name(stream->device),
+                               cudaLaunchHostFunc(cuda_stream_of(stream), call, arg));
 }
 
 /* Events. */
 
 int cuda_event_open(struct device *device, enum event_kind kind, struct event **event_out)
 {
-    struct cuda_event *event = calloc(1, sizeof *event);
-    if (!event)
+    struct cuda_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
         return -ENOMEM;
     event->base.device = device;
     event->kind = kind;
     const unsigned flags = kind == EVENT_ORDER ? cudaEventDisableTiming : cudaEventDefault;
-    int error = cuda_enter(device);
-    if (!error)
-        error = CUDA_CALL(cuda_name(device), cudaEventCreateWithFlags(&event->event, flags));
-    if (error) {
+    int rc = cuda_enter(device);
+    if (!rc)
+        rc = CUDA_CALL(cuda_name(device), cudaEventCreateWithFlags(&event->event, flags));
+    if (rc) {
         free(event);
-        return error;
+        return rc;
     }
     atomic_fetch_add(&cuda_device_of(device)->opened, 1);
     *event_out = &event->base;
@@ -202,7 +202,7 @@ int cuda_event_open(struct device *device, enum event_kind kind, struct event **
 void cuda_event_close(struct event *base)
 {
     struct cuda_event *event = (struct cuda_event *)base;
-    if (!event)
+    if (event == NULL)
         return;
     if (cuda_enter(base->device) == 0)
         CUDA_CALL(cuda_name(base->device), cudaEventDestroy(event->event));
@@ -213,29 +213,29 @@ void cuda_event_close(struct event *base)
 int cuda_stream_record(struct stream *stream, struct event *base)
 {
     struct cuda_event *event = (struct cuda_event *)base;
-    int error = stream_enter(stream);
-    if (!error)
-        error = CUDA_CALL(cuda_name(stream->device), cudaEventRecord(event->event, cuda_stream_of(stream)));
-    if (!error)
+    int rc = stream_enter(stream);
+    if (!rc)
+        rc = CUDA_CALL(cuda_name(stream->device), cudaEventRecord(event->event, cuda_stream_of(stream)));
+    if (!rc)
         atomic_store(&event->recorded, true);
-    return error;
+    return rc;
 }
 
 int cuda_stream_wait(struct stream *stream, struct event *base)
 {
     const struct cuda_event *event = (struct cuda_event *)base;
-    const int error = stream_enter(stream);
-    return error ? error : CUDA_CALL(cuda_name(stream->device),
-                                     cudaStreamWaitEvent(cuda_stream_of(stream), event->event, cudaEventWaitDefault));
+    const int rc = stream_enter(stream);
+    return rc ? rc : CUDA_CALL(cuda_name(stream->device),
+                               cudaStreamWaitEvent(cuda_stream_of(stream), event->event, cudaEventWaitDefault));
 }
 
 int cuda_event_wait(struct event *base)
 {
     const struct cuda_event *event = (struct cuda_event *)base;
     const uint64_t begun_ns = clock_now_ns();
-    const int error = cuda_enter(base->device);
-    if (error)
-        return error;
+    const int rc = cuda_enter(base->device);
+    if (rc)
+        return rc;
     while (!is_cancelled(base->device)) {
         const cudaError_t status = answer(cudaEventQuery(event->event));
         if (status != cudaErrorNotReady)
@@ -259,14 +259,14 @@ int cuda_event_elapsed(struct event *from_base, struct event *to_base, uint64_t 
     if (!atomic_load(&from->recorded) || !atomic_load(&to->recorded))
         return -EAGAIN;
     float elapsed_ms;
-    int error = cuda_enter(from_base->device);
-    if (error)
-        return error;
+    int rc = cuda_enter(from_base->device);
+    if (rc)
+        return rc;
     const cudaError_t status = answer(cudaEventElapsedTime(&elapsed_ms, from->event, to->event));
     if (status == cudaErrorNotReady)
         return -EAGAIN;
-    error = cuda_check(status, cuda_name(from_base->device), "cudaEventElapsedTime");
-    if (!error)
+    rc = cuda_check(status, cuda_name(from_base->device), "cudaEventElapsedTime");
+    if (!rc)
         *elapsed_ns_out = elapsed_ms > 0 ? (uint64_t)((double)elapsed_ms * 1e6) : 0;
-    return error;
+    return rc;
 }

@@ -32,41 +32,41 @@ int cuda_enter(struct device *device)
     const int ordinal = cuda_ordinal(device);
     if (current == ordinal)
         return 0;
-    const int error = CUDA_CALL(cuda_name(device), cudaSetDevice(ordinal));
-    if (!error)
+    const int rc = CUDA_CALL(cuda_name(device), cudaSetDevice(ordinal));
+    if (!rc)
         current = ordinal;
-    return error;
+    return rc;
 }
 
 /* Device. */
 
 static int device_prepare(struct cuda_device *device)
 {
-    int error = cuda_enter(&device->base);
-    if (!error)
-        error = CUDA_CALL(device->name, cudaDeviceGetStreamPriorityRange(&device->low, &device->high));
-    if (!error)
-        error = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&device->setup, cudaStreamNonBlocking,
-                                                                     device->low));
-    if (!error && cudaDeviceGetAttribute(&device->node, cudaDevAttrHostNumaId, device->ordinal) != cudaSuccess) {
+    int rc = cuda_enter(&device->base);
+    if (!rc)
+        rc = CUDA_CALL(device->name, cudaDeviceGetStreamPriorityRange(&device->low, &device->high));
+    if (!rc)
+        rc = CUDA_CALL(device->name, cudaStreamCreateWithPriority(&device->setup, cudaStreamNonBlocking,
+                                                                  device->low));
+    if (!rc && cudaDeviceGetAttribute(&device->node, cudaDevAttrHostNumaId, device->ordinal) != cudaSuccess) {
         cudaGetLastError();             /* a driver that does not say */
         device->node = -1;
     }
-    return error;
+    return rc;
 }
 
 static int cuda_open(struct device **device_out, const struct device_spec *spec)
 {
-    struct cuda_device *device = calloc(1, sizeof *device);
-    if (!device)
+    struct cuda_device *device = calloc(1, sizeof(*device));
+    if (device == NULL)
         return -ENOMEM;
     device->base.ops = &device_cuda_ops;
     device->ordinal = (int)spec->index;
-    snprintf(device->name, sizeof device->name, "cuda%d", device->ordinal);
-    const int error = device_prepare(device);
-    if (error) {
+    snprintf(device->name, sizeof(device->name), "cuda%d", device->ordinal);
+    const int rc = device_prepare(device);
+    if (rc) {
         free(device);
-        return error;
+        return rc;
     }
     *device_out = &device->base;
     return 0;
@@ -75,7 +75,7 @@ static int cuda_open(struct device **device_out, const struct device_spec *spec)
 static void cuda_close(struct device *base)
 {
     struct cuda_device *device = cuda_device_of(base);
-    if (!device)
+    if (device == NULL)
         return;
     assert(atomic_load(&device->opened) == 0);
     if (cuda_enter(base) == 0)
@@ -100,11 +100,11 @@ static int cuda_describe(uint32_t index, struct device_description *description_
 static int cuda_memory(struct device *device, size_t *free_out, size_t *total_out)
 {
     size_t free_bytes, total_bytes;
-    int error = cuda_enter(device);
-    if (!error)
-        error = CUDA_CALL(cuda_name(device), cudaMemGetInfo(&free_bytes, &total_bytes));
-    if (error)
-        return error;
+    int rc = cuda_enter(device);
+    if (!rc)
+        rc = CUDA_CALL(cuda_name(device), cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (rc)
+        return rc;
     *free_out = free_bytes;
     *total_out = total_bytes;
     return 0;
@@ -122,19 +122,19 @@ static void cuda_bind(struct device *device)
 static int check_allocation(cudaError_t status, struct device *device, const char *function, size_t bytes)
 {
     char call[64];
-    snprintf(call, sizeof call, "%s of %zu bytes", function, bytes);
+    snprintf(call, sizeof(call), "%s of %zu bytes", function, bytes);
     return cuda_check(status, cuda_name(device), call);
 }
 
 static int zero(struct cuda_device *device, void *memory, size_t bytes)
 {
-    const int error = CUDA_CALL(device->name, cudaMemsetAsync(memory, 0, bytes, device->setup));
-    return error ? error : CUDA_CALL(device->name, cudaStreamSynchronize(device->setup));
+    const int rc = CUDA_CALL(device->name, cudaMemsetAsync(memory, 0, bytes, device->setup));
+    return rc ? rc : CUDA_CALL(device->name, cudaStreamSynchronize(device->setup));
 }
 
 static void cuda_free(struct device *device, void *memory)
 {
-    if (memory && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+    if (memory != NULL && cuda_enter(device) == 0 && !cuda_has_stuck_work())
         CUDA_CALL(cuda_name(device), cudaFree(memory));
 }
 
@@ -142,14 +142,14 @@ static int cuda_alloc(struct device *device, size_t bytes, void **memory_out)
 {
     void *memory = NULL;
     const size_t taken = bytes ? bytes : 1;
-    int error = cuda_enter(device);
-    if (!error)
-        error = check_allocation(cudaMalloc(&memory, taken), device, "cudaMalloc", taken);
-    if (!error)
-        error = zero(cuda_device_of(device), memory, taken);
-    if (error) {
+    int rc = cuda_enter(device);
+    if (!rc)
+        rc = check_allocation(cudaMalloc(&memory, taken), device, "cudaMalloc", taken);
+    if (!rc)
+        rc = zero(cuda_device_of(device), memory, taken);
+    if (rc) {
         cuda_free(device, memory);
-        return error;
+        return rc;
     }
     *memory_out = memory;
     return 0;
@@ -157,7 +157,7 @@ static int cuda_alloc(struct device *device, size_t bytes, void **memory_out)
 
 static void cuda_free_pinned(struct device *device, void *memory)
 {
-    if (memory && cuda_enter(device) == 0 && !cuda_has_stuck_work())
+    if (memory != NULL && cuda_enter(device) == 0 && !cuda_has_stuck_work())
         CUDA_CALL(cuda_name(device), cudaFreeHost(memory));
 }
 
@@ -167,18 +167,18 @@ static int cuda_alloc_pinned(struct device *device, size_t bytes, void **memory_
     void *memory = NULL;
     cpu_set_t before;
     const size_t taken = bytes ? bytes : 1;
-    int error = cuda_enter(device);
-    if (error)
-        return error;
+    int rc = cuda_enter(device);
+    if (rc)
+        return rc;
     const bool is_bound = near_cpus_bind(cuda_device_of(device)->node, &before);
-    error = check_allocation(cudaHostAlloc(&memory, taken, cudaHostAllocPortable), device, "cudaHostAlloc", taken);
-    if (!error) {
+    rc = check_allocation(cudaHostAlloc(&memory, taken, cudaHostAllocPortable), device, "cudaHostAlloc", taken);
+    if (!rc) {
         memset(memory, 0, taken);
         *memory_out = memory;
     }
     if (is_bound)
         near_cpus_restore(&before);
-    return error;
+    return rc;
 }
 
 static void cuda_cancel(struct device *device)

@@ -45,11 +45,11 @@ bool near_cpus_parse(const char *list, cpu_set_t *cpus_out)
 static bool node_cpus(int node, cpu_set_t *cpus_out)
 {
     char path[64], list[LIST_BYTES];
-    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+    snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
     FILE *file = node >= 0 ? fopen(path, "re") : NULL;
-    if (!file)
+    if (file == NULL)
         return false;
-    const bool is_read = fgets(list, sizeof list, file) != NULL;
+    const bool is_read = fgets(list, sizeof(list), file) != NULL;
     fclose(file);
     return is_read && near_cpus_parse(list, cpus_out);
 }
@@ -57,10 +57,10 @@ static bool node_cpus(int node, cpu_set_t *cpus_out)
 bool near_cpus_bind_to(const cpu_set_t *near, cpu_set_t *before_out)
 {
     cpu_set_t before, both;
-    if (pthread_getaffinity_np(pthread_self(), sizeof before, &before))
+    if (pthread_getaffinity_np(pthread_self(), sizeof(before), &before))
         return false;
     CPU_AND(&both, near, &before);
-    if (CPU_COUNT(&both) == 0 || pthread_setaffinity_np(pthread_self(), sizeof both, &both))
+    if (CPU_COUNT(&both) == 0 || pthread_setaffinity_np(pthread_self(), sizeof(both), &both))
         return false;
     *before_out = before;
     return true;
@@ -74,5 +74,5 @@ bool near_cpus_bind(int node, cpu_set_t *before_out)
 
 void near_cpus_restore(const cpu_set_t *before)
 {
-    pthread_setaffinity_np(pthread_self(), sizeof *before, before);
+    pthread_setaffinity_np(pthread_self(), sizeof(*before), before);
 }

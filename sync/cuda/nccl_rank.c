@@ -67,7 +67,7 @@ static void wait_a_little(uint64_t begun_ns)
     if (clock_now_ns() - begun_ns < YIELD_NS)
         sched_yield();
     else
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 }
 
 /* The first error stays the rank's result. */
@@ -264,9 +264,9 @@ static struct reduce_region range_of(const struct nccl_rank *rank, const struct 
 {
     const struct reduce_member *const member = &rank->member;
     if (rank->warm)
-        return (struct reduce_region){member->regions[bucket->region].floats + bucket->offset, bucket->count};
-    return (struct reduce_region){member->zeros.floats,
-                                  bucket->count < member->zeros.count ? bucket->count : member->zeros.count};
+        return (struct reduce_region){ member->regions[bucket->region].floats + bucket->offset, bucket->count };
+    return (struct reduce_region){ member->zeros.floats,
+                                  bucket->count < member->zeros.count ? bucket->count : member->zeros.count };
 }
 
 /* The sum, not the mean: as with every reduction what is summed is divided once, by the true count

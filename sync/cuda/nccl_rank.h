@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "sync/reduce.h"
 #include "sync/cuda/watchdog.h"
+#include "sync/reduce.h"
 
 struct nccl_rank;
 

@@ -165,7 +165,7 @@ static int give_up(struct nccl_reduce *reduce)
 
 static int await_name(struct nccl_reduce *reduce, uint64_t due_ns)
 {
-    const struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u)};
+    const struct timespec due = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
     int error = 0;
     pthread_mutex_lock(&reduce->lock);
     while (!reduce->named && !reduce->broken && !atomic_load(&reduce->group.cancelled) && error == 0)
@@ -237,7 +237,7 @@ static void put_nccl(char *text, size_t text_size)
         snprintf(text, text_size, "?");
 }
 
-static const struct library nccl_libraries[] = {{"NCCL", put_nccl}, {NULL, NULL}};
+static const struct library nccl_libraries[] = { { "NCCL", put_nccl }, { NULL, NULL } };
 
 const struct reduce_ops reduce_nccl_ops = {
     .name = "nccl",

@@ -76,7 +76,7 @@ static int connect_devices(struct meeting *meeting)
     return rc;
 }
 
-static const struct meeting_ops between_peers = {.connect = connect_devices, .sum = queue_sum};
+static const struct meeting_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
 
 static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {

@@ -62,8 +62,8 @@ static void watchdog_loop(void *arg)
         }
         if (clock_now_ns() >= call->due_ns)
             end_program(call);
-        const struct timespec due = {.tv_sec = (time_t)(call->due_ns / 1000000000u),
-                                     .tv_nsec = (long)(call->due_ns % 1000000000u)};
+        const struct timespec due = { .tv_sec = (time_t)(call->due_ns / 1000000000u),
+                                     .tv_nsec = (long)(call->due_ns % 1000000000u) };
         pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &due);
     }
     pthread_mutex_unlock(&watchdog->lock);
@@ -124,10 +124,10 @@ void watchdog_begin(struct watchdog *watchdog, uint32_t index, uint32_t limit_ms
                     const char *what)
 {
     const uint64_t due_ns = clock_now_ns() + (uint64_t)limit_ms * NS_PER_MS;
-    set_call(watchdog, index, &(struct call){.due_ns = due_ns, .limit_ms = limit_ms, .where = where, .what = what});
+    set_call(watchdog, index, &(struct call){ .due_ns = due_ns, .limit_ms = limit_ms, .where = where, .what = what });
 }
 
 void watchdog_end(struct watchdog *watchdog, uint32_t index)
 {
-    set_call(watchdog, index, &(struct call){.due_ns = 0});
+    set_call(watchdog, index, &(struct call){ .due_ns = 0 });
 }

@@ -27,7 +27,7 @@ static struct net *net_random(uint32_t seed)
     uint32_t from = NET_INPUT;
     const uint32_t layers = draw(seed, 0, LAYERS_MAX);
     for (uint32_t i = 0; i < layers; i++) {
-        snprintf(name, sizeof name, "layer%u", i);
+        snprintf(name, sizeof(name), "layer%u", i);
         from = (uint32_t)(draw(seed, 2 * i + 1, 2) ? net_relu(net, name, from)
                                                    : net_dense(net, name, from, 1 + draw(seed, 2 * i + 2, 40)));
     }

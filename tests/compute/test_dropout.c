@@ -27,12 +27,12 @@ static void every_length_gives_the_mask_of_the_definition(void **state)
 {
     static const uint64_t positions[] = { 0, 1, 59999, UINT32_MAX, (1ull << 32) + 5, UINT64_MAX };
     (void)state;
-    for (size_t p = 0; p < sizeof positions / sizeof positions[0]; p++)
+    for (size_t p = 0; p < sizeof(positions) / sizeof(positions[0]); p++)
         for (size_t count = 0; count < COUNT_MAX; count += 1 + p) {
             uint8_t mask[COUNT_MAX + 1];
             struct dropout dropout;
             dropout_init(&dropout, 11 + count, (uint32_t)p, 0.3f);
-            memset(mask, 7, sizeof mask);
+            memset(mask, 7, sizeof(mask));
             dropout_mask(&dropout, (uint32_t)count, positions[p], count, mask);
             for (uint32_t i = 0; i < count; i++)
                 assert_int_equal(mask[i], kept(&dropout, (uint32_t)count, positions[p], i));

@@ -26,7 +26,7 @@ static struct net *net_make(uint32_t filters)
 
 static float *values_make(const struct net *net, uint32_t parameter, uint64_t seed)
 {
-    float *values = malloc(net->parameters[parameter].count * sizeof *values);
+    float *values = malloc(net->parameters[parameter].count * sizeof(*values));
     assert_non_null(values);
     init_parameter(net, parameter, seed, values);
     return values;

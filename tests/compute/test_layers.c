@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/random.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network.h"
-#include "stage/random.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -27,7 +27,7 @@ enum { COUNT = 5, PROBES = 5 };
 
 static float *gradient_of(struct network *network, uint32_t parameter)
 {
-    float *plain = malloc(network->net->parameters[parameter].count * sizeof *plain);
+    float *plain = malloc(network->net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
     network_read(network, network->gradients, parameter, plain);
     return plain;
@@ -74,7 +74,7 @@ static bool slope_agrees(const struct probe *probe, double gradient, double boun
     static const float steps[] = { 1e-2f, 3e-3f, 1e-3f, 3e-4f };
     const float w = probe->plain[probe->i];
     bool agrees = false;
-    for (size_t s = 0; s < sizeof steps / sizeof steps[0] && !agrees; s++)
+    for (size_t s = 0; s < sizeof(steps) / sizeof(steps[0]) && !agrees; s++)
         agrees = fabs(slope(probe, w - steps[s], w + steps[s]) - gradient) <= bound ||
                  fabs(slope(probe, w - steps[s], w) - gradient) <= bound ||
                  fabs(slope(probe, w, w + steps[s]) - gradient) <= bound;
@@ -87,7 +87,7 @@ static void check_parameter(struct network *network, const struct backend_input 
 {
     const size_t count = network->net->parameters[parameter].count;
     float *gradient = gradient_of(network, parameter);
-    float *plain = malloc(count * sizeof *plain);
+    float *plain = malloc(count * sizeof(*plain));
     assert_non_null(plain);
     network_read(network, network->weights, parameter, plain);
     const double scale = largest_of(gradient, count);
@@ -207,10 +207,10 @@ static void add_gradients(struct network *network, float **sums)
 
 static float **sums_make(const struct net *net)
 {
-    float **sums = calloc(net->parameter_count, sizeof *sums);
+    float **sums = calloc(net->parameter_count, sizeof(*sums));
     assert_non_null(sums);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
-        sums[p] = calloc(net->parameters[p].count, sizeof **sums);
+        sums[p] = calloc(net->parameters[p].count, sizeof(**sums));
         assert_non_null(sums[p]);
     }
     return sums;
@@ -320,10 +320,10 @@ static void backward_reports_every_layer_with_parameters_last_first(void **state
 /* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
 static void assert_padding_zero(struct network *network, const float *arena)
 {
-    const size_t bytes = network->arena.count * sizeof *arena;
+    const size_t bytes = network->arena.count * sizeof(*arena);
     float *copy = device_memory_make(network->compute, NULL, bytes);
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *plain = malloc(network->net->parameters[p].count * sizeof *plain);
+        float *plain = malloc(network->net->parameters[p].count * sizeof(*plain));
         assert_non_null(plain);
         network_read(network, arena, p, plain);
         network_write(network, copy, p, plain);

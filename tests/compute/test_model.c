@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tests/helpers/capture.h"
 #include "compute/model.h"
+#include "tests/helpers/capture.h"
 
 static struct net *model_make(const char *name, uint32_t classes, bool dropout)
 {
@@ -51,8 +51,8 @@ static void parameters_load_into_the_same_net_in_pytorch(void **state)
         assert_int_equal(net->parameters[i].count, counts[i]);
     }
     const uint32_t fc1[] = { 128, 4608 }, conv2[] = { 32, 32, 3, 3 };
-    assert_memory_equal(net->parameters[4].dims, fc1, sizeof fc1);
-    assert_memory_equal(net->parameters[2].dims, conv2, sizeof conv2);
+    assert_memory_equal(net->parameters[4].dims, fc1, sizeof(fc1));
+    assert_memory_equal(net->parameters[2].dims, conv2, sizeof(conv2));
     net_close(net);
 }
 
@@ -76,7 +76,7 @@ static uint32_t count_kind(const struct net *net, enum layer_kind kind)
 static void dropout_can_be_left_out(void **state)
 {
     (void)state;
-    for (const struct model *model = model_table; model->name; model++) {
+    for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *with = model_make(model->name, 0, true), *without = model_make(model->name, 0, false);
         assert_int_equal(count_kind(with, LAYER_DROPOUT), 2);
         assert_int_equal(count_kind(without, LAYER_DROPOUT), 0);
@@ -100,7 +100,7 @@ static void every_model_is_found_by_its_name_and_no_other(void **state)
 {
     struct net *net = NULL;
     (void)state;
-    for (const struct model *model = model_table; model->name; model++) {
+    for (const struct model *model = model_table; model->name != NULL; model++) {
         assert_ptr_equal(model_find(model->name), model);
         assert_true(strlen(model->summary) > 0);
     }
@@ -117,9 +117,9 @@ static void an_impossible_number_of_classes_is_reported(void **state)
     char text[256];
     (void)state;
     capture_begin(&capture);
-    const int status = model_open(&net, "mnist_cnn", &(struct model_options){ UINT32_MAX, true });
-    capture_end(&capture, text, sizeof text);
-    assert_int_equal(status, -EINVAL);
+    const int rc = model_open(&net, "mnist_cnn", &(struct model_options){ UINT32_MAX, true });
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(rc, -EINVAL);
     assert_null(net);
     assert_non_null(strstr(text, "mnist_cnn"));
     assert_non_null(strstr(text, "fc2"));

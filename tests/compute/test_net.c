@@ -71,7 +71,7 @@ static void same_padding_is_asymmetric_where_the_total_is_odd(void **state)
         { 14, 3, 2, 7, 0, 1 }, { 224, 7, 2, 112, 2, 3 }, { 28, 5, 1, 28, 2, 2 },
     };
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *net = net_make(1, rows[i].n, rows[i].n, 2);
         net_conv2d(net, "conv", NET_INPUT, 1, rows[i].kernel, rows[i].stride, PADDING_SAME);
         const struct layer *l = &net->layers[0];
@@ -229,7 +229,7 @@ static void names_are_unique_and_short_enough(void **state)
     struct net *net = net_make(3, 8, 8, 10);
     net_relu(net, "twice", NET_INPUT);
     assert_refused(net, net_relu(net, "twice", 0), "this name");
-    memset(name, 'x', sizeof name);
+    memset(name, 'x', sizeof(name));
     name[48] = '\0';
     net = net_make(3, 8, 8, 10);
     assert_refused(net, net_relu(net, name, NET_INPUT), "too long");
@@ -285,7 +285,7 @@ static void more_layers_than_there_is_room_for_are_refused(void **state)
     (void)state;
     struct net *net = net_make(1, 2, 2, 2);
     for (uint32_t i = 0; i < NET_LAYERS_MAX; i++) {
-        snprintf(name, sizeof name, "fc%u", i);
+        snprintf(name, sizeof(name), "fc%u", i);
         assert_int_equal(net_dense(net, name, i == 0 ? NET_INPUT : i - 1, 2), i);
     }
     assert_refused(net, net_softmax_loss(net, "loss", NET_LAYERS_MAX - 1), "too many");

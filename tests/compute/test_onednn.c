@@ -47,7 +47,7 @@ static void plain_draw(const struct net *net, uint32_t parameter, float *plain)
 
 static float *plain_alloc(const struct net *net, uint32_t parameter)
 {
-    float *plain = malloc(net->parameters[parameter].count * sizeof *plain);
+    float *plain = malloc(net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
     return plain;
 }
@@ -64,7 +64,7 @@ static void rig_open(struct rig *rig, const struct backend_ops *ops, const struc
         .slice_max = options.slice_max, .layout = options.layout, .seed = 3,
     };
     assert_int_equal(ops->open(&rig->backend, &spec), 0);
-    rig->stored_counts = calloc(net->parameter_count + 1, sizeof *rig->stored_counts);
+    rig->stored_counts = calloc(net->parameter_count + 1, sizeof(*rig->stored_counts));
     assert_int_equal(ops->store(rig->backend, rig->stored_counts), 0);
     assert_int_equal(arena_init(&rig->arena, net, rig->stored_counts), 0);
     assert_int_equal(device_host_ops.alloc(rig->device, rig->arena.count * sizeof(float), &memory), 0);
@@ -214,7 +214,7 @@ static uint32_t throw(struct dice *dice, uint32_t sides)
 static int64_t layer_draw(struct net *net, struct dice *dice, const char *name, uint32_t from, struct shape in)
 {
     static const uint32_t channels[] = { 1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33 };
-    const uint32_t filters = channels[throw(dice, sizeof channels / sizeof channels[0])];
+    const uint32_t filters = channels[throw(dice, sizeof(channels) / sizeof(channels[0]))];
     const enum padding padding = throw(dice, 2) ? PADDING_SAME : PADDING_VALID;
     const uint32_t least = in.height < in.width ? in.height : in.width;
     const uint32_t wish = 1 + throw(dice, 5), stride = 1 + throw(dice, 3);
@@ -244,7 +244,7 @@ static struct net *net_draw(uint64_t seed)
     assert_int_equal(net_open(&net, "random", shape, 1 + throw(&dice, 12)), 0);
     for (uint32_t i = 0; i < layers; i++) {
         char name[16];
-        snprintf(name, sizeof name, "layer%u", i);
+        snprintf(name, sizeof(name), "layer%u", i);
         at = layer_draw(net, &dice, name, (uint32_t)at, shape);
         assert_true(at >= 0);
         shape = net->layers[at].out;
@@ -305,7 +305,7 @@ static void packing_and_unpacking_gives_the_same_parameters(void **state)
             float *plain = plain_alloc(net, i), *again = plain_alloc(net, i);
             plain_draw(net, i, plain);
             assert_int_equal(rig.ops->unpack(rig.backend, i, rig.weights + rig.arena.ranges[i].offset, again), 0);
-            assert_memory_equal(plain, again, net->parameters[i].count * sizeof *plain);
+            assert_memory_equal(plain, again, net->parameters[i].count * sizeof(*plain));
             free(plain);
             free(again);
         }
@@ -334,9 +334,9 @@ static void padding_is_zero_in_packed_weights_and_in_gradients(void **state)
         struct outcome outcome = step_run(&rig, &samples, 0, 4);
         for (uint32_t i = 0; i < net->parameter_count; i++) {
             const size_t stored = rig.stored_counts[i], plain = net->parameters[i].count;
-            float *weights = malloc(stored * sizeof *weights), *unpacked = plain_alloc(net, i);
+            float *weights = malloc(stored * sizeof(*weights)), *unpacked = plain_alloc(net, i);
             assert_true(stored >= plain);
-            memset(weights, 0xff, stored * sizeof *weights);
+            memset(weights, 0xff, stored * sizeof(*weights));
             plain_draw(net, i, unpacked);
             assert_int_equal(rig.ops->pack(rig.backend, i, unpacked, weights), 0);
             assert_int_equal(count_not_zero(weights, stored), count_not_zero(unpacked, plain));
@@ -395,13 +395,13 @@ static void a_step_gives_the_same_bits_again_whatever_ran_between(void **state)
     rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 12, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, 5, true, &plan), 0);
     plan_run(&rig, plan, &samples, 3);
-    float *once = malloc(rig.arena.count * sizeof *once);
-    memcpy(once, rig.gradients, rig.arena.count * sizeof *once);
+    float *once = malloc(rig.arena.count * sizeof(*once));
+    memcpy(once, rig.gradients, rig.arena.count * sizeof(*once));
     assert_int_equal(rig.ops->plan(rig.backend, 12, true, &larger), 0);
     plan_run(&rig, larger, &samples, 0);
-    assert_memory_not_equal(once, rig.gradients, rig.arena.count * sizeof *once);
+    assert_memory_not_equal(once, rig.gradients, rig.arena.count * sizeof(*once));
     plan_run(&rig, plan, &samples, 3);
-    assert_memory_equal(once, rig.gradients, rig.arena.count * sizeof *once);
+    assert_memory_equal(once, rig.gradients, rig.arena.count * sizeof(*once));
     free(once);
     rig.ops->plan_close(larger);
     rig.ops->plan_close(plan);
@@ -501,7 +501,7 @@ static void the_description_names_every_layer_and_no_ref_implementation(void **s
 {
     (void)state;
     static const char *const models[] = { "mnist_cnn", "mnist_cnn2" };
-    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
+    for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
         for (uint32_t count = 1; count <= 10; count += 9) {
             struct net *net = model_net(models[m], true);
             struct description description = { 0 };
@@ -544,7 +544,7 @@ static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
     ref_op_init(&op);
     capture_begin(&capture);
     const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0);
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     assert_int_equal(refused, -ENOTSUP);
     assert_non_null(strstr(text, "conv1"));
     assert_non_null(strstr(text, "forward"));
@@ -578,7 +578,7 @@ static void a_team_does_everything_once_in_whole_grains(void **state)
             for (size_t grain = 1; grain <= 16; grain *= 4) {
                 uint8_t seen[100] = { 0 };
                 team_run(threads, count, grain, note_range, seen);
-                for (size_t i = 0; i < sizeof seen; i++)
+                for (size_t i = 0; i < sizeof(seen); i++)
                     assert_int_equal(seen[i], i < count);
             }
 }

@@ -28,7 +28,7 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f, .weight_decay = 0.01f },
 };
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
 static void rule_in_double(const struct optimizer *o, double rate, double scale, double gradient, struct scalars *v)
 {
@@ -63,7 +63,7 @@ static float gradient_at(uint32_t step, size_t i)
 
 static void arenas_init(struct arenas *arenas)
 {
-    memset(arenas, 0, sizeof *arenas);
+    memset(arenas, 0, sizeof(*arenas));
     for (size_t i = 0; i < COUNT; i++)
         arenas->w[i] = random_uniform(random_key(1, RANDOM_DRAW, 99), i) - 0.5f;
 }
@@ -116,7 +116,7 @@ static void any_split_of_a_range_gives_the_same_bits(void **state)
                 update(&optimizers[o], &split, cut, COUNT);
                 update(&optimizers[o], &split, 0, cut);
             }
-            assert_memory_equal(&whole, &split, sizeof whole);
+            assert_memory_equal(&whole, &split, sizeof(whole));
         }
 }
 
@@ -163,7 +163,7 @@ static void a_zero_gradient_and_no_decay_leave_the_weights(void **state)
         arenas_init(&arenas);
         before = arenas;
         update(&optimizers[o], &arenas, 0, COUNT);
-        assert_memory_equal(&arenas, &before, sizeof before);
+        assert_memory_equal(&arenas, &before, sizeof(before));
     }
 }
 

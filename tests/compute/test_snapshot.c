@@ -22,7 +22,7 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
 };
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
 /* A state as a file would hold it: plain, parameter after parameter. */
 struct plain_state {
@@ -38,7 +38,7 @@ static struct plain_state state_make(const struct net *net, const struct optimiz
     struct plain_state state = { .states = optimizer_state_count(optimizer->kind) };
     for (uint32_t p = 0; p < net->parameter_count; p++)
         state.floats += net->parameters[p].count;
-    state.numbers = calloc((1 + state.states) * state.floats, sizeof *state.numbers);
+    state.numbers = calloc((1 + state.states) * state.floats, sizeof(*state.numbers));
     assert_non_null(state.numbers);
     return state;
 }
@@ -69,7 +69,7 @@ static void state_write(const struct plain_state *state, const struct net *net, 
 
 static void assert_states_equal(const struct plain_state *a, const struct plain_state *b)
 {
-    assert_memory_equal(a->numbers, b->numbers, (1 + a->states) * a->floats * sizeof *a->numbers);
+    assert_memory_equal(a->numbers, b->numbers, (1 + a->states) * a->floats * sizeof(*a->numbers));
     assert_int_equal(a->carried_bytes, b->carried_bytes);
     assert_memory_equal(a->carried, b->carried, a->carried_bytes);
 }
@@ -134,7 +134,7 @@ static void check_resume(const char *backend, const struct optimizer *optimizer,
     struct plain_state expected = stand_state(&whole, net, optimizer);
     struct plain_state found = stand_state(&part, net, optimizer);
     assert_states_equal(&found, &expected);
-    assert_memory_not_equal(between.numbers, expected.numbers, between.floats * sizeof *between.numbers);
+    assert_memory_not_equal(between.numbers, expected.numbers, between.floats * sizeof(*between.numbers));
     free(between.numbers);
     free(expected.numbers);
     free(found.numbers);
@@ -186,7 +186,7 @@ static void check_plain(const char *backend)
         stand_begin(&stand, backend, net, &optimizers[0], PRECISION_FP32, seed);
         struct plain_state state = stand_state(&stand, net, &optimizers[0]);
         float *weights = stand_weights(&stand, net);
-        assert_memory_equal(state.numbers, weights, state.floats * sizeof *weights);
+        assert_memory_equal(state.numbers, weights, state.floats * sizeof(*weights));
         free(weights);
         free(state.numbers);
         stand_close(&stand);
@@ -218,7 +218,7 @@ static void check_stays(const char *backend)
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(snapshot_wait(snapshot), 0);
     state_read(&found, net, snapshot);
-    assert_memory_not_equal(found.numbers, expected.numbers, found.floats * sizeof *found.numbers);
+    assert_memory_not_equal(found.numbers, expected.numbers, found.floats * sizeof(*found.numbers));
     free(expected.numbers);
     free(found.numbers);
     snapshot_close(snapshot);

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/helpers/capture.h"
 #include "compute/init.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/tower_stand.h"
@@ -28,10 +28,10 @@ static void check_initial_weights(const char *backend)
     stand_open(&stand, backend, net);
     float *weights = stand_weights(&stand, net), *next = weights;
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count) {
-        float *expected = malloc(net->parameters[p].count * sizeof *expected);
+        float *expected = malloc(net->parameters[p].count * sizeof(*expected));
         assert_non_null(expected);
         init_parameter(net, p, 1, expected);
-        assert_memory_equal(next, expected, net->parameters[p].count * sizeof *expected);
+        assert_memory_equal(next, expected, net->parameters[p].count * sizeof(*expected));
         free(expected);
     }
     free(weights);
@@ -52,13 +52,13 @@ static void check_write(const char *backend)
     stand_open(&stand, backend, net);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         const size_t count = net->parameters[p].count;
-        float *values = malloc(count * sizeof *values), *back = malloc(count * sizeof *back);
+        float *values = malloc(count * sizeof(*values)), *back = malloc(count * sizeof(*back));
         assert_true(values && back);
         for (size_t i = 0; i < count; i++)
             values[i] = (float)i + (float)p / 8;
         assert_int_equal(tower_write(stand.tower, p, values), 0);
         assert_int_equal(tower_read(stand.tower, p, back), 0);
-        assert_memory_equal(values, back, count * sizeof *values);
+        assert_memory_equal(values, back, count * sizeof(*values));
         free(values);
         free(back);
     }
@@ -194,9 +194,9 @@ static void check_wide_empty(const char *backend)
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
     stand_open(&stand, backend, net);
-    float *noise = malloc(stand_floats(&stand) * sizeof *noise);
+    float *noise = malloc(stand_floats(&stand) * sizeof(*noise));
     assert_non_null(noise);
-    memset(noise, 0xff, stand_floats(&stand) * sizeof *noise);
+    memset(noise, 0xff, stand_floats(&stand) * sizeof(*noise));
     stand_set_gradients(&stand, noise);
     free(noise);
     stand_train(&stand);
@@ -217,8 +217,8 @@ static void check_only_empty(const char *backend)
     struct stand stand;
     stand_open_device(&stand, backend);
     struct tower_spec spec = stand_spec(&stand, backend, net);
-    memset(spec.train_counts, 0, sizeof spec.train_counts);
-    memset(spec.evaluate_counts, 0, sizeof spec.evaluate_counts);
+    memset(spec.train_counts, 0, sizeof(spec.train_counts));
+    memset(spec.evaluate_counts, 0, sizeof(spec.evaluate_counts));
     stand_open_tower(&stand, &spec);
     stand.slot.span = (struct span){ .count = 0, .global_count = 1 };
     assert_int_equal(stand_train(&stand).counted, 0);
@@ -271,7 +271,7 @@ static void check_slot(const char *backend)
     stand_fill(&stand, net, &input, 0, STAND_BATCH);
     stand_fill(&kept, net, &input, 0, STAND_BATCH);
     assert_in_range(shape_count(net->input), 4, 64);
-    memset(other, 0xff, sizeof other);
+    memset(other, 0xff, sizeof(other));
     assert_int_equal(tower_forward(stand.tower, &stand.slot, true), 0);
     assert_int_equal(stand.device->ops->event_wait(stand.slot.free), 0);
     device_memory_write(stand.compute, stand.slot.pixels, other, STAND_BATCH * shape_count(net->input));
@@ -447,10 +447,10 @@ static void check_refusals(const char *backend)
     const struct tower_spec spec = stand_spec(&stand, backend, net);
     net->layers[4].input = 2;
     capture_begin(&capture);
-    const int status = tower_open(&none, &spec);
-    capture_end(&capture, text, sizeof text);
+    const int rc = tower_open(&none, &spec);
+    capture_end(&capture, text, sizeof(text));
     net->layers[4].input = 3;
-    assert_int_equal(status, -ENOTSUP);
+    assert_int_equal(rc, -ENOTSUP);
     assert_null(none);
     assert_non_null(strstr(text, "small"));
     stand_close(&stand);
@@ -481,17 +481,17 @@ static void check_short_of_memory(const char *backend)
     struct net *net = stand_net(0.4f);
     whole_ops = test_device_ops();
     struct device_ops few = *whole_ops;
-    int error = -ENOMEM;
+    int rc = -ENOMEM;
     few.alloc = alloc_few;
-    for (uint32_t allowed = 0; error; allowed++) {
+    for (uint32_t allowed = 0; rc; allowed++) {
         struct stand stand;
         stand_open_device(&stand, backend);
         stand.device->ops = &few;
         allocations_left = allowed;
         const struct tower_spec spec = stand_spec(&stand, backend, net);
-        error = tower_open(&stand.tower, &spec);
-        assert_true(error == (stand.tower ? 0 : -ENOMEM));
-        assert_true(error || allowed >= 3);
+        rc = tower_open(&stand.tower, &spec);
+        assert_true(rc == (stand.tower ? 0 : -ENOMEM));
+        assert_true(rc || allowed >= 3);
         stand_close(&stand);
     }
     net_close(net);

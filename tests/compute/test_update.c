@@ -21,7 +21,7 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
 };
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
 static void stand_open_with(struct stand *stand, const char *backend, const struct net *net, int optimizer)
 {
@@ -43,7 +43,7 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
         struct stand stand;
         stand_open_with(&stand, "reference", net, o);
         const struct arena *arena = tower_arena(stand.tower);
-        float *arenas = calloc(3 * arena->count, sizeof *arenas);
+        float *arenas = calloc(3 * arena->count, sizeof(*arenas));
         assert_non_null(arenas);
         for (uint32_t p = 0; p < net->parameter_count; p++)
             assert_int_equal(tower_read(stand.tower, p, arenas + arena->ranges[p].offset), 0);
@@ -58,7 +58,7 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
         }
         float *weights = stand_weights(&stand, net), *next = weights;
         for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
-            assert_memory_equal(next, arenas + arena->ranges[p].offset, net->parameters[p].count * sizeof *next);
+            assert_memory_equal(next, arenas + arena->ranges[p].offset, net->parameters[p].count * sizeof(*next));
         free(weights);
         free(arenas);
         stand_close(&stand);

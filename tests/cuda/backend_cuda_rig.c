@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 #include "tests/cuda/backend_cuda_rig.h"
+#include "stage/random.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network.h"
-#include "stage/random.h"
 
 enum { SEED = 9 };
 
@@ -40,7 +40,7 @@ int rig_open_backend(struct rig *rig, const struct backend_spec *spec)
 float *rig_read(struct rig *rig, const float *arena, uint32_t parameter)
 {
     const float *stored = arena + rig->arena.ranges[parameter].offset;
-    float *plain = malloc(rig->net->parameters[parameter].count * sizeof *plain);
+    float *plain = malloc(rig->net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
     assert_int_equal(rig->ops->unpack(rig->backend, parameter, stored, plain), 0);
     return plain;
@@ -70,7 +70,7 @@ static void open_memory(struct rig *rig)
         make_coarse(&rig->input, SAMPLES * shape_count(rig->net->input));
     rig->pixels = device_memory_make(rig->compute, rig->input.pixels, SAMPLES * shape_count(rig->net->input));
     rig->labels = device_memory_make(rig->compute, rig->input.labels, SAMPLES * sizeof(int32_t));
-    assert_int_equal(rig->device->ops->alloc_pinned(rig->device, sizeof *rig->result, &result), 0);
+    assert_int_equal(rig->device->ops->alloc_pinned(rig->device, sizeof(*rig->result), &result), 0);
     rig->result = result;
 }
 
@@ -97,7 +97,7 @@ static void draw_weights(struct rig *rig)
     for (uint32_t p = 0; p < rig->net->parameter_count; p++) {
         const struct parameter *parameter = &rig->net->parameters[p];
         const struct random_key key = random_key(5, RANDOM_DRAW, 100 + p);
-        float *plain = malloc(parameter->count * sizeof *plain);
+        float *plain = malloc(parameter->count * sizeof(*plain));
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
             plain[i] = rig->is_coarse ? drawn_coarse(parameter, key, i) : drawn(parameter, key, i);
@@ -129,10 +129,10 @@ void rig_close(struct rig *rig)
         rig->ops->plan_close(rig->plans[i]);
     rig->ops->close(rig->backend);
     void *memory[] = { rig->weights, rig->gradients, rig->pixels, rig->labels };
-    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         ops->free(rig->device, memory[i]);
     ops->free_pinned(rig->device, rig->result);
-    if (rig->input.pixels)
+    if (rig->input.pixels != NULL)
         network_input_release(&rig->input);
     arena_release(&rig->arena);
     device_memory_close(rig->device, rig->compute);
@@ -187,7 +187,7 @@ void rig_update_by(struct rig *rig, enum optimizer_kind kind, float *const state
         .weights = rig->weights, .gradients = rig->gradients, .states = { states[0], states[1] },
         .count = rig->arena.count,
     };
-    if (rig->ops->check)
+    if (rig->ops->check != NULL)
         assert_int_equal(rig->ops->check(rig->backend, range.gradients, range.count), 0);
     assert_int_equal(rig->ops->update(rig->backend, &optimizer, learning_rate, 1.0f / SAMPLES, &range), 0);
 }
@@ -199,7 +199,7 @@ void rig_update(struct rig *rig, enum optimizer_kind kind, float *const states[O
 
 bool *rig_ends(const struct net *net, uint32_t first, uint32_t second)
 {
-    bool *ends = calloc(net->layer_count, sizeof *ends);
+    bool *ends = calloc(net->layer_count, sizeof(*ends));
     assert_non_null(ends);
     ends[first] = ends[second] = true;
     return ends;

@@ -24,7 +24,7 @@ static const struct interface interfaces[] = {
     { CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_SIZE, runtime_calls },
     { CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_SIZE, driver_calls },
 };
-enum { INTERFACES = sizeof interfaces / sizeof interfaces[0] };
+enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
 static atomic_uint_least64_t pageable_copies;
 
@@ -67,7 +67,7 @@ static bool add_calls(const struct interface *interface, const char *function, u
 static void CUPTIAPI give_buffer(uint8_t **buffer_out, size_t *bytes_out, size_t *records_max_out)
 {
     *buffer_out = aligned_alloc(RECORDS_ALIGNMENT, RECORDS_BYTES);
-    *bytes_out = *buffer_out ? RECORDS_BYTES : 0;
+    *bytes_out = *buffer_out != NULL ? RECORDS_BYTES : 0;
     *records_max_out = 0;               /* as many as there is room for */
 }
 

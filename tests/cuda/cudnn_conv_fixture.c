@@ -19,7 +19,7 @@
 
 int bench_open(void **state)
 {
-    struct bench *bench = calloc(1, sizeof *bench);
+    struct bench *bench = calloc(1, sizeof(*bench));
     assert_non_null(bench);
     assert_cuda(cudaSetDevice(0));
     assert_cuda(cudaStreamCreateWithPriority(&bench->stream, cudaStreamNonBlocking, 0));
@@ -47,7 +47,7 @@ int each_file(const char *folder, void (*use)(const char *path))
         char path[PATH_MAX];
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         use(path);
         count++;
     }
@@ -168,8 +168,8 @@ double value(const struct bench *bench, const struct conv_shape *shape, int tens
 static double *sums_of(const struct bench *bench, const struct conv_shape *shape, bool tf32)
 {
     const struct conv_shape *s = shape;
-    const int result = result_of(shape);
-    double *sums = calloc(count_of(shape, result), sizeof *sums);
+    const int rc = result_of(shape);
+    double *sums = calloc(count_of(shape, rc), sizeof(*sums));
     assert_non_null(sums);
     for (size_t out = 0; out < count_of(shape, OUT); out++) {
         const size_t k = out % s->out_channels, pixel = out / s->out_channels;
@@ -187,9 +187,9 @@ static double *sums_of(const struct bench *bench, const struct conv_shape *shape
             };
             double product = 1;
             for (int tensor = 0; tensor < TENSORS; tensor++)
-                if (tensor != result && tensor != BIAS)
+                if (tensor != rc && tensor != BIAS)
                     product *= value(bench, shape, tensor, at[tensor], tf32);
-            sums[at[result]] += product;
+            sums[at[rc]] += product;
         }
     }
     return sums;
@@ -206,7 +206,7 @@ float *expected(const struct bench *bench, const struct conv_shape *shape, bool 
 {
     double *sums = sums_of(bench, shape, tf32);
     const size_t count = count_of(shape, result_of(shape));
-    float *results = malloc(count * sizeof *results);
+    float *results = malloc(count * sizeof(*results));
     assert_non_null(results);
     for (size_t i = 0; i < count; i++) {
         double sum = apart ? rounded(shape, sums[i]) : sums[i];
@@ -239,17 +239,17 @@ int open_and_run(const struct bench *bench, const struct conv_planner *planner, 
                  char *description)
 {
     struct conv_plan *plan = NULL;
-    int status = conv_plan_open(&plan, planner, shape, true);
-    assert_true((status == 0) == (plan != NULL));
-    if (status < 0)
-        return status;
+    int rc = conv_plan_open(&plan, planner, shape, true);
+    assert_true((rc == 0) == (plan != NULL));
+    if (rc < 0)
+        return rc;
     assert_true(conv_plan_workspace(plan) <= planner->workspace_max);
     conv_plan_describe(plan, description, DESCRIPTION);
     memset(bench->memory[result_of(shape)], 0xff, bytes_of(shape, result_of(shape)));
-    status = run(bench, plan, shape);
+    rc = run(bench, plan, shape);
     conv_plan_close(plan);
     assert_cuda(cudaStreamSynchronize(bench->stream));
-    return status;
+    return rc;
 }
 
 void assert_computes(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,

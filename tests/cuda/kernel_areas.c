@@ -65,7 +65,7 @@ void *area_new(const void *from, size_t bytes)
     assert_non_null(host);
     memset(host, GUARD_BYTE, bytes + 2 * GUARD);
     memset(host + GUARD, POISON_BYTE, bytes);
-    if (from && bytes)
+    if (from != NULL && bytes)
         memcpy(host + GUARD, from, bytes);
     CUDA_OK(cudaMalloc((void **)&area->memory, bytes + 2 * GUARD));
     area->bytes = bytes;
@@ -163,7 +163,7 @@ void values_read(enum value_type type, const void *device, float *values, size_t
 
 float *floats_new(size_t count)
 {
-    float *values = calloc(count + 1, sizeof *values);
+    float *values = calloc(count + 1, sizeof(*values));
     assert_non_null(values);
     return values;
 }

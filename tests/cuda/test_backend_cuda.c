@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/cuda/backend_cuda_rig.h"
 #include "compute/model.h"
+#include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network.h"
 
@@ -210,15 +210,15 @@ static void stores_parameters_padded_with_zeros_and_gives_them_back(void **state
     rig_open(&rig, "cuda", net, PRECISION_BF16);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         const size_t count = net->parameters[p].count, stored_count = rig.arena.ranges[p].count;
-        float *plain = malloc(count * sizeof *plain), *stored = malloc(stored_count * sizeof *stored);
+        float *plain = malloc(count * sizeof(*plain)), *stored = malloc(stored_count * sizeof(*stored));
         assert_true(plain && stored);
         for (size_t i = 0; i < count; i++)
             plain[i] = (float)(i + 1);
         rig_write(&rig, rig.gradients, p, plain);
         float *back = rig_read(&rig, rig.gradients, p);
-        assert_memory_equal(back, plain, count * sizeof *plain);
+        assert_memory_equal(back, plain, count * sizeof(*plain));
         device_memory_read(rig.compute, stored, rig.gradients + rig.arena.ranges[p].offset,
-                           stored_count * sizeof *stored);
+                           stored_count * sizeof(*stored));
         size_t padding = 0;
         for (size_t i = 0; i < stored_count; i++)
             padding += stored[i] == 0;

@@ -107,7 +107,7 @@ static cublasStatus_t fake_heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc
         assert_int_equal(asked.bias_type, -1);
         asked.epilogue = last_epilogue;
     }
-    memset(results, 0, sizeof *results);
+    memset(results, 0, sizeof(*results));
     *count_out = 1;
     return asked.times == 1 && asked.epilogue != CUBLASLT_EPILOGUE_DEFAULT ? CUBLAS_STATUS_NOT_SUPPORTED
         : CUBLAS_STATUS_SUCCESS;
@@ -188,7 +188,7 @@ static void descriptors_hold_what_dense_layers_mean(void **state)
                                            pass == DENSE_FORWARD, 3, 16, 8 };
         struct dense_library *library;
         struct dense_plan *plan;
-        memset(&asked, 0, sizeof asked);
+        memset(&asked, 0, sizeof(asked));
         assert_int_equal(dense_library_open(&library, "cuda0"), 0);
         assert_int_equal(dense_plan_open(&plan, library, &shape, DENSE_WORKSPACE), 0);
         assert_int_equal(asked.times, pass == DENSE_DATA_GRADIENT ? 1 : 2);

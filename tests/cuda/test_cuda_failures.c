@@ -40,15 +40,15 @@ static void says_how_many_samples_would_fit(void **state)
     struct rig rig;
     char text[1024];
     rig_open(&rig, "cuda", net, PRECISION_FP32);
-    assert_int_equal(try_plan(&rig, 20000, text, sizeof text), -ENOMEM);
+    assert_int_equal(try_plan(&rig, 20000, text, sizeof(text)), -ENOMEM);
     unsigned samples, fitting;
     assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
     assert_int_equal(samples, 20000);
     const char *hint = strstr(text, "iB are free: ");
     assert_non_null(hint);
     assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
-    assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof text), -ENOMEM);
-    assert_int_equal(try_plan(&rig, fitting, text, sizeof text), 0);
+    assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
+    assert_int_equal(try_plan(&rig, fitting, text, sizeof(text)), 0);
     rig_close(&rig);
     net_close(net);
 }
@@ -94,13 +94,13 @@ static void refuses_what_it_cannot_do(void **state)
     char text[1024];
     struct net *net = rig_net(0);
     struct backend_spec spec = rig_spec(net, PRECISION_FP32);
-    assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof text), -ENOTSUP);
+    assert_int_equal(try_open("cuda", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "host"));
     spec.layout = LAYOUT_NCHW;
-    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof text), -ENOTSUP);
+    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "nchw"));
     spec = rig_spec(net, PRECISION_BF16);
-    assert_int_equal(try_open("reference", &spec, "reference", text, sizeof text), -ENOTSUP);
+    assert_int_equal(try_open("reference", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "fp32 only"));
     net_close(net);
 }
@@ -117,7 +117,7 @@ static void refuses_windows_of_too_many_pixels(void **state)
     assert_int_equal(net_finish(net), 0);
     struct rig rig;
     rig_open(&rig, "cuda", net, PRECISION_FP32);
-    assert_int_equal(try_plan(&rig, 1, text, sizeof text), -ENOTSUP);
+    assert_int_equal(try_plan(&rig, 1, text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "pool"));
     rig_close(&rig);
     net_close(net);
@@ -139,9 +139,9 @@ static void refuses_sizes_that_overflow(void **state)
     const struct backend_spec spec = rig_spec(net, PRECISION_FP32);
     rig.device = device_memory_open(rig.ops, &rig.compute);
     assert_int_equal(rig_open_backend(&rig, &spec), 0);
-    float *arena = device_memory_make(rig.compute, NULL, rig.arena.count * sizeof *arena);
+    float *arena = device_memory_make(rig.compute, NULL, rig.arena.count * sizeof(*arena));
     assert_int_equal(rig.ops->bind(rig.backend, &rig.arena, arena, arena), 0);
-    assert_int_equal(try_plan(&rig, 1, text, sizeof text), -EOVERFLOW);
+    assert_int_equal(try_plan(&rig, 1, text, sizeof(text)), -EOVERFLOW);
     assert_non_null(strstr(text, "20000x20000"));
     rig.ops->close(rig.backend);
     rig.device->ops->free(rig.device, arena);
@@ -160,7 +160,7 @@ static int set_up(struct rig *rig, const struct backend_spec *spec)
     if (rc == 0)
         rc = rig->ops->bind(rig->backend, &rig->arena, rig->weights, rig->gradients);
     for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
-        float *plain = calloc(spec->net->parameters[p].count, sizeof *plain);
+        float *plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
         assert_non_null(plain);
         rc = rig->ops->pack(rig->backend, p, plain, rig->weights + rig->arena.ranges[p].offset);
         if (rc == 0)
@@ -205,9 +205,9 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
     sim_fail_clear();
     for (uint32_t i = 0; i < rig.plan_count; i++)
         rig.ops->plan_close(rig.plans[i]);
-    if (rig.backend)
+    if (rig.backend != NULL)
         rig.ops->close(rig.backend);
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     if (rc != 0 && text[0] == '\0')
         fail_msg("%s failing the %u. time is not told", function, number);
     rig.device->ops->free(rig.device, rig.weights);
@@ -244,7 +244,7 @@ static void every_failing_call_is_a_clean_error(void **state)
     struct net *net = rig_net(0.5f);
     struct backend_spec spec = rig_spec(net, PRECISION_FP16);
     spec.graph = GRAPH_ON;
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         uint32_t count, ignored;
         assert_int_equal(set_up_failing(&spec, calls[i].function, UINT32_MAX, 0, &count), 0);
         print_message("%s: %u calls\n", calls[i].function, count);

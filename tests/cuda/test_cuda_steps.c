@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/cuda/loss_scale.h"
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/capture.h"
-#include "compute/cuda/loss_scale.h"
 #include "tests/helpers/device_memory.h"
 
 /* ---- fp16 ---- */
@@ -30,17 +30,17 @@ static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
     rig_run(&rig, SAMPLES, true);
     float *before = rig_read(&rig, rig.weights, 2);
     const float overflow = INFINITY;
-    device_memory_write(rig.compute, rig.gradients + rig.arena.ranges[1].offset, &overflow, sizeof overflow);
+    device_memory_write(rig.compute, rig.gradients + rig.arena.ranges[1].offset, &overflow, sizeof(overflow));
     rig_update(&rig, OPTIMIZER_SGD, no_states);
     float *after = rig_read(&rig, rig.weights, 2);
-    assert_memory_equal(after, before, net->parameters[2].count * sizeof *after);
+    assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
     free(after);
     const struct backend_result next = rig_run(&rig, SAMPLES, true);
     assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
     assert_int_equal(next.skipped_steps, 1);
     rig_update(&rig, OPTIMIZER_SGD, no_states);
     after = rig_read(&rig, rig.weights, 2);
-    assert_memory_not_equal(after, before, net->parameters[2].count * sizeof *after);
+    assert_memory_not_equal(after, before, net->parameters[2].count * sizeof(*after));
     assert_int_equal(rig_run(&rig, SAMPLES, true).skipped_steps, 1);
     free(before);
     free(after);
@@ -65,7 +65,7 @@ static int cut(struct rig *rig, uint32_t first, uint32_t second)
 static void assert_done(const struct rig *rig, const uint32_t *layers, uint32_t count)
 {
     assert_int_equal(rig->done_count, count);
-    assert_memory_equal(rig->done, layers, count * sizeof *layers);
+    assert_memory_equal(rig->done, layers, count * sizeof(*layers));
 }
 
 static void tells_of_the_layers_that_are_asked_for(void **state)
@@ -74,7 +74,7 @@ static void tells_of_the_layers_that_are_asked_for(void **state)
     static const enum graph_use uses[] = { GRAPH_OFF, GRAPH_ON };
     static const uint32_t all[] = { 8, 6, 2, 0 }, some[] = { 6, 0 };
     struct net *net = rig_net(0);
-    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+    for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
         struct rig rig;
         struct backend_spec spec = rig_spec(net, PRECISION_FP32);
         spec.graph = uses[i];
@@ -148,14 +148,14 @@ static float *weights_after_steps(const struct net *net, enum precision precisio
     rig_open_with(&rig, "cuda", &spec, false);
     assert_int_equal(cut(&rig, 6, 0), 0);
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         rig_run(&rig, counts[i], true);
         rig_update(&rig, OPTIMIZER_SGD, no_states);
     }
     rig_run(&rig, SAMPLES, false);
-    float *weights = malloc((rig.arena.count + 1) * sizeof *weights);
+    float *weights = malloc((rig.arena.count + 1) * sizeof(*weights));
     assert_non_null(weights);
-    device_memory_read(rig.compute, weights, rig.weights, rig.arena.count * sizeof *weights);
+    device_memory_read(rig.compute, weights, rig.weights, rig.arena.count * sizeof(*weights));
     weights[rig.arena.count] = (float)rig.result->loss_sum;
     rig_close(&rig);
     return weights;
@@ -209,7 +209,7 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
     (void)state;
     static const char *const functions[] = { "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphUpload" };
     struct net *net = rig_net(0);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         for (uint32_t number = 2; number <= 3; number++) {
             struct rig rig;
             struct capture capture;
@@ -220,7 +220,7 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
             sim_fail(functions[i], number, cudaErrorUnknown);
             capture_begin(&capture);
             const int rc = cut(&rig, 6, 0);
-            capture_end(&capture, text, sizeof text);
+            capture_end(&capture, text, sizeof(text));
             sim_fail_clear();
             assert_int_equal(rc, spec.graph == GRAPH_AUTO ? 0 : -EIO);
             assert_non_null(strstr(text, functions[i]));
@@ -261,7 +261,7 @@ static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
             rig_queue(&rig, plan);
             rig_update(&rig, OPTIMIZER_SGD, no_states);
         }
-        for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++)
+        for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++)
             if (sim_calls(forbidden[i]) > 0)
                 fail_msg("%s was called %u times", forbidden[i], (unsigned)sim_calls(forbidden[i]));
         assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
@@ -313,23 +313,23 @@ static void a_plan_is_run_once_when_it_is_made(void **state)
 {
     (void)state;
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
-    uint64_t calls[sizeof functions / sizeof functions[0]];
+    uint64_t calls[sizeof(functions) / sizeof(functions[0])];
     struct net *net = rig_net(0.5f);
     struct rig rig;
     rig_open(&rig, "cuda", net, PRECISION_FP16);
     float *before = rig_read(&rig, rig.weights, 2);
     sim_calls_clear();
     rig_plan(&rig, SAMPLES, true);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
     assert_float_equal(rig_run(&rig, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         assert_true(calls[i] > 0);
         assert_int_equal(calls[i], sim_calls(functions[i]));
     }
     float *after = rig_read(&rig, rig.weights, 2);
-    assert_memory_equal(after, before, net->parameters[2].count * sizeof *after);
+    assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
     free(before);
     free(after);
     rig_close(&rig);
@@ -343,7 +343,7 @@ struct lines { char text[32][768]; uint32_t count; };
 static void keep_line(void *arg, const char *line)
 {
     struct lines *lines = arg;
-    snprintf(lines->text[lines->count++], sizeof lines->text[0], "%s", line);
+    snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%s", line);
 }
 
 static void describes_every_layer_and_how_steps_are_queued(void **state)

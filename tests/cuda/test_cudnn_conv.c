@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/capture.h"
 #include "tests/cuda/cudnn_conv_fixture.h"
+#include "tests/helpers/capture.h"
 
 static void every_pass_and_precision_is_the_plain_sum_rounded_once(void **state)
 {
@@ -58,7 +58,7 @@ static void runs_of_one_plan_give_the_same_bits(void **state)
     static unsigned char before[MEMORY];
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
         const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_FP32);
-        const int result = result_of(&shape);
+        const int rc = result_of(&shape);
         struct conv_plan *plan = NULL;
         fill(bench, &shape, true);
         assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
@@ -66,8 +66,8 @@ static void runs_of_one_plan_give_the_same_bits(void **state)
             assert_int_equal(run(bench, plan, &shape), 0);
             assert_cuda(cudaStreamSynchronize(bench->stream));
             if (i > 0)
-                assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
-            memcpy(before, bench->memory[result], bytes_of(&shape, result));
+                assert_memory_equal(before, bench->memory[rc], bytes_of(&shape, rc));
+            memcpy(before, bench->memory[rc], bytes_of(&shape, rc));
         }
         conv_plan_close(plan);
     }
@@ -93,17 +93,17 @@ static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
 static void assert_runs_at(struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape,
                            unsigned char *place)
 {
-    const int result = result_of(shape);
-    unsigned char *kept = bench->memory[result];
-    bench->memory[result] = place;
-    memset(place, 0xff, bytes_of(shape, result));
+    const int rc = result_of(shape);
+    unsigned char *kept = bench->memory[rc];
+    bench->memory[rc] = place;
+    memset(place, 0xff, bytes_of(shape, rc));
     fill(bench, shape, false);
     float *results = expected(bench, shape, false, false);
     assert_int_equal(run(bench, plan, shape), 0);
     assert_cuda(cudaStreamSynchronize(bench->stream));
     assert_int_equal(wrong(bench, shape, results), 0);
     free(results);
-    bench->memory[result] = kept;
+    bench->memory[rc] = kept;
 }
 
 static void other_pointers_are_used_when_given(void **state)
@@ -167,7 +167,7 @@ static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
     struct bench *bench = *state;
     char description[DESCRIPTION];
     const unsigned refusals[] = { SIM_CUDNN_FUSION, SIM_CUDNN_FUSION_ENGINES };
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             struct conv_shape shape = fused_shape((enum precision)precision);
             shape.relu = precision % 2;
@@ -202,9 +202,9 @@ static void no_engine_is_enotsup_and_told_unless_quiet(void **state)
     const struct conv_shape shape = fused_shape(PRECISION_FP32);
     for (int quiet = 0; quiet <= 1; quiet++) {
         capture_begin(&capture);
-        const int status = conv_plan_open(&plan, &bench->planner, &shape, quiet);
-        capture_end(&capture, text, sizeof text);
-        assert_int_equal(status, -ENOTSUP);
+        const int rc = conv_plan_open(&plan, &bench->planner, &shape, quiet);
+        capture_end(&capture, text, sizeof(text));
+        assert_int_equal(rc, -ENOTSUP);
         assert_null(plan);
         assert_int_equal(strstr(text, "forward") != NULL, !quiet);
         assert_int_equal(*text == '\0', quiet);
@@ -216,7 +216,7 @@ static void the_workspace_stays_below_the_cap(void **state)
     struct bench *bench = *state;
     char description[DESCRIPTION];
     const size_t caps[] = { 0, 100, 200, WORKSPACE_MAX };
-    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
+    for (size_t i = 0; i < sizeof(caps) / sizeof(*caps); i++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             struct conv_planner planner = bench->planner;
             const struct conv_shape shape = random_shape(CONV_DATA_GRADIENT, (enum precision)precision);
@@ -252,12 +252,12 @@ static void a_kept_plan_gives_the_same_bits(void **state)
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
-            const int result = result_of(&shape);
+            const int rc = result_of(&shape);
             fill(bench, &shape, true);
             assert_int_equal(open_and_run(bench, &planner, &shape, first), 0);
-            memcpy(before, bench->memory[result], bytes_of(&shape, result));
+            memcpy(before, bench->memory[rc], bytes_of(&shape, rc));
             assert_int_equal(open_and_run(bench, &planner, &shape, second), 0);
-            assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
+            assert_memory_equal(before, bench->memory[rc], bytes_of(&shape, rc));
             assert_null(strstr(first, ", cached"));
             assert_string_equal(second + strlen(first), ", cached");
         }

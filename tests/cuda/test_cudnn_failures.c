@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/capture.h"
 #include "tests/cuda/cudnn_conv_fixture.h"
+#include "tests/helpers/capture.h"
 
 static const char *const functions[] = {
     "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute", "cudnnBackendFinalize",
@@ -22,7 +22,7 @@ static const char *const functions[] = {
     "cudaGetDevice", "cudaDriverGetVersion", "cudaGetDeviceProperties", "cudaEventCreate", "cudaEventRecord",
     "cudaEventSynchronize", "cudaEventElapsedTime", "cudaEventDestroy",
 };
-#define FUNCTIONS (sizeof functions / sizeof *functions)
+#define FUNCTIONS (sizeof(functions) / sizeof(*functions))
 
 static bool is_of_cudnn(const char *function)
 {
@@ -57,7 +57,7 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     sim_fail(function, number, failure);
     capture_begin(&capture);
     const int status = open_and_run(bench, planner, shape, description);
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
     if (!is_refusal && lines_of(text) != 1)
         fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
@@ -128,9 +128,9 @@ static void every_failing_call_for_a_bias_apart_becomes_an_errno(void **state)
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
     sim_fail("cudnnGetStream", 1, CUDNN_STATUS_EXECUTION_FAILED);
     capture_begin(&capture);
-    const int status = run(bench, plan, &shape);
-    capture_end(&capture, text, sizeof text);
-    assert_int_equal(status, -EIO);
+    const int rc = run(bench, plan, &shape);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(rc, -EIO);
     assert_int_equal(lines_of(text), 1);
     conv_plan_close(plan);
 }

@@ -7,20 +7,20 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/helpers/capture.h"
 #include "compute/cuda/cudnn/cudnn_conv.h"
 #include "compute/cuda/cudnn/cudnn_engine.h"
 #include "compute/model.h"
+#include "tests/helpers/capture.h"
 
 /* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */
 const char *__asan_default_options(void);
@@ -132,7 +132,7 @@ static void assert_plans(int device, const struct conv_shape *shape, bool must_b
     char text[128];
     assert_int_equal(conv_plan_open(&plan, &planner, shape, false), 0);
     assert_true(conv_plan_workspace(plan) <= WORKSPACE_MAX);
-    conv_plan_describe(plan, text, sizeof text);
+    conv_plan_describe(plan, text, sizeof(text));
     if (device == SM_90)
         printf("%-6s %-22s %-7s %s %4" PRIu32 ": %s\n", devices[device].name, what, pass_names[shape->pass],
                precision_names[shape->precision], shape->count, text);
@@ -146,12 +146,12 @@ static void assert_layer_plans(int device, const char *model, const struct layer
 {
     static const uint32_t counts[] = { 1, 128, 1024, 96 };
     char what[96];
-    snprintf(what, sizeof what, "%s %s", model, layer->name);
+    snprintf(what, sizeof(what), "%s %s", model, layer->name);
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
         if (pass == CONV_DATA_GRADIENT && layer->input == NET_INPUT)
             continue;
         for (int precision = 0; precision < PRECISION_COUNT; precision++)
-            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
                 const struct conv_shape shape = shape_of(layer, pass, precision, counts[i]);
                 assert_plans(device, &shape, true, what);
             }
@@ -162,7 +162,7 @@ static void every_convolution_of_every_model_has_a_plan_on_every_device(void **s
 {
     (void)state;
     const struct model_options options = { .dropout = true };
-    for (const struct model *model = model_table; model->name; model++) {
+    for (const struct model *model = model_table; model->name != NULL; model++) {
         struct net *net;
         assert_int_equal(model_open(&net, model->name, &options), 0);
         for (int device = SM_80; device < DEVICE_COUNT; device++)
@@ -183,7 +183,7 @@ static void other_windows_strides_and_paddings_have_plans(void **state)
         { "5x5 padded 1+2", 32, 28, 64, 5, 2, 1, 2 },  { "7x7 stride 2", 8, 224, 64, 7, 2, 3, 3 },
         { "7x7 padded 2+3", 8, 224, 64, 7, 2, 2, 3 },
     };
-    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+    for (size_t i = 0; i < sizeof(windows) / sizeof(*windows); i++)
         for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
             for (int precision = 0; precision < PRECISION_COUNT; precision++)
                 for (int device = SM_80; device < DEVICE_COUNT; device++) {
@@ -203,9 +203,9 @@ static void a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none(void **s
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = square(pass, precision, 32, 26, 64, 3, 1, 0, 0);
             struct conv_plan *plan = NULL;
-            const int status = conv_plan_open(&plan, &planner, &shape, true);
-            assert_true(status == 0 || status == -ENOTSUP);
-            if (status == 0)
+            const int rc = conv_plan_open(&plan, &planner, &shape, true);
+            assert_true(rc == 0 || rc == -ENOTSUP);
+            if (rc == 0)
                 assert_int_equal(conv_plan_workspace(plan), 0);
             else
                 assert_null(plan);
@@ -297,9 +297,9 @@ static void what_no_engine_takes_is_refused_once_and_with_the_reason(void **stat
         struct conv_plan *plan = NULL;
         char text[2048];
         capture_begin(&capture);
-        const int status = conv_plan_open(&plan, &planner, &shape, quiet != 0);
-        capture_end(&capture, text, sizeof text);
-        assert_int_equal(status, -ENOTSUP);
+        const int rc = conv_plan_open(&plan, &planner, &shape, quiet != 0);
+        capture_end(&capture, text, sizeof(text));
+        assert_int_equal(rc, -ENOTSUP);
         assert_null(plan);
         if (quiet) {
             assert_string_equal(text, "");
@@ -319,9 +319,9 @@ static void planning_for_no_device_is_an_error(void **state)
     struct conv_plan *plan = NULL;
     char text[512];
     capture_begin(&capture);
-    const int status = conv_plan_open(&plan, &planner, &shape, true);
-    capture_end(&capture, text, sizeof text);
-    assert_int_equal(status, -EINVAL);
+    const int rc = conv_plan_open(&plan, &planner, &shape, true);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(rc, -EINVAL);
     assert_null(plan);
     assert_string_equal(text, "pipetrain: nowhere: no device to plan a convolution for\n");
 }
@@ -339,16 +339,16 @@ static void an_error_of_cudnn_is_told_once_and_becomes_an_errno(void **state)
         { CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, -ENOMEM, false },
         { CUDNN_STATUS_EXECUTION_FAILED_CUDART, -EIO, false },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct capture capture;
         struct cudnn_refusal refusal = { "" };
         char checked[1024], tried[1024];
         capture_begin(&capture);
         const int check = cudnn_check(rows[i].status, "cuda7", "cudnnCall(x)");
-        capture_end(&capture, checked, sizeof checked);
+        capture_end(&capture, checked, sizeof(checked));
         capture_begin(&capture);
         const int attempt = cudnn_try(rows[i].status, "cuda7", "cudnnCall(x)", &refusal);
-        capture_end(&capture, tried, sizeof tried);
+        capture_end(&capture, tried, sizeof(tried));
         assert_int_equal(check, rows[i].error);
         assert_int_equal(strncmp(checked, "pipetrain: cuda7: cudnnCall(x): CUDNN_STATUS", 44) == 0, check != 0);
         assert_int_equal(attempt, rows[i].refused ? -ENOTSUP : rows[i].error);
@@ -386,7 +386,7 @@ static int folder_make(void **state)
 {
     (void)state;
     strcpy(strrchr(folder, '.'), ".XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return mkdtemp(folder) != NULL ? 0 : -1;
 }
 
 /* Call visit for every file; how many there are. */
@@ -399,9 +399,9 @@ static int files_visit(void (*visit)(const char *path))
         char path[PATH_MAX];
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         count++;
-        if (visit)
+        if (visit != NULL)
             visit(path);
     }
     closedir(list);
@@ -426,7 +426,7 @@ static bool is_cached(const struct conv_planner *planner, const struct conv_shap
     struct conv_plan *plan = NULL;
     char text[128];
     assert_int_equal(conv_plan_open(&plan, planner, shape, false), 0);
-    conv_plan_describe(plan, text, sizeof text);
+    conv_plan_describe(plan, text, sizeof(text));
     const char *end = strstr(text, ", cached");
     conv_plan_close(plan);
     return end != NULL;
@@ -444,7 +444,7 @@ static void a_kept_plan_is_the_plan_that_was_made(void **state)
             for (int i = 0; i < 2; i++) {
                 struct conv_plan *plan = NULL;
                 assert_int_equal(conv_plan_open(&plan, &planner, &shape, false), 0);
-                conv_plan_describe(plan, i ? second : first, sizeof first);
+                conv_plan_describe(plan, i ? second : first, sizeof(first));
                 conv_plan_close(plan);
             }
             assert_null(strstr(first, ", cached"));
@@ -532,7 +532,7 @@ static void a_cache_that_cannot_be_written_is_said_and_no_error(void **state)
     char text[512];
     capture_begin(&capture);
     const bool cached = is_cached(&planner, &shape);
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     assert_false(cached);
     assert_non_null(strstr(text, "not kept in /nowhere/at/all: No such file"));
 }

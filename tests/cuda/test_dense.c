@@ -243,11 +243,11 @@ static void check_shape(const struct dense_shape *shape)
     check_result(&rig);
     check_bias_gradient(&rig);
     const struct tensor *const result = rig_result(&rig);
-    float *const first = malloc(result->count * sizeof *first);
+    float *const first = malloc(result->count * sizeof(*first));
     assert_non_null(first);
-    memcpy(first, result->values, result->count * sizeof *first);
+    memcpy(first, result->values, result->count * sizeof(*first));
     rig_run(&rig);
-    assert_memory_equal(result->values, first, result->count * sizeof *first);
+    assert_memory_equal(result->values, first, result->count * sizeof(*first));
     free(first);
     rig_close(&rig);
 }
@@ -404,14 +404,14 @@ static void describes_who_does_the_epilogue(void **state)
     (void)state;
     char text[128];
     const struct dense_shape forward = { DENSE_FORWARD, PRECISION_BF16, true, true, 4, 8, 16 };
-    description_of(&forward, text, sizeof text);
+    description_of(&forward, text, sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace, bias and relu fused");
     setenv("SIM_CUBLASLT_NO_EPILOGUE", "1", 1);
-    description_of(&forward, text, sizeof text);
+    description_of(&forward, text, sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace, bias and relu apart");
     unsetenv("SIM_CUBLASLT_NO_EPILOGUE");
     description_of(&(struct dense_shape){ DENSE_DATA_GRADIENT, PRECISION_BF16, false, false, 4, 8, 16 }, text,
-                   sizeof text);
+                   sizeof(text));
     assert_string_equal(text, "algorithm 66, 0.0 MiB workspace");
 }
 
@@ -438,15 +438,15 @@ static int whole_life(struct rig *rig)
     struct dense_library *library = NULL;
     struct dense_plan *plan = NULL;
     const struct dense_operands operands = rig_operands(rig);
-    int result = dense_library_open(&library, "cuda0");
-    if (result == 0)
-        result = dense_plan_open(&plan, library, &rig->shape, 0);
-    if (result == 0)
-        result = dense_plan_run(plan, rig->stream, &operands);
+    int rc = dense_library_open(&library, "cuda0");
+    if (rc == 0)
+        rc = dense_plan_open(&plan, library, &rig->shape, 0);
+    if (rc == 0)
+        rc = dense_plan_run(plan, rig->stream, &operands);
     dense_plan_close(plan);
     dense_library_close(library);
     assert_int_equal(cudaStreamSynchronize(rig->stream), cudaSuccess);
-    return result;
+    return rc;
 }
 
 static unsigned occurrences(const char *text, const char *word)
@@ -465,11 +465,11 @@ static bool check_failure(struct rig *rig, const char *function, uint32_t number
     const uint64_t calls = sim_calls(function);
     sim_fail(function, number, CUBLAS_STATUS_INTERNAL_ERROR);
     capture_begin(&capture);
-    const int result = whole_life(rig);
-    capture_end(&capture, text, sizeof text);
+    const int rc = whole_life(rig);
+    capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
     const bool failed = sim_calls(function) - calls >= number;
-    assert_int_equal(result, failed && strstr(function, "Destroy") == NULL ? -EIO : 0);
+    assert_int_equal(rc, failed && strstr(function, "Destroy") == NULL ? -EIO : 0);
     assert_int_equal(occurrences(text, function), failed);
     assert_int_equal(occurrences(text, "\n"), failed);
     return failed;
@@ -503,11 +503,11 @@ static int plan_with_failure(const char *function, uint32_t number, int status)
     rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
     capture_begin(&capture);
-    const int result = whole_life(&rig);
-    capture_end(&capture, text, sizeof text);
+    const int rc = whole_life(&rig);
+    capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
     rig_close(&rig);
-    return result;
+    return rc;
 }
 
 static void only_missing_support_is_worked_around(void **state)

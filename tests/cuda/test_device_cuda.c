@@ -20,8 +20,8 @@
 #include "stage/clock.h"
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
-#include "stage/feeder.h"
 #include "stage/cuda/near_cpus.h"
+#include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
 #include "tests/sim/sim.h"
@@ -38,8 +38,8 @@ static void check_reason(cudaError_t status, const char *expected)
     char why[256], captured[TEXT];
     capture_begin(&capture);
     sim_fail("cudaGetDeviceCount", 1, (int)status);
-    const uint32_t count = ops->count(why, sizeof why);
-    capture_end(&capture, captured, sizeof captured);
+    const uint32_t count = ops->count(why, sizeof(why));
+    capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(count, 0);
     assert_string_equal(why, expected);
     assert_string_equal(captured, "");
@@ -61,7 +61,7 @@ static void says_why_there_is_no_device_and_prints_nothing(void **state)
     unsetenv("CUDA_VISIBLE_DEVICES");
     check_reason(cudaErrorSystemNotReady, "system not yet initialized (cudaErrorSystemNotReady)");
     char why[8] = "unknown";
-    assert_int_equal(ops->count(why, sizeof why), 2);
+    assert_int_equal(ops->count(why, sizeof(why)), 2);
     assert_string_equal(why, "");
 }
 
@@ -123,64 +123,64 @@ static void nothing(void *arg)
 static int try_open(struct bench *bench)
 {
     struct device *device = bench->device;
-    const int error = ops->open(&device, &(struct device_spec){ .index = 0, .name = "tower" });
-    if (!error)
+    const int rc = ops->open(&device, &(struct device_spec){ .index = 0, .name = "tower" });
+    if (!rc)
         ops->close(device);
     else
         assert_ptr_equal(device, bench->device);
-    return error;
+    return rc;
 }
 
 static int try_alloc(struct bench *bench)
 {
     void *memory = bench;
-    const int error = ops->alloc(bench->device, BYTES, &memory);
-    if (!error)
+    const int rc = ops->alloc(bench->device, BYTES, &memory);
+    if (!rc)
         ops->free(bench->device, memory);
     else
         assert_ptr_equal(memory, bench);
-    return error;
+    return rc;
 }
 
 static int try_alloc_pinned(struct bench *bench)
 {
     void *memory = bench;
-    const int error = ops->alloc_pinned(bench->device, BYTES, &memory);
-    if (!error)
+    const int rc = ops->alloc_pinned(bench->device, BYTES, &memory);
+    if (!rc)
         ops->free_pinned(bench->device, memory);
     else
         assert_ptr_equal(memory, bench);
-    return error;
+    return rc;
 }
 
 static int try_memory(struct bench *bench)
 {
     size_t free_bytes = 1, total_bytes = 2;
-    const int error = ops->memory(bench->device, &free_bytes, &total_bytes);
-    assert_true(!error || (free_bytes == 1 && total_bytes == 2));
-    return error;
+    const int rc = ops->memory(bench->device, &free_bytes, &total_bytes);
+    assert_true(!rc || (free_bytes == 1 && total_bytes == 2));
+    return rc;
 }
 
 static int try_stream_open(struct bench *bench)
 {
     struct stream *stream = bench->stream;
-    const int error = ops->stream_open(bench->device, STREAM_COMMUNICATION, "comm0", &stream);
-    if (!error)
+    const int rc = ops->stream_open(bench->device, STREAM_COMMUNICATION, "comm0", &stream);
+    if (!rc)
         ops->stream_close(stream);
     else
         assert_ptr_equal(stream, bench->stream);
-    return error;
+    return rc;
 }
 
 static int try_event_open(struct bench *bench)
 {
     struct event *event = bench->event;
-    const int error = ops->event_open(bench->device, EVENT_ORDER, &event);
-    if (!error)
+    const int rc = ops->event_open(bench->device, EVENT_ORDER, &event);
+    if (!rc)
         ops->event_close(event);
     else
         assert_ptr_equal(event, bench->event);
-    return error;
+    return rc;
 }
 
 static int try_record(struct bench *bench)
@@ -211,9 +211,9 @@ static int try_event_wait(struct bench *bench)
 static int try_event_elapsed(struct bench *bench)
 {
     uint64_t elapsed_ns = UINT64_MAX;
-    const int error = ops->event_elapsed(bench->event, bench->event, &elapsed_ns);
-    assert_true(error ? elapsed_ns == UINT64_MAX : elapsed_ns == 0);
-    return error;
+    const int rc = ops->event_elapsed(bench->event, bench->event, &elapsed_ns);
+    assert_true(rc ? elapsed_ns == UINT64_MAX : elapsed_ns == 0);
+    return rc;
 }
 
 static const struct failing {
@@ -252,7 +252,7 @@ static unsigned count_lines(const char *text)
 static void assert_says(const char *text, const char *device, const char *function, const char *error)
 {
     char beginning[128];
-    snprintf(beginning, sizeof beginning, "pipetrain: %s: %s", device, function);
+    snprintf(beginning, sizeof(beginning), "pipetrain: %s: %s", device, function);
     assert_memory_equal(text, beginning, strlen(beginning));
     assert_non_null(strstr(text, error));
     assert_int_equal(count_lines(text), 1);
@@ -264,9 +264,9 @@ static void check_failing(struct bench *bench, const struct failing *failing)
     char captured[TEXT];
     capture_begin(&capture);
     sim_fail(failing->function, 1, (int)failing->status);
-    const int error = failing->attempt(bench);
-    capture_end(&capture, captured, sizeof captured);
-    assert_int_equal(error, failing->error);
+    const int rc = failing->attempt(bench);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(rc, failing->error);
     assert_says(captured, "cuda0", failing->function, cudaGetErrorName(failing->status));
     assert_int_equal(cudaGetLastError(), cudaSuccess);
     assert_int_equal(failing->attempt(bench), 0);
@@ -285,7 +285,7 @@ static void a_call_that_fails_is_reported_once_and_leaves_nothing_behind(void **
     struct bench bench;
     bench_open(&bench, 0);
     const size_t before = free_bytes_of(bench.device);
-    for (size_t i = 0; i < sizeof failings / sizeof failings[0]; i++)
+    for (size_t i = 0; i < sizeof(failings) / sizeof(failings[0]); i++)
         check_failing(&bench, &failings[i]);
     assert_int_equal(free_bytes_of(bench.device), before);
     bench_close(&bench);
@@ -299,9 +299,9 @@ static void memory_that_is_short_is_told_with_its_size(void **state)
     char captured[TEXT];
     void *memory = NULL;
     capture_begin(&capture);
-    const int error = ops->alloc(device, (size_t)1 << 40, &memory);
-    capture_end(&capture, captured, sizeof captured);
-    assert_int_equal(error, -ENOMEM);
+    const int rc = ops->alloc(device, (size_t)1 << 40, &memory);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(rc, -ENOMEM);
     assert_null(memory);
     assert_string_equal(captured, "pipetrain: cuda1: cudaMalloc of 1099511627776 bytes: out of memory "
                                   "(cudaErrorMemoryAllocation)\n");
@@ -315,9 +315,9 @@ static void a_device_that_is_not_there_cannot_be_opened(void **state)
     struct capture capture;
     char captured[TEXT];
     capture_begin(&capture);
-    const int error = ops->open(&device, &(struct device_spec){ .index = 2, .name = "tower" });
-    capture_end(&capture, captured, sizeof captured);
-    assert_int_equal(error, -ENODEV);
+    const int rc = ops->open(&device, &(struct device_spec){ .index = 2, .name = "tower" });
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(rc, -ENODEV);
     assert_null(device);
     assert_says(captured, "cuda2", "cudaSetDevice", "cudaErrorInvalidDevice");
 }
@@ -342,9 +342,9 @@ static void the_current_device_changes_only_when_it_must(void **state)
     struct capture capture;
     char captured[TEXT];
     capture_begin(&capture);
-    const int error = try_copy(&benches[1]);
-    capture_end(&capture, captured, sizeof captured);
-    assert_int_equal(error, -EIO);
+    const int rc = try_copy(&benches[1]);
+    capture_end(&capture, captured, sizeof(captured));
+    assert_int_equal(rc, -EIO);
     assert_says(captured, "cuda1", "cudaSetDevice", "cudaErrorUnknown");
     assert_int_equal(try_copy(&benches[1]), 0);         /* asks again */
     assert_int_equal(sim_calls("cudaSetDevice"), 4);
@@ -381,14 +381,14 @@ static void an_error_that_sticks_is_reported_once(void **state)
     int errors[4];
     bench_open(&bench, 0);
     const char *const functions[] = { "cudaMemcpyAsync", "cudaEventQuery", "cudaEventRecord" };
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         sim_fail(functions[i], 0, cudaErrorIllegalAddress);
     capture_begin(&capture);
     errors[0] = try_copy(&bench);
     errors[1] = try_record(&bench);
     errors[2] = try_event_wait(&bench);
     errors[3] = try_copy(&bench);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     sim_fail_clear();
     for (int i = 0; i < 4; i++)
         assert_int_equal(errors[i], -EIO);
@@ -408,7 +408,7 @@ static void lists_of_cpus_are_read_as_the_kernel_writes_them(void **state)
     assert_true(near_cpus_parse("5", &cpus));
     assert_int_equal(CPU_COUNT(&cpus), 1);
     static const char *const wrong[] = { "", "\n", "3-1", "1-", "-1", "1,", "1,,2", "1 2", "x", "1-2-3", "0-99999" };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_false(near_cpus_parse(wrong[i], &cpus));
     assert_int_equal(CPU_COUNT(&cpus), 1);
 }
@@ -429,24 +429,24 @@ static void threads_are_bound_within_the_cpus_they_have(void **state)
 {
     (void)state;
     cpu_set_t all, near, before, after;
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&near);
     CPU_SET(CPU_SETSIZE - 1, &near);
     assert_true(!CPU_ISSET(CPU_SETSIZE - 1, &all));
     assert_false(near_cpus_bind_to(&near, &before));        /* none in common */
     assert_false(near_cpus_bind(-1, &before));
     assert_false(near_cpus_bind(1000000, &before));
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
 
     const unsigned here = (unsigned)sched_getcpu();
     CPU_SET(here, &near);
     assert_true(near_cpus_bind_to(&near, &before));
     assert_true(CPU_EQUAL(&before, &all));
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_COUNT(&after) == 1 && CPU_ISSET(here, &after));
     near_cpus_restore(&before);
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
 }
 
@@ -456,17 +456,17 @@ static void pinned_memory_leaves_the_thread_its_cpus(void **state)
     cpu_set_t all, one, after;
     struct bench bench;
     bench_open(&bench, 0);
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&one);
     CPU_SET((unsigned)sched_getcpu(), &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     assert_int_equal(try_alloc_pinned(&bench), 0);
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &one));
     ops->bind(bench.device);
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &one));               /* no CPU is won by binding */
-    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
     cpu_set_t before;
     const bool has_near = near_cpus_bind(0, &before);   /* the node that devices say is theirs */
     if (has_near)
@@ -477,7 +477,7 @@ static void pinned_memory_leaves_the_thread_its_cpus(void **state)
         assert_int_equal(affinity.count, 2);            /* to the device's node and back */
         assert_true(CPU_EQUAL(&affinity.last, &all));
     }
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
     assert_true(CPU_EQUAL(&after, &all));
     bench_close(&bench);
 }
@@ -563,7 +563,7 @@ static void feeding_allocates_nothing_and_never_stops_the_device(void **state)
     for (uint64_t number = WARM; number < BATCHES; number++)
         lane_step(&lane, number);
     assert_true(sim_calls("cudaMemcpyAsync") >= BATCHES - WARM);
-    for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++) {
+    for (size_t i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++) {
         if (sim_calls(forbidden[i]) > 0)
             fail_msg("%s was called", forbidden[i]);
     }
@@ -628,7 +628,7 @@ static void cancelling_ends_the_waits_for_a_stream_that_stands_still(void **stat
     begun_ns = clock_now_ns();
     capture_begin(&capture);
     bench_close(&bench);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_in_range(since(begun_ns), 1000000000u, 3000000000u);
     assert_string_equal(captured, "pipetrain: cuda0: the work on stream copy0 does not end: it is left behind\n");
     assert_int_equal(sim_calls("cudaFree"), 0);

@@ -21,7 +21,7 @@ static void check_input(enum value_type type, const struct image_shape *shape)
 {
     const size_t sites = (size_t)shape->count * shape->pixels, count = sites * shape->stored;
     uint8_t *pixels = malloc(sites * shape->channels);
-    int32_t *labels = malloc(shape->count * sizeof *labels);
+    int32_t *labels = malloc(shape->count * sizeof(*labels));
     float *expected = floats_new(count);
     assert_non_null(pixels);
     assert_non_null(labels);
@@ -34,16 +34,16 @@ static void check_input(enum value_type type, const struct image_shape *shape)
         expected[i] = channel < shape->channels ? pixels[i / shape->stored * shape->channels + channel] / 255.0f : 0;
     }
     void *out = values_poison(type, count);
-    int32_t *labels_out = area_new(NULL, shape->count * sizeof *labels);
-    struct step_values *values = area_new(NULL, sizeof *values);
+    int32_t *labels_out = area_new(NULL, shape->count * sizeof(*labels));
+    struct step_values *values = area_new(NULL, sizeof(*values));
     const struct step_values wanted = { .first_position = 0x123456789abull, .epoch = 77 };
     CUDA_OK(kernel_input(stream, type, shape, area_new(pixels, sites * shape->channels),
-                         area_new(labels, shape->count * sizeof *labels), wanted.first_position, wanted.epoch, out,
+                         area_new(labels, shape->count * sizeof(*labels)), wanted.first_position, wanted.epoch, out,
                          labels_out, values));
     struct step_values found;
     assert_values(type, out, expected, count);
-    assert_holds(labels_out, labels, shape->count * sizeof *labels);
-    read_back(values, &found, sizeof found);
+    assert_holds(labels_out, labels, shape->count * sizeof(*labels));
+    read_back(values, &found, sizeof(found));
     assert_true(found.first_position == wanted.first_position && found.epoch == wanted.epoch);
     areas_close();
     free(pixels);
@@ -225,7 +225,7 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
     assert_non_null(mask);
     dropout_init(&dropout, 99, 3, rate);
     void *in_out = values_new(type, values, count);
-    CUDA_OK(kernel_dropout(stream, type, shape, &dropout, area_new(step, sizeof *step), in_out));
+    CUDA_OK(kernel_dropout(stream, type, shape, &dropout, area_new(step, sizeof(*step)), in_out));
     for (size_t n = 0; n < shape->count; n++) {
         dropout_mask(&dropout, step->epoch, step->first_position + n, elements, mask);
         for (size_t e = 0; e < elements; e++) {
@@ -274,7 +274,7 @@ static void a_random_number_equal_to_the_threshold_keeps_its_value(void **state)
             expected[i] = i % 8 != 0 ? 1 : half >= dropout.threshold ? dropout.scale : 0;
         }
         void *in_out = values_new(VALUE_FP32, values, 64);
-        CUDA_OK(kernel_dropout(stream, VALUE_FP32, &shape, &dropout, area_new(&step, sizeof step), in_out));
+        CUDA_OK(kernel_dropout(stream, VALUE_FP32, &shape, &dropout, area_new(&step, sizeof(step)), in_out));
         assert_values(VALUE_FP32, in_out, expected, 64);
         areas_close();
     }
@@ -322,7 +322,7 @@ static void check_bias_gradient(enum value_type type, struct bias_case c, bool r
     float *out = draw_whole(8, count, 1), *gradient = draw_whole(9, count, 8), *sums = floats_new(c.columns);
     void *outs = relu ? values_new(type, out, count) : NULL, *gradients = values_new(type, gradient, count);
     void *partials = area_new(NULL, kernel_bias_partials(c.rows, c.columns) * sizeof(float));
-    float *result = area_new(NULL, c.columns * sizeof *result);
+    float *result = area_new(NULL, c.columns * sizeof(*result));
     CUDA_OK(kernel_bias_gradient(stream, type, c.rows, c.columns, outs, gradients, partials, result));
     for (size_t i = 0; i < count; i++) {
         gradient[i] = !relu || out[i] > 0 ? gradient[i] : 0;
@@ -356,12 +356,12 @@ static void bias_gradient_is_accurate_and_the_same_in_every_run(void **state)
         sums[i % COLUMNS] += gradient[i];
     void *gradients = values_new(VALUE_BF16, gradient, ROWS * COLUMNS);
     void *partials = area_new(NULL, kernel_bias_partials(ROWS, COLUMNS) * sizeof(float));
-    float *result = area_new(NULL, sizeof first);
+    float *result = area_new(NULL, sizeof(first));
     CUDA_OK(kernel_bias_gradient(stream, VALUE_BF16, ROWS, COLUMNS, NULL, gradients, partials, result));
-    read_back(result, first, sizeof first);
+    read_back(result, first, sizeof(first));
     CUDA_OK(kernel_bias_gradient(stream, VALUE_BF16, ROWS, COLUMNS, NULL, gradients, partials, result));
-    read_back(result, again, sizeof again);
-    assert_memory_equal(first, again, sizeof first);
+    read_back(result, again, sizeof(again));
+    assert_memory_equal(first, again, sizeof(first));
     for (size_t i = 0; i < COLUMNS; i++)
         assert_near(first[i], sums[i], 1e-6, 1e-4);
     areas_close();
@@ -418,7 +418,7 @@ static float *loss_logits(enum value_type type, struct loss_case c)
 static int32_t *loss_labels(struct loss_case c)
 {
     static const int32_t none[] = { -1, 1 << 30, INT32_MIN };
-    int32_t *labels = calloc(c.count + 1, sizeof *labels);
+    int32_t *labels = calloc(c.count + 1, sizeof(*labels));
     assert_non_null(labels);
     for (uint32_t n = 0; n < c.count; n++)
         labels[n] = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes : (int32_t)(n * 7 % c.classes);
@@ -429,7 +429,7 @@ static void assert_result(const struct backend_result *device, const struct loss
                           float scale)
 {
     struct backend_result found;
-    read_back(device, &found, sizeof found);
+    read_back(device, &found, sizeof(found));
     assert_near(found.loss_sum, expected->sum, 1e-6, 1e-5);
     assert_int_equal(found.correct, expected->correct);
     assert_int_equal(found.counted, expected->counted);
@@ -454,34 +454,34 @@ static void assert_gradient(enum value_type type, const void *device, const doub
 static void check_loss(enum value_type type, struct loss_case c, const struct loss_scale *scale)
 {
     const size_t count = (size_t)c.count * c.stored;
-    const float factor = scale ? scale->factor : 1;
+    const float factor = scale != NULL ? scale->factor : 1;
     float *logits = loss_logits(type, c);
     int32_t *labels = loss_labels(c);
-    double *gradient = calloc(count + 1, sizeof *gradient);
+    double *gradient = calloc(count + 1, sizeof(*gradient));
     assert_non_null(gradient);
     const struct loss expected = loss_in_double(c, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
-    int32_t *label_area = area_new(labels, c.count * sizeof *labels);
-    struct loss_scale *scale_area = scale ? area_new(scale, sizeof *scale) : NULL;
-    struct sample_loss *samples = area_new(NULL, c.count * sizeof *samples);
-    struct backend_result *result = area_new(NULL, sizeof *result), first, again;
+    int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
+    struct loss_scale *scale_area = scale != NULL ? area_new(scale, sizeof(*scale)) : NULL;
+    struct sample_loss *samples = area_new(NULL, c.count * sizeof(*samples));
+    struct backend_result *result = area_new(NULL, sizeof(*result)), first, again;
     CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, to, samples,
                                 result));
     assert_gradient(type, to, gradient, factor, count);
-    assert_result(result, &expected, scale ? scale->skipped_steps : 0, factor);
+    assert_result(result, &expected, scale != NULL ? scale->skipped_steps : 0, factor);
     assert_values(type, from, logits, count);
-    read_back(result, &first, sizeof first);
+    read_back(result, &first, sizeof(first));
     CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, NULL,
                                 samples, result));
-    read_back(result, &again, sizeof again);
-    assert_memory_equal(&first, &again, sizeof first);
+    read_back(result, &again, sizeof(again));
+    assert_memory_equal(&first, &again, sizeof(first));
     CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, from,
                                 samples, result));
     void *outside = malloc(count * value_bytes(type) + 1);
     assert_non_null(outside);
     read_back(to, outside, count * value_bytes(type));
     assert_holds(from, outside, count * value_bytes(type));
-    assert_result(result, &expected, scale ? scale->skipped_steps : 0, factor);
+    assert_result(result, &expected, scale != NULL ? scale->skipped_steps : 0, factor);
     areas_close();
     free(outside);
     free(logits);
@@ -507,14 +507,14 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
     FOR_EACH_TYPE(type) {
         float logits[CLASSES], gradient[CLASSES];
         const int32_t label = 1;
-        struct backend_result *result = area_new(NULL, sizeof *result), found;
+        struct backend_result *result = area_new(NULL, sizeof(*result)), found;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == 39 ? 60000.0f : -60000.0f;
         void *to = values_poison(type, CLASSES);
         CUDA_OK(kernel_softmax_loss(stream, type, 1, CLASSES, CLASSES, values_new(type, logits, CLASSES),
-                                    area_new(&label, sizeof label), NULL, to,
+                                    area_new(&label, sizeof(label)), NULL, to,
                                     area_new(NULL, sizeof(struct sample_loss)), result));
-        read_back(result, &found, sizeof found);
+        read_back(result, &found, sizeof(found));
         values_read(type, to, gradient, CLASSES);
         assert_near(found.loss_sum, 120000, 0x1p-8, 0);
         for (int i = 0; i < CLASSES; i++)
@@ -531,13 +531,13 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
     for (int place = 0; place < CLASSES; place += 13) {
         float logits[CLASSES];
         const int32_t label = 5;
-        struct backend_result *result = area_new(NULL, sizeof *result), found;
+        struct backend_result *result = area_new(NULL, sizeof(*result)), found;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == place ? NAN : i == 5 ? 3.0f : 0.0f;
         CUDA_OK(kernel_softmax_loss(stream, VALUE_FP32, 1, CLASSES, CLASSES, values_new(VALUE_FP32, logits, CLASSES),
-                                    area_new(&label, sizeof label), NULL, NULL,
+                                    area_new(&label, sizeof(label)), NULL, NULL,
                                     area_new(NULL, sizeof(struct sample_loss)), result));
-        read_back(result, &found, sizeof found);
+        read_back(result, &found, sizeof(found));
         assert_true(isnan(found.loss_sum));
         assert_int_equal(found.correct, place != 0);
         assert_int_equal(found.counted, 1);

@@ -65,7 +65,7 @@ static void assert_updated(const struct ranges *ranges, enum value_type type, co
         values_read(VALUE_FP32, ranges->device[i], found, ranges->count);
         for (size_t k = 0; k < ranges->count; k++)
             assert_near(found[k], ranges->host[i][k], 1e-6, 1e-7);
-        if (i == RANGE_WEIGHTS && shadow)
+        if (i == RANGE_WEIGHTS && shadow != NULL)
             assert_values(type, shadow, found, ranges->count);
     }
     assert_values(VALUE_FP32, ranges->device[RANGE_GRADIENTS], ranges->host[RANGE_GRADIENTS], ranges->count);
@@ -75,11 +75,11 @@ static void assert_updated(const struct ranges *ranges, enum value_type type, co
 static void check_update(enum value_type type, const struct optimizer *optimizer, size_t count,
                          const struct loss_scale *scale, bool has_shadow)
 {
-    const float factor = scale ? scale->factor : 1, rate = 0.05f, gradient_scale = 1.0f / 96;
+    const float factor = scale != NULL ? scale->factor : 1, rate = 0.05f, gradient_scale = 1.0f / 96;
     struct ranges ranges = ranges_open(optimizer, count);
     void *shadow = has_shadow ? values_poison(type, count) : NULL;
     const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
-    CUDA_OK(kernel_update(stream, optimizer, rate, gradient_scale, scale ? area_new(scale, sizeof *scale) : NULL,
+    CUDA_OK(kernel_update(stream, optimizer, rate, gradient_scale, scale ? area_new(scale, sizeof(*scale)) : NULL,
                           &device, type, shadow));
     optimizer_update(optimizer, rate, gradient_scale / factor, &host);
     assert_updated(&ranges, type, shadow);
@@ -106,13 +106,13 @@ static void update_writes_nothing_after_an_overflow(void **state)
     static const struct loss_scale scale = { .factor = 2, .overflowed = 1 };
     unsigned char poison[COUNT * sizeof(float)];
     (void)state;
-    memset(poison, POISON_BYTE, sizeof poison);
+    memset(poison, POISON_BYTE, sizeof(poison));
     FOR_EACH_TYPE(type)
         for (size_t o = 0; o < COUNT_OF(optimizers); o++) {
             struct ranges ranges = ranges_open(&optimizers[o], COUNT);
             const struct optimizer_range device = range_of(ranges.device, COUNT);
             void *shadow = values_poison(type, COUNT);
-            CUDA_OK(kernel_update(stream, &optimizers[o], 0.1f, 1, area_new(&scale, sizeof scale), &device, type,
+            CUDA_OK(kernel_update(stream, &optimizers[o], 0.1f, 1, area_new(&scale, sizeof(scale)), &device, type,
                                   shadow));
             for (uint32_t i = 0; i < ranges.arrays; i++)
                 assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
@@ -160,19 +160,19 @@ static void widen_is_exact_for_every_16_bit_number(void **state)
 {
     enum { ALL = 1 << 16 };
     static const enum value_type types[] = { VALUE_FP16, VALUE_BF16 };
-    uint16_t *numbers = malloc(ALL * sizeof *numbers);
+    uint16_t *numbers = malloc(ALL * sizeof(*numbers));
     float *expected = floats_new(ALL), *found = floats_new(ALL);
     (void)state;
     assert_non_null(numbers);
     for (size_t i = 0; i < ALL; i++)
         numbers[i] = (uint16_t)i;
     for (size_t t = 0; t < COUNT_OF(types); t++) {
-        float *to = area_new(NULL, ALL * sizeof *to);
-        CUDA_OK(kernel_widen(stream, types[t], ALL, area_new(numbers, ALL * sizeof *numbers), to));
-        read_back(to, found, ALL * sizeof *found);
+        float *to = area_new(NULL, ALL * sizeof(*to));
+        CUDA_OK(kernel_widen(stream, types[t], ALL, area_new(numbers, ALL * sizeof(*numbers)), to));
+        read_back(to, found, ALL * sizeof(*found));
         for (size_t i = 0; i < ALL; i++) {
             expected[i] = types[t] == VALUE_FP16 ? sim_fp16_read(numbers[i]) : sim_bf16_read(numbers[i]);
-            assert_true(isnan(expected[i]) ? isnan(found[i]) : memcmp(&expected[i], &found[i], sizeof *found) == 0);
+            assert_true(isnan(expected[i]) ? isnan(found[i]) : memcmp(&expected[i], &found[i], sizeof(*found)) == 0);
         }
         areas_close();
     }
@@ -187,7 +187,7 @@ static void widen_takes_every_count(void **state)
     FOR_EACH_TYPE(type)
         for (size_t i = 0; i < COUNT_OF(odd_counts); i++) {
             const size_t count = odd_counts[i];
-            float *values = draw(type, 31, count), *to = area_new(NULL, count * sizeof *to);
+            float *values = draw(type, 31, count), *to = area_new(NULL, count * sizeof(*to));
             CUDA_OK(kernel_widen(stream, type, count, values_new(type, values, count), to));
             assert_values(VALUE_FP32, to, values, count);
             areas_close();
@@ -200,9 +200,9 @@ static void widen_takes_every_count(void **state)
 static uint32_t overflowed_after_check(const float *gradients, size_t count, uint32_t before)
 {
     struct loss_scale scale = { .factor = 8, .good_steps = 3, .overflowed = before, .skipped_steps = 4 };
-    struct loss_scale *device = area_new(&scale, sizeof scale);
+    struct loss_scale *device = area_new(&scale, sizeof(scale));
     CUDA_OK(kernel_check(stream, count, values_new(VALUE_FP32, gradients, count), device));
-    read_back(device, &scale, sizeof scale);
+    read_back(device, &scale, sizeof(scale));
     areas_close();
     assert_true(scale.factor == 8 && scale.good_steps == 3 && scale.skipped_steps == 4);
     return scale.overflowed;
@@ -232,9 +232,9 @@ static void check_finds_a_number_that_is_not_finite_in_any_place(void **state)
 
 static struct loss_scale adjusted(struct loss_scale scale)
 {
-    struct loss_scale *device = area_new(&scale, sizeof scale);
+    struct loss_scale *device = area_new(&scale, sizeof(scale));
     CUDA_OK(kernel_adjust_scale(stream, device));
-    read_back(device, &scale, sizeof scale);
+    read_back(device, &scale, sizeof(scale));
     areas_close();
     assert_int_equal(scale.overflowed, 0);
     return scale;

@@ -43,7 +43,7 @@ static void run_towers(void)
     capture_begin(&capture);
     bench_start(&bench);
     bench_join(&bench);
-    capture_end(&capture, messages, sizeof messages);
+    capture_end(&capture, messages, sizeof(messages));
     for (uint32_t d = 0; d < bench.towers; d++)
         assert_int_equal(bench.tower[d].wrong, 0);
 }
@@ -139,9 +139,9 @@ static void peer_refuses_more_towers_than_its_kernel_takes(void **state)
     struct reduce *reduce = NULL;
     struct capture capture;
     capture_begin(&capture);
-    const int error = reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 });
-    capture_end(&capture, messages, sizeof messages);
-    assert_int_equal(error, -ENOTSUP);
+    const int rc = reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX + 1 });
+    capture_end(&capture, messages, sizeof(messages));
+    assert_int_equal(rc, -ENOTSUP);
     assert_null(reduce);
     assert_said("at most 64");
     assert_int_equal(reduce_peer_ops.open(&reduce, &(struct reduce_spec){ .towers = KERNEL_TOWERS_MAX }), 0);
@@ -297,7 +297,7 @@ static void a_call_that_fails_ends_the_run_of_every_reduction(void **state)
         { &reduce_host_ops, "cudaEventRecord", cudaErrorUnknown },
         { &reduce_host_ops, "cudaStreamWaitEvent", cudaErrorUnknown },
     };
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         fail_calls(calls[i].reduction, calls[i].function, calls[i].status, true);
 }
 
@@ -305,7 +305,7 @@ static void an_end_that_fails_is_only_told(void **state)
 {
     (void)state;
     static const char *const functions[] = { "ncclCommDeregister", "ncclCommFinalize" };
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         fail_calls(&reduce_nccl_ops, functions[i], ncclInternalError, false);
 }
 
@@ -380,7 +380,7 @@ static void an_abort_that_hangs_does_not_hang_the_program(void **state)
     if (child == 0)
         hang();
     assert_int_equal(waitpid(child, &status, 0), child);
-    capture_end(&capture, messages, sizeof messages);
+    capture_end(&capture, messages, sizeof(messages));
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_CODE_DEVICE);
     assert_said("ncclCommAbort did not return within 1500 ms");

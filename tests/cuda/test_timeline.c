@@ -16,9 +16,9 @@
 
 #include "stage/clock.h"
 #include "tests/cuda/cuda_calls.h"
+#include "tests/cuda/timeline_stand.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/cuda/timeline_stand.h"
 
 enum { STEPS = TIMELINE_STEPS_MAX, WARM_UP = 10, STAGING = 4, REPORTS = 8, ATTEMPTS = 5, SKIPPED = 77 };
 
@@ -444,7 +444,7 @@ static void every_step_makes_the_same_calls(void **state)
 static int explain_skip(const char *why)
 {
     const char *required = getenv("PIPETRAIN_TEST_REQUIRED");
-    const bool is_required = required && strcmp(required, "1") == 0;
+    const bool is_required = required != NULL && strcmp(required, "1") == 0;
     fprintf(stderr, "%s: %s\n", is_required ? "FAILED" : "SKIPPED", why);
     return is_required ? 1 : SKIPPED;
 }
@@ -455,7 +455,7 @@ int main(void)
     alarm(300);
     if (test_device_is_inline())
         return explain_skip("this device computes in the thread that queues, so nothing can overlap");
-    is_counted = cuda_calls_open(why, sizeof why);
+    is_counted = cuda_calls_open(why, sizeof(why));
     if (!is_counted && explain_skip(why) != SKIPPED)
         return 1;
     const struct CMUnitTest tests[] = {

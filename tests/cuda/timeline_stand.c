@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/cuda/timeline_stand.h"
 #include "stage/thread.h"
 #include "sync/modes.h"
 #include "tests/cuda/cuda_calls.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/cuda/timeline_stand.h"
 
 enum { CLASSES = 10, PREFETCH = 4 };
 
@@ -64,10 +64,10 @@ static struct timeline *watched;
 static int watched_stream_open(struct device *device, enum stream_role role, const char *name,
                                struct stream **stream_out)
 {
-    const int error = test_device_ops()->stream_open(device, role, name, stream_out);
-    if (!error && role == STREAM_COPY)
+    const int rc = test_device_ops()->stream_open(device, role, name, stream_out);
+    if (!rc && role == STREAM_COPY)
         watched->copy = *stream_out;
-    return error;
+    return rc;
 }
 
 static int watched_copy(struct stream *stream, void *to, const void *from, size_t bytes,
@@ -77,10 +77,10 @@ static int watched_copy(struct stream *stream, void *to, const void *from, size_
     if (stream != watched->copy)
         return ops->copy(stream, to, from, bytes, direction);
     const struct watch *watch = &watched->copies[watched->copied++];
-    int error = ops->record(stream, watch->begin);
-    if (!error)
-        error = ops->copy(stream, to, from, bytes, direction);
-    return error ? error : ops->record(stream, watch->end);
+    int rc = ops->record(stream, watch->begin);
+    if (!rc)
+        rc = ops->copy(stream, to, from, bytes, direction);
+    return rc ? rc : ops->record(stream, watch->end);
 }
 
 static const struct backend_ops *backend_of_device(void)
@@ -90,17 +90,17 @@ static const struct backend_ops *backend_of_device(void)
 
 static int watched_input(struct plan *plan, const struct backend_input *input)
 {
-    const int error = stream_record(watched->compute, watched->steps[watched->begun++].begin);
-    return error ? error : backend_of_device()->input(plan, input);
+    const int rc = stream_record(watched->compute, watched->steps[watched->begun++].begin);
+    return rc ? rc : backend_of_device()->input(plan, input);
 }
 
 static int watched_result(struct plan *plan, struct backend_result *result_out)
 {
-    int error = backend_of_device()->result(plan, result_out);
-    if (!error)
-        error = stream_record(watched->compute, watched->steps[watched->begun - 1].end);
+    int rc = backend_of_device()->result(plan, result_out);
+    if (!rc)
+        rc = stream_record(watched->compute, watched->steps[watched->begun - 1].end);
     atomic_store(&watched->queued, watched->begun);
-    return error;
+    return rc;
 }
 
 static struct event *event_make(struct timeline *timeline)
@@ -158,14 +158,14 @@ static int source_batch(const struct timeline *timeline, uint64_t number)
 {
     struct span span;
     struct batch *batch;
-    int error = schedule_find(&timeline->schedule, number, 0, &span);
-    if (error)
-        return error;
+    int rc = schedule_find(&timeline->schedule, number, 0, &span);
+    if (rc)
+        return rc;
     if (timeline->spec.late_ns > 0)
         sleep_ns(timeline->spec.late_ns);
-    error = ring_claim(timeline->ring, &span, &batch);
-    if (error)
-        return error;
+    rc = ring_claim(timeline->ring, &span, &batch);
+    if (rc)
+        return rc;
     if (number < PREFETCH)
         batch_fill(timeline, batch);
     for (uint32_t i = 0; i < span.count; i++)
@@ -247,7 +247,7 @@ static void trainer_open(struct timeline *timeline)
 struct timeline *timeline_open(const struct timeline_spec *spec)
 {
     const struct reduce_spec alone = { .towers = 1, .deadline_ms = 20000 };
-    struct timeline *timeline = calloc(1, sizeof *timeline);
+    struct timeline *timeline = calloc(1, sizeof(*timeline));
     assert_non_null(timeline);
     assert_in_range(spec->steps, 1, TIMELINE_STEPS_MAX);
     watched = timeline;

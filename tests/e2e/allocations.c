@@ -46,9 +46,9 @@ __attribute__((destructor)) static void end(void)
     char text[100];
     const char *path = getenv("PIPETRAIN_ALLOCATIONS");
     const unsigned long owned = atomic_load(&own), others = atomic_load(&other);
-    const int bytes = snprintf(text, sizeof text, "allocations %lu %lu %lu\n", owned, others,
+    const int bytes = snprintf(text, sizeof(text), "allocations %lu %lu %lu\n", owned, others,
                                owned + others - atomic_load(&freed));
-    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    const int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     if (fd < 0 || write(fd, text, (size_t)bytes) != bytes)
         _exit(99);
     close(fd);
@@ -75,7 +75,7 @@ void *calloc(size_t members, size_t bytes)
 void *realloc(void *memory, size_t bytes)
 {
     count(__builtin_return_address(0));
-    if (memory)
+    if (memory != NULL)
         atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
     return __libc_realloc(memory, bytes);
 }
@@ -97,7 +97,7 @@ int posix_memalign(void **memory_out, size_t alignment, size_t bytes)
 {
     count(__builtin_return_address(0));
     void *memory = __libc_memalign(alignment, bytes);
-    if (!memory)
+    if (memory == NULL)
         return ENOMEM;
     *memory_out = memory;
     return 0;
@@ -105,7 +105,7 @@ int posix_memalign(void **memory_out, size_t alignment, size_t bytes)
 
 void free(void *memory)
 {
-    if (memory)
+    if (memory != NULL)
         atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
     __libc_free(memory);
 }

@@ -26,7 +26,7 @@ static const json_t *find(const json_t *value, const char *path)
 {
     char copy[PATH_BYTES];
     char *rest = NULL;
-    snprintf(copy, sizeof copy, "%s", path);
+    snprintf(copy, sizeof(copy), "%s", path);
     for (const char *key = strtok_r(copy, ".", &rest); key != NULL && value != NULL; key = strtok_r(NULL, ".", &rest))
         value = json_is_array(value) ? json_array_get(value, strtoul(key, NULL, 10)) : json_object_get(value, key);
     return value;
@@ -96,7 +96,7 @@ static void list(json_t *value, const char *prefix)
     }
     json_object_foreach(value, key, member) {
         char path[2 * PATH_BYTES];
-        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix == '\0' ? "" : ".", key);
+        snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix == '\0' ? "" : ".", key);
         list(member, path);
     }
 }

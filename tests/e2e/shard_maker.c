@@ -21,9 +21,9 @@ static void write_record(FILE *out, const struct example_value *values, size_t c
     const size_t bytes = example_write(values, count, payload);
     tfrecord_write_header(bytes, header);
     tfrecord_write_footer(payload, bytes, footer);
-    fwrite(header, 1, sizeof header, out);
+    fwrite(header, 1, sizeof(header), out);
     fwrite(payload, 1, bytes, out);
-    fwrite(footer, 1, sizeof footer, out);
+    fwrite(footer, 1, sizeof(footer), out);
 }
 
 static void write_image(FILE *out, unsigned record, size_t side, int64_t label)
@@ -38,7 +38,7 @@ static void write_image(FILE *out, unsigned record, size_t side, int64_t label)
         { .name = "label", .kind = FEATURE_INT64S, .int64 = label },
         { .name = "width", .kind = FEATURE_INT64S, .int64 = (int64_t)side },
     };
-    write_record(out, values, sizeof values / sizeof values[0]);
+    write_record(out, values, sizeof(values) / sizeof(values[0]));
 }
 
 static void write_text(FILE *out, unsigned record)

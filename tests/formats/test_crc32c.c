@@ -21,10 +21,10 @@ static void gives_the_published_sums(void **state)
     assert_int_equal(crc32c("a", 1), 0xc1d04330);
     assert_int_equal(crc32c("123", 3), 0x107b2fb2);
     assert_int_equal(crc32c("123456789", 9), 0xe3069283);
-    memset(bytes, 0, sizeof bytes);
+    memset(bytes, 0, sizeof(bytes));
     assert_int_equal(crc32c(bytes, 8), 0x8c28b28a);
     assert_int_equal(crc32c(bytes, 32), 0x8a9136aa);
-    memset(bytes, 0xff, sizeof bytes);
+    memset(bytes, 0xff, sizeof(bytes));
     assert_int_equal(crc32c(bytes, 32), 0x62a8ab43);
     for (unsigned i = 0; i < 32; i++)
         bytes[i] = (uint8_t)i;
@@ -37,7 +37,7 @@ static void gives_the_published_sums(void **state)
 static void masks_as_tfrecord_does(void **state)
 {
     (void)state;
-    const uint8_t zeros[8] = {0};
+    const uint8_t zeros[8] = { 0 };
 
     assert_int_equal(crc32c_mask(0), 0xa282ead8);
     assert_int_equal(crc32c_masked("a", 1), 0x28e46e78);
@@ -64,7 +64,7 @@ static void equals_a_bitwise_loop_for_any_length_and_alignment(void **state)
     uint8_t data[600];
     uint32_t word = 1;
 
-    for (size_t i = 0; i < sizeof data; i++) {
+    for (size_t i = 0; i < sizeof(data); i++) {
         word = word * 1664525 + 1013904223;
         data[i] = (uint8_t)(word >> 24);
     }

@@ -16,9 +16,9 @@
 
 #include "formats/example.h"
 
-static const char *const names[] = {"label", "image_raw", "f"};
-static const size_t name_bytes[] = {5, 9, 1};
-static const struct example_query query = {names, name_bytes, 3};
+static const char *const names[] = { "label", "image_raw", "f" };
+static const size_t name_bytes[] = { 5, 9, 1 };
+static const struct example_query query = { names, name_bytes, 3 };
 enum { LABEL, IMAGE, F };
 
 struct block {
@@ -29,7 +29,7 @@ struct block {
 /* Hexadecimal text, spaces ignored. */
 static struct block block(const char *hex)
 {
-    struct block block = {malloc(strlen(hex) / 2 + 1), 0};
+    struct block block = { malloc(strlen(hex) / 2 + 1), 0 };
     unsigned byte;
     int used;
 
@@ -184,9 +184,9 @@ static void skips_unknown_fields_at_every_level(void **state)
 static void an_absent_name_is_the_empty_one(void **state)
 {
     (void)state;
-    static const char *const empty_names[] = {""};
-    static const size_t empty_bytes[] = {0};
-    const struct example_query empty_query = {empty_names, empty_bytes, 1};
+    static const char *const empty_names[] = { "" };
+    static const size_t empty_bytes[] = { 0 };
+    const struct example_query empty_query = { empty_names, empty_bytes, 1 };
     const struct block payload = block("0a 09 0a 07 12 05 1a 03 0a 01 07");
     struct feature found;
     size_t bad;
@@ -324,7 +324,7 @@ static int note_name(void *arg, const char *name, size_t bytes, const struct fea
     struct seen *seen = arg;
     const size_t length = strlen(seen->text);
 
-    snprintf(seen->text + length, sizeof seen->text - length, "%.*s:%d ", (int)bytes, name, (int)feature->kind);
+    snprintf(seen->text + length, sizeof(seen->text) - length, "%.*s:%d ", (int)bytes, name, (int)feature->kind);
     return ++seen->count == seen->stop_at ? 42 : 0;
 }
 
@@ -333,7 +333,7 @@ static void visits_every_entry_in_wire_order_until_told_to_stop(void **state)
     (void)state;
     const struct block payload = block("0a 1d 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 0b 0a 01 66 12 06 0a 04 0a "
                                        "02 61 62 0a 0b 0a 09 " LABEL_KEY " 12 00");
-    struct seen all = {.stop_at = 0}, two = {.stop_at = 2};
+    struct seen all = { .stop_at = 0 }, two = { .stop_at = 2 };
     size_t bad;
 
     assert_int_equal(example_visit(payload.data, payload.bytes, note_name, &all, &bad), 0);
@@ -346,10 +346,10 @@ static void visits_every_entry_in_wire_order_until_told_to_stop(void **state)
 static void writes_the_known_bytes(void **state)
 {
     (void)state;
-    static const uint8_t pixels[4] = {0, 1, 2, 3};
+    static const uint8_t pixels[4] = { 0, 1, 2, 3 };
     const struct example_value values[] = {
-        {.name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = 4},
-        {.name = "label", .kind = FEATURE_INT64S, .int64 = 7},
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = 4 },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 7 },
     };
     const struct block known = block("0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
                                      "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
@@ -364,14 +364,14 @@ static void writes_the_known_bytes(void **state)
 static void reads_back_what_it_writes(void **state)
 {
     (void)state;
-    static const int64_t labels[] = {0, 1, 127, 128, 300, -1, INT64_MIN, INT64_MAX};
-    static const size_t sizes[] = {0, 1, 127, 128, 784, 16383, 16384, 200000};
+    static const int64_t labels[] = { 0, 1, 127, 128, 300, -1, INT64_MIN, INT64_MAX };
+    static const size_t sizes[] = { 0, 1, 127, 128, 784, 16383, 16384, 200000 };
     uint8_t *pixels = calloc(200000, 1);
 
     for (size_t i = 0; i < 8; i++) {
         const struct example_value values[] = {
-            {.name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizes[i]},
-            {.name = "label", .kind = FEATURE_INT64S, .int64 = labels[i]},
+            { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizes[i] },
+            { .name = "label", .kind = FEATURE_INT64S, .int64 = labels[i] },
         };
         const size_t bytes = example_size(values, 2);
         uint8_t *out = malloc(bytes);

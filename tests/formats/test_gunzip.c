@@ -23,7 +23,7 @@ struct block {
 
 static struct block text(size_t bytes)
 {
-    struct block block = {malloc(bytes ? bytes : 1), bytes};
+    struct block block = { malloc(bytes ? bytes : 1), bytes };
     uint32_t word = 7;
 
     for (size_t i = 0; i < bytes; i++) {
@@ -35,8 +35,8 @@ static struct block text(size_t bytes)
 
 static struct block deflated(struct block plain, int window_bits)
 {
-    z_stream stream = {0};
-    struct block out = {malloc(plain.bytes + 1000), 0};
+    z_stream stream = { 0 };
+    struct block out = { malloc(plain.bytes + 1000), 0 };
 
     assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY), Z_OK);
     stream.next_in = plain.data;
@@ -73,9 +73,9 @@ static void expect_error(const uint8_t *data, size_t bytes, size_t limit, int er
 static void inflates_gzip_and_zlib_of_any_length(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {0, 1, 100, 65535, 65536, 65537, 131072, 1000000};
+    static const size_t lengths[] = { 0, 1, 100, 65535, 65536, 65537, 131072, 1000000 };
 
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         const struct block plain = text(lengths[i]);
         const struct block gzip = deflated(plain, GZIP), zlib = deflated(plain, ZLIB);
         assert_true(gunzip_is_gzip(gzip.data, gzip.bytes));
@@ -94,9 +94,9 @@ static void joins_several_members(void **state)
     (void)state;
     const struct block plain = text(3000);
     const struct block whole = deflated(plain, GZIP);
-    const struct block first = deflated((struct block){plain.data, 1234}, GZIP);
-    const struct block rest = deflated((struct block){plain.data + 1234, 3000 - 1234}, GZIP);
-    struct block both = {malloc(first.bytes + rest.bytes), first.bytes + rest.bytes};
+    const struct block first = deflated((struct block){ plain.data, 1234 }, GZIP);
+    const struct block rest = deflated((struct block){ plain.data + 1234, 3000 - 1234 }, GZIP);
+    struct block both = { malloc(first.bytes + rest.bytes), first.bytes + rest.bytes };
 
     memcpy(both.data, first.data, first.bytes);
     memcpy(both.data + first.bytes, rest.data, rest.bytes);
@@ -162,7 +162,7 @@ static void never_gives_other_bytes_for_a_flipped_bit(void **state)
 static void stops_at_the_limit(void **state)
 {
     (void)state;
-    const struct block zeros = {calloc(1, 10000000), 10000000}, gzip = deflated(zeros, GZIP);
+    const struct block zeros = { calloc(1, 10000000), 10000000 }, gzip = deflated(zeros, GZIP);
 
     expect_error(gzip.data, gzip.bytes, 9999999, -EFBIG);
     expect_error(gzip.data, gzip.bytes, 1000, -EFBIG);

@@ -82,7 +82,7 @@ static void writes_the_shortest_number_that_reads_back_equal(void **state)
     for (int i = 0; i < 20000; i++) {
         double value;
         bits = bits * 6364136223846793005u + 1442695040888963407u;
-        memcpy(&value, &bits, sizeof value);
+        memcpy(&value, &bits, sizeof(value));
         if (isfinite(value))
             assert_true(strtod(one_double(&json, value), NULL) == value);
     }
@@ -104,12 +104,12 @@ static void writes_null_for_what_is_no_number(void **state)
 static void writes_a_full_stop_in_any_locale(void **state)
 {
     (void)state;
-    static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"};
+    static const char *const locales[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8" };
     struct json json;
 
     json_init(&json, false);
-    for (size_t i = 0; i < sizeof locales / sizeof locales[0]; i++) {
-        if (setlocale(LC_NUMERIC, locales[i]))
+    for (size_t i = 0; i < sizeof(locales) / sizeof(locales[0]); i++) {
+        if (setlocale(LC_NUMERIC, locales[i]) != NULL)
             assert_string_equal(one_double(&json, 2.5), "2.5");
     }
     setlocale(LC_NUMERIC, "C");
@@ -155,11 +155,11 @@ static void any_string_is_read_back_by_a_strict_reader(void **state)
     for (int round = 0; round < 3000; round++) {
         char value[24];
         struct json json;
-        for (size_t i = 0; i < sizeof value - 1; i++) {
+        for (size_t i = 0; i < sizeof(value) - 1; i++) {
             word = word * 1664525 + 1013904223;
             value[i] = (char)((word >> 24) ? word >> 24 : 1);
         }
-        value[sizeof value - 1] = '\0';
+        value[sizeof(value) - 1] = '\0';
         json_init(&json, round % 2 == 0);
         json_open_object(&json, NULL);
         json_quoted(&json, value, value);

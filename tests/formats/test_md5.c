@@ -37,19 +37,19 @@ static void pads_rightly_around_the_end_of_a_block(void **state)
 {
     (void)state;
     static const struct { size_t count; const char *sum; } known[] = {
-        {55, "04364420e25c512fd958a70738aa8f72"},
-        {56, "668a72d5ba17f08e62dabcafad6db14b"},
-        {63, "7dc2ca208106a2f703567bdff99d8981"},
-        {64, "c1bb4f81d892b2d57947682aeb252456"},
-        {65, "1bc932052302d074bdec39795fe00cf6"},
-        {119, "ab347a5f68c8a443cfcddc633f12c24f"},
-        {120, "fb98667f98096de92620b64f46e1c5b5"},
-        {128, "d69cb61a6ee87200676eb0d4b90edbcb"},
+        { 55, "04364420e25c512fd958a70738aa8f72" },
+        { 56, "668a72d5ba17f08e62dabcafad6db14b" },
+        { 63, "7dc2ca208106a2f703567bdff99d8981" },
+        { 64, "c1bb4f81d892b2d57947682aeb252456" },
+        { 65, "1bc932052302d074bdec39795fe00cf6" },
+        { 119, "ab347a5f68c8a443cfcddc633f12c24f" },
+        { 120, "fb98667f98096de92620b64f46e1c5b5" },
+        { 128, "d69cb61a6ee87200676eb0d4b90edbcb" },
     };
     uint8_t data[200];
 
-    memset(data, 'x', sizeof data);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    memset(data, 'x', sizeof(data));
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         char out[MD5_TEXT_BYTES];
         md5_text(data, known[i].count, out);
         assert_string_equal(out, known[i].sum);

@@ -14,14 +14,14 @@
 
 #include "formats/safetensors.h"
 
-static const struct safetensors_text format_pt[] = {{"format", "pt"}};
+static const struct safetensors_text format_pt[] = { { "format", "pt" } };
 
 static void writes_the_known_bytes(void **state)
 {
     (void)state;
     static const char known[] = "{\"__metadata__\":{\"format\":\"pt\"},\"fc.bias\":{\"dtype\":\"F32\",\"shape\":[2],"
                                 "\"data_offsets\":[0,8]}}     ";
-    const struct safetensors_entry entry = {.name = "fc.bias", .dtype = "F32", .rank = 1, .dims = {2}, .bytes = 8};
+    const struct safetensors_entry entry = { .name = "fc.bias", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
     uint8_t *header;
     size_t bytes;
 
@@ -37,13 +37,13 @@ static void any_header_is_aligned_json_whose_tensors_chain(void **state)
 {
     (void)state;
     for (size_t length = 1; length < 40; length++) {
-        char long_name[64] = {0};
+        char long_name[64] = { 0 };
         memset(long_name, 'w', length);
         const struct safetensors_entry entries[] = {
-            {.name = long_name, .dtype = "F32", .rank = 4, .dims = {32, 1, 3, 3}, .bytes = 1152},
-            {.name = "none", .dtype = "F32", .rank = 2, .dims = {2, 0}, .bytes = 0},
-            {.name = "half", .dtype = "BF16", .rank = 1, .dims = {3}, .bytes = 6},
-            {.name = "scalar", .dtype = "U8", .rank = 0, .bytes = 1},
+            { .name = long_name, .dtype = "F32", .rank = 4, .dims = { 32, 1, 3, 3 }, .bytes = 1152 },
+            { .name = "none", .dtype = "F32", .rank = 2, .dims = { 2, 0 }, .bytes = 0 },
+            { .name = "half", .dtype = "BF16", .rank = 1, .dims = { 3 }, .bytes = 6 },
+            { .name = "scalar", .dtype = "U8", .rank = 0, .bytes = 1 },
         };
         uint8_t *header;
         size_t bytes;
@@ -79,7 +79,7 @@ static void a_file_may_have_no_tensors(void **state)
 static void escapes_metadata(void **state)
 {
     (void)state;
-    const struct safetensors_text metadata[] = {{"pipetrain.note", "a \"quoted\"\nline"}};
+    const struct safetensors_text metadata[] = { { "pipetrain.note", "a \"quoted\"\nline" } };
     uint8_t *header;
     size_t bytes;
 
@@ -103,11 +103,11 @@ static void expect_refused(struct safetensors_entry entry)
 static void refuses_entries_that_no_reader_would_take(void **state)
 {
     (void)state;
-    const struct safetensors_entry good = {.name = "w", .dtype = "F32", .rank = 1, .dims = {2}, .bytes = 8};
-    static const char *const bad_names[] = {"", "a\"b", "a\\b", "a b", "\xc3\xa4", "a\n"};
+    const struct safetensors_entry good = { .name = "w", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
+    static const char *const bad_names[] = { "", "a\"b", "a\\b", "a b", "\xc3\xa4", "a\n" };
     struct safetensors_entry bad;
 
-    for (size_t i = 0; i < sizeof bad_names / sizeof bad_names[0]; i++) {
+    for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
         bad = good;
         bad.name = bad_names[i];
         expect_refused(bad);
@@ -126,7 +126,7 @@ static void refuses_entries_that_no_reader_would_take(void **state)
     bad.dims[1] = UINT64_MAX / 2;
     expect_refused(bad);
 
-    const struct safetensors_entry twice[] = {good, good};
+    const struct safetensors_entry twice[] = { good, good };
     uint8_t *header;
     size_t bytes;
     assert_int_equal(safetensors_header(twice, 2, NULL, 0, &header, &bytes), -EINVAL);

@@ -8,7 +8,7 @@
 #include "tools/config/config.h"
 #include "tools/config/options.h"
 
-#define SEED(text) {text, sizeof text - 1}
+#define SEED(text) { text, sizeof(text) - 1 }
 
 const struct fuzz_seed fuzz_seeds[] = {
     SEED("[run]\nname = a.b-c_d\ndir = \"x # y\" ; z\nseed = 12345678901234\n"),
@@ -16,7 +16,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     SEED("[train]\nepochs = 3\nbatch = 128 # x\noptimizer = nesterov\nlearning_rate = .5\nmomentum = 0.9\nepsilon = 1e-08\n"),
     SEED("[sync]\nbucket = 4 MiB\nmode = independent\n[input]\nram_budget = 1 GiB\nsource = cached\n[model]\ndropout = no\n"),
     SEED("[input\nprefetch_dept = 4\n= 3\nx\n[inptu]\nprefetch_depth = \"4\n[data] y\ntrain = \"\\\"\\\\\" z\n"),
-    {NULL, 0},
+    { NULL, 0 },
 };
 
 static void require(int holds, const char *what)
@@ -69,8 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct problems problems;
     problems_init(&problems);
     require(settings_init(&settings) == 0, "out of memory");
-    const int result = config_parse(&settings, "run.conf", (const char *)data, bytes, &problems);
-    require((result != 0) == (problems.count > 0), "result and problems disagree");
+    const int rc = config_parse(&settings, "run.conf", (const char *)data, bytes, &problems);
+    require((rc != 0) == (problems.count > 0), "result and problems disagree");
     check_problems(&problems);
     check_copy(&settings);
     settings_release(&settings);

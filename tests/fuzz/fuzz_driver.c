@@ -11,7 +11,7 @@
 /* A target without seeds begins from zeros. */
 #pragma weak fuzz_seeds
 static const uint8_t zeros[64];
-static const struct fuzz_seed zero_seeds[] = {{zeros, sizeof zeros}, {NULL, 0}};
+static const struct fuzz_seed zero_seeds[] = { { zeros, sizeof(zeros) }, { NULL, 0 } };
 
 #define ROUNDS_DEFAULT 5000
 #define INPUT_MAX 8192u
@@ -25,7 +25,7 @@ static int run_file(const char *path)
         return 1;
     }
     static uint8_t data[1u << 20];
-    const size_t bytes = fread(data, 1, sizeof data, file);
+    const size_t bytes = fread(data, 1, sizeof(data), file);
     fclose(file);
     LLVMFuzzerTestOneInput(data, bytes);
     return 0;

@@ -8,7 +8,7 @@
 #include "formats/example.h"
 #include "tests/fuzz/fuzz.h"
 
-#define SEED(text) {text, sizeof(text) - 1}
+#define SEED(text) { text, sizeof(text) - 1 }
 
 const struct fuzz_seed fuzz_seeds[] = {
     /* image and label as writers lay them out */
@@ -22,7 +22,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     /* unknown fields, the value before the name */
     SEED("\030\005\012\031\012\027\041\001\002\003\004\005\006\007\010\022\005\032\003\012\001\007\012\005"
          "\154\141\142\145\154"),
-    {NULL, 0},
+    { NULL, 0 },
 };
 
 struct walk {
@@ -51,10 +51,10 @@ static int look(void *arg, const char *name, size_t name_bytes, const struct fea
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const char *const names[] = {"label"};
-    static const size_t name_bytes[] = {5};
-    const struct example_query query = {names, name_bytes, 1};
-    struct walk walk = {.data = data, .bytes = bytes};
+    static const char *const names[] = { "label" };
+    static const size_t name_bytes[] = { 5 };
+    const struct example_query query = { names, name_bytes, 1 };
+    struct walk walk = { .data = data, .bytes = bytes };
     struct feature found;
     size_t bad_find = 0, bad_visit = 0;
 

@@ -12,7 +12,7 @@
 
 #define LIMIT_BYTES ((size_t)1 << 20)
 
-#define SEED(text) {text, sizeof(text) - 1}
+#define SEED(text) { text, sizeof(text) - 1 }
 
 const struct fuzz_seed fuzz_seeds[] = {
     /* a stored block */
@@ -34,7 +34,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     SEED("\037\213\010\010\000\000\000\000\002\377\156\141\155\145\000\253\000\000\203\026\334\214\001\000\000\000"),
     /* zlib */
     SEED("\170\234\113\114\034\005\304\002\000\330\250\161\255"),
-    {NULL, 0},
+    { NULL, 0 },
 };
 
 static void require(int holds)
@@ -51,7 +51,7 @@ struct block {
 /* Inflate; the block is empty when that fails. */
 static int inflate_to(const uint8_t *data, size_t bytes, size_t limit_bytes, struct block *block_out)
 {
-    *block_out = (struct block){NULL, 0};
+    *block_out = (struct block){ NULL, 0 };
     const int rc = gunzip(data, bytes, limit_bytes, &block_out->data, &block_out->bytes);
     require(rc == 0 || rc == -EBADMSG || rc == -EFBIG);
     require((rc == 0) == (block_out->data != NULL) && block_out->bytes <= limit_bytes);

@@ -9,7 +9,7 @@
 
 #define LIMIT_BYTES ((size_t)1 << 20)
 
-#define SEED(text) {text, sizeof(text) - 1}
+#define SEED(text) { text, sizeof(text) - 1 }
 
 const struct fuzz_seed fuzz_seeds[] = {
     /* images */
@@ -22,7 +22,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     /* images in zlib */
     SEED("\170\234\143\140\340\140\146\140\140\140\002\142\106\040\146\116\114\112\116\111\115\003\000\011"
          "\105\002\147"),
-    {NULL, 0},
+    { NULL, 0 },
 };
 
 static void parse(const uint8_t *data, size_t bytes)
@@ -31,7 +31,7 @@ static void parse(const uint8_t *data, size_t bytes)
     struct idx idx;
 
     if (idx_parse(data, bytes, &idx, &problem) < 0) {
-        if (!problem)
+        if (problem == NULL)
             abort();
         return;
     }

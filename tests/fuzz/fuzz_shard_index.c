@@ -31,8 +31,8 @@ static const uint8_t damaged_records[] = {
 };
 
 const struct fuzz_seed fuzz_seeds[] = {
-    { two_records, sizeof two_records },
-    { damaged_records, sizeof damaged_records },
+    { two_records, sizeof(two_records) },
+    { damaged_records, sizeof(damaged_records) },
     { NULL, 0 },
 };
 
@@ -57,8 +57,8 @@ static void check_index(const struct shard_index *index, const uint8_t *data)
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
         if (index->records[i].offset != offset
-            || (data && tfrecord_header(data + offset, &payload_bytes, &problem) != TFRECORD_OK)
-            || (data && payload_bytes != index->records[i].payload_bytes))
+            || (data != NULL && tfrecord_header(data + offset, &payload_bytes, &problem) != TFRECORD_OK)
+            || (data != NULL && payload_bytes != index->records[i].payload_bytes))
             abort();
         offset += index->records[i].payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
     }
@@ -68,20 +68,20 @@ static void check_index(const struct shard_index *index, const uint8_t *data)
 
 static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
 {
-    struct memory_shard shard = {.name = "shard", .data = data, .bytes = bytes};
-    const struct shard_index_options options = {.skip_damage = skip_damage};
+    struct memory_shard shard = { .name = "shard", .data = data, .bytes = bytes };
+    const struct shard_index_options options = { .skip_damage = skip_damage };
     struct shard_source *source;
     struct shard_index index;
     char problem[512] = "";
     memory_source_set(&shard, 1);
     if (shard_source_open(&source, &memory_source_ops, "shard") < 0)
         abort();
-    const int result = shard_index_open(&index, source, &options, problem, sizeof(problem));
+    const int rc = shard_index_open(&index, source, &options, problem, sizeof(problem));
     shard_source_close(source);
-    if (result == 0) {
+    if (rc == 0) {
         check_index(&index, data);
         shard_index_release(&index);
-    } else if (result != -EBADMSG || problem[0] == '\0') {
+    } else if (rc != -EBADMSG || problem[0] == '\0') {
         abort();
     }
 }
@@ -89,14 +89,14 @@ static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
 static void try_kept_index(const uint8_t *data, size_t bytes)
 {
     char path[64], file[128];
-    snprintf(path, sizeof path, "%s/shard", folder);
-    snprintf(file, sizeof file, "%s/.shard" INDEX_FILE_SUFFIX, folder);
+    snprintf(path, sizeof(path), "%s/shard", folder);
+    snprintf(file, sizeof(file), "%s/.shard" INDEX_FILE_SUFFIX, folder);
     const int kept = open(file, O_RDWR | O_CREAT, 0600);
     if (kept < 0)
         abort();
     write_file(kept, data, bytes);
     close(kept);
-    struct shard_index index = {.stamp = {.bytes = 35, .mtime_ns = 1, .inode = 2}};
+    struct shard_index index = { .stamp = { .bytes = 35, .mtime_ns = 1, .inode = 2 } };
     if (index_file_read(&index, path) == 0) {
         check_index(&index, NULL);
         shard_index_release(&index);
@@ -106,7 +106,7 @@ static void try_kept_index(const uint8_t *data, size_t bytes)
 static void remove_folder(void)
 {
     char file[128];
-    snprintf(file, sizeof file, "%s/.shard" INDEX_FILE_SUFFIX, folder);
+    snprintf(file, sizeof(file), "%s/.shard" INDEX_FILE_SUFFIX, folder);
     (void)unlink(file);
     (void)rmdir(folder);
 }

@@ -7,14 +7,14 @@
 #include "formats/tfrecord.h"
 #include "tests/fuzz/fuzz.h"
 
-#define SEED(text) {text, sizeof(text) - 1}
+#define SEED(text) { text, sizeof(text) - 1 }
 
 const struct fuzz_seed fuzz_seeds[] = {
     /* three records */
     SEED("\000\000\000\000\000\000\000\000\051\003\230\007\330\352\202\242\003\000\000\000\000\000\000\000"
          "\260\231\111\016\061\062\063\316\013\347\001\003\000\000\000\000\000\000\000\260\231\111\016\146"
          "\157\157\141\212\276\376"),
-    {NULL, 0},
+    { NULL, 0 },
 };
 
 /* The frame of `payload_bytes` at `data`, cut off from what follows: the same, and one byte shorter no more. */

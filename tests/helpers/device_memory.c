@@ -29,7 +29,7 @@ void *device_memory_make(struct stream *compute, const void *from, size_t bytes)
     struct device *device = compute->device;
     void *memory;
     assert_int_equal(device->ops->alloc(device, bytes > 0 ? bytes : 1, &memory), 0);
-    if (from && bytes > 0)
+    if (from != NULL && bytes > 0)
         device_memory_write(compute, memory, from, bytes);
     return memory;
 }

@@ -101,11 +101,11 @@ static void run_threads(struct harness *harness, struct consumer *consumers)
 static void fill_in(struct harness *harness)
 {
     for (int pass = 0; pass < PASS_COUNT; pass++) {
-        if (harness->spec.datasets[pass] && harness->schedule.records[pass] == 0)
+        if (harness->spec.datasets[pass] != NULL && harness->schedule.records[pass] == 0)
             harness->schedule.records[pass] = harness->spec.datasets[pass]->record_count;
     }
     harness->batch_count = schedule_batch_count(&harness->schedule);
-    harness->deliveries = calloc(harness->batch_count * harness->schedule.batch + 1, sizeof *harness->deliveries);
+    harness->deliveries = calloc(harness->batch_count * harness->schedule.batch + 1, sizeof(*harness->deliveries));
     assert_non_null(harness->deliveries);
     harness->spec.schedule = &harness->schedule;
 }
@@ -146,10 +146,10 @@ void harness_run(struct harness *harness)
     if (harness->start_result == 0)
         run_threads(harness, consumers);
     silence_end(saved_stderr);
-    if (harness->loader)
+    if (harness->loader != NULL)
         harness->damage_count = loader_damages(harness->loader, harness->damages, 64);
     harness->code = stop_code(harness->spec.stop);
-    snprintf(harness->message, sizeof harness->message, "%s", stop_message(harness->spec.stop));
+    snprintf(harness->message, sizeof(harness->message), "%s", stop_message(harness->spec.stop));
     loader_close(harness->loader);
     harness->loader = NULL;
     stop_close(harness->spec.stop);
@@ -169,7 +169,7 @@ struct delivery harness_expected(uint64_t id)
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     fixture_pixels(id, pixels);
     return (struct delivery){ .id = id, .label = fixture_label(id), .times = 1,
-                              .pixels_hash = XXH3_64bits(pixels, sizeof pixels) };
+                              .pixels_hash = XXH3_64bits(pixels, sizeof(pixels)) };
 }
 
 struct span harness_span(const struct harness *harness, uint64_t number)
@@ -194,7 +194,7 @@ void harness_assert_complete(const struct harness *harness)
     uint32_t *times[PASS_COUNT];
     assert_string_equal(harness->message, "");
     for (int pass = 0; pass < PASS_COUNT; pass++)
-        assert_non_null(times[pass] = calloc(harness->schedule.records[pass] + 1, sizeof *times[pass]));
+        assert_non_null(times[pass] = calloc(harness->schedule.records[pass] + 1, sizeof(*times[pass])));
     for (uint64_t number = 0; number < harness->batch_count; number++) {
         const struct span span = harness_span(harness, number);
         for (uint32_t i = 0; i < span.count; i++) {

@@ -32,7 +32,7 @@ static struct memory_shard *find_shard(const char *path)
 static int memory_stamp(const struct shard_source *source, struct shard_stamp *stamp_out)
 {
     const struct memory_shard *const shard = ((const struct memory_source *)source)->shard;
-    *stamp_out = (struct shard_stamp){.bytes = 7, .mtime_ns = shard->is_changed, .inode = 1};
+    *stamp_out = (struct shard_stamp){ .bytes = 7, .mtime_ns = shard->is_changed, .inode = 1 };
     return 0;
 }
 

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/helpers/device_memory.h"
 #include "tests/helpers/network.h"
 #include "stage/random.h"
+#include "tests/helpers/device_memory.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* ---- nets ---- */
@@ -57,7 +57,7 @@ static int64_t max_pool_append(struct net *net, struct draw *d, const char *name
 static uint32_t pixel_layer_append(struct net *net, struct draw *d, float dropout, uint32_t from)
 {
     char name[16];
-    snprintf(name, sizeof name, "layer%u", net->layer_count);
+    snprintf(name, sizeof(name), "layer%u", net->layer_count);
     switch (draw(d, 8)) {
     case 0:
         return (uint32_t)net_dropout(net, name, from, dropout);
@@ -107,9 +107,9 @@ void network_for_each_backend(void (*check)(const char *backend))
 {
     static const char *const backends[] = { "reference", "onednn", "cuda" };
     const bool host_memory = test_device_ops()->host_memory;
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
         const struct backend_ops *ops = backend_find(backends[i]);
-        if (ops && ops->host_memory == host_memory)
+        if (ops != NULL && ops->host_memory == host_memory)
             check(backends[i]);
         else
             print_message("backend %s is not in this build or not of this device\n", backends[i]);
@@ -125,7 +125,7 @@ static void buffers_make(struct network *network, uint32_t slice_max)
     network->gradients = device_memory_make(network->compute, NULL, arena_bytes);
     network->pixels = device_memory_make(network->compute, NULL, slice_max * shape_count(network->net->input));
     network->labels = device_memory_make(network->compute, NULL, slice_max * sizeof(int32_t));
-    assert_int_equal(device->ops->alloc_pinned(device, sizeof *network->result, &result), 0);
+    assert_int_equal(device->ops->alloc_pinned(device, sizeof(*network->result), &result), 0);
     network->result = result;
 }
 
@@ -179,7 +179,7 @@ void network_draw_weights(struct network *network, uint64_t seed)
         const struct parameter *parameter = &network->net->parameters[p];
         const struct random_key key = random_key(seed, RANDOM_DRAW, 100 + p);
         const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : 0.2f;
-        float *plain = malloc(parameter->count * sizeof *plain);
+        float *plain = malloc(parameter->count * sizeof(*plain));
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
             plain[i] = limit * (2 * random_uniform(key, i) - 1);
@@ -207,7 +207,7 @@ static struct plan *forward(struct network *network, const struct backend_input 
     struct plan *plan = plan_find(network, count, training);
     const size_t image = shape_count(network->net->input);
     device_memory_write(network->compute, network->pixels, input->pixels + first * image, count * image);
-    device_memory_write(network->compute, network->labels, input->labels + first, count * sizeof *input->labels);
+    device_memory_write(network->compute, network->labels, input->labels + first, count * sizeof(*input->labels));
     const struct backend_input part = {
         .pixels = network->pixels, .labels = network->labels,
         .first_position = input->first_position + first, .epoch = input->epoch,
@@ -250,7 +250,7 @@ struct backend_input network_input(const struct net *net, uint32_t count, uint64
 {
     const size_t bytes = count * shape_count(net->input);
     uint8_t *pixels = malloc(bytes);
-    int32_t *labels = malloc(count * sizeof *labels);
+    int32_t *labels = malloc(count * sizeof(*labels));
     assert_true(pixels && labels);
     for (size_t i = 0; i < bytes; i++)
         pixels[i] = (uint8_t)random_u64(random_key(seed, RANDOM_DRAW, 2), i);

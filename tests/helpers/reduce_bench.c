@@ -18,7 +18,7 @@
 
 /* Smaller than a cache line, fewer lines than towers, odd ends, more than a block. */
 static const size_t bucket_counts[] = { 7, 16, 48, 1, 1024, 5003, 33 };
-enum { BUCKETS = sizeof bucket_counts / sizeof bucket_counts[0] };
+enum { BUCKETS = sizeof(bucket_counts) / sizeof(bucket_counts[0]) };
 
 /* Buckets lie in gradients and statistics by turns. */
 static enum region region_of(uint32_t bucket)
@@ -30,7 +30,7 @@ uint32_t bench_devices(const struct reduce_ops *reduction, uint32_t towers)
 {
     const struct device_ops *ops = test_device_ops();
     char why[256];
-    uint32_t devices = ops->count(why, sizeof why);
+    uint32_t devices = ops->count(why, sizeof(why));
     if (devices > towers)
         devices = towers;
     for (uint32_t i = 0; i < devices && strcmp(reduction->name, "peer") == 0; i++)
@@ -126,7 +126,7 @@ static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float re
     }
     if (!bench->exact)
         return fabsf(reduced - sum) <= size * 1e-6f;
-    return memcmp(&reduced, &sum, sizeof sum) == 0;
+    return memcmp(&reduced, &sum, sizeof(sum)) == 0;
 }
 
 static void nap(void *arg)
@@ -161,19 +161,19 @@ static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
     float *values = tower->values + place_of(bench, step);
     for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++)
         values[i] = gradient_at(tower->index, step, i);
-    int error = maybe_nap(tower, step * 7 + b * 3);
-    if (!error)
-        error = bench->ops->copy(tower->compute, tower->arenas[bucket->region] + bucket->offset,
-                                 values + bucket->offset, bucket->count * sizeof(float), COPY_TO_DEVICE);
-    return error ? error : bench->reduce->ops->start(bench->reduce, tower->index, b, step);
+    int rc = maybe_nap(tower, step * 7 + b * 3);
+    if (!rc)
+        rc = bench->ops->copy(tower->compute, tower->arenas[bucket->region] + bucket->offset,
+                              values + bucket->offset, bucket->count * sizeof(float), COPY_TO_DEVICE);
+    return rc ? rc : bench->reduce->ops->start(bench->reduce, tower->index, b, step);
 }
 
 static int start_buckets(struct bench_tower *tower, uint32_t step, uint32_t count)
 {
-    int error = 0;
-    for (uint32_t b = 0; b < count && !error; b++)
-        error = start_bucket(tower, step, b);
-    return error;
+    int rc = 0;
+    for (uint32_t b = 0; b < count && !rc; b++)
+        rc = start_bucket(tower, step, b);
+    return rc;
 }
 
 static int queue_step(struct bench_tower *tower)
@@ -181,31 +181,31 @@ static int queue_step(struct bench_tower *tower)
     const struct bench *bench = tower->bench;
     const uint32_t step = tower->queued;
     float *sums = tower->sums + place_of(bench, step);
-    int error = start_buckets(tower, step, BUCKETS);
-    for (uint32_t b = 0; b < BUCKETS && !error; b++) {
+    int rc = start_buckets(tower, step, BUCKETS);
+    for (uint32_t b = 0; b < BUCKETS && !rc; b++) {
         const struct bucket *bucket = &bench->buckets.bucket[b];
-        error = bench->reduce->ops->wait(bench->reduce, tower->index, b);
-        if (!error)
-            error = bench->ops->copy(tower->compute, sums + bucket->offset,
-                                     tower->arenas[bucket->region] + bucket->offset,
-                                     bucket->count * sizeof(float), COPY_FROM_DEVICE);
+        rc = bench->reduce->ops->wait(bench->reduce, tower->index, b);
+        if (!rc)
+            rc = bench->ops->copy(tower->compute, sums + bucket->offset,
+                                  tower->arenas[bucket->region] + bucket->offset,
+                                  bucket->count * sizeof(float), COPY_FROM_DEVICE);
     }
-    if (!error)
-        error = bench->ops->record(tower->compute, tower->ends[step % bench->depth]);
-    tower->queued += error == 0;
-    return error;
+    if (!rc)
+        rc = bench->ops->record(tower->compute, tower->ends[step % bench->depth]);
+    tower->queued += rc == 0;
+    return rc;
 }
 
 static int await_end(struct bench_tower *tower, struct event *end)
 {
     struct bench *bench = tower->bench;
     const struct reduce_ops *reduction = bench->reduce->ops;
-    int error = 0;
-    while (reduction->poll && !bench->ops->event_passed(end) && !error) {
+    int rc = 0;
+    while (reduction->poll != NULL && !bench->ops->event_passed(end) && !rc) {
         usleep(20);
-        error = reduction->poll(bench->reduce, tower->index);
+        rc = reduction->poll(bench->reduce, tower->index);
     }
-    return error ? error : bench->ops->event_wait(end);
+    return rc ? rc : bench->ops->event_wait(end);
 }
 
 static void look_at_sums(struct bench_tower *tower, uint32_t step)
@@ -216,7 +216,7 @@ static void look_at_sums(struct bench_tower *tower, uint32_t step)
         const struct bucket *bucket = &bench->buckets.bucket[b];
         for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++) {
             uint32_t bits;
-            memcpy(&bits, &sums[i], sizeof bits);
+            memcpy(&bits, &sums[i], sizeof(bits));
             tower->bits = (tower->bits ^ bits) * 1099511628211u;
             tower->wrong += !is_sum(bench, step, i, sums[i]);
         }
@@ -226,9 +226,9 @@ static void look_at_sums(struct bench_tower *tower, uint32_t step)
 static int finish_step(struct bench_tower *tower)
 {
     const uint32_t step = atomic_load(&tower->done);
-    const int error = await_end(tower, tower->ends[step % tower->bench->depth]);
-    if (error)
-        return error;
+    const int rc = await_end(tower, tower->ends[step % tower->bench->depth]);
+    if (rc)
+        return rc;
     look_at_sums(tower, step);
     atomic_fetch_add(&tower->done, 1);
     return 0;
@@ -236,15 +236,15 @@ static int finish_step(struct bench_tower *tower)
 
 static int run_steps(struct bench_tower *tower)
 {
-    int error = 0;
-    while (tower->queued < tower->steps && !error) {
-        error = queue_step(tower);
-        if (!error && tower->queued - atomic_load(&tower->done) == tower->bench->depth)
-            error = finish_step(tower);
+    int rc = 0;
+    while (tower->queued < tower->steps && !rc) {
+        rc = queue_step(tower);
+        if (!rc && tower->queued - atomic_load(&tower->done) == tower->bench->depth)
+            rc = finish_step(tower);
     }
-    while (atomic_load(&tower->done) < tower->queued && !error)
-        error = finish_step(tower);
-    return error ? error : start_buckets(tower, tower->queued, tower->step_buckets);
+    while (atomic_load(&tower->done) < tower->queued && !rc)
+        rc = finish_step(tower);
+    return rc ? rc : start_buckets(tower, tower->queued, tower->step_buckets);
 }
 
 /* Between the statistics and pinned memory, and wait for it. */
@@ -252,11 +252,11 @@ static int copy_statistics(const struct bench_tower *tower, bool back)
 {
     const struct bench *bench = tower->bench;
     float *statistics = tower->arenas[REGION_STATISTICS];
-    int error = bench->ops->copy(tower->compute, back ? tower->sums : statistics, back ? statistics : tower->values,
-                                 bench->floats * sizeof(float), back ? COPY_FROM_DEVICE : COPY_TO_DEVICE);
-    if (!error)
-        error = bench->ops->record(tower->compute, tower->ends[0]);
-    return error ? error : bench->ops->event_wait(tower->ends[0]);
+    int rc = bench->ops->copy(tower->compute, back ? tower->sums : statistics, back ? statistics : tower->values,
+                              bench->floats * sizeof(float), back ? COPY_FROM_DEVICE : COPY_TO_DEVICE);
+    if (!rc)
+        rc = bench->ops->record(tower->compute, tower->ends[0]);
+    return rc ? rc : bench->ops->event_wait(tower->ends[0]);
 }
 
 /* Joining sums nothing but zeros, whatever else the tower brings. */
@@ -271,14 +271,14 @@ static int join(struct bench_tower *tower)
     };
     for (size_t i = 0; i < bench->floats; i++)
         tower->values[i] = (float)i;
-    int error = copy_statistics(tower, false);
-    if (!error)
-        error = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
-    if (!error)
-        error = copy_statistics(tower, true);
-    for (size_t i = 0; i < bench->floats && !error; i++)
+    int rc = copy_statistics(tower, false);
+    if (!rc)
+        rc = bench->reduce->ops->join(bench->reduce, tower->index, &member, &bench->buckets);
+    if (!rc)
+        rc = copy_statistics(tower, true);
+    for (size_t i = 0; i < bench->floats && !rc; i++)
         tower->wrong += tower->sums[i] != (float)i;
-    return error;
+    return rc;
 }
 
 static void tower_loop(void *arg)
@@ -295,7 +295,7 @@ static void tower_loop(void *arg)
     atomic_store(&tower->away, true);
     while (tower->lingers && !atomic_load(&bench->cancelled))
         usleep(100);
-    if (bench->reduce->ops->leave)
+    if (bench->reduce->ops->leave != NULL)
         bench->reduce->ops->leave(bench->reduce, tower->index);
 }
 

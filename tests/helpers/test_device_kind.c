@@ -12,7 +12,7 @@ extern const char *const test_device_default __attribute__((weak));
 static const char *environment(const char *name, const char *otherwise)
 {
     const char *value = getenv(name);
-    return value && value[0] ? value : otherwise;
+    return value != NULL && value[0] ? value : otherwise;
 }
 
 static _Noreturn void cannot_run(const char *kind, const char *why)
@@ -25,14 +25,14 @@ static _Noreturn void cannot_run(const char *kind, const char *why)
 const struct device_ops *test_device_ops(void)
 {
     static const struct device_ops *found;
-    if (found)
+    if (found != NULL)
         return found;
-    const char *kind = environment("PIPETRAIN_TEST_DEVICE", &test_device_default ? test_device_default : "host");
+    const char *kind = environment("PIPETRAIN_TEST_DEVICE", &test_device_default != NULL ? test_device_default : "host");
     const struct device_ops *ops = device_find(kind);
     char why[256];
-    if (!ops)
+    if (ops == NULL)
         cannot_run(kind, "not built in");
-    if (ops->count(why, sizeof why) == 0)
+    if (ops->count(why, sizeof(why)) == 0)
         cannot_run(kind, why);
     found = ops;
     return found;

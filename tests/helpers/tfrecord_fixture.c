@@ -17,7 +17,7 @@
 void fixture_folder_make(char *path_out, size_t path_size)
 {
     const char *parent = getenv("TMPDIR");
-    snprintf(path_out, path_size, "%s/pipetrain-test-XXXXXX", parent && *parent ? parent : "/tmp");
+    snprintf(path_out, path_size, "%s/pipetrain-test-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
     assert_non_null(mkdtemp(path_out));
 }
 
@@ -39,7 +39,7 @@ const char *fixture_path(const char *folder, const char *name)
     static char paths[4][512];
     static unsigned next;
     char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
     return path;
 }
 
@@ -80,11 +80,11 @@ size_t fixture_record(uint64_t id, uint8_t *out)
     uint8_t pixels[FIXTURE_SAMPLE_BYTES];
     fixture_pixels(id, pixels);
     if (id % 3 == 0)
-        return fixture_example("image_raw", pixels, sizeof pixels, "label", fixture_label(id), out);
+        return fixture_example("image_raw", pixels, sizeof(pixels), "label", fixture_label(id), out);
     const struct example_value values[] = {
         { .name = "depth", .kind = FEATURE_INT64S, .int64 = FIXTURE_CHANNELS },
         { .name = "height", .kind = FEATURE_INT64S, .int64 = FIXTURE_HEIGHT },
-        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof pixels },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof(pixels) },
         { .name = "label", .kind = FEATURE_INT64S, .int64 = fixture_label(id) },
         { .name = "width", .kind = FEATURE_INT64S, .int64 = FIXTURE_WIDTH },
     };
@@ -132,7 +132,7 @@ void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record
         char name[64];
         const uint32_t left = record_count - done;
         const uint32_t count = i + 1 == shard_count ? left : left / (shard_count - i) - (left > 8 ? i % 2 : 0);
-        snprintf(name, sizeof name, "train-%05u-of-%05u", i, shard_count);
+        snprintf(name, sizeof(name), "train-%05u-of-%05u", i, shard_count);
         fixture_write_shard(fixture_path(folder, name), done, count);
         done += count;
     }
@@ -150,7 +150,7 @@ struct dataset *fixture_open(const struct dataset_options *options)
 {
     struct dataset *dataset = NULL;
     char problem[4096];
-    if (dataset_open(&dataset, options, problem, sizeof problem) < 0)
+    if (dataset_open(&dataset, options, problem, sizeof(problem)) < 0)
         fail_msg("%s", problem);
     return dataset;
 }

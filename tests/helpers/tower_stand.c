@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/device_memory.h"
 #include "tests/helpers/tower_stand.h"
+#include "tests/helpers/device_memory.h"
 
 struct net *stand_net(float dropout)
 {
@@ -47,14 +47,14 @@ void stand_open_device(struct stand *stand, const char *backend)
     const struct device_ops *ops = stand->device->ops;
     assert_int_equal(ops->event_open(stand->device, EVENT_ORDER, &stand->slot.ready), 0);
     assert_int_equal(ops->event_open(stand->device, EVENT_ORDER, &stand->slot.free), 0);
-    assert_int_equal(ops->alloc_pinned(stand->device, sizeof *stand->result, &result), 0);
+    assert_int_equal(ops->alloc_pinned(stand->device, sizeof(*stand->result), &result), 0);
     stand->result = result;
 }
 
 void stand_open_tower(struct stand *stand, const struct tower_spec *spec)
 {
     assert_int_equal(tower_open(&stand->tower, spec), 0);
-    stand->prefix = calloc(stand_floats(stand), sizeof *stand->prefix);
+    stand->prefix = calloc(stand_floats(stand), sizeof(*stand->prefix));
     assert_non_null(stand->prefix);
 }
 
@@ -172,7 +172,7 @@ void stand_assert_gradients_equal(struct stand *a, struct stand *b)
 
 float *stand_weights(struct stand *stand, const struct net *net)
 {
-    float *all = malloc(net->trainable_count * sizeof *all), *next = all;
+    float *all = malloc(net->trainable_count * sizeof(*all)), *next = all;
     assert_non_null(all);
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
         assert_int_equal(tower_read(stand->tower, p, next), 0);

@@ -50,11 +50,11 @@ static int feed(struct lane *lane, uint64_t number)
     const struct device_ops *ops = lane->device->ops;
     struct span span;
     struct slot *slot;
-    int error = schedule_find(&lane->rig->schedule, number, lane->tower, &span);
-    if (!error)
-        error = slots_empty(lane->slots, &slot);
-    if (error)
-        return error;
+    int rc = schedule_find(&lane->rig->schedule, number, lane->tower, &span);
+    if (!rc)
+        rc = slots_empty(lane->slots, &slot);
+    if (rc)
+        return rc;
     slot->span = span;
     for (uint32_t i = 0; i < span.count; i++)
         slot->ids[i] = span.first_position + i;
@@ -80,7 +80,7 @@ static void source_loop(void *arg)
 static uint32_t device_index(uint32_t tower)
 {
     char why[256];
-    return tower % test_device_ops()->count(why, sizeof why);
+    return tower % test_device_ops()->count(why, sizeof(why));
 }
 
 static const struct backend_ops *backend_of_device(void)
@@ -210,11 +210,11 @@ static void check_report(struct rig *rig, const struct lane *lane)
 
 int rig_next_batch(struct rig *rig)
 {
-    int error = 0;
-    for (uint32_t d = 0; d < rig->schedule.towers && !error; d++)
-        error = trainer_report(rig->lanes[d].trainer, &rig->lanes[d].report);
-    if (error)
-        return error;
+    int rc = 0;
+    for (uint32_t d = 0; d < rig->schedule.towers && !rc; d++)
+        rc = trainer_report(rig->lanes[d].trainer, &rig->lanes[d].report);
+    if (rc)
+        return rc;
     for (uint32_t d = 0; d < rig->schedule.towers; d++) {
         struct lane *lane = &rig->lanes[d];
         check_report(rig, lane);

@@ -20,7 +20,7 @@
 
 enum { RECORDS_MAX = 64, KEEP_SIZES = 3 };
 
-static const size_t keep_sizes[KEEP_SIZES] = {0, LOADER_KEEP_NONE, LOADER_KEEP_ALL};
+static const size_t keep_sizes[KEEP_SIZES] = { 0, LOADER_KEEP_NONE, LOADER_KEEP_ALL };
 
 static char folder[256];
 
@@ -34,7 +34,7 @@ static struct shard {
 static int make_folder(void **state)
 {
     (void)state;
-    fixture_folder_make(folder, sizeof folder);
+    fixture_folder_make(folder, sizeof(folder));
     return 0;
 }
 
@@ -105,7 +105,7 @@ static void assert_hole(const struct delivery *delivery, uint64_t id)
     assert_int_equal(delivery->times, 1);
     assert_int_equal(delivery->id, id);
     assert_int_equal(delivery->label, BATCH_NO_LABEL);
-    assert_true(delivery->pixels_hash == XXH3_64bits(zeros, sizeof zeros));
+    assert_true(delivery->pixels_hash == XXH3_64bits(zeros, sizeof(zeros)));
 }
 
 /* Every place holds what it should when the records flagged in `bad` are damaged: the
@@ -143,17 +143,17 @@ static void assert_fails_naming(uint32_t record, const char *path)
     const struct dataset_options options = fixture_options(path);
     struct dataset *dataset = NULL;
     char problem[4096], wanted[128];
-    snprintf(wanted, sizeof wanted, "flipped: record %u at byte %zu: ", record, shard.begins[record]);
-    if (dataset_open(&dataset, &options, problem, sizeof problem) == 0) {
+    snprintf(wanted, sizeof(wanted), "flipped: record %u at byte %zu: ", record, shard.begins[record]);
+    if (dataset_open(&dataset, &options, problem, sizeof(problem)) == 0) {
         struct harness harness = make_harness(dataset, NULL, false);
         harness_run(&harness);
         assert_int_equal(harness.code, EXIT_CODE_DATA);
-        snprintf(problem, sizeof problem, "%s", harness.message);
+        snprintf(problem, sizeof(problem), "%s", harness.message);
         harness_release(&harness);
     }
     dataset_close(dataset);
     /* A first header that is wrong may look like another kind of file. */
-    if (!strstr(problem, wanted) && (record > 0 || !strstr(problem, "record 0 at byte 0")))
+    if (strstr(problem, wanted) == NULL && (record > 0 || strstr(problem, "record 0 at byte 0") == NULL))
         fail_msg("'%s' does not hold '%s'", problem, wanted);
     assert_non_null(strstr(problem, "checksum differs (stored "));
 }
@@ -270,7 +270,7 @@ static void too_much_damage_ends_the_run(void **state)
             assert_int_equal(harness.counts.corrupt_records, 5);
         } else {
             char wanted[64];
-            snprintf(wanted, sizeof wanted, "more than %u damaged records", (unsigned)limit);
+            snprintf(wanted, sizeof(wanted), "more than %u damaged records", (unsigned)limit);
             assert_int_equal(harness.code, EXIT_CODE_DATA);
             assert_non_null(strstr(harness.message, wanted));
             assert_non_null(strstr(harness.message, "limit: record "));
@@ -330,7 +330,7 @@ static void write_with_foreign_record(const char *name)
 {
     uint8_t pixels[FIXTURE_SAMPLE_BYTES + 1] = { 0 };
     make_shard(5);
-    shard.begins[6] = shard.begins[5] + fixture_example("image_raw", pixels, sizeof pixels, "label", 1,
+    shard.begins[6] = shard.begins[5] + fixture_example("image_raw", pixels, sizeof(pixels), "label", 1,
                                                         shard.data + shard.begins[5]);
     shard.begins[7] = shard.begins[6] + fixture_example("image_raw", pixels, FIXTURE_SAMPLE_BYTES, "label", 10,
                                                         shard.data + shard.begins[6]);

@@ -28,7 +28,7 @@ static char folder[256];
 static int make_folder(void **state)
 {
     (void)state;
-    fixture_folder_make(folder, sizeof folder);
+    fixture_folder_make(folder, sizeof(folder));
     setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
     return 0;
 }
@@ -45,8 +45,8 @@ static void assert_refused(const struct dataset_options *options, const char *fi
 {
     struct dataset *dataset;
     char problem[8192];
-    assert_true(dataset_open(&dataset, options, problem, sizeof problem) < 0);
-    if (!strstr(problem, first) || !strstr(problem, second))
+    assert_true(dataset_open(&dataset, options, problem, sizeof(problem)) < 0);
+    if (strstr(problem, first) == NULL || strstr(problem, second) == NULL)
         fail_msg("'%s' does not hold '%s' and '%s'", problem, first, second);
 }
 
@@ -71,7 +71,7 @@ static void load(const struct dataset *dataset, uint64_t id, uint8_t *pixels, in
     char what[RECORD_WHAT_BYTES];
     struct decode_context *context;
     const struct sample_target target = {
-        .request = {.shape = dataset->options.shape}, .pixels = pixels, .label = label};
+        .request = { .shape = dataset->options.shape }, .pixels = pixels, .label = label };
     assert_int_equal(decode_context_open(&context, dataset), 0);
     assert_int_equal(record_load(context, id, &target, what), 0);
     decode_context_close(context);
@@ -95,8 +95,8 @@ static void numbers_all_records_of_any_number_of_shards(void **state)
     (void)state;
     for (uint32_t shards = 1; shards <= 9; shards++) {
         char name[32], pattern[320];
-        snprintf(name, sizeof name, "set%u", shards);
-        snprintf(pattern, sizeof pattern, "%s", fixture_path(folder, name));
+        snprintf(name, sizeof(name), "set%u", shards);
+        snprintf(pattern, sizeof(pattern), "%s", fixture_path(folder, name));
         assert_int_equal(mkdir(pattern, 0700), 0);
         fixture_write_set(pattern, shards, 101);
         struct dataset_options options = fixture_options(pattern);
@@ -108,7 +108,7 @@ static void numbers_all_records_of_any_number_of_shards(void **state)
             dataset_close(dataset);
         }
         char glob[400];
-        snprintf(glob, sizeof glob, "%s/train-*", pattern);
+        snprintf(glob, sizeof(glob), "%s/train-*", pattern);
         options.pattern = glob;
         struct dataset *dataset = fixture_open(&options);
         assert_all_records(dataset, 101);
@@ -142,9 +142,9 @@ static void takes_shards_and_leaves_their_companions(void **state)
                              "a.tfrecord.idx", "a.tfrecord.tmp", "train-00000-of-00004.tmp", "train-of-", "-1-of-2",
                              "a.tfrecord~", ".hidden.tfrecord", "labels.txt", "readme", "train-a-of-b",
                              ".train-00000-of-00004.pipetrain-index.17-abc.tmp" };
-    for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
+    for (size_t i = 0; i < sizeof(shards) / sizeof(*shards); i++)
         assert_true(shard_list_is_shard(shards[i]));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         assert_false(shard_list_is_shard(others[i]));
 }
 
@@ -154,7 +154,7 @@ static void shards_are_sorted_bytewise(void **state)
     const char *names[] = { "b.tfrecord", "B.tfrecord", "a-10-of-10", "a-9-of-10", "_.tfrecord" };
     const char *sorted[] = { "B.tfrecord", "_.tfrecord", "a-10-of-10", "a-9-of-10", "b.tfrecord" };
     char place[300];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "sorted"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "sorted"));
     assert_int_equal(mkdir(place, 0700), 0);
     for (size_t i = 0; i < 5; i++)
         fixture_write_shard(fixture_path(place, names[i]), i, 1);
@@ -171,7 +171,7 @@ static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
     static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
     static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
     char place[256];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "splits"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "splits"));
     assert_int_equal(mkdir(place, 0700), 0);
     for (uint32_t i = 0; i < 3; i++)
         fixture_write_shard(fixture_path(place, names[i]), i, i + 2);
@@ -188,7 +188,7 @@ static void tells_of_shards_that_are_missing(void **state)
 {
     (void)state;
     char place[256], text[1024];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "missing"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "missing"));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write_set(place, 3, 9);
     assert_int_equal(unlink(fixture_path(place, "train-00001-of-00003")), 0);
@@ -196,7 +196,7 @@ static void tells_of_shards_that_are_missing(void **state)
     struct capture capture;
     capture_begin(&capture);
     struct dataset *dataset = fixture_open(&options);
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "only 2 of the 3 shards"));
     dataset_close(dataset);
 }
@@ -234,7 +234,7 @@ static void lists_every_problem_on_a_line_of_its_own(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "many"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "many"));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
     fixture_write(fixture_path(place, "b.tfrecord"), "", 0);
@@ -243,7 +243,7 @@ static void lists_every_problem_on_a_line_of_its_own(void **state)
     const struct dataset_options options = fixture_options(place);
     struct dataset *dataset;
     char problem[4096];
-    assert_true(dataset_open(&dataset, &options, problem, sizeof problem) < 0);
+    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
     const char *b = strstr(problem, "b.tfrecord: is empty"), *c = strstr(problem, "c.tfrecord: not a TFRecord shard");
     const char *d = strstr(problem, "d.tfrecord: is a directory");
     assert_true(b && c && d && b < c && c < d);
@@ -257,7 +257,7 @@ static void an_empty_shard_is_skipped_only_when_asked(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "hollow"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "hollow"));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write(fixture_path(place, "a.tfrecord"), "", 0);
     fixture_write_shard(fixture_path(place, "b.tfrecord"), 0, 5);
@@ -307,10 +307,10 @@ static void reads_planar_cifar_images(void **state)
 {
     (void)state;
     uint8_t planes[3072], pixels[3072];
-    for (size_t i = 0; i < sizeof planes; i++)
+    for (size_t i = 0; i < sizeof(planes); i++)
         planes[i] = (uint8_t)(i * 7 + i / 1024);
-    struct dataset_options options = write_example("image", planes, sizeof planes, "label", 9);
-    options.shape = (struct image_shape){32, 32, 3};
+    struct dataset_options options = write_example("image", planes, sizeof(planes), "label", 9);
+    options.shape = (struct image_shape){ 32, 32, 3 };
     struct dataset *dataset = fixture_open(&options);
     assert_ptr_equal(dataset->format.image, &image_raw_chw_ops);
     int32_t label;
@@ -360,10 +360,10 @@ static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
     (void)state;
     const int64_t bad[] = { -1, FIXTURE_CLASSES, 1000, INT64_MAX, INT64_MIN };
     struct dataset_options options;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         char wanted[64];
         options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", bad[i]);
-        snprintf(wanted, sizeof wanted, "label %lld is not in [0, 10)", (long long)bad[i]);
+        snprintf(wanted, sizeof(wanted), "label %lld is not in [0, 10)", (long long)bad[i]);
         assert_refused(&options, wanted, "record 0 at byte 0");
     }
     options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", FIXTURE_CLASSES);
@@ -413,7 +413,7 @@ static void a_foreign_shard_among_others_is_named(void **state)
     (void)state;
     char place[300];
     uint8_t frame[8192];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "mixed"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "mixed"));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
     const size_t bytes = fixture_example("image_raw", blank, 3136, "label", 1, frame);
@@ -426,7 +426,7 @@ static void says_when_descriptors_are_too_few(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, "crowd"));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, "crowd"));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write_set(place, 40, 400);
     const struct rlimit few = { 32, 32 };
@@ -438,8 +438,8 @@ static void says_when_descriptors_are_too_few(void **state)
         struct dataset *dataset;
         char problem[8192];
         setrlimit(RLIMIT_NOFILE, &few);
-        const int result = dataset_open(&dataset, &options, problem, sizeof problem);
-        _exit(result == -EMFILE && strstr(problem, "ulimit -n") && strstr(problem, "more problems") == NULL ? 0 : 1);
+        const int result = dataset_open(&dataset, &options, problem, sizeof(problem));
+        _exit(result == -EMFILE && strstr(problem, "ulimit -n") != NULL && strstr(problem, "more problems") == NULL ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -81,7 +81,7 @@ static int codec_decode(void *arg, const struct stored_image *image, const struc
 }
 
 static const struct image_ops watching_ops = {
-    .open = codec_open, .close = codec_close, .codec_bytes = sizeof(struct codec), .decode = codec_decode};
+    .open = codec_open, .close = codec_close, .codec_bytes = sizeof(struct codec), .decode = codec_decode };
 
 static struct dataset *make_set(const char *name)
 {
@@ -119,14 +119,14 @@ static struct harness run_loader(uint32_t decoders, uint32_t towers, size_t keep
     watch.tried = watch.opened = watch.closed = 0;
     watch.is_wrong = false;
     struct harness harness = {
-        .spec = {.datasets = {train, evaluation},
+        .spec = { .datasets = { train, evaluation },
                  .shuffle = SHUFFLE_FULL,
                  .seed = 2,
                  .read_threads = keep_bytes == LOADER_KEEP_ALL ? 1 : 2, /* two may read a block twice */
                  .decode_threads = decoders,
                  .chunk_records = 3,
-                 .keep_bytes = keep_bytes},
-        .schedule = {.batch = BATCH, .towers = towers, .epochs = EPOCHS},
+                 .keep_bytes = keep_bytes },
+        .schedule = { .batch = BATCH, .towers = towers, .epochs = EPOCHS },
         .depth = 2,
     };
     harness_run(&harness);
@@ -270,11 +270,11 @@ static void note_end(struct harness *harness)
 static void a_start_that_fails_waits_for_a_stop_that_fails_at_the_same_time(void **state)
 {
     (void)state;
-    static const struct image_ops failing_ops = {.open = open_while_another_fails, .decode = codec_decode};
+    static const struct image_ops failing_ops = { .open = open_while_another_fails, .decode = codec_decode };
     train->format.image = &failing_ops;
     struct harness harness = {
-        .spec = {.datasets = {train}, .read_threads = 1, .decode_threads = 2},
-        .schedule = {.batch = BATCH, .towers = 1, .epochs = 1},
+        .spec = { .datasets = { train }, .read_threads = 1, .decode_threads = 2 },
+        .schedule = { .batch = BATCH, .towers = 1, .epochs = 1 },
         .depth = 2,
         .before_start = prepare_failure,
         .after_start = note_end,

@@ -22,7 +22,7 @@
 
 enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17, KEEP_SIZES = 3 };
 
-static const size_t keep_sizes[KEEP_SIZES] = {0, LOADER_KEEP_NONE, LOADER_KEEP_ALL};
+static const size_t keep_sizes[KEEP_SIZES] = { 0, LOADER_KEEP_NONE, LOADER_KEEP_ALL };
 
 static char folder[256];
 static struct dataset *train, *evaluation;
@@ -30,7 +30,7 @@ static struct dataset *train, *evaluation;
 static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
 {
     char place[300];
-    snprintf(place, sizeof place, "%s", fixture_path(folder, name));
+    snprintf(place, sizeof(place), "%s", fixture_path(folder, name));
     assert_int_equal(mkdir(place, 0700), 0);
     fixture_write_set(place, shards, records);
     const struct dataset_options options = fixture_options(place);
@@ -40,7 +40,7 @@ static struct dataset *make_set(const char *name, uint32_t shards, uint32_t reco
 static int make_sets(void **state)
 {
     (void)state;
-    fixture_folder_make(folder, sizeof folder);
+    fixture_folder_make(folder, sizeof(folder));
     train = make_set("train", 3, TRAIN_RECORDS);
     evaluation = make_set("evaluation", 2, EVALUATION_RECORDS);
     return 0;

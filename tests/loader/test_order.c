@@ -30,7 +30,7 @@ static void every_record_comes_once_for_any_count(void **state)
     for (uint64_t count = 1; count <= 300; count++)
         assert_bijection(count, count * 31, (uint32_t)count % 5);
     const uint64_t large[] = { 1023, 1024, 1025, 60000, 65536, 65537, 131073, 1281167 };
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    for (size_t i = 0; i < sizeof(large) / sizeof(*large); i++)
         assert_bijection(large[i], 7, 3);
 }
 
@@ -38,7 +38,7 @@ static void records_of_huge_sets_stay_in_range(void **state)
 {
     (void)state;
     const uint64_t counts[] = { UINT64_C(1) << 32, (UINT64_C(1) << 40) + 1, (UINT64_C(1) << 62) + 12345 };
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         struct order order;
         order_init(&order, SHUFFLE_FULL, counts[i], 1, 1);
         for (uint64_t j = 0; j < 1000; j++)
@@ -104,7 +104,7 @@ static void a_position_may_hold_any_record(void **state)
 {
     (void)state;
     const uint64_t counts[] = { 16, 48, 160, 60000, 65536 };
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         assert_uniform(counts[i], 0);
         assert_uniform(counts[i], 1);
         assert_uniform(counts[i], counts[i] - 1);

@@ -18,12 +18,12 @@
 #include "stage/random.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static const struct image_shape shape = {FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS};
+static const struct image_shape shape = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS };
 
 static struct sample_format make_format(const uint8_t *payload, size_t bytes)
 {
     char problem[512];
-    struct sample_format format = {.classes = 100};
+    struct sample_format format = { .classes = 100 };
     assert_int_equal(sample_find_format(&format, &shape, payload, bytes, problem, sizeof(problem)), 0);
     return format;
 }
@@ -31,9 +31,9 @@ static struct sample_format make_format(const uint8_t *payload, size_t bytes)
 /* What the walk of the Example says of image and label. */
 static void assert_sample_is_in(const uint8_t *payload, size_t bytes, const uint8_t *pixels, int32_t label)
 {
-    static const char *const names[] = {"image_raw", "label"};
-    static const size_t name_bytes[] = {9, 5};
-    const struct example_query query = {names, name_bytes, 2};
+    static const char *const names[] = { "image_raw", "label" };
+    static const size_t name_bytes[] = { 9, 5 };
+    const struct example_query query = { names, name_bytes, 2 };
     struct feature found[2];
     size_t bad_offset;
     assert_int_equal(example_find(payload, bytes, &query, found, &bad_offset), 0);
@@ -53,7 +53,7 @@ static bool try_payload(const struct sample_format *format, const uint8_t *paylo
     uint8_t *exact = malloc(bytes > 0 ? bytes : 1); /* so that reading behind the end is seen */
     assert_non_null(exact);
     memcpy(exact, payload, bytes);
-    const struct sample_target target = {.request = {.shape = shape}, .pixels = pixels, .label = &label};
+    const struct sample_target target = { .request = { .shape = shape }, .pixels = pixels, .label = &label };
     const int rc = sample_read(format, NULL, exact, bytes, &target, problem, sizeof(problem));
     if (rc == 0)
         assert_sample_is_in(exact, bytes, pixels, label);
@@ -112,8 +112,8 @@ static void features_may_come_in_any_order(void **state)
     uint8_t pixels[FIXTURE_SAMPLE_BYTES], image[512], label[512], joined[1600];
     fixture_pixels(4, pixels);
     const struct example_value image_value = {
-        .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof(pixels)};
-    struct example_value label_value = {.name = "label", .kind = FEATURE_INT64S, .int64 = 5};
+        .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof(pixels) };
+    struct example_value label_value = { .name = "label", .kind = FEATURE_INT64S, .int64 = 5 };
     const size_t image_bytes = example_write(&image_value, 1, image);
     const size_t label_bytes = example_write(&label_value, 1, label);
     memcpy(joined, image, image_bytes);
@@ -131,14 +131,14 @@ static void features_may_come_in_any_order(void **state)
 static void labels_of_more_than_a_byte_are_read(void **state)
 {
     (void)state;
-    uint8_t pixels[FIXTURE_SAMPLE_BYTES] = {0}, frame[FIXTURE_FRAME_MAX];
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES] = { 0 }, frame[FIXTURE_FRAME_MAX];
     const size_t bytes =
         fixture_example("image_raw", pixels, sizeof(pixels), "label", 300, frame) - TFRECORD_FRAME_BYTES;
     const uint8_t *const payload = frame + TFRECORD_HEADER_BYTES;
     struct sample_format format = make_format(payload, bytes);
     int32_t label = -7;
     char problem[512];
-    const struct sample_target target = {.request = {.shape = shape}, .pixels = pixels, .label = &label};
+    const struct sample_target target = { .request = { .shape = shape }, .pixels = pixels, .label = &label };
     assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), -EBADMSG);
     assert_string_equal(problem, "label 300 is not in [0, 100)");
     format.classes = 301;

@@ -27,7 +27,7 @@ static char folder[256];
 static int make_folder(void **state)
 {
     (void)state;
-    fixture_folder_make(folder, sizeof folder);
+    fixture_folder_make(folder, sizeof(folder));
     setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
     return 0;
 }
@@ -54,7 +54,7 @@ static int open_index(struct shard_index *index, const char *path, bool skip_dam
 static void assert_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache)
 {
     char problem[1024];
-    if (open_index(index, path, skip_damage, use_cache, problem, sizeof problem) < 0)
+    if (open_index(index, path, skip_damage, use_cache, problem, sizeof(problem)) < 0)
         fail_msg("%s", problem);
 }
 
@@ -65,8 +65,8 @@ static void assert_refuses(const void *data, size_t bytes, const char *part)
     struct shard_index index;
     char problem[1024];
     fixture_write(path, data, bytes);
-    assert_true(open_index(&index, path, false, false, problem, sizeof problem) < 0);
-    if (!strstr(problem, part) || !strstr(problem, path))
+    assert_true(open_index(&index, path, false, false, problem, sizeof(problem)) < 0);
+    if (strstr(problem, part) == NULL || strstr(problem, path) == NULL)
         fail_msg("'%s' does not hold '%s'", problem, part);
 }
 
@@ -79,7 +79,7 @@ static void assert_same_records(const struct shard_index *a, const struct shard_
         assert_int_equal(a->records[i].payload_bytes, b->records[i].payload_bytes);
     }
     for (uint64_t i = 0; i < a->damage_count; i++)
-        assert_memory_equal(&a->damages[i], &b->damages[i], sizeof *a->damages);
+        assert_memory_equal(&a->damages[i], &b->damages[i], sizeof(*a->damages));
 }
 
 /* Records of many lengths around the sizes of the walk's windows. */
@@ -87,10 +87,10 @@ static void finds_records_of_any_length(void **state)
 {
     (void)state;
     const size_t lengths[] = { 0, 1, 4079, 4080, 4081, 40000, 3, (1u << 20) - 16, 1u << 20, 5, 32768, 32769, 0, 100 };
-    const size_t count = sizeof lengths / sizeof *lengths;
+    const size_t count = sizeof(lengths) / sizeof(*lengths);
     uint8_t *data = calloc(1, 4u << 20);
     uint8_t *payload = calloc(1, 1u << 20);
-    size_t offsets[sizeof lengths / sizeof *lengths], bytes = 0;
+    size_t offsets[sizeof(lengths) / sizeof(*lengths)], bytes = 0;
     for (size_t i = 0; i < count; i++) {
         offsets[i] = bytes;
         bytes += fixture_frame(payload, lengths[i], data + bytes);
@@ -146,14 +146,14 @@ static void names_a_cut_at_any_byte(void **state)
         char problem[1024], wanted[64];
         struct shard_index index;
         fixture_write(path, data, cut);
-        const int result = open_index(&index, path, false, false, problem, sizeof problem);
-        snprintf(wanted, sizeof wanted, "record %d at byte %zu: record is cut short", (int)whole, begins);
+        const int rc = open_index(&index, path, false, false, problem, sizeof(problem));
+        snprintf(wanted, sizeof(wanted), "record %d at byte %zu: record is cut short", (int)whole, begins);
         if (cut == begins) {
-            assert_int_equal(result, 0);
+            assert_int_equal(rc, 0);
             assert_int_equal(index.record_count, whole);
             shard_index_release(&index);
         } else {
-            assert_int_equal(result, -EBADMSG);
+            assert_int_equal(rc, -EBADMSG);
             assert_non_null(strstr(problem, wanted));
         }
     }
@@ -194,8 +194,8 @@ static void resynchronizes_after_any_flipped_header_bit(void **state)
             (void)unlink(path);
             fixture_write(path, data, bytes);
             data[begins + bit / 8] ^= (uint8_t)(1u << bit % 8);
-            assert_int_equal(open_index(&index, path, false, false, problem, sizeof problem), -EBADMSG);
-            snprintf(wanted, sizeof wanted, "record %d at byte %zu", record, begins);
+            assert_int_equal(open_index(&index, path, false, false, problem, sizeof(problem)), -EBADMSG);
+            snprintf(wanted, sizeof(wanted), "record %d at byte %zu", record, begins);
             assert_non_null(strstr(problem, wanted));
             assert_opens(&index, path, true, false);
             assert_int_equal(index.record_count, 2);
@@ -215,10 +215,10 @@ static void refuses_absurd_lengths_without_allocating(void **state)
                                  UINT64_C(1) << 63, UINT64_MAX - 15, UINT64_MAX };
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         uint8_t data[100] = { 0 };
         tfrecord_write_header(lengths[i], data);
-        assert_refuses(data, sizeof data, "record 0 at byte 0: ");
+        assert_refuses(data, sizeof(data), "record 0 at byte 0: ");
     }
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_maxrss - before.ru_maxrss < 32 * 1024);
@@ -238,7 +238,7 @@ static void names_what_a_foreign_file_is(void **state)
     assert_refuses("just a few words\n", 17, "text file");
     assert_refuses("PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0", 14, "zip archive");
     assert_refuses("\0\0\x08\x03\0\0\xea\x60\0\0\0\x1c\0\0\0\x1c", 16, "IDX");
-    assert_refuses(zeros, sizeof zeros, "zeros");
+    assert_refuses(zeros, sizeof(zeros), "zeros");
     assert_refuses("\x01\x02\x03", 3, "record 0 at byte 0: record is cut short (needs 12 bytes, 3 are left)");
 }
 
@@ -249,7 +249,7 @@ static void a_file_without_any_record_is_refused_when_skipping_too(void **state)
     char problem[1024];
     struct shard_index index;
     fixture_write(path, "<html>no such page, and no record either</html>", 47);
-    assert_int_equal(open_index(&index, path, true, false, problem, sizeof problem), -EBADMSG);
+    assert_int_equal(open_index(&index, path, true, false, problem, sizeof(problem)), -EBADMSG);
     assert_non_null(strstr(problem, "HTML"));
 }
 
@@ -260,7 +260,7 @@ static void control_characters_in_names_are_escaped(void **state)
     char problem[1024];
     struct shard_index index;
     fixture_write(path, "x", 1);
-    assert_true(open_index(&index, path, false, false, problem, sizeof problem) < 0);
+    assert_true(open_index(&index, path, false, false, problem, sizeof(problem)) < 0);
     assert_null(strpbrk(problem, "\x1b\n"));
     assert_non_null(strstr(problem, "\\x1b"));
 }
@@ -270,7 +270,7 @@ static void control_characters_in_names_are_escaped(void **state)
 static const char *index_beside(const char *name)
 {
     char hidden[128];
-    snprintf(hidden, sizeof hidden, ".%s" INDEX_FILE_SUFFIX, name);
+    snprintf(hidden, sizeof(hidden), ".%s" INDEX_FILE_SUFFIX, name);
     return fixture_path(folder, hidden);
 }
 
@@ -307,7 +307,7 @@ static void a_kept_index_holds_damages_but_never_hides_them(void **state)
     assert_opens(&kept, path, true, true);
     assert_int_equal(kept.damage_count, 1);
     assert_same_records(&walked, &kept);
-    assert_int_equal(open_index(&refused, path, false, true, problem, sizeof problem), -EBADMSG);
+    assert_int_equal(open_index(&refused, path, false, true, problem, sizeof(problem)), -EBADMSG);
     shard_index_release(&walked);
     shard_index_release(&kept);
 }
@@ -353,7 +353,7 @@ static void a_damaged_index_is_built_again(void **state)
     assert_opens(&right, path, false, true);
     size_t bytes;
     char kept[512];
-    snprintf(kept, sizeof kept, "%s", index_beside("shard"));
+    snprintf(kept, sizeof(kept), "%s", index_beside("shard"));
     uint8_t *data = fixture_read(kept, &bytes);
     for (size_t i = 0; i < 2 * bytes; i++) {
         struct shard_index index;
@@ -382,7 +382,7 @@ static void an_index_with_swapped_lengths_is_built_again(void **state)
     assert_int_not_equal(right.records[0].payload_bytes, right.records[1].payload_bytes);
     size_t bytes;
     char kept[512];
-    snprintf(kept, sizeof kept, "%s", index_beside("swapped"));
+    snprintf(kept, sizeof(kept), "%s", index_beside("swapped"));
     uint8_t *data = fixture_read(kept, &bytes);
     memcpy(data + bytes - 8, &right.records[1].payload_bytes, 4);
     memcpy(data + bytes - 4, &right.records[0].payload_bytes, 4);
@@ -399,9 +399,9 @@ static uint32_t count_files(const char *path)
 {
     DIR *entries = opendir(path);
     uint32_t count = 0;
-    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry; entry = readdir(entries))
+    for (struct dirent *entry = entries != NULL ? readdir(entries) : NULL; entry != NULL; entry = readdir(entries))
         count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    if (entries)
+    if (entries != NULL)
         closedir(entries);
     return count;
 }

@@ -50,13 +50,13 @@ static int remove_folder(void **state)
 /* Files that hold no records, and the same names in memory with the set's records. */
 static void make_shards(void)
 {
-    static const char *const names[SHARDS] = {"train-00000-of-00002", "train-00001-of-00002"};
+    static const char *const names[SHARDS] = { "train-00000-of-00002", "train-00001-of-00002" };
     for (uint32_t i = 0; i < SHARDS; i++) {
         for (uint32_t record = 0; record < SHARD_RECORDS; record++)
             begins[i][record + 1] =
                 begins[i][record] + fixture_record(i * SHARD_RECORDS + record, shard_data[i] + begins[i][record]);
         fixture_write(fixture_path(set, names[i]), "not records", 11);
-        shards[i] = (struct memory_shard){.name = names[i], .data = shard_data[i], .bytes = begins[i][SHARD_RECORDS]};
+        shards[i] = (struct memory_shard){ .name = names[i], .data = shard_data[i], .bytes = begins[i][SHARD_RECORDS] };
     }
     memory_source_set(shards, SHARDS);
 }
@@ -72,15 +72,15 @@ static struct dataset *open_set(const struct shard_source_ops *ops, bool skip_da
 static struct harness run_set(const struct dataset *dataset, bool keeps, bool skip_damage)
 {
     struct harness harness = {
-        .spec = {.datasets = {dataset},
+        .spec = { .datasets = { dataset },
                  .shuffle = SHUFFLE_FULL,
                  .seed = 5,
                  .read_threads = 2,
                  .decode_threads = 2,
                  .keep_bytes = keeps ? 0 : LOADER_KEEP_NONE,
                  .skip_corrupt = skip_damage,
-                 .corrupt_max = SHARD_RECORDS},
-        .schedule = {.batch = 8, .towers = 2, .epochs = 2},
+                 .corrupt_max = SHARD_RECORDS },
+        .schedule = { .batch = 8, .towers = 2, .epochs = 2 },
         .depth = 2,
     };
     harness_run(&harness);
@@ -152,7 +152,7 @@ static void a_file_that_changes_under_its_name_is_noticed_and_read_afresh(void *
 static void batches_are_the_same_from_any_source_however_little_a_read_gives(void **state)
 {
     (void)state;
-    static const size_t pieces[] = {0, 1, 7, 12, 100};
+    static const size_t pieces[] = { 0, 1, 7, 12, 100 };
     make_shards();
     for (size_t i = 0; i < KEEP_SOURCES * sizeof(pieces) / sizeof(pieces[0]); i++) {
         shards[0].piece = shards[1].piece = pieces[i / KEEP_SOURCES];

@@ -111,7 +111,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
     ENTER();
-    *handle = object_open(HANDLE_MAGIC, sizeof **handle);
+    *handle = object_open(HANDLE_MAGIC, sizeof(**handle));
     (*handle)->device = sim_current_device();
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -125,7 +125,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation_out, cub
                                         cudaDataType_t scale)
 {
     ENTER();
-    struct operation *const operation = object_open(OPERATION_MAGIC, sizeof *operation);
+    struct operation *const operation = object_open(OPERATION_MAGIC, sizeof(*operation));
     operation->compute = (int32_t)compute;
     operation->scale = (int32_t)scale;
     operation->a_operation = operation->b_operation = CUBLAS_OP_N;
@@ -155,19 +155,19 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t object, cubla
     struct operation *const operation = object_check(object, OPERATION_MAGIC, __func__);
     switch ((int)attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
-        attribute_set(&operation->a_operation, sizeof operation->a_operation, value, bytes, "TRANSA");
+        attribute_set(&operation->a_operation, sizeof(operation->a_operation), value, bytes, "TRANSA");
         break;
     case CUBLASLT_MATMUL_DESC_TRANSB:
-        attribute_set(&operation->b_operation, sizeof operation->b_operation, value, bytes, "TRANSB");
+        attribute_set(&operation->b_operation, sizeof(operation->b_operation), value, bytes, "TRANSB");
         break;
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        attribute_set(&operation->epilogue, sizeof operation->epilogue, value, bytes, "EPILOGUE");
+        attribute_set(&operation->epilogue, sizeof(operation->epilogue), value, bytes, "EPILOGUE");
         break;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        attribute_set(&operation->bias, sizeof operation->bias, value, bytes, "BIAS_POINTER");
+        attribute_set(&operation->bias, sizeof(operation->bias), value, bytes, "BIAS_POINTER");
         break;
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-        attribute_set(&operation->bias_type, sizeof operation->bias_type, value, bytes, "BIAS_DATA_TYPE");
+        attribute_set(&operation->bias_type, sizeof(operation->bias_type), value, bytes, "BIAS_DATA_TYPE");
         break;
     default:
         sim_die("%s: attribute %d is not simulated", __func__, (int)attribute);
@@ -182,7 +182,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout_out, cu
     if (rows == 0 || columns == 0 || stride < (int64_t)rows || rows > INT32_MAX || columns > INT32_MAX)
         sim_die("%s: %llu x %llu, leading dimension %lld", __func__, (unsigned long long)rows,
                 (unsigned long long)columns, (long long)stride);
-    struct layout *const layout = object_open(LAYOUT_MAGIC, sizeof *layout);
+    struct layout *const layout = object_open(LAYOUT_MAGIC, sizeof(*layout));
     layout->type = type;
     layout->rows = rows;
     layout->columns = columns;
@@ -199,7 +199,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference_out)
 {
     ENTER();
-    struct preference *const preference = object_open(PREFERENCE_MAGIC, sizeof *preference);
+    struct preference *const preference = object_open(PREFERENCE_MAGIC, sizeof(*preference));
     preference->implementations = UINT64_MAX;
     preference->reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
     for (size_t i = 0; i < 4; i++)
@@ -222,19 +222,19 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
     uint32_t *const alignments = preference->alignments;
     switch ((int)attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        attribute_set(&preference->workspace_max, sizeof preference->workspace_max, value, bytes, "MAX_WORKSPACE");
+        attribute_set(&preference->workspace_max, sizeof(preference->workspace_max), value, bytes, "MAX_WORKSPACE");
         break;
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        attribute_set(&preference->reductions, sizeof preference->reductions, value, bytes, "REDUCTION_SCHEME");
+        attribute_set(&preference->reductions, sizeof(preference->reductions), value, bytes, "REDUCTION_SCHEME");
         break;
     case CUBLASLT_MATMUL_PREF_IMPL_MASK:
-        attribute_set(&preference->implementations, sizeof preference->implementations, value, bytes, "IMPL_MASK");
+        attribute_set(&preference->implementations, sizeof(preference->implementations), value, bytes, "IMPL_MASK");
         break;
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        attribute_set(&alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], sizeof *alignments, value,
+        attribute_set(&alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], sizeof(*alignments), value,
                       bytes, "MIN_ALIGNMENT");
         break;
     default:
@@ -254,11 +254,11 @@ static struct problem problem_of(cublasLtMatmulDesc_t operation, cublasLtMatrixL
     if (c != d)
         sim_die("%s: only C = D is simulated", who);
     struct problem problem;
-    memset(&problem, 0, sizeof problem);        /* holes too: it is compared by its bytes */
-    memcpy(&problem.operation, object_check(operation, OPERATION_MAGIC, who), sizeof problem.operation);
-    memcpy(&problem.a, object_check(a, LAYOUT_MAGIC, who), sizeof problem.a);
-    memcpy(&problem.b, object_check(b, LAYOUT_MAGIC, who), sizeof problem.b);
-    memcpy(&problem.d, object_check(d, LAYOUT_MAGIC, who), sizeof problem.d);
+    memset(&problem, 0, sizeof(problem));        /* holes too: it is compared by its bytes */
+    memcpy(&problem.operation, object_check(operation, OPERATION_MAGIC, who), sizeof(problem.operation));
+    memcpy(&problem.a, object_check(a, LAYOUT_MAGIC, who), sizeof(problem.a));
+    memcpy(&problem.b, object_check(b, LAYOUT_MAGIC, who), sizeof(problem.b));
+    memcpy(&problem.d, object_check(d, LAYOUT_MAGIC, who), sizeof(problem.d));
     problem.operation.bias = NULL;
     return problem;
 }
@@ -266,7 +266,7 @@ static struct problem problem_of(cublasLtMatmulDesc_t operation, cublasLtMatrixL
 static uint64_t problem_fingerprint(const struct problem *problem)
 {
     uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof *problem; i++)
+    for (size_t i = 0; i < sizeof(*problem); i++)
         hash = (hash ^ ((const unsigned char *)problem)[i]) * 1099511628211u;
     return hash;
 }
@@ -372,8 +372,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (*count_out == 0)
         return CUBLAS_STATUS_SUCCESS;
     const struct algorithm algorithm = algorithm_for(&problem, preference, handle->device);
-    memset(results, 0, sizeof *results);
-    memcpy(&results->algo, &algorithm, sizeof algorithm);
+    memset(results, 0, sizeof(*results));
+    memcpy(&results->algo, &algorithm, sizeof(algorithm));
     results->workspaceSize = algorithm.workspace;
     results->state = CUBLAS_STATUS_SUCCESS;
     return CUBLAS_STATUS_SUCCESS;
@@ -385,11 +385,11 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
 {
     ENTER();
     struct algorithm algorithm;
-    memcpy(&algorithm, algo, sizeof algorithm);
+    memcpy(&algorithm, algo, sizeof(algorithm));
     if (attribute != CUBLASLT_ALGO_CONFIG_ID || algorithm.magic != ALGORITHM_MAGIC)
         sim_die("%s: attribute %d of algorithm %d", __func__, (int)attribute, algorithm.id);
-    attribute_set(value, bytes, &algorithm.id, sizeof algorithm.id, "CONFIG_ID");
-    *written_out = sizeof algorithm.id;
+    attribute_set(value, bytes, &algorithm.id, sizeof(algorithm.id), "CONFIG_ID");
+    *written_out = sizeof(algorithm.id);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -423,7 +423,7 @@ static void check_operands(const struct problem *problem, const struct sim_produ
     };
     const uint32_t alignments[] = { algorithm->alignments[2], WORKSPACE_ALIGNMENT, 16, algorithm->alignments[0],
                                     algorithm->alignments[1] };
-    for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
+    for (size_t i = 0; i < sizeof(extents) / sizeof(*extents); i++) {
         if (extents[i].bytes == 0)
             continue;
         const void *const begin = (const void *)extents[i].begin;
@@ -431,7 +431,7 @@ static void check_operands(const struct problem *problem, const struct sim_produ
             sim_die("%s: operand %zu at %p is not aligned to %u bytes", who, i, begin, alignments[i]);
         sim_check_memory(begin, extents[i].bytes, algorithm->device, who);
     }
-    check_overlap(extents, sizeof extents / sizeof *extents, 3, who);
+    check_overlap(extents, sizeof(extents) / sizeof(*extents), 3, who);
 }
 
 static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const struct problem *problem,
@@ -440,7 +440,7 @@ static struct algorithm algorithm_check(const cublasLtMatmulAlgo_t *algo, const 
     struct algorithm algorithm;
     if (algo == NULL)
         sim_die("%s: no algorithm", who);
-    memcpy(&algorithm, algo, sizeof algorithm);
+    memcpy(&algorithm, algo, sizeof(algorithm));
     if (algorithm.magic != ALGORITHM_MAGIC || algorithm.fingerprint != problem_fingerprint(problem))
         sim_die("%s: the algorithm was found for another product", who);
     if (workspace_bytes < algorithm.workspace || (algorithm.workspace > 0 && workspace == NULL))
@@ -482,7 +482,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         .in_place = algorithm.in_place, .workspace = workspace, .workspace_bytes = algorithm.workspace,
     };
     check_operands(&problem, &product, &algorithm, __func__);
-    sim_stream_push(stream, sim_product_run, &product, sizeof product);
+    sim_stream_push(stream, sim_product_run, &product, sizeof(product));
     return CUBLAS_STATUS_SUCCESS;
 }
 

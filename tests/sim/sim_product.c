@@ -36,7 +36,7 @@ static void sum_products(const float *a, const float *b, size_t m, size_t begin,
 static void column_sums(const struct sim_product *product, const float *a, const float *b, bool backwards, float *sums)
 {
     const size_t middle = product->split || product->in_place ? product->k / 2 : 0;
-    memset(sums, 0, 2 * product->m * sizeof *sums);
+    memset(sums, 0, 2 * product->m * sizeof(*sums));
     if (product->in_place) {        /* whoever comes first begins */
         sum_products(a, b, product->m, backwards ? middle : 0, backwards ? product->k : middle, sums);
         sum_products(a, b, product->m, backwards ? 0 : middle, backwards ? middle : product->k, sums);
@@ -84,7 +84,7 @@ void sim_product_run(void *arguments)
 {
     static atomic_uint runs;
     const struct sim_product *const product = arguments;
-    float *const a = malloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof *a);
+    float *const a = malloc((product->m * product->k + product->k * product->n + 2 * product->m) * sizeof(*a));
     if (a == NULL)
         sim_die("out of memory");
     float *const b = a + product->m * product->k;

@@ -13,14 +13,14 @@
 static inline uint32_t sim_float_bits(float value)
 {
     uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 
 static inline float sim_float_of_bits(uint32_t bits)
 {
     float value;
-    memcpy(&value, &bits, sizeof value);
+    memcpy(&value, &bits, sizeof(value));
     return value;
 }
 

@@ -63,7 +63,7 @@ static void bench_open_two(struct bench *here, struct bench *there)
 {
     char why[256];
     bench_open_at(here, test_device_ops(), 0);
-    bench_open_at(there, test_device_ops(), test_device_ops()->count(why, sizeof why) > 1);
+    bench_open_at(there, test_device_ops(), test_device_ops()->count(why, sizeof(why)) > 1);
 }
 
 static void bench_close(struct bench *bench)
@@ -142,8 +142,8 @@ static void every_row_of_the_table_is_there(void **state)
     const size_t first = offsetof(struct device_ops, count);    /* rows from here on are functions */
     for (size_t k = 0; k < 2; k++) {
         const void *rows[(sizeof(struct device_ops) - offsetof(struct device_ops, count)) / sizeof(void *)];
-        memcpy(rows, (const char *)kind(k) + first, sizeof rows);
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        memcpy(rows, (const char *)kind(k) + first, sizeof(rows));
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
             assert_non_null(rows[i]);
         assert_true(kind(k)->host_memory == (kind(k)->steps_ahead == 0));
     }
@@ -154,7 +154,7 @@ static void there_is_a_device_and_no_reason_why_not(void **state)
     (void)state;
     for (size_t k = 0; k < 2; k++) {
         char why[8] = "unknown";
-        assert_true(kind(k)->count(why, sizeof why) >= 1);
+        assert_true(kind(k)->count(why, sizeof(why)) >= 1);
         assert_string_equal(why, "");
     }
 }
@@ -202,13 +202,13 @@ static void binding_takes_no_cpu_the_thread_did_not_have(void **state)
         struct bench bench;
         cpu_set_t before, after, both;
         bench_open(&bench, kind(k));
-        assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+        assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
         bench.ops->bind(bench.device);
-        assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+        assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
         CPU_AND(&both, &before, &after);
         assert_true(CPU_EQUAL(&both, &after));
         assert_true(CPU_COUNT(&after) > 0);
-        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+        assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
         bench_close(&bench);
     }
 }
@@ -244,7 +244,7 @@ static void memory_is_aligned_and_zeroed_for_any_size(void **state)
     static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, 100000, (2 << 20) - 1, 2 << 20, (5 << 20) + 3 };
     struct bench bench;
     bench_open(&bench, test_device_ops());
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         for (int again = 0; again < 2; again++)
             check_memory(&bench, sizes[i]);
     bench.ops->free(bench.device, NULL);
@@ -322,7 +322,7 @@ static void an_inline_compute_stream_runs_in_the_thread_that_queues(void **state
     assert_int_equal(bench.ops->call(bench.compute, call_note, &call), 0);
     assert_int_equal(log.count, 1);
     assert_true(pthread_equal(log.thread, pthread_self()));
-    assert_int_equal(bench.ops->copy(bench.compute, &to, &from, sizeof to, COPY_ON_DEVICE), 0);
+    assert_int_equal(bench.ops->copy(bench.compute, &to, &from, sizeof(to), COPY_ON_DEVICE), 0);
     assert_int_equal(to, 7);
     assert_int_equal(stream_record(bench.compute, bench.event), 0);
     assert_true(bench.ops->event_passed(bench.event));
@@ -460,17 +460,17 @@ static void streams_wait_for_events_of_another_device(void **state)
     struct bench here, there;
     struct door door;
     bench_open_two(&here, &there);
-    int *from = pinned_take(&there, sizeof *from), *value = pinned_take(&there, sizeof *value);
-    int *seen = pinned_take(&here, sizeof *seen);
-    void *there_memory = memory_take(&there, sizeof *from), *here_memory = memory_take(&here, sizeof *from);
+    int *from = pinned_take(&there, sizeof(*from)), *value = pinned_take(&there, sizeof(*value));
+    int *seen = pinned_take(&here, sizeof(*seen));
+    void *there_memory = memory_take(&there, sizeof(*from)), *here_memory = memory_take(&here, sizeof(*from));
     *from = 42;
     door_close(&door, &there, there.copy);
-    there.ops->copy(there.copy, there_memory, from, sizeof *from, COPY_TO_DEVICE);
-    there.ops->copy(there.copy, value, there_memory, sizeof *from, COPY_FROM_DEVICE);
+    there.ops->copy(there.copy, there_memory, from, sizeof(*from), COPY_TO_DEVICE);
+    there.ops->copy(there.copy, value, there_memory, sizeof(*from), COPY_FROM_DEVICE);
     stream_record(there.copy, there.event);
     assert_int_equal(stream_wait(here.communication, there.event), 0);
-    here.ops->copy(here.communication, here_memory, value, sizeof *from, COPY_TO_DEVICE);
-    here.ops->copy(here.communication, seen, here_memory, sizeof *from, COPY_FROM_DEVICE);
+    here.ops->copy(here.communication, here_memory, value, sizeof(*from), COPY_TO_DEVICE);
+    here.ops->copy(here.communication, seen, here_memory, sizeof(*from), COPY_FROM_DEVICE);
     stream_record(here.communication, here.event);
     usleep(1000);
     assert_false(here.ops->event_passed(here.event));

@@ -22,7 +22,7 @@ static void prefixes_errors_and_only_errors(void **state)
     capture_begin(&capture);
     log_message(LOG_ERROR, "shard %d: checksum differs", 3);
     log_message(LOG_RUN, "seed %d", 7);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(captured, "pipetrain: shard 3: checksum differs\nseed 7\n");
 }
 
@@ -37,7 +37,7 @@ static void prints_the_levels_up_to_the_one_set(void **state)
         log_set_level((enum log_level)set);
         for (int level = LOG_ERROR; level <= LOG_BATCH; level++)
             log_message((enum log_level)level, "%d", level);
-        capture_end(&capture, captured, sizeof captured);
+        capture_end(&capture, captured, sizeof(captured));
         assert_string_equal(captured, expected[set]);
     }
     log_set_level(LOG_EPOCH);
@@ -49,7 +49,7 @@ static void a_message_is_one_line_whatever_it_holds(void **state)
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_RUN, "a%sb", "\n\r\t\x1b[31m\x7f");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(captured, "a\\x0a\\x0d\\x09\\x1b[31m\\x7fb\n");
 }
 
@@ -59,7 +59,7 @@ static void a_message_keeps_quotes_and_utf8(void **state)
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_RUN, "unknown key 'tr\xc3\xa4in' \\ \"x\"");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(captured, "unknown key 'tr\xc3\xa4in' \\ \"x\"\n");
 }
 
@@ -67,13 +67,13 @@ static void a_long_message_is_cut_and_says_so(void **state)
 {
     (void)state;
     static char text[20000];
-    memset(text, 'x', sizeof text - 1);
+    memset(text, 'x', sizeof(text) - 1);
     struct capture capture;
     capture_begin(&capture);
     log_message(LOG_RUN, "%s", text);
-    memset(text, '\n', sizeof text - 1);
+    memset(text, '\n', sizeof(text) - 1);
     log_message(LOG_ERROR, "%s", text);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     const char *const line_end = strchr(captured, '\n');
     assert_non_null(line_end);
     assert_true(line_end - captured > 1000);
@@ -91,7 +91,7 @@ static void a_message_keeps_errno(void **state)
     errno = EBADMSG;
     log_message(LOG_RUN, "%s", "text");
     assert_int_equal(errno, EBADMSG);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
 }
 
 static void escapes_every_byte_that_is_not_plain(void **state)
@@ -100,9 +100,9 @@ static void escapes_every_byte_that_is_not_plain(void **state)
     for (int byte = 0; byte < 256; byte++) {
         const char text = (char)byte;
         char out[8], expected[8];
-        const bool is_plain = byte >= 32 && byte <= 126 && !strchr("\"'\\", byte);
-        snprintf(expected, sizeof expected, is_plain ? "%c" : "\\x%02x", byte);
-        log_escape(&text, 1, out, sizeof out);
+        const bool is_plain = byte >= 32 && byte <= 126 && strchr("\"'\\", byte) == NULL;
+        snprintf(expected, sizeof(expected), is_plain ? "%c" : "\\x%02x", byte);
+        log_escape(&text, 1, out, sizeof(out));
         assert_string_equal(out, expected);
     }
 }
@@ -112,11 +112,11 @@ static void escaped_text_fits_any_capacity(void **state)
     (void)state;
     static const char text[] = "ab\ncd\x80" "e";
     static const char whole[] = "ab\\x0acd\\x80e";
-    for (size_t capacity = 0; capacity <= sizeof whole + 2; capacity++) {
+    for (size_t capacity = 0; capacity <= sizeof(whole) + 2; capacity++) {
         char out[32];
-        memset(out, '#', sizeof out);
-        log_escape(text, sizeof text - 1, out, capacity);
-        for (size_t i = capacity; i < sizeof out; i++)
+        memset(out, '#', sizeof(out));
+        log_escape(text, sizeof(text) - 1, out, capacity);
+        for (size_t i = capacity; i < sizeof(out); i++)
             assert_int_equal(out[i], '#');
         if (capacity == 0)
             continue;
@@ -124,7 +124,7 @@ static void escaped_text_fits_any_capacity(void **state)
         assert_true(length < capacity);
         assert_memory_equal(out, whole, length);
         /* Nothing but a whole escape that does not fit is left out. */
-        assert_true(length == sizeof whole - 1 || length + 4 >= capacity);
+        assert_true(length == sizeof(whole) - 1 || length + 4 >= capacity);
         assert_true(length < 3 || length > 5);
     }
 }

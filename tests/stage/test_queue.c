@@ -126,7 +126,7 @@ static void workers_start(struct worker *workers, struct thread **threads, int c
                           void (*loop)(void *arg))
 {
     for (int i = 0; i < count; i++) {
-        memset(&workers[i], 0, sizeof workers[i]);
+        memset(&workers[i], 0, sizeof(workers[i]));
         workers[i].queue = queue;
         workers[i].number = i;
         assert_int_equal(thread_start(&threads[i], "worker", loop, &workers[i]), 0);

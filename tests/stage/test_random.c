@@ -27,11 +27,11 @@ static void agrees_with_the_published_vectors(void **state)
           { 0xa4093822, 0x299f31d0 },
           { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         const struct random_key key = { { vectors[i].key[0], vectors[i].key[1] } };
         uint32_t out[4];
         random_block(key, vectors[i].counter, out);
-        assert_memory_equal(out, vectors[i].expected, sizeof out);
+        assert_memory_equal(out, vectors[i].expected, sizeof(out));
     }
 }
 
@@ -44,13 +44,13 @@ static void the_inline_form_equals_the_function(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t word[4] = { i, ~i, i * 7, 3 };
         random_mix(key, word);
-        memcpy(mixed[i], word, sizeof word);
+        memcpy(mixed[i], word, sizeof(word));
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         const uint32_t counter[4] = { i, ~i, i * 7, 3 };
         uint32_t out[4];
         random_block(key, counter, out);
-        assert_memory_equal(out, mixed[i], sizeof out);
+        assert_memory_equal(out, mixed[i], sizeof(out));
     }
 }
 
@@ -62,7 +62,7 @@ static void a_block_may_be_written_over_its_counter(void **state)
     uint32_t apart[4], in_place[4] = { 5, 6, 7, 8 };
     random_block(key, counter, apart);
     random_block(key, in_place, in_place);
-    assert_memory_equal(apart, in_place, sizeof apart);
+    assert_memory_equal(apart, in_place, sizeof(apart));
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -84,7 +84,7 @@ static void keys_of_all_seeds_uses_and_indexes_differ(void **state)
                 keys[count++] = (uint64_t)key.word[1] << 32 | key.word[0];
             }
     assert_int_equal(count, COUNT);
-    qsort(keys, COUNT, sizeof keys[0], compare_u64);
+    qsort(keys, COUNT, sizeof(keys[0]), compare_u64);
     for (size_t i = 1; i < COUNT; i++)
         assert_true(keys[i - 1] < keys[i]);
 }

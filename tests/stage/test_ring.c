@@ -401,7 +401,7 @@ static void check_taken(struct mill *mill, const struct blocks *blocks)
         assert_int_equal(batch->span.count, count_of(number));
         assert_true(places_hold(batch, number));
         memset(batch->block, 0xEE, blocks->layout.block_bytes);
-        memset(batch->ids, 0xEE, CAPACITY * sizeof batch->ids[0]);
+        memset(batch->ids, 0xEE, CAPACITY * sizeof(batch->ids[0]));
         ring_give_back(mill->ring, batch);
         number++;
     }

@@ -40,14 +40,14 @@ static uint64_t list_pass(const struct schedule *schedule, enum pass pass, uint3
     const size_t begin = list_count;
     struct listed *batch = NULL;
     for (uint64_t position = 0; position < schedule->records[pass]; position++) {
-        if (!batch || batch->count == schedule->batch) {
+        if (batch == NULL || batch->count == schedule->batch) {
             if (list_count - begin == steps_left)
                 break;
             batch = list_batch(pass, epoch, step + (list_count - begin), position);
         }
         batch->count++;
     }
-    if (pass == PASS_TRAIN && schedule->drop_last && batch && batch->count < schedule->batch)
+    if (pass == PASS_TRAIN && schedule->drop_last && batch != NULL && batch->count < schedule->batch)
         list_count--;
     if (list_count > begin) {
         list[begin].first_of_pass = true;
@@ -235,7 +235,7 @@ static void places_the_run_does_not_have_are_refused(void **state)
         { UINT32_MAX, 0 }, { 0, UINT64_MAX },
     };
     uint64_t number = 77;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(schedule_seek(&schedule, bad[i], &number), -EINVAL);
     assert_int_equal(number, 77);
 }

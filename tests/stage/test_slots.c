@@ -275,7 +275,7 @@ static void lane_open(struct lane *lane, const struct device_ops *ops, const str
 
 static void lane_close(struct lane *lane)
 {
-    if (lane->ring)
+    if (lane->ring != NULL)
         ring_cancel(lane->ring);        /* for towers that ended early */
     thread_join(lane->loader);
     feeder_join(lane->feeder, &lane->counts);
@@ -362,7 +362,7 @@ static const struct schedule schedules[] = {
     { .records = { 17, 5 }, .batch = 5, .towers = TOWERS_MAX, .epochs = 6 },     /* empty slices */
     { .records = { 1, 1 }, .batch = 1, .towers = 2, .epochs = 9 },
 };
-enum { SCHEDULES = sizeof schedules / sizeof schedules[0] };
+enum { SCHEDULES = sizeof(schedules) / sizeof(schedules[0]) };
 
 static void every_batch_of_the_schedule_reaches_the_tower_in_order(void **state)
 {
@@ -449,7 +449,7 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
 {
     struct lane lane;
     struct slot *slot;
-    memset(drawn, 0, sizeof *drawn);
+    memset(drawn, 0, sizeof(*drawn));
     lane_open(&lane, test_device_ops(), schedule, tower, true);
     while (slots_take(lane.slots, &slot) == 0) {
         slot_wait(&lane, slot);
@@ -459,11 +459,11 @@ static void draw_synthetic(struct drawn *drawn, const struct schedule *schedule,
         const size_t place = number % 2;
         check_span(&lane, number, slot);
         if (drawn->batches < 2) {
-            memcpy(drawn->pixels[place], pixels, sizeof drawn->pixels[place]);
-            memcpy(drawn->labels[place], labels, sizeof drawn->labels[place]);
+            memcpy(drawn->pixels[place], pixels, sizeof(drawn->pixels[place]));
+            memcpy(drawn->labels[place], labels, sizeof(drawn->labels[place]));
         }
         /* Slots keep what they were given. */
-        assert_memory_equal(drawn->pixels[place], pixels, sizeof drawn->pixels[place]);
+        assert_memory_equal(drawn->pixels[place], pixels, sizeof(drawn->pixels[place]));
         for (uint32_t i = 0; i < CAPACITY; i++) {
             assert_true(labels[i] >= 0 && labels[i] < CLASSES);
             drawn->of_class[labels[i]]++;
@@ -485,17 +485,17 @@ static void synthetic_input_is_the_same_in_every_run_and_differs_between_towers(
     draw_synthetic(&again, schedule, 0);
     draw_synthetic(&other, schedule, 1);
     assert_int_equal(first.batches, schedule_batch_count(schedule));
-    assert_memory_equal(&first, &again, sizeof first);
-    assert_memory_not_equal(first.pixels, other.pixels, sizeof first.pixels);
-    assert_memory_not_equal(first.pixels[0], first.pixels[1], sizeof first.pixels[0]);
+    assert_memory_equal(&first, &again, sizeof(first));
+    assert_memory_not_equal(first.pixels, other.pixels, sizeof(first.pixels));
+    assert_memory_not_equal(first.pixels[0], first.pixels[1], sizeof(first.pixels[0]));
     unsigned classes = 0;
     for (int i = 0; i < CLASSES; i++)
         classes += first.of_class[i] > 0;
     assert_true(classes > 5);
     uint64_t sum = 0;
-    for (size_t p = 0; p < sizeof first.pixels[0]; p++)
+    for (size_t p = 0; p < sizeof(first.pixels[0]); p++)
         sum += first.pixels[0][p];
-    const uint64_t mean = sum / sizeof first.pixels[0];
+    const uint64_t mean = sum / sizeof(first.pixels[0]);
     assert_true(mean > 100 && mean < 155);
 }
 
@@ -508,8 +508,8 @@ static void synthetic_input_is_the_same_whichever_batch_comes_first(void **state
     for (schedule.first = 1; schedule.first < 6; schedule.first++) {
         draw_synthetic(&part, &schedule, 2);
         assert_int_equal(part.batches, whole.batches - schedule.first);
-        assert_memory_equal(part.pixels, whole.pixels, sizeof part.pixels);
-        assert_memory_equal(part.labels, whole.labels, sizeof part.labels);
+        assert_memory_equal(part.pixels, whole.pixels, sizeof(part.pixels));
+        assert_memory_equal(part.labels, whole.labels, sizeof(part.labels));
     }
 }
 
@@ -582,11 +582,11 @@ static void a_copy_that_fails_ends_the_run_and_names_the_batch(void **state)
         char captured[512];
         capture_begin(&capture);
         lane_open(&lane, &failing, &schedules[0], 0, synthetic);
-        int error;
-        while ((error = slots_take(lane.slots, &slot)) == 0)
+        int rc;
+        while ((rc = slots_take(lane.slots, &slot)) == 0)
             slots_give_back(lane.slots, slot);
-        capture_end(&capture, captured, sizeof captured);
-        assert_int_equal(error, -ECANCELED);
+        capture_end(&capture, captured, sizeof(captured));
+        assert_int_equal(rc, -ECANCELED);
         assert_int_equal(stop_code(lane.stop), EXIT_CODE_DEVICE);
         assert_string_equal(captured,
                             "pipetrain: feeder: copy of batch 0 to the device failed: Input/output error\n");
@@ -614,7 +614,7 @@ static void a_failure_elsewhere_ends_the_feeder_wherever_it_waits(void **state)
         lane.loader = NULL;
         feeder_join(lane.feeder, &lane.counts);
         lane.feeder = NULL;
-        capture_end(&capture, captured, sizeof captured);
+        capture_end(&capture, captured, sizeof(captured));
         assert_string_equal(captured, "pipetrain: shard 1: cut\n");
         assert_int_equal(stop_code(lane.stop), EXIT_CODE_DATA);
         lane_close(&lane);

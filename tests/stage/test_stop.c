@@ -41,7 +41,7 @@ static void the_first_error_wins_and_is_printed_once(void **state)
     capture_begin(&capture);
     const int first = stop_fail(stop, EXIT_CODE_DATA, "shard %d: cut", 5);
     const int second = stop_fail(stop, EXIT_CODE_MEMORY, "consequence");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(first, -ECANCELED);
     assert_int_equal(second, -ECANCELED);
     assert_true(stop_failed(stop));
@@ -82,7 +82,7 @@ static void runs_every_closer_once_in_the_order_of_registration(void **state)
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_INTERNAL, "one");
     stop_fail(stop, EXIT_CODE_INTERNAL, "two");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(log.order, "abcdefghijklmnopqrst");
     stop_close(stop);
 }
@@ -97,7 +97,7 @@ static void what_is_registered_after_the_failure_is_closed_at_once(void **state)
     assert_int_equal(stop_open(&stop), 0);
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_INTERNAL, "early");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(stop_on_failure(stop, closer_note, &late), 0);
     assert_string_equal(log.order, "x");
     stop_close(stop);
@@ -116,7 +116,7 @@ static void closers_that_were_forgotten_are_not_called(void **state)
     assert_int_equal(stop_on_failure(stop, closer_note, &after), 0);
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_OUTPUT, "disk full");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(log.order, "a");
     assert_string_equal(captured, "pipetrain: disk full\n");
     stop_close(stop);
@@ -136,7 +136,7 @@ static void closers_of_what_is_withdrawn_are_not_called(void **state)
     stop_withdraw(stop, &goes);
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_OUTPUT, "disk full");
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_string_equal(log.order, "s");
     stop_withdraw(stop, &stays);
     stop_close(stop);
@@ -184,7 +184,7 @@ static void withdrawing_waits_for_closers_that_run(void **state)
             stop_forget(failure.stop);
         const bool has_ended = failure.has_ended;
         thread_join(thread);
-        capture_end(&capture, captured, sizeof captured);
+        capture_end(&capture, captured, sizeof(captured));
         assert_true(has_ended);
         assert_string_equal(log.order, "l");
         stop_close(failure.stop);
@@ -229,12 +229,12 @@ static void of_errors_at_the_same_time_exactly_one_wins(void **state)
         }
         for (int i = 0; i < FAILERS; i++)
             thread_join(threads[i]);
-        capture_end(&capture, captured, sizeof captured);
+        capture_end(&capture, captured, sizeof(captured));
 
         char expected[64];
-        snprintf(expected, sizeof expected, "pipetrain: thread %d\n", (int)stop_code(stop) - 1);
+        snprintf(expected, sizeof(expected), "pipetrain: thread %d\n", (int)stop_code(stop) - 1);
         assert_string_equal(captured, expected);
-        snprintf(expected, sizeof expected, "thread %d", (int)stop_code(stop) - 1);
+        snprintf(expected, sizeof(expected), "thread %d", (int)stop_code(stop) - 1);
         assert_string_equal(stop_message(stop), expected);
         assert_string_equal(log.order, "c");
         for (int i = 0; i < FAILERS; i++)
@@ -270,7 +270,7 @@ static void a_failure_ends_a_thread_that_waits_in_a_queue(void **state)
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_INTERNAL, "end");
     thread_join(thread);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     assert_int_equal(getter.result, -ECANCELED);
     queue_close(getter.queue);
     stop_close(stop);
@@ -280,15 +280,15 @@ static void a_message_longer_than_its_room_is_kept_cut(void **state)
 {
     (void)state;
     static char text[9000];
-    memset(text, 'y', sizeof text - 1);
+    memset(text, 'y', sizeof(text) - 1);
     struct stop *stop;
     struct capture capture;
     assert_int_equal(stop_open(&stop), 0);
     capture_begin(&capture);
     stop_fail(stop, EXIT_CODE_DATA, "%s", text);
-    capture_end(&capture, captured, sizeof captured);
+    capture_end(&capture, captured, sizeof(captured));
     const size_t length = strlen(stop_message(stop));
-    assert_true(length > 1000 && length < sizeof text);
+    assert_true(length > 1000 && length < sizeof(text));
     assert_memory_equal(stop_message(stop), text, length);
     stop_close(stop);
 }

@@ -20,31 +20,31 @@
 static const char *reduction = "host";
 static uint32_t towers_max = RIG_TOWERS_MAX;
 
-static const struct optimizer sgd = {.kind = OPTIMIZER_SGD};
-static const struct optimizer momentum = {.kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f};
-static const struct optimizer nesterov = {.kind = OPTIMIZER_NESTEROV, .momentum = 0.9f, .weight_decay = 1e-3f};
-static const struct optimizer adadelta = {.kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-6f};
+static const struct optimizer sgd = { .kind = OPTIMIZER_SGD };
+static const struct optimizer momentum = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+static const struct optimizer nesterov = { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f, .weight_decay = 1e-3f };
+static const struct optimizer adadelta = { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-6f };
 
 static struct rig rig;
 
 /* Epochs end with a partial batch; slices are uneven. */
 static struct schedule uneven(uint32_t towers)
 {
-    return (struct schedule){.records = {53, 17}, .batch = 12, .towers = towers, .epochs = 2};
+    return (struct schedule){ .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 };
 }
 
 /* Batches of 4 and, last in an epoch, of 2: the fifth tower never has a sample, the third and fourth
  * sometimes. */
 static struct schedule sparse(uint32_t towers)
 {
-    return (struct schedule){.records = {14, 3}, .batch = 4, .towers = towers, .epochs = 3};
+    return (struct schedule){ .records = { 14, 3 }, .batch = 4, .towers = towers, .epochs = 3 };
 }
 
 static void open_run(const struct schedule *schedule, enum sync_mode mode, uint64_t every,
                      const struct optimizer *optimizer)
 {
     const struct rig_spec spec = {
-        .schedule = *schedule, .mode = mode, .reduction = reduction, .every = every, .optimizer = *optimizer};
+        .schedule = *schedule, .mode = mode, .reduction = reduction, .every = every, .optimizer = *optimizer };
     rig_open(&rig, &spec);
 }
 
@@ -86,7 +86,7 @@ static void a_mean_at_every_step_is_what_replicated_towers_do(void **state)
 {
     (void)state;
     static struct outcome averaged, replicated;
-    static const struct optimizer *const rules[] = {&sgd, &momentum, &nesterov};
+    static const struct optimizer *const rules[] = { &sgd, &momentum, &nesterov };
     for (uint32_t towers = 1; towers <= towers_max; towers++)
         for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
             const struct schedule schedule = i == 0 && towers > 2 ? sparse(towers) : uneven(towers);
@@ -114,7 +114,7 @@ static void a_mean_is_weighted_by_the_samples_since_the_one_before(void **state)
     (void)state;
     static struct outcome averaged, alone;
     static float mean[RIG_FLOATS_MAX];
-    static const struct optimizer *const rules[] = {&sgd, &momentum, &adadelta};
+    static const struct optimizer *const rules[] = { &sgd, &momentum, &adadelta };
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         struct schedule schedule = uneven(towers_max);
         schedule.records[PASS_EVALUATE] = 0;
@@ -140,7 +140,7 @@ static void towers_are_one_model_at_the_end_of_every_run(void **state)
 {
     (void)state;
     static struct outcome outcome;
-    static const uint64_t everies[] = {1, 2, 3, 5, 1000};
+    static const uint64_t everies[] = { 1, 2, 3, 5, 1000 };
     for (size_t i = 0; i < sizeof(everies) / sizeof(everies[0]); i++)
         for (int evaluates = 0; evaluates < 2; evaluates++) {
             struct schedule schedule = uneven(towers_max);

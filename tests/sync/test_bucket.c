@@ -106,7 +106,7 @@ static void one_bucket_holds_everything_when_it_is_large_enough(void **state)
     static struct buckets buckets;
     arena_draw(&sample, 20, 1000, 3);
     const size_t wishes[] = { sample.arena.count * sizeof(float), (size_t)1 << 40, SIZE_MAX };
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
         buckets_make(&buckets, &sample.arena, wishes[i]);
         assert_int_equal(buckets.count, 1);
         assert_covers(&buckets, &sample.arena);

@@ -11,11 +11,11 @@
 /* Follow a tower through the run, counting what it learned from since the last mean. */
 static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t every)
 {
-    struct mean_share counted = {0};
+    struct mean_share counted = { 0 };
     struct span span;
     for (uint64_t number = 0; schedule_find(schedule, number, tower, &span) == 0; number++) {
         if (span.pass == PASS_EVALUATE) {
-            counted = (struct mean_share){0};
+            counted = (struct mean_share){ 0 };
             assert_true(mean_is_behind(&span, every));
             continue;
         }
@@ -27,20 +27,20 @@ static void check_run(const struct schedule *schedule, uint32_t tower, uint64_t 
         const bool is_due = every > 0 && (span.step + 1) % every == 0;
         assert_int_equal(mean_is_behind(&span, every), is_due);
         if (is_due)
-            counted = (struct mean_share){0};
+            counted = (struct mean_share){ 0 };
     }
 }
 
 static void a_share_is_what_was_learned_from_since_the_last_mean(void **state)
 {
     (void)state;
-    static const uint64_t everies[] = {0, 1, 2, 3, 5, 8, 1000};
-    static const uint64_t evaluations[] = {0, 17};
+    static const uint64_t everies[] = { 0, 1, 2, 3, 5, 8, 1000 };
+    static const uint64_t evaluations[] = { 0, 17 };
     for (uint32_t towers = 1; towers <= 15; towers += 7)
         for (size_t i = 0; i < sizeof(everies) / sizeof(everies[0]); i++)
             for (size_t e = 0; e < 2; e++) {
                 const struct schedule schedule = {
-                    .records = {53, evaluations[e]}, .batch = 12, .towers = towers, .epochs = 3, .steps = 13};
+                    .records = { 53, evaluations[e] }, .batch = 12, .towers = towers, .epochs = 3, .steps = 13 };
                 for (uint32_t tower = 0; tower < towers; tower++)
                     check_run(&schedule, tower, everies[i]);
             }
@@ -49,7 +49,7 @@ static void a_share_is_what_was_learned_from_since_the_last_mean(void **state)
 static void the_shares_of_all_towers_are_the_whole(void **state)
 {
     (void)state;
-    const struct schedule schedule = {.records = {53, 17}, .batch = 5, .towers = 7, .epochs = 2};
+    const struct schedule schedule = { .records = { 53, 17 }, .batch = 5, .towers = 7, .epochs = 2 };
     for (uint64_t last = 0; last < 11; last++) {
         uint64_t sum = 0;
         for (uint32_t tower = 0; tower < 7; tower++)

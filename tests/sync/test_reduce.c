@@ -150,9 +150,9 @@ int main(void)
     alarm(300);
     const bool is_host = test_device_ops()->host_memory;
     int failed = cmocka_run_group_tests(plain_tests, NULL, NULL);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         reduction = is_host && strcmp(names[i], "host") != 0 ? NULL : reduce_find(names[i]);
-        if (reduction)
+        if (reduction != NULL)
             failed += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
     }
     return failed;

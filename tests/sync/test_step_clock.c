@@ -22,7 +22,7 @@ struct rig {
 
 static void rig_open(struct rig *rig)
 {
-    const struct device_spec spec = {.name = "cpu0"};
+    const struct device_spec spec = { .name = "cpu0" };
     assert_int_equal(device_host_ops.open(&rig->device, &spec), 0);
     assert_int_equal(device_host_ops.stream_open(rig->device, STREAM_COMPUTE, "compute", &rig->compute), 0);
     assert_int_equal(step_clock_open(&rig->clock, rig->compute, MARKS, DEPTH), 0);

@@ -34,7 +34,7 @@ static void towers_that_sum_nothing_are_models_of_their_own(void **state)
 static void the_rate_of_learning_is_the_same_at_every_step(void **state)
 {
     (void)state;
-    const struct learning_rate rate = {.constant = 0.1};
+    const struct learning_rate rate = { .constant = 0.1 };
     assert_true(learning_rate_at(&rate, 0) == 0.1);
     assert_true(learning_rate_at(&rate, UINT64_MAX) == 0.1);
 }

@@ -39,7 +39,7 @@ static void any_number_of_towers_learns_what_one_learns(void **state)
     static float expected[4096], weights[4096], first[4096];
     double expected_loss = 0;
     static const uint32_t counts[] = { 1, 2, 3, 5 };
-    for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
+    for (size_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++) {
         static struct rig rig;
         const struct schedule schedule = schedule_of(counts[n]);
         rig_make(&rig, &schedule, SYNC_REPLICATED);
@@ -59,7 +59,7 @@ static void any_number_of_towers_learns_what_one_learns(void **state)
             assert_memory_equal(weights, first, total * sizeof(float));
         }
         if (n == 0) {
-            memcpy(expected, first, sizeof expected);
+            memcpy(expected, first, sizeof(expected));
             expected_loss = rig.loss_sum;
         }
         for (size_t i = 0; i < total; i++)
@@ -123,11 +123,11 @@ static void a_request_ends_all_towers_at_the_same_batch(void **state)
         if (when == 0)
             gate_request(rig.gate);
         rig_go_all(&rig);
-        int result;
-        while ((result = rig_next_batch(&rig)) == 0)
+        int rc;
+        while ((rc = rig_next_batch(&rig)) == 0)
             if (rig.batches == when)
                 gate_request(rig.gate);
-        assert_int_equal(result, -ENODATA);
+        assert_int_equal(rc, -ENODATA);
         for (uint32_t d = 0; d < 3; d++)        /* nobody went further */
             assert_int_equal(trainer_report(rig.lanes[d].trainer, &rig.lanes[d].report), -ENODATA);
         assert_in_range(rig.batches, when, when + 20);
@@ -162,7 +162,7 @@ static void a_tower_that_cannot_be_set_up_ends_the_others(void **state)
             rig_start(&rig, d, &spec);
         }
         assert_true(rig_ready_all(&rig) < 0);
-        capture_end(&capture, text, sizeof text);
+        capture_end(&capture, text, sizeof(text));
         assert_true(stop_failed(rig.stop));
         assert_int_equal(stop_code(rig.stop), EXIT_CODE_DEVICE);
         assert_non_null(strstr(text, "tower"));
@@ -189,7 +189,7 @@ static void a_cancel_at_any_time_ends_everything(void **state)
         stop_fail(rig.stop, EXIT_CODE_DATA, "a test ends the run");
         while (rig_next_batch(&rig) == 0)
             ;
-        capture_end(&capture, text, sizeof text);
+        capture_end(&capture, text, sizeof(text));
         assert_string_equal(text, "pipetrain: a test ends the run\n");
         rig_close(&rig);
     }
@@ -207,7 +207,7 @@ static void a_run_that_failed_before_it_began_ends_even_when_told_to_go(void **s
     assert_int_equal(rig_ready_all(&rig), 0);
     capture_begin(&capture);
     stop_fail(rig.stop, EXIT_CODE_DATA, "damage in the first batch");
-    capture_end(&capture, text, sizeof text);
+    capture_end(&capture, text, sizeof(text));
     trainer_settle(rig.lanes[0].trainer);
     rig_go_all(&rig);
     assert_int_equal(rig_next_batch(&rig), -ECANCELED);

@@ -33,14 +33,14 @@ static void long_version(char *text, size_t text_size)
     snprintf(text, text_size, "10.11.12+a-suffix");
 }
 
-static const struct library rows[] = {{"library one", long_version}, {"two", long_version}, {NULL, NULL}};
-static const struct device_ops device_ops = {.kind = "test", .libraries = rows, .describe = describe};
-static const struct backend_ops backend_ops = {.name = "test", .libraries = rows};
-static const struct reduce_ops reduce_ops = {.name = "test", .libraries = NULL};
+static const struct library rows[] = { { "library one", long_version }, { "two", long_version }, { NULL, NULL } };
+static const struct device_ops device_ops = { .kind = "test", .libraries = rows, .describe = describe };
+static const struct backend_ops backend_ops = { .name = "test", .libraries = rows };
+static const struct reduce_ops reduce_ops = { .name = "test", .libraries = NULL };
 
 static struct device_plan plan_of(uint32_t count)
 {
-    struct device_plan plan = {.ops = &device_ops, .backend = &backend_ops, .reduce = &reduce_ops, .count = count};
+    struct device_plan plan = { .ops = &device_ops, .backend = &backend_ops, .reduce = &reduce_ops, .count = count };
     for (uint32_t i = 0; i < count; i++)
         plan.index[i] = i;
     return plan;
@@ -110,7 +110,7 @@ static void a_device_that_cannot_be_asked_is_left_out(void **state)
 static void without_libraries_there_is_no_line_of_them(void **state)
 {
     (void)state;
-    const struct device_plan plan = {.ops = &device_null_ops, .reduce = &reduce_ops, .count = 3};
+    const struct device_plan plan = { .ops = &device_null_ops, .reduce = &reduce_ops, .count = 3 };
     const char *const text = printed(&plan, false);
     assert_null(strstr(text, "libraries"));
     assert_int_equal(strchr(text, '\n') - text + 1, strlen(text));      /* the host is one device */

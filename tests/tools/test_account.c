@@ -68,7 +68,7 @@ static struct account *account_run_part(const struct schedule *schedule, uint64_
     struct account *account;
     uint64_t now_ns = 5000000;
     assert_int_equal(account_open(&account, schedule), 0);
-    if (state)
+    if (state != NULL)
         account_resume(account, state);
     account_begin(account, now_ns);
     for (uint64_t number = schedule->first; number < end; number++) {
@@ -202,7 +202,7 @@ static void two_parts_of_a_run_add_up_to_the_whole(void **state)
         account_save(begun, &between);
         struct account *resumed = account_run_part(&late, schedule_batch_count(&late), &between);
         account_save(resumed, &last);
-        assert_memory_equal(&last, &expected, sizeof last);
+        assert_memory_equal(&last, &expected, sizeof(last));
         assert_int_equal(account_step(resumed), schedule_step_count(&schedule));
         assert_int_equal(account_step(begun) + account_process(resumed)->steps, schedule_step_count(&schedule));
         assert_int_equal(account_training(resumed)->steps, schedule_step_count(&schedule));

@@ -35,9 +35,9 @@ static void trial_close(struct trial *trial)
 static int trial_parse_bytes(struct trial *trial, const char *text, size_t bytes)
 {
     const size_t before = trial->problems.count;
-    const int result = config_parse(&trial->settings, "run.conf", text, bytes, &trial->problems);
-    assert_int_equal(result, trial->problems.count > before ? -EINVAL : 0);
-    return result;
+    const int rc = config_parse(&trial->settings, "run.conf", text, bytes, &trial->problems);
+    assert_int_equal(rc, trial->problems.count > before ? -EINVAL : 0);
+    return rc;
 }
 
 static int trial_parse(struct trial *trial, const char *text)
@@ -197,12 +197,12 @@ static void bytes_that_are_no_text_are_named(void **state)
     struct trial trial;
     trial_open(&trial);
     static const char nul[] = "[data]\ntrain = a\0b\n";
-    trial_parse_bytes(&trial, nul, sizeof nul - 1);
+    trial_parse_bytes(&trial, nul, sizeof(nul) - 1);
     expect_problem(&trial, 0, "run.conf:2: byte 10 of the line is NUL");
-    static const char *const invalid[] = {"\xff", "\xc3", "\xc3(", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80", "\xf8\x88\x80\x80\x80"};
-    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
+    static const char *const invalid[] = { "\xff", "\xc3", "\xc3(", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80", "\xf8\x88\x80\x80\x80" };
+    for (size_t i = 0; i < sizeof(invalid) / sizeof(*invalid); i++) {
         char text[64];
-        snprintf(text, sizeof text, "[data]\n# %s\n", invalid[i]);
+        snprintf(text, sizeof(text), "[data]\n# %s\n", invalid[i]);
         trial_parse(&trial, text);
         assert_int_equal(trial.problems.count, i + 2);
         assert_non_null(strstr(trial.problems.lines[i + 1], "run.conf:2: byte 3 of the line (0x"));
@@ -213,9 +213,9 @@ static void bytes_that_are_no_text_are_named(void **state)
 static void lines_are_whole_up_to_the_limit_and_named_above_it(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {100, 199, 200, 201, 1023, 4096, 4097, 20000, OPTION_STRING_MAX};
+    static const size_t lengths[] = { 100, 199, 200, 201, 1023, 4096, 4097, 20000, OPTION_STRING_MAX };
     char *text = malloc(3 * CONFIG_LINE_MAX);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         char *end = stpcpy(text, "[data]\ntrain = ");
         memset(end, 'x', lengths[i]);
         strcpy(end + lengths[i], "\nvalidation = y\n");
@@ -247,10 +247,10 @@ static void expect_refused(enum section section, const char *name, const char *v
     if (is_key(section, name))
         return;
     char text[256], begin[256];
-    snprintf(text, sizeof text, "# first\n[%s]\n\n%s = %s\n", section_name(section), name, value);
-    snprintf(begin, sizeof begin, "run.conf:4: unknown key '%s' in [%s]", name, section_name(section));
+    snprintf(text, sizeof(text), "# first\n[%s]\n\n%s = %s\n", section_name(section), name, value);
+    snprintf(begin, sizeof(begin), "run.conf:4: unknown key '%s' in [%s]", name, section_name(section));
     if (*name == '\0')
-        snprintf(begin, sizeof begin, "run.conf:4: the key before '=' is missing");
+        snprintf(begin, sizeof(begin), "run.conf:4: the key before '=' is missing");
     struct trial trial;
     trial_open(&trial);
     assert_int_equal(trial_parse(&trial, text), -EINVAL);
@@ -266,11 +266,11 @@ static void every_key_with_a_character_dropped_added_or_swapped_is_refused(void 
         const size_t length = strlen(option->key);
         char name[128];
         for (size_t i = 0; i < length; i++) {
-            snprintf(name, sizeof name, "%.*s%s", (int)i, option->key, option->key + i + 1);
+            snprintf(name, sizeof(name), "%.*s%s", (int)i, option->key, option->key + i + 1);
             expect_refused(option->section, name, "1");
-            snprintf(name, sizeof name, "%.*sq%s", (int)i, option->key, option->key + i);
+            snprintf(name, sizeof(name), "%.*sq%s", (int)i, option->key, option->key + i);
             expect_refused(option->section, name, "1");
-            snprintf(name, sizeof name, "%s", option->key);
+            snprintf(name, sizeof(name), "%s", option->key);
             if (i + 1 < length && name[i] != name[i + 1]) {
                 name[i] = option->key[i + 1];
                 name[i + 1] = option->key[i];
@@ -287,9 +287,9 @@ static void every_single_slip_is_met_with_the_right_name(void **state)
         const size_t length = strlen(option->key);
         for (size_t i = 0; i < length && length > 4; i++) {
             char name[64], text[256], hint[128];
-            snprintf(name, sizeof name, "%.*s%s", (int)i, option->key, option->key + i + 1);
-            snprintf(text, sizeof text, "[%s]\n%s = 1\n", section_name(option->section), name);
-            snprintf(hint, sizeof hint, "(did you mean '%s'?)", option->key);
+            snprintf(name, sizeof(name), "%.*s%s", (int)i, option->key, option->key + i + 1);
+            snprintf(text, sizeof(text), "[%s]\n%s = 1\n", section_name(option->section), name);
+            snprintf(hint, sizeof(hint), "(did you mean '%s'?)", option->key);
             struct trial trial;
             trial_open(&trial);
             trial_parse(&trial, text);
@@ -323,19 +323,19 @@ static void wrong_set_options_are_named(void **state)
 {
     (void)state;
     static const struct { const char *assignment, *line; } cases[] = {
-        {"input.prefetch_dept=4", "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)"},
-        {"inptu.prefetch_depth=4", "--set inptu.prefetch_depth: unknown section [inptu] (did you mean [input]?)"},
-        {"zzzz.prefetch_depth=4", "--set zzzz.prefetch_depth: unknown section [zzzz]"},
-        {"epochs=4", "--set epochs: the section is missing: section.key=value (it belongs in [train])"},
-        {"train.epochs", "--set train.epochs: '=' is missing: section.key=value"},
-        {"train.epochs=", "--set train.epochs: epochs: the value is missing"},
-        {"train.epochs=x", "--set train.epochs: epochs: 'x' is not a whole number"},
-        {"data.train=\xff", "--set data.train: the value is not UTF-8"},
-        {"data.train=a\nb", "--set data.train: train: the value holds a control character (byte 0x0a)"},
-        {"", "--set : '=' is missing: section.key=value"},
-        {"=", "--set : the section is missing: section.key=value"},
+        { "input.prefetch_dept=4", "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
+        { "inptu.prefetch_depth=4", "--set inptu.prefetch_depth: unknown section [inptu] (did you mean [input]?)" },
+        { "zzzz.prefetch_depth=4", "--set zzzz.prefetch_depth: unknown section [zzzz]" },
+        { "epochs=4", "--set epochs: the section is missing: section.key=value (it belongs in [train])" },
+        { "train.epochs", "--set train.epochs: '=' is missing: section.key=value" },
+        { "train.epochs=", "--set train.epochs: epochs: the value is missing" },
+        { "train.epochs=x", "--set train.epochs: epochs: 'x' is not a whole number" },
+        { "data.train=\xff", "--set data.train: the value is not UTF-8" },
+        { "data.train=a\nb", "--set data.train: train: the value holds a control character (byte 0x0a)" },
+        { "", "--set : '=' is missing: section.key=value" },
+        { "=", "--set : the section is missing: section.key=value" },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct trial trial;
         trial_open(&trial);
         assert_int_equal(set(&trial, cases[i].assignment), -EINVAL);
@@ -464,11 +464,11 @@ static void the_resolved_copy_reads_back_the_same(void **state)
         "data.train=a b#c", "data.train=a # b", "data.train=\"quoted\"", "data.train=\\", "data.train=a\\\" ; \\\\", "data.train=[x]",
         "data.train=x = y", "data.validation=\xe2\x82\xac", "run.dir=;x", "run.dir=#", "train.learning_rate=0.1", "train.epsilon=1e-30",
         "train.rho=0.30000000000000004", "input.ram_budget=3 GiB", "sync.bucket=1234567", "run.seed=9223372036854775807",
-        "data.label_offset=-1", "model.dropout=no", "data.shuffle=none", "train.batch=7"};
+        "data.label_offset=-1", "model.dropout=no", "data.shuffle=none", "train.batch=7" };
     struct trial trial;
     trial_open(&trial);
     expect_round_trip(&trial);
-    for (size_t i = 0; i < sizeof assignments / sizeof *assignments; i++) {
+    for (size_t i = 0; i < sizeof(assignments) / sizeof(*assignments); i++) {
         assert_int_equal(set(&trial, assignments[i]), 0);
         expect_round_trip(&trial);
     }
@@ -506,11 +506,11 @@ static void reads_a_file_and_refuses_one_that_is_far_too_large(void **state)
     (void)state;
     const char *folder = getenv("TMPDIR");
     char path[512];
-    snprintf(path, sizeof path, "%s/pipetrain-config-XXXXXX", folder == NULL ? "/tmp" : folder);
+    snprintf(path, sizeof(path), "%s/pipetrain-config-XXXXXX", folder == NULL ? "/tmp" : folder);
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     static const char text[] = "[train]\nepochs = 17\n";
-    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
     struct trial trial;
     trial_open(&trial);
     assert_int_equal(config_read(&trial.settings, path, &trial.problems), 0);

@@ -27,13 +27,13 @@ static void a_sample_depends_on_digit_key_and_number_only(void **state)
     for (unsigned digit = 0; digit < 10; digit++) {
         glyph_draw(digit, key_of(1), 5, first);
         glyph_draw(digit, key_of(1), 6, other);
-        assert_memory_not_equal(first, other, sizeof first);
+        assert_memory_not_equal(first, other, sizeof(first));
         glyph_draw(digit, key_of(2), 5, other);
-        assert_memory_not_equal(first, other, sizeof first);
+        assert_memory_not_equal(first, other, sizeof(first));
         glyph_draw((digit + 1) % 10, key_of(1), 5, other);
-        assert_memory_not_equal(first, other, sizeof first);
+        assert_memory_not_equal(first, other, sizeof(first));
         glyph_draw(digit, key_of(1), 5, again);
-        assert_memory_equal(first, again, sizeof first);
+        assert_memory_equal(first, again, sizeof(first));
     }
 }
 
@@ -47,7 +47,7 @@ static void draws_the_same_bytes_with_any_compiler(void **state)
 
     for (unsigned i = 0; i < 200; i++)
         glyph_draw(i % 10, key_of(1), i, pixels[i]);
-    md5_text(&pixels[0][0], sizeof pixels, sum);
+    md5_text(&pixels[0][0], sizeof(pixels), sum);
     assert_string_equal(sum, "ec87916ae91e2b326816f737a02f745c");
 }
 
@@ -95,7 +95,7 @@ static void strokes_name_points_there_are(void **state)
         for (uint32_t i = 0; i < glyph_shapes[digit].count; i++) {
             const struct glyph_shape *shape = &glyph_shapes[digit].shapes[i];
             assert_non_null(shape->strokes[0]);
-            for (unsigned s = 0; s < GLYPH_STROKES_MAX && shape->strokes[s]; s++) {
+            for (unsigned s = 0; s < GLYPH_STROKES_MAX && shape->strokes[s] != NULL; s++) {
                 assert_in_range(strlen(shape->strokes[s]), 2, GLYPH_POINTS_MAX + 1);
                 for (const char *at = shape->strokes[s]; *at; at++)
                     assert_in_range(*at, 'a', 'a' + GLYPH_POINTS_MAX - 1);

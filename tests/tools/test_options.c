@@ -39,10 +39,10 @@ static const struct option_row *row(const char *section, const char *key)
 static int parse(struct settings *settings, const char *section, const char *key, const char *value)
 {
     char problem[512] = "";
-    const int result = option_parse(row(section, key), settings, value, problem, sizeof problem);
-    if (result == -EINVAL)
+    const int rc = option_parse(row(section, key), settings, value, problem, sizeof(problem));
+    if (rc == -EINVAL)
         assert_true(strlen(problem) > 0);
-    return result;
+    return rc;
 }
 
 static void every_row_is_complete_and_stands_with_its_section(void **state)
@@ -96,7 +96,7 @@ static void every_choice_fits_its_field(void **state)
     for (const struct option_row *option = option_table; option->key != NULL; option++)
         for (const struct option_choice *choice = option->choices; choice != NULL && choice->name != NULL; choice++) {
             char problem[256];
-            assert_int_equal(option_parse(option, settings, choice->name, problem, sizeof problem), 0);
+            assert_int_equal(option_parse(option, settings, choice->name, problem, sizeof(problem)), 0);
             char *text = option_format(option, settings);
             assert_string_equal(text, choice->name);
             free(text);
@@ -125,10 +125,10 @@ static void defaults_are_what_the_manual_says(void **state)
 static void whole_numbers_are_plain_decimals_in_range(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = {"",     " ",   "x",    "1.5",   "1e3", "0x10", "1,5", "10 ", " 10", "1_000", "--1", "+",
+    static const char *const wrong[] = { "",     " ",   "x",    "1.5",   "1e3", "0x10", "1,5", "10 ", " 10", "1_000", "--1", "+",
                                         "-",    "0",   "-1",   "257",   "nan", "inf",  "1 2", "1\t", "10k", "9223372036854775808",
-                                        "99999999999999999999999999"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+                                        "99999999999999999999999999" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "devices", "towers", wrong[i]), -EINVAL);
         assert_int_equal(settings->devices.towers, 1);
     }
@@ -145,15 +145,15 @@ static void whole_numbers_are_plain_decimals_in_range(void **state)
 static void numbers_are_plain_decimals_in_range(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = {"",    "1e400", "-1e400", "1e-400", "nan", "NaN", "inf", "infinity", "0x10", "0x1p3", "1,5", "1.5x",
-                                        "1.5 ", " 1.5", "1e",     "1e+",    ".",   "e5",  "-",   "-0.5",     "1..5", "1.5.5", "1e5.5"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    static const char *const wrong[] = { "",    "1e400", "-1e400", "1e-400", "nan", "NaN", "inf", "infinity", "0x10", "0x1p3", "1,5", "1.5x",
+                                        "1.5 ", " 1.5", "1e",     "1e+",    ".",   "e5",  "-",   "-0.5",     "1..5", "1.5.5", "1e5.5" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "train", "learning_rate", wrong[i]), -EINVAL);
         assert_true(settings->train.learning_rate == 1.0);
     }
     static const struct { const char *text; double value; } right[] = {
-        {"0", 0}, {"-0", 0}, {"1", 1}, {"0.5", 0.5}, {".5", 0.5}, {"5.", 5}, {"1e-8", 1e-8}, {"1E2", 100}, {"+0.1e1", 1}, {"1000000", 1e6}};
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        { "0", 0 }, { "-0", 0 }, { "1", 1 }, { "0.5", 0.5 }, { ".5", 0.5 }, { "5.", 5 }, { "1e-8", 1e-8 }, { "1E2", 100 }, { "+0.1e1", 1 }, { "1000000", 1e6 } };
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "train", "learning_rate", right[i].text), 0);
         assert_true(settings->train.learning_rate == right[i].value && !signbit(settings->train.learning_rate));
     }
@@ -165,9 +165,9 @@ static void numbers_are_plain_decimals_in_range(void **state)
 static void numbers_mean_the_same_in_every_locale(void **state)
 {
     struct settings *settings = *state;
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8" };
     bool is_set = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !is_set; i++)
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !is_set; i++)
         is_set = setlocale(LC_ALL, names[i]) != NULL;
     if (!is_set)
         skip();
@@ -200,9 +200,9 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
-        {"0", 0, "0"}, {"1", 1, "1"}, {"4096", 4096, "4 KiB"}, {"4KiB", 4096, "4 KiB"}, {"3 MiB", 3 << 20, "3 MiB"}, {"1000 B", 1000, "1000"},
-        {"2\tGiB", INT64_C(2) << 30, "2 GiB"}, {"1 TiB", INT64_C(1) << 40, "1 TiB"}, {"1025", 1025, "1025"}};
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        { "0", 0, "0" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" }, { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
+        { "2\tGiB", INT64_C(2) << 30, "2 GiB" }, { "1 TiB", INT64_C(1) << 40, "1 TiB" }, { "1025", 1025, "1025" } };
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", right[i].text), 0);
         assert_int_equal(settings->sync.bucket, right[i].bytes);
         char *text = option_format(row("sync", "bucket"), settings);
@@ -210,9 +210,9 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
         free(text);
     }
     settings->sync.bucket = 7;
-    static const char *const wrong[] = {"", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
-                                        "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ", "0x10"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    static const char *const wrong[] = { "", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
+                                        "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ", "0x10" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", wrong[i]), -EINVAL);
         assert_int_equal(settings->sync.bucket, 7);
     }
@@ -221,25 +221,25 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 static void yes_no_and_choices_take_their_words_only(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = {"", "Yes", "true", "1", "on", "y", "yes ", "noo"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    static const char *const wrong[] = { "", "Yes", "true", "1", "on", "y", "yes ", "noo" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
         assert_int_equal(parse(settings, "model", "dropout", wrong[i]), -EINVAL);
     assert_int_equal(parse(settings, "model", "dropout", "no"), 0);
     assert_false(settings->model.dropout);
     char problem[256];
-    assert_int_equal(option_parse(row("data", "shuffle"), settings, "ful", problem, sizeof problem), -EINVAL);
+    assert_int_equal(option_parse(row("data", "shuffle"), settings, "ful", problem, sizeof(problem)), -EINVAL);
     assert_non_null(strstr(problem, "full, none"));
 }
 
 static void run_names_cannot_leave_their_folder(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = {".", "..", "a/b", "../x", "/", "a b", "a\nb", "a;rm", "$(x)", "`x`", "a'b", "a\"b", "\xc3\xa4", "a*",
-                                        "0123456789012345678901234567890123456789012345678901234567890123x"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    static const char *const wrong[] = { ".", "..", "a/b", "../x", "/", "a b", "a\nb", "a;rm", "$(x)", "`x`", "a'b", "a\"b", "\xc3\xa4", "a*",
+                                        "0123456789012345678901234567890123456789012345678901234567890123x" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
         assert_int_equal(parse(settings, "run", "name", wrong[i]), -EINVAL);
-    static const char *const right[] = {"a", "...", ".a", "A-b_c.9", "0123456789012345678901234567890123456789012345678901234567890123"};
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    static const char *const right[] = { "a", "...", ".a", "A-b_c.9", "0123456789012345678901234567890123456789012345678901234567890123" };
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "run", "name", right[i]), 0);
         assert_string_equal(settings->run.name, right[i]);
     }
@@ -252,12 +252,12 @@ static void shell_characters_in_a_text_stay_as_they_are(void **state)
     for (const struct option_row *option = option_table; option->key != NULL; option++)
         if (option->type == OPTION_STRING) {
             char problem[256];
-            assert_int_equal(option_parse(option, settings, hostile, problem, sizeof problem), 0);
+            assert_int_equal(option_parse(option, settings, hostile, problem, sizeof(problem)), 0);
             char *text = option_format(option, settings);
             assert_string_equal(text, hostile);
             free(text);
-            assert_int_equal(option_parse(option, settings, "a\x1b[31m", problem, sizeof problem), -EINVAL);
-            assert_int_equal(option_parse(option, settings, "a\nb", problem, sizeof problem), -EINVAL);
+            assert_int_equal(option_parse(option, settings, "a\x1b[31m", problem, sizeof(problem)), -EINVAL);
+            assert_int_equal(option_parse(option, settings, "a\nb", problem, sizeof(problem)), -EINVAL);
         }
 }
 
@@ -280,9 +280,9 @@ static void help_and_manual_name_every_key(void **state)
     char *manual = printed(option_help_manual);
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
         char line[256];
-        snprintf(line, sizeof line, "\n  %-18s%s", option->key, option->help);
+        snprintf(line, sizeof(line), "\n  %-18s%s", option->key, option->help);
         assert_non_null(strstr(help, line));
-        snprintf(line, sizeof line, "\n.B %s\n", option->key);
+        snprintf(line, sizeof(line), "\n.B %s\n", option->key);
         assert_non_null(strstr(manual, line));
     }
     for (const char *line = help; *line != '\0'; line = strchr(line, '\n') + 1)
@@ -299,9 +299,9 @@ static char *help_one(const char *name, char *problem, size_t problem_size)
     FILE *out = open_memstream(&text, &bytes);
     struct problems problems;
     problems_init(&problems);
-    const int result = option_help_one(out, name, &problems);
+    const int rc = option_help_one(out, name, &problems);
     fclose(out);
-    assert_int_equal(result == 0, problems.count == 0);
+    assert_int_equal(rc == 0, problems.count == 0);
     snprintf(problem, problem_size, "%s", problems.count == 0 ? "" : problems.lines[0]);
     problems_release(&problems);
     return text;
@@ -311,19 +311,19 @@ static void help_explains_a_key_by_its_short_and_its_full_name(void **state)
 {
     (void)state;
     char problem[256];
-    static const char *const names[] = {"train.epsilon", "epsilon"};
+    static const char *const names[] = { "train.epsilon", "epsilon" };
     for (size_t i = 0; i < 2; i++) {
-        char *text = help_one(names[i], problem, sizeof problem);
+        char *text = help_one(names[i], problem, sizeof(problem));
         assert_non_null(strstr(text, "train.epsilon: "));
         assert_non_null(strstr(text, "1e-30 to 1"));
         assert_non_null(strstr(text, "1e-08"));
         free(text);
     }
-    char *both = help_one("name", problem, sizeof problem);
+    char *both = help_one("name", problem, sizeof(problem));
     assert_non_null(strstr(both, "run.name: "));
     assert_non_null(strstr(both, "model.name: "));
     free(both);
-    char *section = help_one("sync", problem, sizeof problem);
+    char *section = help_one("sync", problem, sizeof(problem));
     assert_non_null(strstr(section, "[sync]"));
     assert_non_null(strstr(section, "bucket"));
     free(section);
@@ -333,11 +333,11 @@ static void help_for_an_unknown_key_names_the_nearest(void **state)
 {
     (void)state;
     char problem[256];
-    char *text = help_one("input.prefetch_dept", problem, sizeof problem);
+    char *text = help_one("input.prefetch_dept", problem, sizeof(problem));
     assert_string_equal(text, "");
     assert_non_null(strstr(problem, "did you mean 'input.prefetch_depth'?"));
     free(text);
-    text = help_one("zzzzzz", problem, sizeof problem);
+    text = help_one("zzzzzz", problem, sizeof(problem));
     assert_null(strstr(problem, "did you mean"));
     free(text);
 }
@@ -346,15 +346,15 @@ static void distance_counts_changes_additions_drops_and_swaps(void **state)
 {
     (void)state;
     static const struct { const char *a, *b; size_t distance; } cases[] = {
-        {"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"batch", "batch", 0}, {"batch", "Batch", 0}, {"batch", "btach", 1},
-        {"batch", "bach", 1}, {"batch", "baatch", 1}, {"batch", "catch", 1}, {"kitten", "sitting", 3}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        { "", "", 0 }, { "a", "", 1 }, { "", "abc", 3 }, { "batch", "batch", 0 }, { "batch", "Batch", 0 }, { "batch", "btach", 1 },
+        { "batch", "bach", 1 }, { "batch", "baatch", 1 }, { "batch", "catch", 1 }, { "kitten", "sitting", 3 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(nearest_distance(cases[i].a, cases[i].b), cases[i].distance);
         assert_int_equal(nearest_distance(cases[i].b, cases[i].a), cases[i].distance);
     }
     char longest[200];
-    memset(longest, 'a', sizeof longest - 1);
-    longest[sizeof longest - 1] = '\0';
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 

@@ -30,15 +30,15 @@ static int folder_make(void **state)
 {
     (void)state;
     const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/pipetrain-run.XXXXXX", base ? base : "/tmp");
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+    snprintf(folder, sizeof(folder), "%s/pipetrain-run.XXXXXX", base != NULL ? base : "/tmp");
+    return mkdtemp(folder) != NULL && chdir(folder) == 0 ? 0 : -1;
 }
 
 static int folder_remove(void **state)
 {
     (void)state;
     char command[600];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     return chdir("/") == 0 ? system(command) : -1;
 }
 
@@ -49,10 +49,10 @@ static void settings_make(struct settings *settings, const char *name, const cha
     char text[300];
     problems_init(&problems);
     assert_int_equal(settings_init(settings), 0);
-    snprintf(text, sizeof text, "run.name=%s", name);
+    snprintf(text, sizeof(text), "run.name=%s", name);
     config_set(settings, text, &problems);
-    snprintf(text, sizeof text, "run.dir=%s", dir ? dir : "");
-    if (dir)
+    snprintf(text, sizeof(text), "run.dir=%s", dir != NULL ? dir : "");
+    if (dir != NULL)
         config_set(settings, text, &problems);
     config_set(settings, "input.source=synthetic", &problems);
     assert_int_equal(settings_finish(settings, &problems), 0);
@@ -66,9 +66,9 @@ static struct run_directory *open_one(const char *name, const char *dir)
     struct run_directory *directory = NULL;
     char problem[TEXT_BYTES] = "";
     settings_make(&settings, name, dir);
-    const int error = run_directory_open(&directory, &settings, problem, sizeof problem);
+    const int rc = run_directory_open(&directory, &settings, problem, sizeof(problem));
     settings_release(&settings);
-    if (error)
+    if (rc)
         fail_msg("%s", problem);
     return directory;
 }
@@ -80,16 +80,16 @@ static int refuse_one(const char *dir, char *problem)
     struct run_directory *directory = NULL;
     settings_make(&settings, "refused", dir);
     problem[0] = '\0';
-    const int error = run_directory_open(&directory, &settings, problem, TEXT_BYTES);
+    const int rc = run_directory_open(&directory, &settings, problem, TEXT_BYTES);
     settings_release(&settings);
     assert_null(directory);
-    return error;
+    return rc;
 }
 
 static size_t read_text(const char *path, char *text)
 {
     FILE *file = fopen(path, "r");
-    if (!file)
+    if (file == NULL)
         return 0;
     const size_t bytes = fread(text, 1, TEXT_BYTES - 1, file);
     text[bytes] = '\0';
@@ -116,7 +116,7 @@ static int count_temporary(const char *path)
     DIR *dir = opendir(path);
     int count = 0;
     assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
         count += strstr(entry->d_name, ".tmp.") != NULL;
     closedir(dir);
     return count;
@@ -213,10 +213,10 @@ static void outputs_follow_no_links(void **state)
     (void)state;
     static const char *const names[] = { "metrics.jsonl", ".lock" };
     char problem[TEXT_BYTES];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char dir[32], link[64];
-        snprintf(dir, sizeof dir, "linked%zu", i);
-        snprintf(link, sizeof link, "%s/%s", dir, names[i]);
+        snprintf(dir, sizeof(dir), "linked%zu", i);
+        snprintf(link, sizeof(link), "%s/%s", dir, names[i]);
         assert_int_equal(mkdir(dir, 0777), 0);
         assert_int_equal(symlink("../target", link), 0);
         assert_int_equal(refuse_one(dir, problem), -ELOOP);
@@ -269,9 +269,9 @@ static void a_full_disk_leaves_the_earlier_file(void **state)
     small = before;
     small.rlim_cur = 1000;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const int error = run_directory_write(directory, "file", put_much, NULL);
+    const int rc = run_directory_write(directory, "file", put_much, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(error, -EFBIG);
+    assert_int_equal(rc, -EFBIG);
     read_text("limited/file", text);
     assert_string_equal(text, content);
     assert_int_equal(count_temporary("limited"), 0);
@@ -325,7 +325,7 @@ static void metrics_that_cannot_be_written_are_told_once(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     close(saved_stderr);
     close(told[1]);
-    const ssize_t bytes = read(told[0], text, sizeof text - 1);
+    const ssize_t bytes = read(told[0], text, sizeof(text) - 1);
     close(told[0]);
     assert_true(bytes > 0);
     text[bytes] = '\0';

@@ -49,22 +49,22 @@ static void directory_open(struct fixture *fixture)
     char text[600], problem[1024];
     problems_init(&problems);
     assert_int_equal(settings_init(&settings), 0);
-    snprintf(text, sizeof text, "run.dir=%s/run", folder);
+    snprintf(text, sizeof(text), "run.dir=%s/run", folder);
     config_set(&settings, text, &problems);
     config_set(&settings, "input.source=synthetic", &problems);
     assert_int_equal(settings_finish(&settings, &problems), 0);
-    assert_int_equal(run_directory_open(&fixture->directory, &settings, problem, sizeof problem), 0);
+    assert_int_equal(run_directory_open(&fixture->directory, &settings, problem, sizeof(problem)), 0);
     settings_release(&settings);
     problems_release(&problems);
 }
 
 static int fixture_open(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
     const char *base = getenv("TMPDIR");
     const struct device_ops *ops = &device_host_ops;
     const struct device_spec device = { .name = "cpu0" };
-    snprintf(folder, sizeof folder, "%s/pipetrain-weights.XXXXXX", base ? base : "/tmp");
+    snprintf(folder, sizeof(folder), "%s/pipetrain-weights.XXXXXX", base != NULL ? base : "/tmp");
     assert_non_null(mkdtemp(folder));
     assert_int_equal(ops->open(&fixture->device, &device), 0);
     assert_int_equal(ops->stream_open(fixture->device, STREAM_COMPUTE, "compute", &fixture->compute), 0);
@@ -91,14 +91,14 @@ static int fixture_close(void **state)
     ops->close(fixture->device);
     run_directory_close(fixture->directory);
     free(fixture);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     return system(command);
 }
 
 static FILE *file_open(const char *name)
 {
     char path[600];
-    snprintf(path, sizeof path, "%s/run/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/run/%s", folder, name);
     return fopen(path, "rb");
 }
 
@@ -107,7 +107,7 @@ static json_t *header_read(FILE *file, uint64_t *data_begin_out)
 {
     uint8_t length[8];
     uint64_t bytes = 0;
-    assert_int_equal(fread(length, 1, sizeof length, file), sizeof length);
+    assert_int_equal(fread(length, 1, sizeof(length), file), sizeof(length));
     for (int i = 7; i >= 0; i--)
         bytes = bytes << 8 | length[i];
     assert_in_range(bytes, 2, 100000);
@@ -117,7 +117,7 @@ static json_t *header_read(FILE *file, uint64_t *data_begin_out)
     json_t *header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     free(text);
     assert_non_null(header);
-    *data_begin_out = sizeof length + bytes;
+    *data_begin_out = sizeof(length) + bytes;
     return header;
 }
 
@@ -144,8 +144,8 @@ static void check_data(FILE *file, uint64_t data_begin, const json_t *header, co
     assert_int_equal(fread(stored, sizeof(float), parameter->count, file), parameter->count);
     assert_int_equal(tower_read(tower, index, held), 0);
     assert_memory_equal(stored, held, parameter->count * sizeof(float));
-    snprintf(key, sizeof key, "pipetrain.xxh3.%s", parameter->name);
-    snprintf(hash, sizeof hash, "%016" PRIx64, (uint64_t)XXH3_64bits(held, parameter->count * sizeof(float)));
+    snprintf(key, sizeof(key), "pipetrain.xxh3.%s", parameter->name);
+    snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)XXH3_64bits(held, parameter->count * sizeof(float)));
     const json_t *metadata = json_object_get(header, "__metadata__");
     assert_string_equal(json_string_value(json_object_get(metadata, key)), hash);
 }
@@ -187,7 +187,7 @@ static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
     assert_int_equal(weights_save(fixture->directory, "w.safetensors", fixture->net, fixture->tower, 1, &broken), 0);
     FILE *file = file_open("w.safetensors");
     json_t *header = header_read(file, &data_begin);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const json_t *offsets = json_object_get(json_object_get(header, names[i]), "data_offsets");
         assert_int_equal(json_integer_value(json_array_get(offsets, 0)), end);
         end = (uint64_t)json_integer_value(json_array_get(offsets, 1));
@@ -206,7 +206,7 @@ static void weights_that_are_not_finite_are_not_saved(void **state)
         float good[512], changed[512];
         const size_t count = net->parameters[i].count;
         assert_int_equal(tower_read(fixture->tower, i, good), 0);
-        memcpy(changed, good, sizeof changed);
+        memcpy(changed, good, sizeof(changed));
         changed[count - 1] = bad[i % 3];
         assert_int_equal(tower_write(fixture->tower, i, changed), 0);
         const char *broken = NULL;

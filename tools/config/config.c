@@ -49,7 +49,7 @@ static enum section find_section(struct problems *problems, const char *where, c
     enum section section = section_find(name);
     if (section == SECTION_COUNT) {
         char hint[CONFIG_HINT_SIZE];
-        section = config_hint_section(name, hint, sizeof hint);
+        section = config_hint_section(name, hint, sizeof(hint));
         problems_add(problems, where, "unknown section [%.80s]%s", name, hint);
     }
     return section;
@@ -62,7 +62,7 @@ static int assign(struct settings *settings, struct problems *problems, const st
     const struct option_row *option = option_find(section, key);
     if (option == NULL) {
         char hint[CONFIG_HINT_SIZE];
-        config_hint_key(settings, section, key, hint, sizeof hint);
+        config_hint_key(settings, section, key, hint, sizeof(hint));
         problems_add(problems, place->where, "unknown key '%.80s' in [%s]%s", key, section_name(section), hint);
         return 0;
     }
@@ -73,11 +73,11 @@ static int assign(struct settings *settings, struct problems *problems, const st
         return 0;
     }
     char problem[512];
-    const int result = option_parse(option, settings, value, problem, sizeof problem);
-    *origin = (struct option_origin){ place->origin, place->line, result != 0 };
-    if (result == -EINVAL)
+    const int rc = option_parse(option, settings, value, problem, sizeof(problem));
+    *origin = (struct option_origin){ place->origin, place->line, rc != 0 };
+    if (rc == -EINVAL)
         problems_add(problems, place->where, "%s: %s", key, problem);
-    return result == -ENOMEM ? -ENOMEM : 0;
+    return rc == -ENOMEM ? -ENOMEM : 0;
 }
 
 /* Take the quotes off in place: the text inside ends up at `value`. NULL, or what is wrong. */
@@ -137,7 +137,7 @@ static int read_assignment(struct reader *reader, char *line)
     }
     if (!reader->in_section) {
         char hint[CONFIG_HINT_SIZE];
-        config_hint_key(reader->settings, SECTION_COUNT, key, hint, sizeof hint);
+        config_hint_key(reader->settings, SECTION_COUNT, key, hint, sizeof(hint));
         problems_add(reader->problems, reader->where, "key '%.80s' stands before any [section]%s", key, hint);
         return 0;
     }
@@ -188,7 +188,7 @@ static bool check_bytes(struct reader *reader, const char *line, size_t bytes)
 static int read_line(struct reader *reader, const char *text, size_t bytes, char *buffer)
 {
     reader->line++;
-    snprintf(reader->where, sizeof reader->where, "%.480s:%u", reader->name, (unsigned)reader->line);
+    snprintf(reader->where, sizeof(reader->where), "%.480s:%u", reader->name, (unsigned)reader->line);
     if (bytes > 0 && text[bytes - 1] == '\r')
         bytes--;
     if (!check_bytes(reader, text, bytes))
@@ -207,17 +207,17 @@ static int read_line(struct reader *reader, const char *text, size_t bytes, char
 static int read_lines(struct reader *reader, const char *text, size_t bytes)
 {
     char *buffer = malloc(CONFIG_LINE_MAX + 1);
-    int result = buffer == NULL ? -ENOMEM : 0;
-    while (result == 0 && bytes > 0) {
+    int rc = buffer == NULL ? -ENOMEM : 0;
+    while (rc == 0 && bytes > 0) {
         const char *end = memchr(text, '\n', bytes);
         const size_t line_bytes = end == NULL ? bytes : (size_t)(end - text);
-        result = read_line(reader, text, line_bytes, buffer);
+        rc = read_line(reader, text, line_bytes, buffer);
         const size_t used = line_bytes + (end == NULL ? 0 : 1);
         text += used;
         bytes -= used;
     }
     free(buffer);
-    return result;
+    return rc;
 }
 
 /* The result of the whole, from its parts' and the problems they added. */
@@ -248,10 +248,10 @@ int config_parse(struct settings *settings, const char *name, const char *text, 
         text += 3;
         bytes -= 3;
     }
-    int result = set_path(settings, name);
-    if (result == 0)
-        result = read_lines(&reader, text, bytes);
-    return finish(result, name, problems, problems_before);
+    int rc = set_path(settings, name);
+    if (rc == 0)
+        rc = read_lines(&reader, text, bytes);
+    return finish(rc, name, problems, problems_before);
 }
 
 /* The whole file, malloc'ed. 0, or a negative errno (-EFBIG: over CONFIG_FILE_MAX). */
@@ -261,19 +261,19 @@ static int read_file(const char *path, char **text_out, size_t *bytes_out)
     if (file == NULL)
         return -errno;
     char *text = malloc(CONFIG_FILE_MAX + 1);
-    int result = text == NULL ? -ENOMEM : 0;
+    int rc = text == NULL ? -ENOMEM : 0;
     size_t bytes = 0;
-    if (result == 0) {
+    if (rc == 0) {
         bytes = fread(text, 1, CONFIG_FILE_MAX + 1, file);
         if (ferror(file))
-            result = -errno;
+            rc = -errno;
         else if (bytes > CONFIG_FILE_MAX)
-            result = -EFBIG;
+            rc = -EFBIG;
     }
     fclose(file);
-    if (result != 0) {
+    if (rc != 0) {
         free(text);
-        return result;
+        return rc;
     }
     *text_out = text;
     *bytes_out = bytes;
@@ -284,16 +284,16 @@ int config_read(struct settings *settings, const char *path, struct problems *pr
 {
     char *text = NULL;
     size_t bytes = 0;
-    int result = read_file(path, &text, &bytes);
-    if (result == -EFBIG)
+    int rc = read_file(path, &text, &bytes);
+    if (rc == -EFBIG)
         problems_add(problems, path, "larger than %u bytes, which is no configuration file", CONFIG_FILE_MAX);
-    else if (result != 0)
-        problems_add(problems, path, "cannot be read: %s", strerror(-result));
-    if (result != 0)
-        return result == -ENOMEM ? result : -EINVAL;
-    result = config_parse(settings, path, text, bytes, problems);
+    else if (rc != 0)
+        problems_add(problems, path, "cannot be read: %s", strerror(-rc));
+    if (rc != 0)
+        return rc == -ENOMEM ? rc : -EINVAL;
+    rc = config_parse(settings, path, text, bytes, problems);
     free(text);
-    return result;
+    return rc;
 }
 
 /* The left side of --set, taken apart in place. */
@@ -303,7 +303,7 @@ static int set_named(struct settings *settings, char *name, const char *value, c
     char *dot = strchr(name, '.');
     if (dot == NULL) {
         char hint[CONFIG_HINT_SIZE];
-        config_hint_key(settings, SECTION_COUNT, name, hint, sizeof hint);
+        config_hint_key(settings, SECTION_COUNT, name, hint, sizeof(hint));
         problems_add(problems, place->where, "the section is missing: section.key=value%s", hint);
         return 0;
     }
@@ -323,16 +323,16 @@ int config_set(struct settings *settings, const char *assignment, struct problem
         *equals = '\0';
     char *name = trim(copy);
     char where[256];
-    snprintf(where, sizeof where, "--set %.200s", name);
+    snprintf(where, sizeof(where), "--set %.200s", name);
     const struct place place = { where, ORIGIN_COMMAND, 0 };
-    int result = 0;
+    int rc = 0;
     if (equals == NULL)
         problems_add(problems, where, "'=' is missing: section.key=value");
     else if (utf8_valid_bytes(equals + 1, strlen(equals + 1)) < strlen(equals + 1))
         problems_add(problems, where, "the value is not UTF-8");
     else
-        result = set_named(settings, name, trim(equals + 1), &place, problems);
-    result = finish(result, where, problems, problems_before);
+        rc = set_named(settings, name, trim(equals + 1), &place, problems);
+    rc = finish(rc, where, problems, problems_before);
     free(copy);
-    return result;
+    return rc;
 }

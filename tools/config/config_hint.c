@@ -38,7 +38,7 @@ static const struct option_row *nearest_option(enum section section, const char 
 void config_hint_key(struct settings *settings, enum section section, const char *key, char *hint, size_t hint_size)
 {
     char sections[128];
-    sections_with(key, settings, sections, sizeof sections);
+    sections_with(key, settings, sections, sizeof(sections));
     if (*sections != '\0') {
         snprintf(hint, hint_size, " (it belongs in %s)", sections);
         return;

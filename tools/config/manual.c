@@ -36,17 +36,17 @@ static const char opening[] =
     "a line or after white space; double quotes around a value keep what is inside as it is.\n";
 
 static const struct { int code; const char *meaning; } exit_codes[] = {
-    {EXIT_CODE_OK, "done"},
-    {EXIT_CODE_INTERNAL, "an error of the program's own"},
-    {EXIT_CODE_USAGE, "command line or configuration are wrong"},
-    {EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit"},
-    {EXIT_CODE_MEMORY, "not enough memory"},
-    {EXIT_CODE_OUTPUT, "results could not be written"},
-    {EXIT_CODE_STALL, "the run came to a standstill"},
-    {EXIT_CODE_DEVICE, "a device failed"},
-    {EXIT_CODE_NONFINITE, "the loss is not a finite number"},
-    {EXIT_CODE_STOPPED, "ended early by SIGTERM, results saved"},
-    {EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved"},
+    { EXIT_CODE_OK, "done" },
+    { EXIT_CODE_INTERNAL, "an error of the program's own" },
+    { EXIT_CODE_USAGE, "command line or configuration are wrong" },
+    { EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit" },
+    { EXIT_CODE_MEMORY, "not enough memory" },
+    { EXIT_CODE_OUTPUT, "results could not be written" },
+    { EXIT_CODE_STALL, "the run came to a standstill" },
+    { EXIT_CODE_DEVICE, "a device failed" },
+    { EXIT_CODE_NONFINITE, "the loss is not a finite number" },
+    { EXIT_CODE_STOPPED, "ended early by SIGTERM, results saved" },
+    { EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved" },
 };
 
 static const char closing[] =
@@ -62,7 +62,7 @@ void manual_write(FILE *out)
     fputs(opening, out);
     option_help_manual(out);
     fputs(".SH EXIT STATUS\n", out);
-    for (size_t i = 0; i < sizeof exit_codes / sizeof *exit_codes; i++)
+    for (size_t i = 0; i < sizeof(exit_codes) / sizeof(*exit_codes); i++)
         fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
     fputs(closing, out);
 }

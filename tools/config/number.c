@@ -23,7 +23,7 @@ struct number number_grouped(uint64_t value)
 
 struct number number_bytes(uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
     double value = (double)bytes;
     size_t unit = 0;
     while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {

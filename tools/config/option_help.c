@@ -24,7 +24,7 @@ static void default_text(const struct option_row *option, char *text, size_t tex
 static void help_line(FILE *out, const struct option_row *option)
 {
     char text[VALUE_TEXT_SIZE];
-    default_text(option, text, sizeof text);
+    default_text(option, text, sizeof(text));
     fprintf(out, "  %-*s%s", KEY_COLUMN, option->key, option->help);
     fprintf(out, *text == '\0' ? "\n" : " [%s]\n", text);
 }
@@ -40,8 +40,8 @@ static void help_section(FILE *out, enum section section)
 static void help_option(FILE *out, const struct option_row *option)
 {
     char range[256], text[VALUE_TEXT_SIZE];
-    option_range(option, range, sizeof range);
-    default_text(option, text, sizeof text);
+    option_range(option, range, sizeof(range));
+    default_text(option, text, sizeof(text));
     fprintf(out, "%s.%s: %s\n", section_name(option->section), option->key, option->help);
     if (*range != '\0')
         fprintf(out, "  allowed: %s\n", range);
@@ -126,8 +126,8 @@ static void write_manual_text(FILE *out, const char *text)
 static void manual_option(FILE *out, const struct option_row *option)
 {
     char range[256], text[VALUE_TEXT_SIZE];
-    option_range(option, range, sizeof range);
-    default_text(option, text, sizeof text);
+    option_range(option, range, sizeof(range));
+    default_text(option, text, sizeof(text));
     fprintf(out, ".TP\n.B %s\n", option->key);
     write_manual_text(out, option->help);
     if (*range != '\0') {

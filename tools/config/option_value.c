@@ -14,7 +14,7 @@
 static const struct { const char *name; int64_t bytes; } size_units[] = {
     { "TiB", INT64_C(1) << 40 }, { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 }, { "KiB", INT64_C(1) << 10 },
 };
-#define SIZE_UNITS (sizeof size_units / sizeof *size_units)
+#define SIZE_UNITS (sizeof(size_units) / sizeof(*size_units))
 
 static bool is_digit(char byte)
 {
@@ -80,7 +80,7 @@ static int store_integer(const struct option_row *option, struct settings *setti
 static int out_of_range(const struct option_row *option, const char *value, char *problem_out, size_t problem_size)
 {
     char range[256];
-    option_range(option, range, sizeof range);
+    option_range(option, range, sizeof(range));
     return PROBLEM("%.80s is out of range (%s)", value, range);
 }
 
@@ -153,11 +153,11 @@ static int parse_choice(const struct option_row *option, struct settings *settin
 {
     for (const struct option_choice *choice = option->choices; choice->name != NULL; choice++)
         if (strcmp(choice->name, value) == 0) {
-            memcpy(option_field(option, settings), &choice->value, sizeof choice->value);
+            memcpy(option_field(option, settings), &choice->value, sizeof(choice->value));
             return 0;
         }
     char range[256];
-    option_range(option, range, sizeof range);
+    option_range(option, range, sizeof(range));
     return PROBLEM("'%.80s' is none of: %s", value, range);
 }
 
@@ -235,7 +235,7 @@ static void format_size(int64_t bytes, char *text, size_t text_size)
 static const char *choice_name(const struct option_row *option, const struct settings *settings)
 {
     int value;
-    memcpy(&value, option_value(option, settings), sizeof value);
+    memcpy(&value, option_value(option, settings), sizeof(value));
     const struct option_choice *choice = option->choices;
     while (choice->name != NULL && choice->value != value)
         choice++;
@@ -255,13 +255,13 @@ char *option_format(const struct option_row *option, const struct settings *sett
     case OPTION_YES_NO:
         return strdup(*(const bool *)value ? "yes" : "no");
     case OPTION_INTEGER:
-        snprintf(text, sizeof text, "%" PRId64, *(const int64_t *)value);
+        snprintf(text, sizeof(text), "%" PRId64, *(const int64_t *)value);
         break;
     case OPTION_SIZE:
-        format_size(*(const int64_t *)value, text, sizeof text);
+        format_size(*(const int64_t *)value, text, sizeof(text));
         break;
     case OPTION_NUMBER:
-        format_number(*(const double *)value, text, sizeof text);
+        format_number(*(const double *)value, text, sizeof(text));
         break;
     }
     return strdup(text);
@@ -278,7 +278,7 @@ static void integer_range(const struct option_row *option, char *text, size_t te
 static void size_range(const struct option_row *option, char *text, size_t text_size)
 {
     char most[32];
-    format_size(option->most, most, sizeof most);
+    format_size(option->most, most, sizeof(most));
     if (option->most == INT64_MAX)
         snprintf(text, text_size, "%" PRId64 " bytes or more", option->least);
     else
@@ -288,8 +288,8 @@ static void size_range(const struct option_row *option, char *text, size_t text_
 static void number_range(const struct option_row *option, char *text, size_t text_size)
 {
     char low[32], high[32];
-    format_number(option->low, low, sizeof low);
-    format_number(option->high, high, sizeof high);
+    format_number(option->low, low, sizeof(low));
+    format_number(option->high, high, sizeof(high));
     snprintf(text, text_size, "%s to %s%s", low, option->high_is_open ? "below " : "", high);
 }
 

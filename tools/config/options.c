@@ -187,7 +187,7 @@ const struct option_row option_table[] = {
     { .key = NULL }
 };
 
-#define OPTION_COUNT (sizeof option_table / sizeof *option_table - 1)
+#define OPTION_COUNT (sizeof(option_table) / sizeof(*option_table) - 1)
 _Static_assert(OPTION_COUNT <= OPTIONS_MAX, "settings.origins has a place for every option");
 
 static const struct { const char *name, *help; } section_table[SECTION_COUNT] = {

@@ -45,10 +45,10 @@ void problems_add(struct problems *problems, const char *where, const char *form
     if (place >= PROBLEMS_MAX)
         return;
     char line[1024];
-    const int where_bytes = snprintf(line, sizeof line, "%.512s%s", where, *where == '\0' ? "" : ": ");
+    const int where_bytes = snprintf(line, sizeof(line), "%.512s%s", where, *where == '\0' ? "" : ": ");
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line + where_bytes, sizeof line - (size_t)where_bytes, format, arguments);
+    vsnprintf(line + where_bytes, sizeof(line) - (size_t)where_bytes, format, arguments);
     va_end(arguments);
     problems->lines[place] = escape(line);
 }

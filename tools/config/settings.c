@@ -20,15 +20,15 @@ static bool is_text(const struct option_row *option)
 int settings_init(struct settings *settings)
 {
     *settings = (struct settings){ .config_path = strdup("") };
-    int result = settings->config_path == NULL ? -ENOMEM : 0;
-    for (const struct option_row *option = option_table; option->key != NULL && result == 0; option++) {
+    int rc = settings->config_path == NULL ? -ENOMEM : 0;
+    for (const struct option_row *option = option_table; option->key != NULL && rc == 0; option++) {
         char problem[256];
-        result = option_parse(option, settings, option->initial, problem, sizeof problem);
-        assert(result != -EINVAL);
+        rc = option_parse(option, settings, option->initial, problem, sizeof(problem));
+        assert(rc != -EINVAL);
     }
-    if (result != 0)
+    if (rc != 0)
         settings_release(settings);
-    return result;
+    return rc;
 }
 
 void settings_release(struct settings *settings)
@@ -59,11 +59,11 @@ static void report(struct settings *settings, struct problems *problems, enum se
     origin->is_bad = true;
     char where[512];
     if (origin->origin == ORIGIN_COMMAND)
-        snprintf(where, sizeof where, "--set %s.%s", section_name(section), key);
+        snprintf(where, sizeof(where), "--set %s.%s", section_name(section), key);
     else if (origin->origin == ORIGIN_FILE)
-        snprintf(where, sizeof where, "%.480s:%u", settings->config_path, (unsigned)origin->line);
+        snprintf(where, sizeof(where), "%.480s:%u", settings->config_path, (unsigned)origin->line);
     else
-        snprintf(where, sizeof where, "%.500s", settings->config_path);
+        snprintf(where, sizeof(where), "%.500s", settings->config_path);
     problems_add(problems, where, "%s: %s", key, message);
 }
 
@@ -100,14 +100,14 @@ static char *name_of_path(const char *path)
 
 static int fill_names(struct run_settings *run, const char *config_path)
 {
-    int result = 0;
+    int rc = 0;
     if (*run->name == '\0')
-        result = replace(&run->name, name_of_path(config_path));
-    if (result == 0 && *run->dir == '\0') {
+        rc = replace(&run->name, name_of_path(config_path));
+    if (rc == 0 && *run->dir == '\0') {
         char *dir;
-        result = replace(&run->dir, asprintf(&dir, "runs/%s", run->name) < 0 ? NULL : dir);
+        rc = replace(&run->dir, asprintf(&dir, "runs/%s", run->name) < 0 ? NULL : dir);
     }
-    return result;
+    return rc;
 }
 
 /* One of batch and batch_per_tower decides; the command line's one when the file has the other. */
@@ -129,7 +129,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
     const struct option_row *batch = option_find(SECTION_TRAIN, "batch");
     if (settings_global_batch(settings) > batch->most) {
         char message[128];
-        snprintf(message, sizeof message, "%lld samples in all towers together are over the limit of %lld",
+        snprintf(message, sizeof(message), "%lld samples in all towers together are over the limit of %lld",
                  (long long)settings_global_batch(settings), (long long)batch->most);
         report(settings, problems, SECTION_TRAIN, "batch_per_tower", message);
     }
@@ -152,19 +152,19 @@ static void check_model(struct settings *settings, struct problems *problems)
         nearest_offer(&nearest, model->name, model->name);
     char message[256];
     if (nearest.best != NULL)
-        snprintf(message, sizeof message, "there is no model '%.80s' (did you mean '%s'?)", name, (const char *)nearest.best);
+        snprintf(message, sizeof(message), "there is no model '%.80s' (did you mean '%s'?)", name, (const char *)nearest.best);
     else
-        snprintf(message, sizeof message, "there is no model '%.80s' (pipetrain --describe lists them)", name);
+        snprintf(message, sizeof(message), "there is no model '%.80s' (pipetrain --describe lists them)", name);
     report(settings, problems, SECTION_MODEL, "name", message);
 }
 
 int settings_finish(struct settings *settings, struct problems *problems)
 {
     const size_t problems_before = problems->count;
-    const int result = fill_names(&settings->run, settings->config_path);
-    if (result != 0) {
-        problems_add(problems, settings->config_path, "%s", strerror(-result));
-        return result;
+    const int rc = fill_names(&settings->run, settings->config_path);
+    if (rc != 0) {
+        problems_add(problems, settings->config_path, "%s", strerror(-rc));
+        return rc;
     }
     check_data(settings, problems);
     check_model(settings, problems);

@@ -14,7 +14,7 @@ static const struct lead leads[] = {
 
 static const struct lead *lead_find(uint8_t byte)
 {
-    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++)
+    for (size_t i = 0; i < sizeof(leads) / sizeof(*leads); i++)
         if (byte >= leads[i].first && byte <= leads[i].last)
             return &leads[i];
     return NULL;

@@ -28,7 +28,7 @@ static void on_signal(int number)
 
 static void catch_signals(void)
 {
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -40,12 +40,12 @@ size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pix
 {
     const size_t bytes = (size_t)conversion->height * conversion->width * conversion->depth;
 
-    values_out[0] = (struct example_value){.name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth};
-    values_out[1] = (struct example_value){.name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height};
-    values_out[2] = (struct example_value){.name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
-                                           .byte_count = bytes};
-    values_out[3] = (struct example_value){.name = "label", .kind = FEATURE_INT64S, .int64 = label};
-    values_out[4] = (struct example_value){.name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width};
+    values_out[0] = (struct example_value){ .name = "depth", .kind = FEATURE_INT64S, .int64 = conversion->depth };
+    values_out[1] = (struct example_value){ .name = "height", .kind = FEATURE_INT64S, .int64 = conversion->height };
+    values_out[2] = (struct example_value){ .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels,
+                                           .byte_count = bytes };
+    values_out[3] = (struct example_value){ .name = "label", .kind = FEATURE_INT64S, .int64 = label };
+    values_out[4] = (struct example_value){ .name = "width", .kind = FEATURE_INT64S, .int64 = conversion->width };
     return 5;
 }
 
@@ -74,7 +74,7 @@ static void describe_split(struct json *json, const struct shard_set *set, const
 
         if (file->source != source)
             continue;
-        snprintf(hash, sizeof hash, "%016" PRIx64, file->content_hash);
+        snprintf(hash, sizeof(hash), "%016" PRIx64, file->content_hash);
         json_open_object(json, NULL);
         json_string(json, "file", file->name);
         json_u64(json, "records", file->record_count);
@@ -123,7 +123,7 @@ static int commit(struct shard_set *set, const struct conversion *conversion, ui
     json_init(&json, true);
     describe(&json, conversion, set, seed);
     const char *text = json_text(&json);
-    if (text)
+    if (text != NULL)
         rc = shard_set_commit(set, text);
     else
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_NAME);
@@ -162,7 +162,7 @@ static int write_shards(const struct convert_options *options, const struct conv
 
 static int convert(const struct convert_command *command, struct stop *stop)
 {
-    struct conversion conversion = {.name = command->converter->name};
+    struct conversion conversion = { .name = command->converter->name };
     int rc = command->converter->prepare(&command->options, stop, &conversion);
 
     if (rc == 0)

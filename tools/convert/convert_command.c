@@ -13,8 +13,8 @@
 
 #include "stage/log.h"
 
-static const struct converter *const converters[] = {&convert_mnist, &convert_digits};
-#define CONVERTER_COUNT (sizeof converters / sizeof converters[0])
+static const struct converter *const converters[] = { &convert_mnist, &convert_digits };
+#define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 
 /* Options that take a number, by their letter. */
 struct number_option {
@@ -25,23 +25,23 @@ struct number_option {
 };
 
 static const struct number_option number_options[] = {
-    {'s', "--shards", 1, SHARD_COUNT_MAX, offsetof(struct convert_options, shards)},
-    {'j', "--jobs", 1, 1024, offsetof(struct convert_options, jobs)},
-    {'S', "--seed", 0, UINT64_MAX, offsetof(struct convert_options, seed)},
-    {'t', "--train", 1, UINT32_MAX, offsetof(struct convert_options, train)},
-    {'v', "--validation", 0, UINT32_MAX, offsetof(struct convert_options, validation)},
+    { 's', "--shards", 1, SHARD_COUNT_MAX, offsetof(struct convert_options, shards) },
+    { 'j', "--jobs", 1, 1024, offsetof(struct convert_options, jobs) },
+    { 'S', "--seed", 0, UINT64_MAX, offsetof(struct convert_options, seed) },
+    { 't', "--train", 1, UINT32_MAX, offsetof(struct convert_options, train) },
+    { 'v', "--validation", 0, UINT32_MAX, offsetof(struct convert_options, validation) },
 };
 
 static const struct option long_options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"shards", required_argument, NULL, 's'},
-    {"jobs", required_argument, NULL, 'j'},
-    {"seed", required_argument, NULL, 'S'},
-    {"train", required_argument, NULL, 't'},
-    {"validation", required_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+    { "output", required_argument, NULL, 'o' },
+    { "shards", required_argument, NULL, 's' },
+    { "jobs", required_argument, NULL, 'j' },
+    { "seed", required_argument, NULL, 'S' },
+    { "train", required_argument, NULL, 't' },
+    { "validation", required_argument, NULL, 'v' },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, 'V' },
+    { NULL, 0, NULL, 0 },
 };
 
 static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
@@ -50,7 +50,7 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     log_message(LOG_ERROR, "%s (" CONVERT_PROGRAM " --help shows the usage)", text);
     return -EINVAL;
@@ -75,7 +75,7 @@ static int parse_number(const struct number_option *option, const char *text, st
 
 static const struct number_option *find_number_option(int letter)
 {
-    for (size_t i = 0; i < sizeof number_options / sizeof number_options[0]; i++) {
+    for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
         if (number_options[i].letter == letter)
             return &number_options[i];
     }
@@ -95,7 +95,7 @@ static int parse_option(struct convert_command *command, int letter)
 {
     const struct number_option *number = find_number_option(letter);
 
-    if (number) {
+    if (number != NULL) {
         command->has_counts |= letter == 't' || letter == 'v';
         return parse_number(number, optarg, &command->options);
     }
@@ -119,7 +119,7 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
     if (optind == argc)
         return usage_error("nothing to convert: name a data set, mnist or digits");
     command->converter = find_converter(argv[optind]);
-    if (!command->converter)
+    if (command->converter == NULL)
         return usage_error("unknown data set '%s': there are mnist and digits", argv[optind]);
     optind++;
     if (command->converter->has_input) {
@@ -143,7 +143,7 @@ int convert_command_parse(struct convert_command *command, int argc, char **argv
     int letter;
 
     *command = (struct convert_command){
-        .options = {.seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000},
+        .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000 },
     };
     while ((letter = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
         const int rc = parse_option(command, letter);
@@ -155,7 +155,7 @@ int convert_command_parse(struct convert_command *command, int argc, char **argv
     const int rc = parse_words(command, argc, argv);
     if (rc < 0)
         return rc;
-    if (!command->options.output || !*command->options.output)
+    if (command->options.output == NULL || !*command->options.output)
         return usage_error("no output directory: give -o OUT");
     if (command->has_counts && !command->converter->has_counts)
         return usage_error("%s: --train and --validation do not apply", command->converter->name);

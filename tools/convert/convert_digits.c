@@ -36,11 +36,11 @@ static struct sample_source make_source(struct digits_split *split, const char *
 
 static int digits_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct digits_split *splits = calloc(2, sizeof *splits);
+    struct digits_split *splits = calloc(2, sizeof(*splits));
     uint32_t shard_count;
 
     conversion->state = splits;
-    if (!splits) {
+    if (splits == NULL) {
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return -ENOMEM;
     }
@@ -48,7 +48,7 @@ static int digits_prepare(const struct convert_options *options, struct stop *st
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < 2; i++)
-        splits[i] = (struct digits_split){conversion, random_key(options->seed, RANDOM_DRAW, i)};
+        splits[i] = (struct digits_split){ conversion, random_key(options->seed, RANDOM_DRAW, i) };
     conversion->origin = "drawn digits";
     conversion->classes = CLASSES;
     conversion->height = conversion->width = GLYPH_SIDE;

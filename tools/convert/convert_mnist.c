@@ -26,14 +26,14 @@ static const struct known_file {
     uint32_t rank;
     const char *md5_packed, *md5_unpacked;
 } known_files[FILE_COUNT] = {
-    [TRAIN_IMAGES] = {"train-images", "idx3-ubyte", 3, "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                      "6bbc9ace898e44ae57da46a324031adb"},
-    [TRAIN_LABELS] = {"train-labels", "idx1-ubyte", 1, "d53e105ee54ea40749a09fcbcd1e9432",
-                      "a25bea736e30d166cdddb491f175f624"},
-    [TEST_IMAGES] = {"t10k-images", "idx3-ubyte", 3, "9fb629c4189551a2d022fa330f9573f3",
-                     "2646ac647ad5339dbf082846283269ea"},
-    [TEST_LABELS] = {"t10k-labels", "idx1-ubyte", 1, "ec29112dd5afa0611ce80d1b7f02629c",
-                     "27ae3e4e09519cfbb04c329615203637"},
+    [TRAIN_IMAGES] = { "train-images", "idx3-ubyte", 3, "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                      "6bbc9ace898e44ae57da46a324031adb" },
+    [TRAIN_LABELS] = { "train-labels", "idx1-ubyte", 1, "d53e105ee54ea40749a09fcbcd1e9432",
+                      "a25bea736e30d166cdddb491f175f624" },
+    [TEST_IMAGES] = { "t10k-images", "idx3-ubyte", 3, "9fb629c4189551a2d022fa330f9573f3",
+                     "2646ac647ad5339dbf082846283269ea" },
+    [TEST_LABELS] = { "t10k-labels", "idx1-ubyte", 1, "ec29112dd5afa0611ce80d1b7f02629c",
+                     "27ae3e4e09519cfbb04c329615203637" },
 };
 
 /* One of the four, unpacked. */
@@ -65,7 +65,7 @@ static int fail(struct stop *stop, const struct loaded_file *file, const char *p
 /* The path of a file under one of its usual names, or NULL. */
 static char *find_path(const char *directory, const struct known_file *known)
 {
-    static const char *const joints[] = {"-", "."}, *const ends[] = {"", ".gz"};
+    static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
 
     for (unsigned i = 0; i < 4; i++) {
         char *path;
@@ -86,8 +86,8 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
 
     for (int i = 0; i < FILE_COUNT; i++) {
         mnist->files[i].path = find_path(directory, &known_files[i]);
-        if (!mnist->files[i].path)
-            length += (size_t)snprintf(missing + length, sizeof missing - length, "%s%s-%s[.gz]", length ? ", " : "",
+        if (mnist->files[i].path == NULL)
+            length += (size_t)snprintf(missing + length, sizeof(missing) - length, "%s%s-%s[.gz]", length ? ", " : "",
                                        known_files[i].stem, known_files[i].tail);
     }
     if (length == 0)
@@ -243,9 +243,9 @@ static int describe(struct mnist *mnist, const struct convert_options *options, 
     const int rc = convert_shard_count(options, images->dims[0], stop, &shard_count);
     if (rc < 0)
         return rc;
-    mnist->splits[0] = (struct mnist_split){conversion, images, &mnist->files[TRAIN_LABELS].idx};
-    mnist->splits[1] = (struct mnist_split){conversion, &mnist->files[TEST_IMAGES].idx,
-                                            &mnist->files[TEST_LABELS].idx};
+    mnist->splits[0] = (struct mnist_split){ conversion, images, &mnist->files[TRAIN_LABELS].idx };
+    mnist->splits[1] = (struct mnist_split){ conversion, &mnist->files[TEST_IMAGES].idx,
+                                            &mnist->files[TEST_LABELS].idx };
     conversion->origin = all_original(mnist) ? "the original MNIST files" : "files in the layout of MNIST";
     conversion->classes = CLASSES;
     conversion->height = images->dims[1];
@@ -259,10 +259,10 @@ static int describe(struct mnist *mnist, const struct convert_options *options, 
 
 static int mnist_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    struct mnist *mnist = calloc(1, sizeof *mnist);
+    struct mnist *mnist = calloc(1, sizeof(*mnist));
 
     conversion->state = mnist;
-    if (!mnist) {
+    if (mnist == NULL) {
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return -ENOMEM;
     }
@@ -274,7 +274,7 @@ static void mnist_release(struct conversion *conversion)
 {
     struct mnist *mnist = conversion->state;
 
-    for (int i = 0; mnist && i < FILE_COUNT; i++) {
+    for (int i = 0; mnist != NULL && i < FILE_COUNT; i++) {
         free(mnist->files[i].path);
         free(mnist->files[i].bytes);
     }

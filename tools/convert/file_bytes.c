@@ -40,7 +40,7 @@ static int read_open_file(int fd, uint8_t **bytes_out, size_t *byte_count_out)
     if (!S_ISREG(stat.st_mode))
         return S_ISDIR(stat.st_mode) ? -EISDIR : -EINVAL;
     uint8_t *bytes = malloc(stat.st_size > 0 ? (size_t)stat.st_size : 1);
-    if (!bytes)
+    if (bytes == NULL)
         return -ENOMEM;
     const int rc = read_all(fd, bytes, (size_t)stat.st_size, byte_count_out);
     if (rc < 0) {

@@ -30,7 +30,7 @@ struct dice {
 static uint32_t dice_word(struct dice *dice)
 {
     if (dice->words_left == 0) {
-        const uint32_t counter[4] = {(uint32_t)dice->number, (uint32_t)(dice->number >> 32), dice->block_count++, 1};
+        const uint32_t counter[4] = { (uint32_t)dice->number, (uint32_t)(dice->number >> 32), dice->block_count++, 1 };
         random_block(dice->key, counter, dice->words);
         dice->words_left = 4;
     }
@@ -103,8 +103,8 @@ static struct point place(const struct pose *pose, struct point p)
     const float v = (p.y + bend_at(pose, p, 1) - 0.5f) * pose->high;
     const float u = (p.x + bend_at(pose, p, 0) - 0.5f) * pose->wide + pose->slant * v;
 
-    return (struct point){pose->centre.x + pose->cosine * u - pose->sine * v,
-                          pose->centre.y + pose->sine * u + pose->cosine * v};
+    return (struct point){ pose->centre.x + pose->cosine * u - pose->sine * v,
+                          pose->centre.y + pose->sine * u + pose->cosine * v };
 }
 
 /* A point of the smooth curve (Catmull-Rom) between b and c. */
@@ -114,7 +114,7 @@ static struct point curve(struct point a, struct point b, struct point c, struct
     const float wa = -0.5f * t3 + t2 - 0.5f * t, wb = 1.5f * t3 - 2.5f * t2 + 1;
     const float wc = -1.5f * t3 + 2 * t2 + 0.5f * t, wd = 0.5f * t3 - 0.5f * t2;
 
-    return (struct point){wa * a.x + wb * b.x + wc * c.x + wd * d.x, wa * a.y + wb * b.y + wc * c.y + wd * d.y};
+    return (struct point){ wa * a.x + wb * b.x + wc * c.x + wd * d.x, wa * a.y + wb * b.y + wc * c.y + wd * d.y };
 }
 
 /* The sheet: for each pixel how much of it is inked, 0..1. */
@@ -149,7 +149,7 @@ static void draw_line(struct sheet *sheet, struct point from, struct point to, f
 
     for (unsigned y = top; y < bottom; y++) {
         for (unsigned x = left; x < right; x++) {
-            const struct point middle = {(float)x + 0.5f, (float)y + 0.5f};
+            const struct point middle = { (float)x + 0.5f, (float)y + 0.5f };
             const float ink = fminf(radius + 0.5f - distance(middle, from, to), 1);
             sheet->ink[y][x] = fmaxf(sheet->ink[y][x], ink);
         }
@@ -195,8 +195,8 @@ static void draw_shape(struct dice *dice, const struct glyph_shape *shape, struc
         points[i].x = (float)shape->points[i][0] / 100 + dice_bell(dice, 0.035f);
         points[i].y = (float)shape->points[i][1] / 100 + dice_bell(dice, 0.03f);
     }
-    for (unsigned i = 0; i < GLYPH_STROKES_MAX && shape->strokes[i]; i++) {
-        const struct pen pen = {radius * dice_between(dice, 0.85f, 1.15f), radius * dice_between(dice, 0.75f, 1.1f)};
+    for (unsigned i = 0; i < GLYPH_STROKES_MAX && shape->strokes[i] != NULL; i++) {
+        const struct pen pen = { radius * dice_between(dice, 0.85f, 1.15f), radius * dice_between(dice, 0.75f, 1.1f) };
         draw_stroke(sheet, &pose, points, shape->strokes[i], pen);
     }
 }
@@ -215,11 +215,11 @@ static void expose(struct dice *dice, const struct sheet *sheet, uint8_t pixels_
 
 void glyph_draw(unsigned digit, struct random_key key, uint64_t number, uint8_t pixels_out[GLYPH_PIXELS])
 {
-    struct dice dice = {.key = key, .number = number};
+    struct dice dice = { .key = key, .number = number };
     const struct glyph_shapes *habits = &glyph_shapes[digit];
     struct sheet sheet;
 
-    memset(&sheet, 0, sizeof sheet);
+    memset(&sheet, 0, sizeof(sheet));
     draw_shape(&dice, &habits->shapes[dice_word(&dice) % habits->count], &sheet);
     expose(&dice, &sheet, pixels_out);
 }

@@ -93,7 +93,7 @@ static int check_directory(const struct shard_set *set, const struct sample_sour
     const int fd = openat(set->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
 
-    if (!entries) {
+    if (entries == NULL) {
         const int error = errno;
         if (fd >= 0)
             close(fd);
@@ -137,8 +137,8 @@ static void name_file(struct shard_file *file, const struct sample_source *sourc
     file->number = number;
     file->first_position = first_position(source, number);
     file->record_count = first_position(source, number + 1) - file->first_position;
-    snprintf(file->name, sizeof file->name, "%s-%05u-of-%05u", source->split, number, source->shard_count);
-    snprintf(file->temporary_name, sizeof file->temporary_name, ".%s.tmp", file->name);
+    snprintf(file->name, sizeof(file->name), "%s-%05u-of-%05u", source->split, number, source->shard_count);
+    snprintf(file->temporary_name, sizeof(file->temporary_name), ".%s.tmp", file->name);
 }
 
 static int name_files(struct shard_set *set, const struct sample_source *sources, size_t source_count)
@@ -147,8 +147,8 @@ static int name_files(struct shard_set *set, const struct sample_source *sources
 
     for (size_t i = 0; i < source_count; i++)
         count += sources[i].shard_count;
-    set->files = calloc(count ? count : 1, sizeof *set->files);
-    if (!set->files) {
+    set->files = calloc(count ? count : 1, sizeof(*set->files));
+    if (set->files == NULL) {
         stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the list of %zu shards", count);
         return -ENOMEM;
     }
@@ -162,7 +162,7 @@ static int name_files(struct shard_set *set, const struct sample_source *sources
 int shard_set_open(struct shard_set *set, const char *directory, const struct sample_source *sources,
                    size_t source_count, struct stop *stop)
 {
-    *set = (struct shard_set){.directory = directory, .directory_fd = -1, .stop = stop};
+    *set = (struct shard_set){ .directory = directory, .directory_fd = -1, .stop = stop };
     int rc = name_files(set, sources, source_count);
     if (rc == 0)
         rc = open_directory(set);
@@ -253,5 +253,5 @@ void shard_set_close(struct shard_set *set)
     if (set->directory_fd >= 0)
         close(set->directory_fd);
     free(set->files);
-    *set = (struct shard_set){.directory_fd = -1};
+    *set = (struct shard_set){ .directory_fd = -1 };
 }

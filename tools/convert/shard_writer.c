@@ -61,7 +61,7 @@ static int frame_reserve(struct desk *desk, size_t bytes)
     if (bytes <= desk->frame_room)
         return 0;
     uint8_t *frame = realloc(desk->frame, bytes);
-    if (!frame)
+    if (frame == NULL)
         return out_of_memory(desk);
     desk->frame = frame;
     desk->frame_room = bytes;
@@ -71,9 +71,9 @@ static int frame_reserve(struct desk *desk, size_t bytes)
 /* What the samples say and what the file says go through this one function. */
 static void hash_value(XXH3_state_t *hash, const char *name, size_t name_bytes, const struct feature *feature)
 {
-    const uint64_t head[4] = {name_bytes, feature->kind, feature->byte_count, (uint64_t)feature->int64};
+    const uint64_t head[4] = { name_bytes, feature->kind, feature->byte_count, (uint64_t)feature->int64 };
 
-    XXH3_64bits_update(hash, head, sizeof head);
+    XXH3_64bits_update(hash, head, sizeof(head));
     XXH3_64bits_update(hash, name, name_bytes);
     if (feature->byte_count > 0)
         XXH3_64bits_update(hash, feature->bytes, feature->byte_count);
@@ -146,7 +146,7 @@ static int write_samples(struct desk *desk)
 static int open_stream(struct desk *desk, int fd, const char *mode)
 {
     desk->stream = fdopen(fd, mode);
-    if (!desk->stream) {
+    if (desk->stream == NULL) {
         close(fd);
         return out_of_memory(desk);
     }
@@ -250,10 +250,10 @@ static size_t scratch_bytes(const struct shard_set *set)
 
 static int desk_init(struct desk *desk, struct work *work)
 {
-    *desk = (struct desk){.work = work};
+    *desk = (struct desk){ .work = work };
     desk->scratch = malloc(scratch_bytes(work->set));
     desk->hash = XXH3_createState();
-    if (!desk->scratch || !desk->hash)
+    if (desk->scratch == NULL || desk->hash == NULL)
         return out_of_memory(desk);
     return frame_reserve(desk, TFRECORD_FRAME_BYTES);
 }
@@ -293,9 +293,9 @@ static uint64_t random_below(struct random_key key, uint64_t index, uint64_t bou
 static uint64_t *make_order(uint64_t count, uint64_t seed, uint32_t source_number)
 {
     const struct random_key key = random_key(seed, RANDOM_SHUFFLE, source_number);
-    uint64_t *order = calloc(count ? count : 1, sizeof *order);
+    uint64_t *order = calloc(count ? count : 1, sizeof(*order));
 
-    if (!order)
+    if (order == NULL)
         return NULL;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t j = random_below(key, i, i + 1);
@@ -312,15 +312,15 @@ static uint32_t source_count(const struct shard_set *set)
 
 static int make_orders(struct work *work)
 {
-    work->orders = calloc(source_count(work->set) + 1, sizeof *work->orders);
-    if (!work->orders)
+    work->orders = calloc(source_count(work->set) + 1, sizeof(*work->orders));
+    if (work->orders == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < work->set->file_count; i++) {
         const struct shard_file *file = &work->set->files[i];
         uint64_t **order = &work->orders[file->source_number];
-        if (!*order)
+        if (*order == NULL)
             *order = make_order(file->source->record_count, work->options->seed, file->source_number);
-        if (!*order)
+        if (*order == NULL)
             return -ENOMEM;
     }
     return 0;
@@ -328,7 +328,7 @@ static int make_orders(struct work *work)
 
 static void free_orders(struct work *work)
 {
-    for (uint32_t i = 0; work->orders && i < source_count(work->set); i++)
+    for (uint32_t i = 0; work->orders != NULL && i < source_count(work->set); i++)
         free(work->orders[i]);
     free(work->orders);
 }
@@ -351,7 +351,7 @@ static void run_threads(struct work *work)
 
 int shards_write(struct shard_set *set, const struct shard_writer_options *options)
 {
-    struct work work = {.set = set, .options = options};
+    struct work work = { .set = set, .options = options };
     int rc = make_orders(&work);
 
     atomic_init(&work.next_file, 0);

@@ -28,7 +28,7 @@ static void add_libraries(struct libraries *libraries, const struct library *row
 /* Those of the tables that the run uses. */
 static struct libraries find_libraries(const struct device_plan *plan, bool reads)
 {
-    struct libraries libraries = {.count = 0};
+    struct libraries libraries = { .count = 0 };
     add_libraries(&libraries, plan->ops->libraries);
     add_libraries(&libraries, plan->backend != NULL ? plan->backend->libraries : NULL);
     add_libraries(&libraries, plan->reduce->libraries);
@@ -45,7 +45,7 @@ static uint32_t device_count(const struct device_plan *plan)
 /* Device `i` of the run. Is it there? */
 static bool find_device(const struct device_plan *plan, uint32_t i, struct device_description *description_out)
 {
-    *description_out = (struct device_description){.name = ""};
+    *description_out = (struct device_description){ .name = "" };
     return plan->ops->describe(plan->index[i], description_out) == 0;
 }
 

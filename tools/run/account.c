@@ -92,7 +92,7 @@ static void add_tally(struct tally *sum, const struct tally *tally)
 /* One global batch as a tally; *end_ns_out is when its last tower was done. */
 static struct tally batch_tally(struct step_report *const *reports, uint32_t towers, uint64_t *end_ns_out)
 {
-    struct tally tally = {.steps = 1};
+    struct tally tally = { .steps = 1 };
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
@@ -148,7 +148,7 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     if (end_ns > account->last_end_ns)
         account->last_end_ns = end_ns;
     if (span->first_of_pass)
-        account->state.passes[span->pass] = (struct tally){0};
+        account->state.passes[span->pass] = (struct tally){ 0 };
     add_tally(&account->state.passes[span->pass], &tally);
     if (span->pass != PASS_TRAIN)
         return;
@@ -169,7 +169,7 @@ const struct tally *account_interval(const struct account *account)
 
 void account_interval_reset(struct account *account)
 {
-    account->state.interval = (struct tally){0};
+    account->state.interval = (struct tally){ 0 };
 }
 
 const struct tally *account_training(const struct account *account)
@@ -186,7 +186,7 @@ struct fractions tally_fractions(const struct tally *tally)
 {
     const struct step_times *const t = &tally->times;
     if (t->total == 0)
-        return (struct fractions){0};
+        return (struct fractions){ 0 };
     const double all = (double)t->total;
     return (struct fractions){
         .input_wait = (double)t->input_wait / all,

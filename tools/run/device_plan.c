@@ -22,7 +22,7 @@ const char *device_plan_word(const struct device_plan *plan)
 const char *precision_name(enum precision precision)
 {
     static const char *const names[PRECISION_COUNT] = {
-        [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16"};
+        [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16" };
     return names[precision];
 }
 
@@ -187,7 +187,7 @@ static const char *choose_cuda_reduction(const struct device_plan *plan, uint32_
 static int choose_reduction(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     static const char *const names[] = {
-        [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer", [REDUCE_CHOICE_HOST] = "host"};
+        [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer", [REDUCE_CHOICE_HOST] = "host" };
     const uint32_t towers = (uint32_t)settings->devices.towers;
     const enum reduce_choice choice = settings->sync.reduce;
     plan->reduce = &reduce_none_ops;
@@ -250,7 +250,7 @@ static void choose_loading(const struct settings *settings)
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems)
 {
-    *plan = (struct device_plan){.ops = NULL};
+    *plan = (struct device_plan){ .ops = NULL };
     uint32_t available;
     choose_loading(settings);
     int rc = choose_kind(plan, settings, must_exist, &available, problems);

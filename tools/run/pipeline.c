@@ -46,7 +46,7 @@ static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t to
     snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->host_memory ? "cpu" : ops->kind, index);
     snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", tower);
     snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", tower);
-    const struct device_spec spec = {.index = index, .name = lane->device_name};
+    const struct device_spec spec = { .index = index, .name = lane->device_name };
     int rc = ops->open(&lane->device, &spec);
     if (rc == 0)
         rc = ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute);
@@ -140,7 +140,7 @@ static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32
         .device = lane->device,
         .compute = lane->compute,
         .backend = plan->devices.backend,
-        .backend_spec = {.threads = plan->threads_per_tower,
+        .backend_spec = { .threads = plan->threads_per_tower,
                          .slice_max = plan->layout.capacity,
                          .layout = settings->devices.layout,
                          .seed = (uint64_t)settings->run.seed,
@@ -150,7 +150,7 @@ static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32
                          .device_towers = (pipeline->towers + plan->devices.count - 1) / plan->devices.count,
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = settings->devices.time_plans,
-                         .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL},
+                         .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL },
         .optimizer = plan->optimizer,
         .seed = (uint64_t)settings->run.seed,
     };
@@ -181,13 +181,13 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
         .tower = make_tower_spec(pipeline, tower),
-        .sync = {.ops = sync_table[settings->sync.mode],
+        .sync = { .ops = sync_table[settings->sync.mode],
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
                  .communication = lane->communication,
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
-                 .every = (uint64_t)settings->sync.every},
+                 .every = (uint64_t)settings->sync.every },
         .slots = lane->slots,
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
@@ -355,7 +355,7 @@ struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
 
 struct loader_counts pipeline_loader(struct pipeline *pipeline)
 {
-    struct loader_counts counts = {0};
+    struct loader_counts counts = { 0 };
     if (pipeline->loader != NULL)
         loader_count(pipeline->loader, &counts);
     return counts;
@@ -363,9 +363,9 @@ struct loader_counts pipeline_loader(struct pipeline *pipeline)
 
 static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
 {
-    *sum = (struct feeder_counts){0};
+    *sum = (struct feeder_counts){ 0 };
     for (uint32_t d = 0; d < pipeline->towers; d++) {
-        struct feeder_counts counts = {0};
+        struct feeder_counts counts = { 0 };
         feeder_join(pipeline->lanes[d].feeder, &counts);
         sum->batches += counts.batches;
         sum->copy_ns += counts.copy_ns;
@@ -425,7 +425,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
 {
     if (pipeline == NULL)
         return;
-    struct pipeline_counts counts = {0};
+    struct pipeline_counts counts = { 0 };
     if (pipeline->lanes != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);

@@ -8,8 +8,8 @@
 #include "stage/feeder.h"
 #include "stage/stop.h"
 #include "sync/trainer.h"
-#include "tools/run/run_plan.h"
 #include "tools/config/settings.h"
+#include "tools/run/run_plan.h"
 
 struct pipeline;
 

@@ -11,16 +11,16 @@
 #include "compute/model.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "tools/config/options.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
-#include "tools/config/options.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/run_directory.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
-#include "tools/version.h"
 #include "tools/run/weights.h"
+#include "tools/version.h"
 
 #define PROBLEM_BYTES 16384u
 
@@ -52,8 +52,8 @@ static int refuse(struct problems *problems, int code)
 static int open_net(struct run *run, struct problems *problems)
 {
     const struct settings *const settings = run->settings;
-    const struct model_options options = {.classes = (uint32_t)settings->data.classes,
-                                          .dropout = settings->model.dropout};
+    const struct model_options options = { .classes = (uint32_t)settings->data.classes,
+                                          .dropout = settings->model.dropout };
     const int rc = model_open(&run->net, settings->model.name, &options);
     if (rc == 0)
         return 0;
@@ -82,7 +82,7 @@ static void open_dataset(struct run *run, enum pass pass, const char *what, cons
         .pattern = pattern,
         .image_key = data->image_key,
         .label_key = data->label_key,
-        .shape = {image.height, image.width, image.channels},
+        .shape = { image.height, image.width, image.channels },
         .classes = run->net->classes,
         .label_offset = data->label_offset,
         .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
@@ -178,7 +178,7 @@ static int open_pipeline(struct run *run)
         .settings = run->settings,
         .plan = &run->plan,
         .net = run->net,
-        .datasets = {run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE]},
+        .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
         .stop = run->stop,
     };
     if (pipeline_open(&run->pipeline, &parts) != 0)
@@ -332,9 +332,9 @@ static int train(struct run *run)
     int code = open_outputs(run);
     if (code != 0)
         return code;
-    run->report = (struct report){.settings = run->settings, .plan = &run->plan, .net = run->net,
+    run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
                                   .account = run->account, .directory = run->directory,
-                                  .process_start_ns = run->process_start_ns};
+                                  .process_start_ns = run->process_start_ns };
     report_init(&run->report);
     code = listen_to_signals(run);
     run->began_ns = clock_now_ns();
@@ -385,7 +385,7 @@ static int end_output(int code)
 
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
 {
-    struct run run = {.settings = settings, .kind = kind, .process_start_ns = process_start_ns};
+    struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns };
     if (kind == RUN_DRY)
         settings->train.steps = 1;
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : EXIT_CODE_MEMORY;

@@ -41,7 +41,7 @@ static int make_directories(const char *path)
 
 static void close_fds(struct run_directory *directory)
 {
-    const int fds[] = {directory->metrics_fd, directory->lock_fd, directory->fd};
+    const int fds[] = { directory->metrics_fd, directory->lock_fd, directory->fd };
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);

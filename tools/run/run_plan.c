@@ -57,7 +57,7 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
         .epsilon = (float)train->epsilon,
         .weight_decay = (float)train->weight_decay,
     };
-    plan->learning_rate = (struct learning_rate){.constant = train->learning_rate};
+    plan->learning_rate = (struct learning_rate){ .constant = train->learning_rate };
 }
 
 /* Small ones begin early; every one costs some time that does not depend on its size, more of
@@ -144,7 +144,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
                                    const struct dataset *const datasets[PASS_COUNT])
 {
     return (struct loader_spec){
-        .datasets = {datasets[PASS_TRAIN], datasets[PASS_EVALUATE]},
+        .datasets = { datasets[PASS_TRAIN], datasets[PASS_EVALUATE] },
         .schedule = &plan->schedule,
         .layout = &plan->layout,
         .shuffle = settings->data.shuffle,

@@ -13,8 +13,8 @@
 #include "loader/loader.h"
 #include "stage/batch.h"
 #include "stage/schedule.h"
-#include "tools/run/device_plan.h"
 #include "tools/config/settings.h"
+#include "tools/run/device_plan.h"
 
 struct run_plan {
     struct schedule schedule;

@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 #include "loader/loader.h"
+#include "tools/config/settings.h"
 #include "tools/run/account.h"
 #include "tools/run/run_plan.h"
-#include "tools/config/settings.h"
 
 /* Below these shares of tower time a wait does not limit. */
 #define VERDICT_INPUT_WAIT 0.02

@@ -58,17 +58,17 @@ static int make_header(const struct weights *weights, uint8_t **header_out, size
     struct safetensors_text *const texts = calloc(count + FIXED_TEXTS, sizeof(*texts));
     int rc = -ENOMEM;
     if (entries != NULL && texts != NULL) {
-        texts[0] = (struct safetensors_text){"format", "pt"};
-        texts[1] = (struct safetensors_text){"pipetrain.model", weights->net->model};
-        texts[2] = (struct safetensors_text){"pipetrain.steps", weights->steps};
+        texts[0] = (struct safetensors_text){ "format", "pt" };
+        texts[1] = (struct safetensors_text){ "pipetrain.model", weights->net->model };
+        texts[2] = (struct safetensors_text){ "pipetrain.steps", weights->steps };
         for (uint32_t i = 0; i < count; i++) {
             const struct tensor *const tensor = &weights->tensors[i];
             const struct parameter *const parameter = tensor->parameter;
-            entries[i] = (struct safetensors_entry){.name = parameter->name, .dtype = "F32", .rank = parameter->rank,
-                                                    .bytes = parameter->count * sizeof(float)};
+            entries[i] = (struct safetensors_entry){ .name = parameter->name, .dtype = "F32", .rank = parameter->rank,
+                                                    .bytes = parameter->count * sizeof(float) };
             for (uint32_t axis = 0; axis < parameter->rank; axis++)
                 entries[i].dims[axis] = parameter->dims[axis];
-            texts[FIXED_TEXTS + i] = (struct safetensors_text){tensor->hash_key, tensor->hash};
+            texts[FIXED_TEXTS + i] = (struct safetensors_text){ tensor->hash_key, tensor->hash };
         }
         rc = safetensors_header(entries, count, texts, count + FIXED_TEXTS, header_out, bytes_out);
     }
@@ -100,7 +100,7 @@ int weights_save(struct run_directory *directory, const char *file, const struct
                  uint64_t steps, const char **broken_out)
 {
     const uint32_t count = net->parameter_count;
-    struct weights weights = {.net = net, .tensors = calloc(count, sizeof(*weights.tensors))};
+    struct weights weights = { .net = net, .tensors = calloc(count, sizeof(*weights.tensors)) };
     if (weights.tensors == NULL)
         return -ENOMEM;
     snprintf(weights.steps, sizeof(weights.steps), "%" PRIu64, steps);

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,16 +90,16 @@ bool plan_cache_load(const char *folder, const char *key, char **plan_out, size_
 static int file_write(int file, const char *head, size_t head_bytes, const char *plan, size_t bytes)
 {
     FILE *const stream = fdopen(file, "w");
-    int status = stream == NULL ? -errno : 0;
+    int rc = stream == NULL ? -errno : 0;
     if (stream == NULL) {
         close(file);
-        return status;
+        return rc;
     }
     if (fwrite(head, 1, head_bytes, stream) != head_bytes || fwrite(plan, 1, bytes, stream) != bytes)
-        status = -errno;
-    if (fclose(stream) != 0 && status == 0)
-        status = -errno;
-    return status;
+        rc = -errno;
+    if (fclose(stream) != 0 && rc == 0)
+        rc = -errno;
+    return rc;
 }
 
 static int store(const char *folder, const char *path, const char *key, const char *plan, size_t bytes)
@@ -112,20 +112,20 @@ static int store(const char *folder, const char *path, const char *key, const ch
     if (head == NULL)
         return -ENOMEM;
     const int file = mkostemp(temporary, O_CLOEXEC);
-    int status = file < 0 ? -errno : file_write(file, head, head_bytes, plan, bytes);
-    if (status == 0 && rename(temporary, path) < 0)
-        status = -errno;
-    if (status < 0 && file >= 0)
+    int rc = file < 0 ? -errno : file_write(file, head, head_bytes, plan, bytes);
+    if (rc == 0 && rename(temporary, path) < 0)
+        rc = -errno;
+    if (rc < 0 && file >= 0)
         unlink(temporary);
     free(head);
-    return status;
+    return rc;
 }
 
 void plan_cache_store(const char *folder, const char *key, const char *plan, size_t bytes)
 {
     static atomic_flag is_told = ATOMIC_FLAG_INIT;
     char path[PATH_MAX];
-    const int status = path_of(path, folder, key) ? store(folder, path, key, plan, bytes) : -ENAMETOOLONG;
-    if (status < 0 && !atomic_flag_test_and_set(&is_told))
-        log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-status));
+    const int rc = path_of(path, folder, key) ? store(folder, path, key, plan, bytes) : -ENAMETOOLONG;
+    if (rc < 0 && !atomic_flag_test_and_set(&is_told))
+        log_message(LOG_RUN, "convolution plans are not kept in %s: %s", folder, strerror(-rc));
 }

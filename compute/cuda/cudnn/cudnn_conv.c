@@ -78,20 +78,20 @@ static struct graph_tensor tensor_of(const struct conv_shape *shape, enum tensor
     const bool internal = id == TENSOR_PRODUCT || id == TENSOR_SUM;
     switch (id) {
     case TENSOR_IN:
-        return (struct graph_tensor){id, type, {shape->count, shape->in_channels, shape->in_h, shape->in_w}, false};
+        return (struct graph_tensor){ id, type, { shape->count, shape->in_channels, shape->in_h, shape->in_w }, false };
     case TENSOR_WEIGHT:
         return (struct graph_tensor){
-            id, type, {shape->out_channels, shape->in_channels, shape->kernel_h, shape->kernel_w}, false};
+            id, type, { shape->out_channels, shape->in_channels, shape->kernel_h, shape->kernel_w }, false };
     case TENSOR_BIAS:
-        return (struct graph_tensor){id, type, {1, shape->out_channels, 1, 1}, false};
+        return (struct graph_tensor){ id, type, { 1, shape->out_channels, 1, 1 }, false };
     case TENSOR_OUT:
     case TENSOR_PRODUCT:
     case TENSOR_SUM:
         break;
     }
     /* What stays inside is not rounded: that is done once, at the end. */
-    return (struct graph_tensor){id, internal ? CUDNN_DATA_FLOAT : type,
-                                 {shape->count, shape->out_channels, shape->out_h, shape->out_w}, internal};
+    return (struct graph_tensor){ id, internal ? CUDNN_DATA_FLOAT : type,
+                                 { shape->count, shape->out_channels, shape->out_h, shape->out_w }, internal };
 }
 
 static size_t tensor_bytes(const struct conv_shape *shape, enum tensor_id id)
@@ -120,9 +120,9 @@ static cudnnBackendDescriptor_t add_convolution(struct cudnn_graph *graph, const
                                                 cudnnBackendDescriptor_t out)
 {
     const struct graph_window window = {
-        .pad_before = {shape->pad_top, shape->pad_left},
-        .pad_after = {shape->pad_bottom, shape->pad_right},
-        .strides = {shape->stride_h, shape->stride_w},
+        .pad_before = { shape->pad_top, shape->pad_left },
+        .pad_after = { shape->pad_bottom, shape->pad_right },
+        .strides = { shape->stride_h, shape->stride_w },
     };
     cudnnBackendDescriptor_t in = add_tensor(graph, shape, TENSOR_IN);
     cudnnBackendDescriptor_t weight = add_tensor(graph, shape, TENSOR_WEIGHT);
@@ -166,9 +166,9 @@ static int key_print(const struct conv_planner *planner, const struct engine_rul
                      const struct conv_shape *shape, char *key, size_t key_size)
 {
     char place[2304], graph[256];
-    const int status = engine_place(rules, place, sizeof(place));
-    if (status < 0)
-        return status;
+    const int rc = engine_place(rules, place, sizeof(place));
+    if (rc < 0)
+        return rc;
     shape_print(shape, graph, sizeof(graph));
     snprintf(key, key_size, "pipetrain plan 1, %s%s, workspace %zu, %s", place,
              planner->scratch != NULL ? ", measured" : "", rules->workspace_max, graph);
@@ -182,14 +182,14 @@ static int load(struct conv_engine *engine, const struct engine_rules *rules, co
     size_t bytes;
     if (!plan_cache_load(folder, key, &text, &bytes))
         return -ENOTSUP;
-    int status = engine_plan_load(&engine->chosen, rules, text, bytes);
+    int rc = engine_plan_load(&engine->chosen, rules, text, bytes);
     free(text);
-    if (status == 0 && engine->chosen.workspace > rules->workspace_max) {
+    if (rc == 0 && engine->chosen.workspace > rules->workspace_max) {
         engine_plan_close(&engine->chosen);
-        status = -ENOTSUP;
+        rc = -ENOTSUP;
     }
-    engine->cached = status == 0;
-    return status;
+    engine->cached = rc == 0;
+    return rc;
 }
 
 /* A plan that has no text is made anew in every run. */
@@ -197,9 +197,9 @@ static int keep(const struct conv_engine *engine, const char *folder, const char
 {
     char *text;
     size_t bytes;
-    const int status = engine_plan_save(&engine->chosen, engine->name, &text, &bytes);
-    if (status < 0)
-        return status == -ENOTSUP ? 0 : status;
+    const int rc = engine_plan_save(&engine->chosen, engine->name, &text, &bytes);
+    if (rc < 0)
+        return rc == -ENOTSUP ? 0 : rc;
     plan_cache_store(folder, key, text, bytes);
     free(text);
     return 0;
@@ -215,7 +215,7 @@ static int bind(const struct conv_engine *engine, const struct conv_pointers *po
 /* The scratch's parts in the order of the ids. */
 static struct conv_pointers scratch_of(const struct conv_planner *planner, const struct conv_shape *shape)
 {
-    struct conv_pointers pointers = {.workspace = planner->workspace};
+    struct conv_pointers pointers = { .workspace = planner->workspace };
     const unsigned char *at = planner->scratch;
     for (enum tensor_id id = TENSOR_IN; id <= (shape->bias ? TENSOR_BIAS : TENSOR_OUT); id++) {
         pointers.tensors[id - TENSOR_IN] = at;
@@ -230,12 +230,12 @@ static int fastest(const struct conv_engine *engine, const struct conv_planner *
 {
     const struct conv_pointers pointers = scratch_of(planner, &engine->fused);
     cudnnBackendDescriptor_t pack;
-    int status = bind(engine, &pointers, &pack);
-    if (status < 0)
-        return status;
-    status = timing_choose(plans, count, rules, pack, planner->stream, best_out, refusal);
+    int rc = bind(engine, &pointers, &pack);
+    if (rc < 0)
+        return rc;
+    rc = timing_choose(plans, count, rules, pack, planner->stream, best_out, refusal);
     descriptor_close(pack);
-    return status;
+    return rc;
 }
 
 static int find(struct conv_engine *engine, const struct conv_planner *planner, const struct engine_rules *rules,
@@ -244,16 +244,16 @@ static int find(struct conv_engine *engine, const struct conv_planner *planner, 
     struct engine_plan plans[ENGINE_PLANS_MAX];
     uint32_t count = 0, best = 0;
     const uint32_t wanted = planner->handle != NULL && planner->scratch != NULL ? ENGINE_PLANS_MAX : 1;
-    int status = engine_find(&engine->graph, rules, wanted, plans, &count, refusal);
+    int rc = engine_find(&engine->graph, rules, wanted, plans, &count, refusal);
     engine->measured = count > 1;
-    if (status == 0 && engine->measured)
-        status = fastest(engine, planner, rules, plans, count, &best, refusal);
+    if (rc == 0 && engine->measured)
+        rc = fastest(engine, planner, rules, plans, count, &best, refusal);
     for (uint32_t i = 0; i < count; i++)
-        if (status < 0 || i != best)
+        if (rc < 0 || i != best)
             engine_plan_close(&plans[i]);
-    if (status == 0)
+    if (rc == 0)
         engine->chosen = plans[best];
-    return status;
+    return rc;
 }
 
 /* Choose a plan for what engine->fused says. -ENOTSUP is not logged. */
@@ -261,28 +261,28 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
 {
     const struct engine_rules rules = rules_of(engine, planner);
     char key[3072];
-    int status = graph_build(&engine->graph, engine->name, planner->handle, &engine->fused);
-    if (status == 0 && planner->cache != NULL)
-        status = key_print(planner, &rules, &engine->fused, key, sizeof(key));
-    if (status < 0) {
+    int rc = graph_build(&engine->graph, engine->name, planner->handle, &engine->fused);
+    if (rc == 0 && planner->cache != NULL)
+        rc = key_print(planner, &rules, &engine->fused, key, sizeof(key));
+    if (rc < 0) {
         *refusal = engine->graph.refusal;
-        return status;
+        return rc;
     }
-    status = planner->cache != NULL ? load(engine, &rules, planner->cache, key) : -ENOTSUP;
-    if (status != -ENOTSUP)
-        return status;
-    status = find(engine, planner, &rules, refusal);
-    if (status == 0 && planner->cache != NULL)
-        status = keep(engine, planner->cache, key);
-    return status;
+    rc = planner->cache != NULL ? load(engine, &rules, planner->cache, key) : -ENOTSUP;
+    if (rc != -ENOTSUP)
+        return rc;
+    rc = find(engine, planner, &rules, refusal);
+    if (rc == 0 && planner->cache != NULL)
+        rc = keep(engine, planner->cache, key);
+    return rc;
 }
 
 /* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
 static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
-    const int status = choose(engine, planner, refusal);
-    if (status != -ENOTSUP || !engine->fused.bias)
-        return status;
+    const int rc = choose(engine, planner, refusal);
+    if (rc != -ENOTSUP || !engine->fused.bias)
+        return rc;
     engine->fused.bias = engine->fused.relu = false;
     graph_release(&engine->graph);
     return choose(engine, planner, refusal);
@@ -308,23 +308,23 @@ static void conv_engine_close(struct conv_engine *engine)
 static int conv_engine_open(struct conv_engine **engine_out, const struct conv_planner *planner,
                             const struct conv_shape *shape, bool quiet)
 {
-    struct cudnn_refusal refusal = {""};
+    struct cudnn_refusal refusal = { "" };
     struct conv_engine *const engine = calloc(1, sizeof(*engine));
     if (engine == NULL)
         return -ENOMEM;
     snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
     engine->shape = engine->fused = *shape;
-    const int status = choose_any(engine, planner, &refusal);
-    if (status == -ENOTSUP && !quiet) {
+    const int rc = choose_any(engine, planner, &refusal);
+    if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));
         log_message(LOG_ERROR, "%s: cuDNN has no engine for %s: %s", planner->name, text, refusal.text);
     }
-    if (status == 0)
+    if (rc == 0)
         *engine_out = engine;
     else
         conv_engine_close(engine);
-    return status;
+    return rc;
 }
 
 static int plan_open(struct conv_plan **plan_out, struct conv_engine *engine)
@@ -342,15 +342,15 @@ int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *plann
                    bool quiet)
 {
     struct conv_engine *engine = NULL;
-    int status = check(planner, shape);
-    if (status == 0)
-        status = conv_engine_open(&engine, planner, shape, quiet);
-    if (status < 0)
-        return status;
-    status = plan_open(plan_out, engine);
-    if (status < 0)
+    int rc = check(planner, shape);
+    if (rc == 0)
+        rc = conv_engine_open(&engine, planner, shape, quiet);
+    if (rc < 0)
+        return rc;
+    rc = plan_open(plan_out, engine);
+    if (rc < 0)
         conv_engine_close(engine);
-    return status;
+    return rc;
 }
 
 int conv_plan_share(struct conv_plan **plan_out, struct conv_plan *of)
@@ -392,9 +392,9 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     cudnnBackendDescriptor_t pack;
     if (plan->pack != NULL && memcmp(&plan->bound, pointers, sizeof(*pointers)) == 0)
         return 0;
-    const int status = bind(plan->engine, pointers, &pack);
-    if (status < 0)
-        return status;
+    const int rc = bind(plan->engine, pointers, &pack);
+    if (rc < 0)
+        return rc;
     descriptor_close(plan->pack);
     plan->pack = pack;
     plan->bound = *pointers;
@@ -406,9 +406,9 @@ static int add_left_bias(const struct conv_engine *engine, cudnnHandle_t handle,
     const struct conv_shape *const shape = &engine->shape;
     const size_t rows = (size_t)shape->count * shape->out_h * shape->out_w;
     cudaStream_t stream;
-    const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
-    if (status < 0)
-        return status;
+    const int rc = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
+    if (rc < 0)
+        return rc;
     return CUDA_CALL(engine->name, kernel_bias(stream, precision_type(shape->precision), rows, shape->out_channels,
                                                bias, shape->relu, out));
 }
@@ -416,12 +416,12 @@ static int add_left_bias(const struct conv_engine *engine, cudnnHandle_t handle,
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
                   void *workspace)
 {
-    const struct conv_pointers pointers = {.tensors = {in, weight, out, bias}, .workspace = workspace};
+    const struct conv_pointers pointers = { .tensors = { in, weight, out, bias }, .workspace = workspace };
     const struct conv_engine *const engine = plan->engine;
-    int status = rebind(plan, &pointers);
-    if (status == 0)
-        status = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
-    if (status == 0 && leaves_bias(engine))
-        status = add_left_bias(engine, handle, bias, out);
-    return status;
+    int rc = rebind(plan, &pointers);
+    if (rc == 0)
+        rc = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
+    if (rc == 0 && leaves_bias(engine))
+        rc = add_left_bias(engine, handle, bias, out);
+    return rc;
 }

@@ -28,15 +28,15 @@ static int device_place(char *text, size_t text_size, const char *name)
 {
     int device, driver;
     struct cudaDeviceProp properties;
-    int status = CUDA_CALL(name, cudaGetDevice(&device));
-    if (status == 0)
-        status = CUDA_CALL(name, cudaDriverGetVersion(&driver));
-    if (status == 0)
-        status = CUDA_CALL(name, cudaGetDeviceProperties(&properties, device));
-    if (status == 0)
+    int rc = CUDA_CALL(name, cudaGetDevice(&device));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaDriverGetVersion(&driver));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaGetDeviceProperties(&properties, device));
+    if (rc == 0)
         snprintf(text, text_size, "cudnn %zu, driver %d, sm_%d%d, %s", cudnnGetVersion(), driver / 1000,
                  properties.major, properties.minor, properties.name);
-    return status;
+    return rc;
 }
 
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size)
@@ -45,11 +45,11 @@ int engine_place(const struct engine_rules *rules, char *text, size_t text_size)
         return device_place(text, text_size, rules->name);
     char json[2048];
     int64_t length = 0;
-    const int status = descriptor_get(rules->properties, rules->name, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                      CUDNN_TYPE_CHAR, (int64_t)sizeof(json), &length, json);
-    if (status == 0)
+    const int rc = descriptor_get(rules->properties, rules->name, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                  CUDNN_TYPE_CHAR, (int64_t)sizeof(json), &length, json);
+    if (rc == 0)
         snprintf(text, text_size, "cudnn %zu, %.*s", cudnnGetVersion(), (int)length, json);
-    return status;
+    return rc;
 }
 
 /* Bit by bit the notes of an engine. */
@@ -58,13 +58,13 @@ static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t 
     cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendBehaviorNote_t behavior[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
     int64_t numerical_count = 0, behavior_count = 0;
-    int status = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &numerical_count, numerical);
-    if (status == 0)
-        status = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                                CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behavior_count, behavior);
-    if (status < 0)
-        return status;
+    int rc = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                            CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &numerical_count, numerical);
+    if (rc == 0)
+        rc = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                            CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behavior_count, behavior);
+    if (rc < 0)
+        return rc;
     *numerical_out = 0;
     for (int64_t i = 0; i < numerical_count; i++)
         *numerical_out |= 1u << numerical[i];
@@ -89,18 +89,18 @@ static int engine_of(cudnnBackendDescriptor_t config, const char *name, cudnnBac
                      int64_t *index_out)
 {
     cudnnBackendDescriptor_t engine = NULL;
-    int status = descriptor_open(&engine, name, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    if (status < 0)
-        return status;
-    status = descriptor_get(config, name, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
-                            &engine);
-    if (status == 0)
-        status = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, NULL, index_out);
-    if (status == 0)
+    int rc = descriptor_open(&engine, name, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    if (rc < 0)
+        return rc;
+    rc = descriptor_get(config, name, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
+                        &engine);
+    if (rc == 0)
+        rc = descriptor_get(engine, name, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, NULL, index_out);
+    if (rc == 0)
         *engine_out = engine;
     else
         descriptor_close(engine);
-    return status;
+    return rc;
 }
 
 /* 1 with the rank, 0 when the rules forbid the engine, or a negative errno. */
@@ -110,13 +110,13 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
     int64_t index;
     uint32_t notes = 0;
     bool compiled = false;
-    int status = engine_of(config, search->rules->name, &engine, &index);
-    if (status < 0)
-        return status;
-    status = notes_of(engine, search->rules->name, &notes, &compiled);
+    int rc = engine_of(config, search->rules->name, &engine, &index);
+    if (rc < 0)
+        return rc;
+    rc = notes_of(engine, search->rules->name, &notes, &compiled);
     descriptor_close(engine);
-    if (status < 0)
-        return status;
+    if (rc < 0)
+        return rc;
     /* Engine 0 is cuDNN's plain implementation of whatever the others do. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
     return is_admissible(search, notes) ? 1 : 0;
@@ -125,74 +125,74 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
 static int plan_open(cudnnBackendDescriptor_t *plan_out, const struct engine_rules *rules)
 {
     cudnnBackendDescriptor_t plan;
-    int status = descriptor_open(&plan, rules->name, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    if (status < 0)
-        return status;
+    int rc = descriptor_open(&plan, rules->name, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (rc < 0)
+        return rc;
     if (rules->handle != NULL)
-        status = descriptor_set(plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                                &rules->handle);
+        rc = descriptor_set(plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                            &rules->handle);
     else
-        status = descriptor_set(plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &rules->properties);
-    if (status == 0)
+        rc = descriptor_set(plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &rules->properties);
+    if (rc == 0)
         *plan_out = plan;
     else
         descriptor_close(plan);
-    return status;
+    return rc;
 }
 
 static int read_workspace(struct engine_plan *plan, const char *name)
 {
     int64_t workspace = 0;
-    const int status = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                                      1, NULL, &workspace);
+    const int rc = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                  1, NULL, &workspace);
     plan->workspace = (size_t)workspace;
-    return status;
+    return rc;
 }
 
 /* Whose engine a finished plan is. */
 static int read_engine(struct engine_plan *plan, const char *name)
 {
     cudnnBackendDescriptor_t config, engine;
-    int status = descriptor_open(&config, name, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (status < 0)
-        return status;
-    status = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL, &config);
-    if (status == 0)
-        status = engine_of(config, name, &engine, &plan->engine);
-    if (status == 0)
+    int rc = descriptor_open(&config, name, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (rc < 0)
+        return rc;
+    rc = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL, &config);
+    if (rc == 0)
+        rc = engine_of(config, name, &engine, &plan->engine);
+    if (rc == 0)
         descriptor_close(engine);
     descriptor_close(config);
-    return status;
+    return rc;
 }
 
 /* Finish a plan of which all else is set. */
 static int plan_finish(struct engine_plan *plan, const char *name, struct cudnn_refusal *refusal)
 {
-    int status = descriptor_finalize(plan->plan, name, refusal);
-    if (status == 0)
-        status = read_workspace(plan, name);
-    if (status == 0)
-        status = read_engine(plan, name);
-    return status;
+    int rc = descriptor_finalize(plan->plan, name, refusal);
+    if (rc == 0)
+        rc = read_workspace(plan, name);
+    if (rc == 0)
+        rc = read_engine(plan, name);
+    return rc;
 }
 
 static int plan_of(struct search *search, cudnnBackendDescriptor_t config, struct engine_plan *plan_out)
 {
     const struct engine_rules *const rules = search->rules;
-    struct engine_plan plan = {.plan = NULL};
-    int status = plan_open(&plan.plan, rules);
-    if (status == 0)
-        status = descriptor_set(plan.plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
-    if (status == 0)
-        status = plan_finish(&plan, rules->name, &search->refusal);
-    if (status == 0)
+    struct engine_plan plan = { .plan = NULL };
+    int rc = plan_open(&plan.plan, rules);
+    if (rc == 0)
+        rc = descriptor_set(plan.plan, rules->name, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    if (rc == 0)
+        rc = plan_finish(&plan, rules->name, &search->refusal);
+    if (rc == 0)
         *plan_out = plan;
     else
         engine_plan_close(&plan);
-    return status;
+    return rc;
 }
 
 static void insert(struct search *search, const struct engine_plan *plan, enum rank rank)
@@ -223,13 +223,13 @@ static int consider(struct search *search, cudnnBackendDescriptor_t config)
     search->proposed++;
     if (admissible <= 0 || would_be_last(search, rank))
         return admissible < 0 ? admissible : 0;
-    const int status = plan_of(search, config, &plan);
-    if (status == -ENOTSUP) {
+    const int rc = plan_of(search, config, &plan);
+    if (rc == -ENOTSUP) {
         search->refused++;
         return 0;
     }
-    if (status < 0)
-        return status;
+    if (rc < 0)
+        return rc;
     if (plan.workspace > search->rules->workspace_max) {
         search->large++;
         engine_plan_close(&plan);
@@ -243,33 +243,33 @@ static int consider_all(struct search *search, cudnnBackendDescriptor_t heuristi
                         cudnnBackendDescriptor_t *configs, int64_t capacity)
 {
     int64_t count = 0;
-    int status = 0;
-    for (int64_t i = 0; i < capacity && status == 0; i++)
-        status = descriptor_open(&configs[i], search->rules->name, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (status == 0)
-        status = descriptor_get(heuristics, search->rules->name, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count, configs);
+    int rc = 0;
+    for (int64_t i = 0; i < capacity && rc == 0; i++)
+        rc = descriptor_open(&configs[i], search->rules->name, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (rc == 0)
+        rc = descriptor_get(heuristics, search->rules->name, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, capacity, &count, configs);
     assert(count <= capacity);
-    for (int64_t i = 0; i < count && status == 0; i++)
-        status = consider(search, configs[i]);
-    return status;
+    for (int64_t i = 0; i < count && rc == 0; i++)
+        rc = consider(search, configs[i]);
+    return rc;
 }
 
 static int proposals(struct search *search, cudnnBackendDescriptor_t heuristics)
 {
     int64_t capacity = 0;
-    int status = descriptor_get(heuristics, search->rules->name, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &capacity, NULL);
-    if (status < 0 || capacity == 0)
-        return status;
+    int rc = descriptor_get(heuristics, search->rules->name, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &capacity, NULL);
+    if (rc < 0 || capacity == 0)
+        return rc;
     cudnnBackendDescriptor_t *const configs = calloc((size_t)capacity, sizeof(*configs));
     if (configs == NULL)
         return -ENOMEM;
-    status = consider_all(search, heuristics, configs, capacity);
+    rc = consider_all(search, heuristics, configs, capacity);
     for (int64_t i = 0; i < capacity; i++)
         descriptor_close(configs[i]);
     free(configs);
-    return status;
+    return rc;
 }
 
 static int ask(struct search *search, cudnnBackendHeurMode_t mode)
@@ -277,22 +277,22 @@ static int ask(struct search *search, cudnnBackendHeurMode_t mode)
     const struct engine_rules *const rules = search->rules;
     const cudnnBackendDescriptor_t graph = graph_whole(search->graph);
     cudnnBackendDescriptor_t heuristics;
-    int status = descriptor_open(&heuristics, rules->name, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    if (status < 0)
-        return status;
-    status = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
-                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
-    if (status == 0)
-        status = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (status == 0 && rules->handle == NULL)
-        status = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
-                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &rules->properties);
-    if (status == 0)
-        status = descriptor_finalize(heuristics, rules->name, &search->refusal);
-    if (status == 0)
-        status = proposals(search, heuristics);
+    int rc = descriptor_open(&heuristics, rules->name, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    if (rc < 0)
+        return rc;
+    rc = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    if (rc == 0)
+        rc = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (rc == 0 && rules->handle == NULL)
+        rc = descriptor_set(heuristics, rules->name, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &rules->properties);
+    if (rc == 0)
+        rc = descriptor_finalize(heuristics, rules->name, &search->refusal);
+    if (rc == 0)
+        rc = proposals(search, heuristics);
     descriptor_close(heuristics);
-    return status == -ENOTSUP ? 0 : status;
+    return rc == -ENOTSUP ? 0 : rc;
 }
 
 static void explain(const struct search *search, struct cudnn_refusal *refusal)
@@ -312,20 +312,20 @@ int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rule
                 struct engine_plan *found, uint32_t *found_out, struct cudnn_refusal *refusal)
 {
     assert(wanted >= 1 && wanted <= ENGINE_PLANS_MAX);
-    struct search search = {.graph = graph, .rules = rules, .wanted = wanted, .found = found};
-    int status = ask(&search, CUDNN_HEUR_MODE_A);
-    if (status == 0 && !has_enough(&search))
-        status = ask(&search, CUDNN_HEUR_MODE_FALLBACK);
-    if (status == 0 && search.count == 0) {
+    struct search search = { .graph = graph, .rules = rules, .wanted = wanted, .found = found };
+    int rc = ask(&search, CUDNN_HEUR_MODE_A);
+    if (rc == 0 && !has_enough(&search))
+        rc = ask(&search, CUDNN_HEUR_MODE_FALLBACK);
+    if (rc == 0 && search.count == 0) {
         explain(&search, refusal);
-        status = -ENOTSUP;
+        rc = -ENOTSUP;
     }
-    if (status == 0)
+    if (rc == 0)
         *found_out = search.count;
     else
         while (search.count > 0)
             engine_plan_close(&found[--search.count]);
-    return status;
+    return rc;
 }
 
 void engine_plan_close(struct engine_plan *plan)
@@ -338,19 +338,19 @@ int engine_plan_save(const struct engine_plan *plan, const char *name, char **te
 {
     int64_t length = 0;
     struct cudnn_refusal refusal;
-    int status = cudnn_try(cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                                                    CUDNN_TYPE_CHAR, 0, &length, NULL),
-                           name, "cudnnBackendGetAttribute", &refusal);
-    if (status < 0)
-        return status;
+    int rc = cudnn_try(cudnnBackendGetAttribute(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                                CUDNN_TYPE_CHAR, 0, &length, NULL),
+                       name, "cudnnBackendGetAttribute", &refusal);
+    if (rc < 0)
+        return rc;
     char *const text = malloc((size_t)length + 1);
     if (text == NULL)
         return -ENOMEM;
-    status = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length,
-                            &length, text);
-    if (status < 0) {
+    rc = descriptor_get(plan->plan, name, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length,
+                        &length, text);
+    if (rc < 0) {
         free(text);
-        return status;
+        return rc;
     }
     *text_out = text;
     *bytes_out = (size_t)length;
@@ -359,18 +359,18 @@ int engine_plan_save(const struct engine_plan *plan, const char *name, char **te
 
 int engine_plan_load(struct engine_plan *plan_out, const struct engine_rules *rules, const char *text, size_t bytes)
 {
-    struct engine_plan plan = {.plan = NULL};
+    struct engine_plan plan = { .plan = NULL };
     struct cudnn_refusal refusal;
-    int status = plan_open(&plan.plan, rules);
-    if (status == 0)
-        status = cudnn_try(cudnnBackendSetAttribute(plan.plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                                                    CUDNN_TYPE_CHAR, (int64_t)bytes, text),
-                           rules->name, "cudnnBackendSetAttribute", &refusal);
-    if (status == 0)
-        status = plan_finish(&plan, rules->name, &refusal);
-    if (status == 0)
+    int rc = plan_open(&plan.plan, rules);
+    if (rc == 0)
+        rc = cudnn_try(cudnnBackendSetAttribute(plan.plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                                CUDNN_TYPE_CHAR, (int64_t)bytes, text),
+                       rules->name, "cudnnBackendSetAttribute", &refusal);
+    if (rc == 0)
+        rc = plan_finish(&plan, rules->name, &refusal);
+    if (rc == 0)
         *plan_out = plan;
     else
         engine_plan_close(&plan);
-    return status;
+    return rc;
 }

@@ -57,9 +57,9 @@ static bool is_refusal(cudnnStatus_t status)
 {
     if (status == CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH)
         return true;
-    const int error = error_of(status);
-    return error == -ENOTSUP || error == -EINVAL ||
-           (error == -EIO && CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_INTERNAL_ERROR);
+    const int rc = error_of(status);
+    return rc == -ENOTSUP || rc == -EINVAL ||
+           (rc == -EIO && CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_INTERNAL_ERROR);
 }
 
 int cudnn_try(cudnnStatus_t status, const char *name, const char *call, struct cudnn_refusal *refusal)
@@ -97,11 +97,11 @@ int descriptor_get(cudnnBackendDescriptor_t descriptor, const char *name, cudnnB
     int64_t count = 0;
     char call[64];
     snprintf(call, sizeof(call), "cudnnBackendGetAttribute(%d)", (int)attribute);
-    const int status =
+    const int rc =
         cudnn_check(cudnnBackendGetAttribute(descriptor, attribute, type, capacity, &count, values), name, call);
-    if (status == 0 && count_out != NULL)
+    if (rc == 0 && count_out != NULL)
         *count_out = count;
-    return status;
+    return rc;
 }
 
 int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, struct cudnn_refusal *refusal)
@@ -112,30 +112,30 @@ int descriptor_finalize(cudnnBackendDescriptor_t descriptor, const char *name, s
 int pointers_bind(cudnnBackendDescriptor_t *pack_out, const char *name, int64_t count, const void *const *pointers,
                   void *workspace)
 {
-    static const int64_t ids[] = {1, 2, 3, 4};
+    static const int64_t ids[] = { 1, 2, 3, 4 };
     assert(count <= (int64_t)(sizeof(ids) / sizeof(*ids)));
     cudnnBackendDescriptor_t pack;
-    int status = descriptor_open(&pack, name, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    if (status < 0)
-        return status;
-    status = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
-    if (status == 0)
-        status = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
-                                pointers);
-    if (status == 0)
-        status = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-    if (status == 0)
-        status = CUDNN_CALL(name, cudnnBackendFinalize(pack));
-    if (status == 0)
+    int rc = descriptor_open(&pack, name, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    if (rc < 0)
+        return rc;
+    rc = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+    if (rc == 0)
+        rc = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+                            pointers);
+    if (rc == 0)
+        rc = descriptor_set(pack, name, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    if (rc == 0)
+        rc = CUDNN_CALL(name, cudnnBackendFinalize(pack));
+    if (rc == 0)
         *pack_out = pack;
     else
         descriptor_close(pack);
-    return status;
+    return rc;
 }
 
 void graph_init(struct cudnn_graph *graph, const char *name)
 {
-    *graph = (struct cudnn_graph){.name = name};
+    *graph = (struct cudnn_graph){ .name = name };
 }
 
 void graph_release(struct cudnn_graph *graph)
@@ -181,7 +181,7 @@ static cudnnBackendDescriptor_t finalize(struct cudnn_graph *graph, cudnnBackend
 cudnnBackendDescriptor_t graph_add_tensor(struct cudnn_graph *graph, const struct graph_tensor *tensor)
 {
     const int64_t *const dims = tensor->dims;
-    const int64_t strides[4] = {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
+    const int64_t strides[4] = { dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1] };
     const int64_t alignment = 16;
     cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set(graph, part, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &tensor->type);
@@ -197,7 +197,7 @@ static cudnnBackendDescriptor_t add_window(struct cudnn_graph *graph, const stru
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t rank = 2, dilations[2] = {1, 1};
+    const int64_t rank = 2, dilations[2] = { 1, 1 };
     cudnnBackendDescriptor_t part = add(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     set(graph, part, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     set(graph, part, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
@@ -218,17 +218,17 @@ static struct convolution_names convolution_names(cudnnBackendDescriptorType_t t
         return (struct convolution_names){
             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA };
     if (type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
         return (struct convolution_names){
             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA };
     assert(type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
     return (struct convolution_names){
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA };
 }
 
 cudnnBackendDescriptor_t graph_add_convolution(struct cudnn_graph *graph, cudnnBackendDescriptorType_t type,

@@ -22,17 +22,17 @@ struct timing {
 static int run_once(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
 {
     const char *const name = timing->rules->name;
-    int status = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
-    if (status == 0)
-        status = cudnn_try(cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack), name,
-                           "cudnnBackendExecute", timing->refusal);
-    if (status == 0)
-        status = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
-    if (status == 0)
-        status = CUDA_CALL(name, cudaEventSynchronize(timing->end));
-    if (status == 0)
-        status = CUDA_CALL(name, cudaEventElapsedTime(ms_out, timing->begin, timing->end));
-    return status;
+    int rc = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
+    if (rc == 0)
+        rc = cudnn_try(cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack), name,
+                       "cudnnBackendExecute", timing->refusal);
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventRecord(timing->end, timing->stream));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventSynchronize(timing->end));
+    if (rc == 0)
+        rc = CUDA_CALL(name, cudaEventElapsedTime(ms_out, timing->begin, timing->end));
+    return rc;
 }
 
 static float median(const float times[RUNS])
@@ -45,12 +45,12 @@ static float median(const float times[RUNS])
 static int time_plan(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
 {
     float times[RUNS];
-    int status = run_once(timing, plan, &times[0]);
-    for (uint32_t i = 0; i < RUNS && status == 0; i++)
-        status = run_once(timing, plan, &times[i]);
-    if (status < 0 && status != -ENOTSUP)
-        return status;
-    *ms_out = status == 0 ? median(times) : INFINITY;
+    int rc = run_once(timing, plan, &times[0]);
+    for (uint32_t i = 0; i < RUNS && rc == 0; i++)
+        rc = run_once(timing, plan, &times[i]);
+    if (rc < 0 && rc != -ENOTSUP)
+        return rc;
+    *ms_out = rc == 0 ? median(times) : INFINITY;
     return 0;
 }
 
@@ -61,9 +61,9 @@ static int choose(const struct timing *timing, const struct engine_plan *plans, 
 {
     float times[ENGINE_PLANS_MAX], least = INFINITY;
     for (uint32_t i = 0; i < count; i++) {
-        const int status = time_plan(timing, &plans[i], &times[i]);
-        if (status < 0)
-            return status;
+        const int rc = time_plan(timing, &plans[i], &times[i]);
+        if (rc < 0)
+            return rc;
         least = fminf(least, times[i]);
     }
     if (isinf(least))
@@ -80,17 +80,17 @@ int timing_choose(const struct engine_plan *plans, uint32_t count, const struct 
                   struct cudnn_refusal *refusal)
 {
     assert(count <= ENGINE_PLANS_MAX);
-    struct timing timing = {.rules = rules, .pack = pack, .stream = stream, .refusal = refusal};
-    int status = CUDA_CALL(rules->name, cudaEventCreate(&timing.begin));
-    if (status < 0)
-        return status;
-    status = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
-    if (status == 0) {
+    struct timing timing = { .rules = rules, .pack = pack, .stream = stream, .refusal = refusal };
+    int rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.begin));
+    if (rc < 0)
+        return rc;
+    rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
+    if (rc == 0) {
         pthread_mutex_lock(&one_at_a_time);
-        status = choose(&timing, plans, count, best_out);
+        rc = choose(&timing, plans, count, best_out);
         pthread_mutex_unlock(&one_at_a_time);
         CUDA_CALL(rules->name, cudaEventDestroy(timing.end));
     }
     CUDA_CALL(rules->name, cudaEventDestroy(timing.begin));
-    return status;
+    return rc;
 }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/sim_values.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
+#include "tests/sim/sim_values.h"
 
 const struct shape shapes[SHAPES] = {
     { 2, 3, 7, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1 },
@@ -224,7 +224,7 @@ part config_new(struct parts *parts, part graph, int64_t index)
 
 int bench_open(void **state)
 {
-    struct bench *bench = calloc(1, sizeof *bench);
+    struct bench *bench = calloc(1, sizeof(*bench));
     assert_non_null(bench);
     assert_cuda(cudaSetDevice(0));
     assert_cuda(cudaStreamCreateWithPriority(&bench->stream, cudaStreamNonBlocking, 0));
@@ -340,7 +340,7 @@ double *expected(const struct bench *bench, const struct wish *wish, int result,
 {
     const struct shape *s = &wish->shape;
     const struct tensor *t = wish->tensors;
-    double *sums = calloc(count_of(&t[result]), sizeof *sums);
+    double *sums = calloc(count_of(&t[result]), sizeof(*sums));
     assert_non_null(sums);
     for (int n = 0; n < s->n; n++)
         for (int k = 0; k < s->k; k++)

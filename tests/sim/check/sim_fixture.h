@@ -6,8 +6,8 @@
 #include <cuda_runtime_api.h>
 #include <semaphore.h>
 
-#include "tests/sim/sim.h"
 #include "tests/sim/check/sim_test_kernels.h"
+#include "tests/sim/sim.h"
 
 #define assert_cuda(call) assert_int_equal((call), cudaSuccess)
 

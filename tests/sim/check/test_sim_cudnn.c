@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/sim/sim_values.h"
 #include "tests/sim/check/sim_cudnn_fixture.h"
+#include "tests/sim/sim_values.h"
 
 #define GUARD 256
 
@@ -26,7 +26,7 @@ static void every_pass_is_the_plain_sum_rounded_once(void **state)
     for (size_t i = 0; i < SHAPES; i++)
         for (int pass = 0; pass < PASSES; pass++)
             for (size_t type = 0; type < TYPES; type++)
-                for (size_t engine = 0; engine < sizeof exact / sizeof *exact; engine++) {
+                for (size_t engine = 0; engine < sizeof(exact) / sizeof(*exact); engine++) {
                     const struct wish wish = wish_for(&shapes[i], (enum pass)pass, types[type]);
                     assert_int_equal(errors_of(*state, &wish, exact[engine], false, false), 0);
                 }
@@ -112,7 +112,7 @@ static void sums_in_another_order_differ_in_the_last_bits(void **state)
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
     const size_t bytes = count_of(&wish.tensors[Y]) * sizeof(float);
     unsigned char before[1 << 12];
-    assert_true(bytes <= sizeof before);
+    assert_true(bytes <= sizeof(before));
     fill(bench, &wish, true);
     for (size_t i = 0; i < count_of(&wish.tensors[X]); i++)
         ((float *)(void *)bench->memory[X])[i] /= 3;

@@ -336,7 +336,7 @@ static void calls_fail_when_wanted_and_say_why(void **state)
     assert_int_equal(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &made),
                      CUDNN_STATUS_INTERNAL_ERROR);
     assert_null(made);
-    cudnnGetLastErrorString(message, sizeof message);
+    cudnnGetLastErrorString(message, sizeof(message));
     assert_string_equal(message, "cudnnBackendCreateDescriptor is made to fail");
     assert_string_equal(cudnnGetErrorString(CUDNN_STATUS_INTERNAL_ERROR), "CUDNN_STATUS_INTERNAL_ERROR");
     sim_fail("cudnnGraphVersionCheck", 1, CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH);

@@ -116,13 +116,13 @@ void rig_open_with(struct rig *rig, const char *backend, const struct backend_sp
     draw_weights(rig);
 }
 
-void rig_open(struct rig *rig, const char *backend, const struct net *net, enum precision precision)
+void cuda_rig_open(struct rig *rig, const char *backend, const struct net *net, enum precision precision)
 {
     const struct backend_spec spec = rig_spec(net, precision);
     rig_open_with(rig, backend, &spec, false);
 }
 
-void rig_close(struct rig *rig)
+void cuda_rig_close(struct rig *rig)
 {
     const struct device_ops *ops = rig->device->ops;
     for (uint32_t i = 0; i < rig->plan_count; i++)
@@ -171,7 +171,7 @@ void rig_queue(struct rig *rig, struct plan *plan)
     assert_int_equal(rig->ops->result(plan, rig->result), 0);
 }
 
-struct backend_result rig_run(struct rig *rig, uint32_t count, bool training)
+struct backend_result cuda_rig_run(struct rig *rig, uint32_t count, bool training)
 {
     rig_queue(rig, rig_plan(rig, count, training));
     device_memory_wait(rig->compute);

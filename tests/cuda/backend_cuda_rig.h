@@ -37,8 +37,8 @@ struct backend_spec rig_spec(const struct net *net, enum precision precision);
 
 /* `coarse`: weights and pixels with which every precision computes forward without rounding. */
 void rig_open_with(struct rig *rig, const char *backend, const struct backend_spec *spec, bool is_coarse);
-void rig_open(struct rig *rig, const char *backend, const struct net *net, enum precision precision);
-void rig_close(struct rig *rig);
+void cuda_rig_open(struct rig *rig, const char *backend, const struct net *net, enum precision precision);
+void cuda_rig_close(struct rig *rig);
 /* Backend and arena.ranges alone, for a rig with ops, device, compute and net. 0 or a negative errno. */
 int rig_open_backend(struct rig *rig, const struct backend_spec *spec);
 
@@ -50,7 +50,7 @@ void rig_write(struct rig *rig, float *arena, uint32_t parameter, const float *p
 struct plan *rig_plan(struct rig *rig, uint32_t count, bool training);
 /* The first `count` samples: forward, with training also backward. Queued; and waited for. */
 void rig_queue(struct rig *rig, struct plan *plan);
-struct backend_result rig_run(struct rig *rig, uint32_t count, bool training);
+struct backend_result cuda_rig_run(struct rig *rig, uint32_t count, bool training);
 /* Update the whole arena by the gradients, at a rate of 0.05 or the given one. */
 void rig_update(struct rig *rig, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX]);
 void rig_update_by(struct rig *rig, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX],

@@ -39,9 +39,9 @@ static void settle_scale(struct rig *rig)
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     uint32_t skipped;
     do {
-        skipped = rig_run(rig, SAMPLES, true).skipped_steps;
+        skipped = cuda_rig_run(rig, SAMPLES, true).skipped_steps;
         rig_update_by(rig, OPTIMIZER_SGD, no_states, 0);
-    } while (rig_run(rig, SAMPLES, true).skipped_steps != skipped);
+    } while (cuda_rig_run(rig, SAMPLES, true).skipped_steps != skipped);
 }
 
 /* ---- the reference's numbers ---- */
@@ -82,7 +82,7 @@ static void compare_gradients(struct rig *cuda, struct rig *reference, enum prec
 static void compare_run(struct rig *cuda, struct rig *reference, enum precision precision, uint32_t count,
                         bool training)
 {
-    const struct backend_result got = rig_run(cuda, count, training), wanted = rig_run(reference, count, training);
+    const struct backend_result got = cuda_rig_run(cuda, count, training), wanted = cuda_rig_run(reference, count, training);
     const double tolerance = tolerances[precision];
     assert_int_equal(got.counted, count);
     assert_true(got.loss_scale == 1 || precision == PRECISION_FP16);
@@ -106,8 +106,8 @@ static void compare_net(const struct net *net, enum precision precision)
     compare_run(&cuda, &reference, precision, 1, true);
     compare_run(&cuda, &reference, precision, SAMPLES, false);
     compare_run(&cuda, &reference, precision, 5, true);
-    rig_close(&cuda);
-    rig_close(&reference);
+    cuda_rig_close(&cuda);
+    cuda_rig_close(&reference);
 }
 
 static void matches_the_reference_on_mnist(void **state)
@@ -153,9 +153,9 @@ static void measured_convolutions_compute_the_same_in_no_more_memory(void **stat
     compare_run(&measured, &reference, PRECISION_FP32, SAMPLES, false);
     assert_true(measured.ops->plan_bytes(rig_plan(&measured, 5, true)) <=
                 other.ops->plan_bytes(rig_plan(&other, 5, true)) + spec.workspace_max);
-    rig_close(&measured);
-    rig_close(&reference);
-    rig_close(&other);
+    cuda_rig_close(&measured);
+    cuda_rig_close(&reference);
+    cuda_rig_close(&other);
     net_close(net);
 }
 
@@ -190,13 +190,13 @@ static void drops_the_values_the_reference_drops(void **state)
     const struct backend_spec spec = rig_spec(net, PRECISION_FP16), exact = rig_spec(net, PRECISION_FP32);
     rig_open_with(&cuda, "cuda", &spec, true);
     rig_open_with(&reference, "reference", &exact, true);
-    const double dropped = rig_run(&reference, SAMPLES, true).loss_sum;
-    assert_true(fabs(rig_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
-    const double whole = rig_run(&reference, SAMPLES, false).loss_sum;
-    assert_true(fabs(rig_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
+    const double dropped = cuda_rig_run(&reference, SAMPLES, true).loss_sum;
+    assert_true(fabs(cuda_rig_run(&cuda, SAMPLES, true).loss_sum - dropped) < 1e-5 * dropped);
+    const double whole = cuda_rig_run(&reference, SAMPLES, false).loss_sum;
+    assert_true(fabs(cuda_rig_run(&cuda, SAMPLES, false).loss_sum - whole) < 1e-5 * whole);
     assert_true(fabs(whole - dropped) > 1e-3 * dropped);
-    rig_close(&cuda);
-    rig_close(&reference);
+    cuda_rig_close(&cuda);
+    cuda_rig_close(&reference);
     net_close(net);
 }
 
@@ -207,7 +207,7 @@ static void stores_parameters_padded_with_zeros_and_gives_them_back(void **state
     (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_BF16);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
     for (uint32_t p = 0; p < net->parameter_count; p++) {
         const size_t count = net->parameters[p].count, stored_count = rig.arena.ranges[p].count;
         float *plain = malloc(count * sizeof(*plain)), *stored = malloc(stored_count * sizeof(*stored));
@@ -227,7 +227,7 @@ static void stores_parameters_padded_with_zeros_and_gives_them_back(void **state
         free(stored);
         free(back);
     }
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -239,7 +239,7 @@ static void train(struct rig *rig, enum optimizer_kind kind, uint32_t steps)
     for (size_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
         states[i] = device_memory_make(rig->compute, NULL, rig->arena.count * sizeof(float));
     for (uint32_t i = 0; i < steps; i++) {
-        rig_run(rig, SAMPLES, true);
+        cuda_rig_run(rig, SAMPLES, true);
         rig_update(rig, kind, states);
     }
     device_memory_wait(rig->compute);
@@ -253,8 +253,8 @@ static void trains_as_the_reference_does(void **state)
     struct net *net = rig_net(0.5f);
     for (uint32_t kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++) {
         struct rig cuda, reference;
-        rig_open(&cuda, "cuda", net, PRECISION_FP32);
-        rig_open(&reference, "reference", net, PRECISION_FP32);
+        cuda_rig_open(&cuda, "cuda", net, PRECISION_FP32);
+        cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
         train(&cuda, (enum optimizer_kind)kind, 3);
         train(&reference, (enum optimizer_kind)kind, 3);
         for (uint32_t p = 0; p < net->parameter_count; p++) {
@@ -263,8 +263,8 @@ static void trains_as_the_reference_does(void **state)
             free(got);
             free(wanted);
         }
-        rig_close(&cuda);
-        rig_close(&reference);
+        cuda_rig_close(&cuda);
+        cuda_rig_close(&reference);
     }
     net_close(net);
 }
@@ -285,16 +285,16 @@ static void sixteen_bit_weights_follow_updates_and_written_weights(void **state)
     struct net *net = rig_net(0);
     for (uint32_t precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
         struct rig trained, written;
-        rig_open(&trained, "cuda", net, (enum precision)precision);
-        rig_open(&written, "cuda", net, (enum precision)precision);
-        const double before = rig_run(&written, SAMPLES, false).loss_sum;
+        cuda_rig_open(&trained, "cuda", net, (enum precision)precision);
+        cuda_rig_open(&written, "cuda", net, (enum precision)precision);
+        const double before = cuda_rig_run(&written, SAMPLES, false).loss_sum;
         train(&trained, OPTIMIZER_SGD, 3);
         copy_weights(&written, &trained);
-        const double after = rig_run(&written, SAMPLES, false).loss_sum;
+        const double after = cuda_rig_run(&written, SAMPLES, false).loss_sum;
         assert_true(after < before);
-        assert_true(rig_run(&trained, SAMPLES, false).loss_sum == after);
-        rig_close(&trained);
-        rig_close(&written);
+        assert_true(cuda_rig_run(&trained, SAMPLES, false).loss_sum == after);
+        cuda_rig_close(&trained);
+        cuda_rig_close(&written);
     }
     net_close(net);
 }

@@ -39,7 +39,7 @@ static void says_how_many_samples_would_fit(void **state)
     struct net *net = rig_net(0);
     struct rig rig;
     char text[1024];
-    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     assert_int_equal(try_plan(&rig, 20000, text, sizeof(text)), -ENOMEM);
     unsigned samples, fitting;
     assert_int_equal(sscanf(text, "pipetrain: cuda0: a tower of %u samples needs", &samples), 1);
@@ -49,7 +49,7 @@ static void says_how_many_samples_would_fit(void **state)
     assert_int_equal(sscanf(hint, "iB are free: %u samples a tower would fit", &fitting), 1);
     assert_int_equal(try_plan(&rig, fitting * 6 / 5, text, sizeof(text)), -ENOMEM);
     assert_int_equal(try_plan(&rig, fitting, text, sizeof(text)), 0);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -58,14 +58,14 @@ static void plans_share_their_memory(void **state)
     (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     struct plan *small_plan = rig_plan(&rig, 1, true);
     struct plan *large_plan = rig_plan(&rig, SAMPLES, true);
     struct plan *evaluation = rig_plan(&rig, SAMPLES, false);
     assert_true(rig.ops->plan_bytes(small_plan) > 0);
     assert_true(rig.ops->plan_bytes(large_plan) > 0);
     assert_int_equal(rig.ops->plan_bytes(evaluation), 0);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -116,10 +116,10 @@ static void refuses_windows_of_too_many_pixels(void **state)
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     assert_int_equal(try_plan(&rig, 1, text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "pool"));
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -262,13 +262,13 @@ static void a_cancelled_device_ends_copies(void **state)
     (void)state;
     struct net *net = rig_net(0);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     float *plain = rig_read(&rig, rig.weights, 0);
     device_cancel(rig.device);
     const float *stored = rig.weights + rig.arena.ranges[0].offset;
     assert_int_equal(rig.ops->unpack(rig.backend, 0, stored, plain), -ECANCELED);
     free(plain);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 

@@ -26,8 +26,8 @@ static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = rig_net(0);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP16);
-    rig_run(&rig, SAMPLES, true);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
+    cuda_rig_run(&rig, SAMPLES, true);
     float *before = rig_read(&rig, rig.weights, 2);
     const float overflow = INFINITY;
     device_memory_write(rig.compute, rig.gradients + rig.arena.ranges[1].offset, &overflow, sizeof(overflow));
@@ -35,16 +35,16 @@ static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
     float *after = rig_read(&rig, rig.weights, 2);
     assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
     free(after);
-    const struct backend_result next = rig_run(&rig, SAMPLES, true);
+    const struct backend_result next = cuda_rig_run(&rig, SAMPLES, true);
     assert_float_equal(next.loss_scale, LOSS_SCALE_FIRST / 2, 0);
     assert_int_equal(next.skipped_steps, 1);
     rig_update(&rig, OPTIMIZER_SGD, no_states);
     after = rig_read(&rig, rig.weights, 2);
     assert_memory_not_equal(after, before, net->parameters[2].count * sizeof(*after));
-    assert_int_equal(rig_run(&rig, SAMPLES, true).skipped_steps, 1);
+    assert_int_equal(cuda_rig_run(&rig, SAMPLES, true).skipped_steps, 1);
     free(before);
     free(after);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -79,14 +79,14 @@ static void tells_of_the_layers_that_are_asked_for(void **state)
         struct backend_spec spec = rig_spec(net, PRECISION_FP32);
         spec.graph = uses[i];
         rig_open_with(&rig, "cuda", &spec, false);
-        rig_run(&rig, SAMPLES, true);
+        cuda_rig_run(&rig, SAMPLES, true);
         assert_done(&rig, all, 4);
         assert_int_equal(cut(&rig, 6, 0), 0);
         sim_calls_clear();
-        rig_run(&rig, SAMPLES, true);
+        cuda_rig_run(&rig, SAMPLES, true);
         assert_done(&rig, some, 2);
         assert_int_equal(sim_calls("cudaGraphLaunch"), uses[i] == GRAPH_ON ? 3 : 0);
-        rig_close(&rig);
+        cuda_rig_close(&rig);
     }
     net_close(net);
 }
@@ -121,7 +121,7 @@ static void gradients_are_final_when_their_layer_is_done(void **state)
     spec.graph = GRAPH_ON;
     rig_open_with(&rig, "cuda", &spec, false);
     assert_int_equal(cut(&rig, 6, 0), 0);
-    rig_run(&rig, 5, true);
+    cuda_rig_run(&rig, 5, true);
     const struct backend_input input = { .pixels = rig.pixels, .labels = rig.labels };
     struct plan *plan = rig_plan(&rig, SAMPLES, true);
     struct prefixes prefixes = { .rig = &rig };
@@ -134,7 +134,7 @@ static void gradients_are_final_when_their_layer_is_done(void **state)
     assert_memory_equal(prefixes.copies[0], prefixes.copies[1], prefixes.ready[0] * sizeof(float));
     for (uint32_t i = 0; i < prefixes.count; i++)
         rig.device->ops->free_pinned(rig.device, prefixes.copies[i]);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -149,15 +149,15 @@ static float *weights_after_steps(const struct net *net, enum precision precisio
     assert_int_equal(cut(&rig, 6, 0), 0);
     static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        rig_run(&rig, counts[i], true);
+        cuda_rig_run(&rig, counts[i], true);
         rig_update(&rig, OPTIMIZER_SGD, no_states);
     }
-    rig_run(&rig, SAMPLES, false);
+    cuda_rig_run(&rig, SAMPLES, false);
     float *weights = malloc((rig.arena.count + 1) * sizeof(*weights));
     assert_non_null(weights);
     device_memory_read(rig.compute, weights, rig.weights, rig.arena.count * sizeof(*weights));
     weights[rig.arena.count] = (float)rig.result->loss_sum;
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     return weights;
 }
 
@@ -166,9 +166,9 @@ static void recorded_steps_give_the_same_bits(void **state)
     (void)state;
     struct net *net = rig_net(0.5f);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP32);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     const size_t bytes = (rig.arena.count + 1) * sizeof(float);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
         float *recorded = weights_after_steps(net, (enum precision)precision, GRAPH_ON);
         float *queued = weights_after_steps(net, (enum precision)precision, GRAPH_OFF);
@@ -188,8 +188,8 @@ static uint64_t launches(const struct net *net, enum graph_use use)
     rig_open_with(&rig, "cuda", &spec, false);
     assert_int_equal(cut(&rig, 6, 0), 0);
     sim_calls_clear();
-    rig_run(&rig, SAMPLES, true);
-    rig_close(&rig);
+    cuda_rig_run(&rig, SAMPLES, true);
+    cuda_rig_close(&rig);
     return sim_calls("cudaGraphLaunch");
 }
 
@@ -226,10 +226,10 @@ static void steps_that_cannot_be_recorded_are_queued_unless_recording_is_demande
             assert_non_null(strstr(text, functions[i]));
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
             sim_calls_clear();
-            rig_run(&rig, SAMPLES, true);
-            rig_run(&rig, SAMPLES, false);
+            cuda_rig_run(&rig, SAMPLES, true);
+            cuda_rig_run(&rig, SAMPLES, false);
             assert_int_equal(sim_calls("cudaGraphLaunch"), 0);
-            rig_close(&rig);
+            cuda_rig_close(&rig);
         }
     net_close(net);
 }
@@ -255,7 +255,7 @@ static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
         rig_open_with(&rig, "cuda", &spec, false);
         assert_int_equal(cut(&rig, 6, 0), 0);
         struct plan *plan = rig_plan(&rig, SAMPLES, true);
-        rig_run(&rig, SAMPLES, true);
+        cuda_rig_run(&rig, SAMPLES, true);
         sim_calls_clear();
         for (uint32_t step = 0; step < 3; step++) {
             rig_queue(&rig, plan);
@@ -266,7 +266,7 @@ static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
                 fail_msg("%s was called %u times", forbidden[i], (unsigned)sim_calls(forbidden[i]));
         assert_int_equal(sim_calls("cudaMemcpyAsync"), 3);
         device_memory_wait(rig.compute);
-        rig_close(&rig);
+        cuda_rig_close(&rig);
     }
     net_close(net);
 }
@@ -292,19 +292,19 @@ static void equal_convolutions_make_descriptors_in_their_first_run_only(void **s
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = triplets();
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP16);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
     rig_plan(&rig, SAMPLES, true);
     rig_plan(&rig, SAMPLES, false);
     for (uint32_t step = 0; step < 3; step++) {
-        rig_run(&rig, SAMPLES, true);
+        cuda_rig_run(&rig, SAMPLES, true);
         rig_update(&rig, OPTIMIZER_SGD, no_states);
-        rig_run(&rig, SAMPLES, false);
+        cuda_rig_run(&rig, SAMPLES, false);
         if (step == 0)
             sim_calls_clear();
     }
     assert_int_equal(sim_calls("cudnnBackendExecute"), 2 * (3 + 3 + 2 + 3));
     assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -316,14 +316,14 @@ static void a_plan_is_run_once_when_it_is_made(void **state)
     uint64_t calls[sizeof(functions) / sizeof(functions[0])];
     struct net *net = rig_net(0.5f);
     struct rig rig;
-    rig_open(&rig, "cuda", net, PRECISION_FP16);
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
     float *before = rig_read(&rig, rig.weights, 2);
     sim_calls_clear();
     rig_plan(&rig, SAMPLES, true);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
-    assert_float_equal(rig_run(&rig, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    assert_float_equal(cuda_rig_run(&rig, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         assert_true(calls[i] > 0);
         assert_int_equal(calls[i], sim_calls(functions[i]));
@@ -332,7 +332,7 @@ static void a_plan_is_run_once_when_it_is_made(void **state)
     assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
     free(before);
     free(after);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -366,7 +366,7 @@ static void describes_every_layer_and_how_steps_are_queued(void **state)
     assert_non_null(strstr(lines.text[2], "data gradient engine"));
     assert_non_null(strstr(lines.text[1], "in conv1"));
     assert_non_null(strstr(lines.text[net->layer_count], "backward as 2"));
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 

@@ -190,10 +190,10 @@ static void number_records(struct dataset *dataset)
     dataset->first_ids[dataset->shard_count] = dataset->record_count;
 }
 
-static void probe_report(struct opening *opening, uint64_t id, const char *what)
+static void probe_report(struct opening *opening, uint64_t id, const struct record_problem *problem)
 {
     char line[PROBLEM_BYTES];
-    record_describe(opening->dataset, id, what, line, sizeof(line));
+    record_describe(opening->dataset, id, problem, line, sizeof(line));
     opening_report(opening, -EBADMSG, line);
 }
 
@@ -202,15 +202,16 @@ static void probe_report(struct opening *opening, uint64_t id, const char *what)
 static uint64_t probe_format(struct opening *opening, struct decode_context *context)
 {
     struct dataset *const dataset = opening->dataset;
-    char what[RECORD_WHAT_BYTES];
+    struct record_problem problem;
     uint64_t id = 0, bytes = 0;
-    const uint8_t *payload = record_payload(context, id, &bytes, what);
+    const uint8_t *payload = record_payload(context, id, &bytes, &problem);
     while (payload == NULL && dataset->options.skip_damage && id + 1 < dataset->record_count)
-        payload = record_payload(context, ++id, &bytes, what);
+        payload = record_payload(context, ++id, &bytes, &problem);
     if (payload != NULL &&
-        sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, what, sizeof(what)) == 0)
+        sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, problem.text,
+                           sizeof(problem.text)) == 0)
         return id;
-    probe_report(opening, id, what);
+    probe_report(opening, id, &problem);
     return UINT64_MAX;
 }
 
@@ -219,9 +220,9 @@ static void probe_sample(struct opening *opening, struct decode_context *context
     int32_t label;
     const struct sample_target target = {
         .request = { .shape = opening->dataset->options.shape }, .pixels = pixels, .label = &label };
-    char what[RECORD_WHAT_BYTES];
-    if (record_load(context, id, &target, what) < 0)
-        probe_report(opening, id, what);
+    struct record_problem problem;
+    if (record_load(context, id, &target, &problem) < 0)
+        probe_report(opening, id, &problem);
 }
 
 /* The first record of every other shard shows a foreign shard before training does. */

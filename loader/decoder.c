@@ -17,21 +17,21 @@ struct place_target {
     uint64_t *id;               /* in: the record wanted; out: the record given */
 };
 
-static int fail(const struct loader *loader, enum pass pass, uint64_t id, const char *what)
+static int fail(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
 {
-    char text[DAMAGE_LINE_BYTES];
-    record_describe(loader->spec.datasets[pass], id, what, text, sizeof(text));
+    char text[DAMAGE_TEXT_BYTES];
+    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s", text);
 }
 
 /* Count a damaged record. -ECANCELED when that is one too many. */
-static int count_damage(struct loader *loader, enum pass pass, uint64_t id, const char *what)
+static int count_damage(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
 {
-    const bool is_new = damage_add(&loader->damage, pass, id, what);
+    const bool is_new = damage_add(&loader->damage, pass, id, problem);
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
-    char text[DAMAGE_LINE_BYTES];
-    record_describe(loader->spec.datasets[pass], id, what, text, sizeof(text));
+    char text[DAMAGE_TEXT_BYTES];
+    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records (max_corrupt); "
                      "the last one met: %s", loader->spec.corrupt_max, text);
 }
@@ -46,12 +46,12 @@ static int replace(struct worker *decoder, const struct place_target *target)
     const uint64_t wanted = *target->id;
     for (uint64_t step = 1; step < dataset->record_count; step++) {
         const uint64_t id = (wanted + step) % dataset->record_count;
-        char what[RECORD_WHAT_BYTES];
-        if (record_load(decoder->contexts[pass], id, &target->sample, what) == 0) {
+        struct record_problem problem;
+        if (record_load(decoder->contexts[pass], id, &target->sample, &problem) == 0) {
             *target->id = id;
             return 0;
         }
-        if (count_damage(loader, pass, id, what) < 0)
+        if (count_damage(loader, pass, id, &problem) < 0)
             return -ECANCELED;
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
@@ -67,24 +67,24 @@ static int leave_hole(const struct loader *loader, const struct place_target *ta
     return 0;
 }
 
-static int skip(struct worker *decoder, const struct place_target *target, const char *what)
+static int skip(struct worker *decoder, const struct place_target *target, const struct record_problem *problem)
 {
     struct loader *const loader = decoder->loader;
     const enum pass pass = target->sample.request.pass;
     if (!loader->spec.skip_corrupt)
-        return fail(loader, pass, *target->id, what);
-    if (count_damage(loader, pass, *target->id, what) < 0)
+        return fail(loader, pass, *target->id, problem);
+    if (count_damage(loader, pass, *target->id, problem) < 0)
         return -ECANCELED;
     return pass == PASS_TRAIN ? replace(decoder, target) : leave_hole(loader, target);
 }
 
 static int decode_record(struct worker *decoder, const struct work_record *record, const struct place_target *target)
 {
-    char what[RECORD_WHAT_BYTES];
+    struct record_problem problem;
     struct decode_context *const context = decoder->contexts[target->sample.request.pass];
-    if (record_decode(context, &record->read, &target->sample, what) == 0)
+    if (record_decode(context, &record->read, &target->sample, &problem) == 0)
         return 0;
-    return skip(decoder, target, what);
+    return skip(decoder, target, &problem);
 }
 
 /* Frames lie anywhere in memory: ask for one while those before it are decoded. */

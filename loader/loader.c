@@ -76,10 +76,11 @@ static int open_damage(struct loader *loader)
     const int rc = damage_init(&loader->damage, loader->spec.datasets);
     if (rc < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return rc;
-    char line[1][DAMAGE_LINE_BYTES];
-    damage_list(&loader->damage, line, 1);
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%" PRIu64 " damaged records, more than max_corrupt = %"
-                     PRIu64 "; the first: %s", damage_count(&loader->damage), loader->spec.corrupt_max, line[0]);
+    char first[DAMAGE_TEXT_BYTES];
+    damaged_record_describe(&loader->damage.list->records[0], first, sizeof(first));
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
+                     "%" PRIu64 " damaged records, more than max_corrupt = %" PRIu64 "; the first: %s",
+                     damage_count(&loader->damage), loader->spec.corrupt_max, first);
 }
 
 static void limit_rings(const struct loader *loader)
@@ -271,7 +272,7 @@ void loader_count(struct loader *loader, struct loader_counts *counts_out)
     *counts_out = counts;
 }
 
-size_t loader_damages(struct loader *loader, char (*lines)[512], size_t max)
+struct damage_list *loader_take_damage(struct loader *loader)
 {
-    return damage_list(&loader->damage, lines, max);
+    return damage_take_list(&loader->damage);
 }

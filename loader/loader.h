@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/damage_list.h"
 #include "loader/dataset.h"
 #include "loader/order.h"
 #include "stage/library.h"
@@ -70,8 +71,8 @@ void loader_close(struct loader *loader);
 void loader_end(void *loader);
 /* A snapshot. Any thread. */
 void loader_count(struct loader *loader, struct loader_counts *counts_out);
-/* The first `max` damaged records, by pass and record, as "path: record N at byte B: what";
- * returns how many. After join. At most 256 are kept. */
-size_t loader_damages(struct loader *loader, char (*lines)[512], size_t max);
+/* The damaged records that were met, those lost while indexing included, of which the caller becomes the
+ * owner (free); their paths stay the data sets'. NULL without skip_corrupt. After join. */
+struct damage_list *loader_take_damage(struct loader *loader);
 
 #endif

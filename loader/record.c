@@ -22,23 +22,33 @@ static size_t frame_bytes(const struct record_read *read)
     return read->place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
 }
 
-/* 0 when what was read is the whole frame the index promises, with both checksums right. */
-static int frame_check(const struct record_read *read, char what[RECORD_WHAT_BYTES])
+void record_problem_set(struct record_problem *problem, enum tfrecord_check check,
+                        const struct tfrecord_problem *frame_problem)
 {
+    problem->has_crcs = check == TFRECORD_LENGTH_CRC || check == TFRECORD_PAYLOAD_CRC;
+    problem->stored_crc = problem->has_crcs ? frame_problem->stored_crc : 0;
+    problem->computed_crc = problem->has_crcs ? frame_problem->computed_crc : 0;
+    frame_text(check, frame_problem, problem->text, sizeof(problem->text));
+}
+
+/* 0 when what was read is the whole frame the index promises, with both checksums right. */
+static int frame_check(const struct record_read *read, struct record_problem *problem)
+{
+    problem->has_crcs = false;
     if (read->got < 0) {
-        snprintf(what, RECORD_WHAT_BYTES, "cannot be read: %s", strerror((int)-read->got));
+        snprintf(problem->text, sizeof(problem->text), "cannot be read: %s", strerror((int)-read->got));
         return (int)read->got;
     }
     uint64_t payload_bytes;
-    struct tfrecord_problem problem;
-    const enum tfrecord_check check = tfrecord_verify(read->frame, (size_t)read->got, &payload_bytes, &problem);
+    struct tfrecord_problem frame_problem;
+    const enum tfrecord_check check = tfrecord_verify(read->frame, (size_t)read->got, &payload_bytes, &frame_problem);
     if (check == TFRECORD_OK && payload_bytes == read->place.payload_bytes)
         return 0;
     if (check == TFRECORD_OK)
-        snprintf(what, RECORD_WHAT_BYTES, "is %" PRIu64 " bytes long, %" PRIu32 " when it was indexed", payload_bytes,
-                 read->place.payload_bytes);
+        snprintf(problem->text, sizeof(problem->text), "is %" PRIu64 " bytes long, %" PRIu32 " when it was indexed",
+                 payload_bytes, read->place.payload_bytes);
     else
-        frame_text(check, &problem, what, RECORD_WHAT_BYTES);
+        record_problem_set(problem, check, &frame_problem);
     return -EBADMSG;
 }
 
@@ -68,44 +78,46 @@ static const char *second_text(const struct record_read *first, const struct rec
     return reads_agree(first, second) ? "; a second read agrees" : "; a second read differs and is wrong too";
 }
 
-/* The first read was not right, for the reason in `what`. Fill `spare` with a second one
- * that is right, or say in `what` how they compare. */
+/* The first read was not right. Fill `spare` with a second one that is right, or add to the problem
+ * how they compare. */
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
-                   char what[RECORD_WHAT_BYTES])
+                   struct record_problem *problem)
 {
-    char second_what[RECORD_WHAT_BYTES];
+    struct record_problem second_problem;
     const struct record_read second = read_again(dataset, first, spare);
-    const int rc = frame_check(&second, second_what);
+    const int rc = frame_check(&second, &second_problem);
     const uint32_t shard = first->place.shard;
     if (rc == 0) {
-        log_message(LOG_RUN, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
-                    "memory, cable or disk may be failing", dataset->paths[shard], first->place.record,
-                    first->place.offset, what);
+        log_message(LOG_RUN,
+                    "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
+                    "memory, cable or disk may be failing",
+                    dataset->paths[shard], first->place.record, first->place.offset, problem->text);
         return 0;
     }
-    const size_t length = strlen(what);
-    snprintf(what + length, RECORD_WHAT_BYTES - length, "%s%s", second_text(first, &second),
+    const size_t length = strlen(problem->text);
+    snprintf(problem->text + length, sizeof(problem->text) - length, "%s%s", second_text(first, &second),
              shard_source_changed(dataset->sources[shard]) ? "; the file has changed since it was opened" : "");
     return rc;
 }
 
 /* The frame that is right, which may be in the spare, or NULL. */
 static const uint8_t *frame_find(const struct decode_context *context, const struct record_read *read,
-                                 char what[RECORD_WHAT_BYTES])
+                                 struct record_problem *problem_out)
 {
-    if (frame_check(read, what) == 0)
+    if (frame_check(read, problem_out) == 0)
         return read->frame;
-    return recover(context->dataset, read, context->spare, what) == 0 ? context->spare : NULL;
+    return recover(context->dataset, read, context->spare, problem_out) == 0 ? context->spare : NULL;
 }
 
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
-                  char what[RECORD_WHAT_BYTES])
+                  struct record_problem *problem_out)
 {
-    const uint8_t *const frame = frame_find(context, read, what);
+    const uint8_t *const frame = frame_find(context, read, problem_out);
     if (frame == NULL)
         return -EBADMSG;
+    problem_out->has_crcs = false;
     return sample_read(&context->dataset->format, context->codec, frame + TFRECORD_HEADER_BYTES,
-                       read->place.payload_bytes, target, what, RECORD_WHAT_BYTES);
+                       read->place.payload_bytes, target, problem_out->text, sizeof(problem_out->text));
 }
 
 static struct record_read read_record(struct decode_context *context, uint64_t id)
@@ -117,24 +129,25 @@ static struct record_read read_record(struct decode_context *context, uint64_t i
 }
 
 int record_load(struct decode_context *context, uint64_t id, const struct sample_target *target,
-                char what[RECORD_WHAT_BYTES])
+                struct record_problem *problem_out)
 {
     const struct record_read read = read_record(context, id);
-    return record_decode(context, &read, target, what);
+    return record_decode(context, &read, target, problem_out);
 }
 
 const uint8_t *record_payload(struct decode_context *context, uint64_t id, uint64_t *bytes_out,
-                              char what[RECORD_WHAT_BYTES])
+                              struct record_problem *problem_out)
 {
     const struct record_read read = read_record(context, id);
-    const uint8_t *const frame = frame_find(context, &read, what);
+    const uint8_t *const frame = frame_find(context, &read, problem_out);
     *bytes_out = read.place.payload_bytes;
     return frame != NULL ? frame + TFRECORD_HEADER_BYTES : NULL;
 }
 
-void record_describe(const struct dataset *dataset, uint64_t id, const char *what, char *text, size_t text_size)
+void record_describe(const struct dataset *dataset, uint64_t id, const struct record_problem *problem, char *text,
+                     size_t text_size)
 {
     const struct dataset_place place = dataset_find(dataset, id);
     snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", dataset->paths[place.shard],
-             place.record, place.offset, what);
+             place.record, place.offset, problem->text);
 }

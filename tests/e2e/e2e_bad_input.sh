@@ -72,6 +72,14 @@ expect_code 3 'an image key that is not there'
 expect_err picture
 [ ! -e "$work/runs/bad" ] || fail 'nothing is started with bad data'
 
+# expect_listed RUN INDEX SET PATH RECORD OFFSET: damage as the summary lists it.
+expect_listed() {
+    expect_summary "$1" "damage.records.$2.set" "$3"
+    expect_summary "$1" "damage.records.$2.path" "$4"
+    expect_summary "$1" "damage.records.$2.record" "$5"
+    expect_summary "$1" "damage.records.$2.offset" "$6"
+}
+
 # Damage inside: file, record and byte are named.
 "$shard_maker" "$work/label.tfrecord" 200 28 150 10
 try label $quick --set "data.train=$work/label.tfrecord"
@@ -101,6 +109,13 @@ for place in 3 9 500; do        # length, its checksum, payload of record 70
     train "$name" $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=50 \
         --set data.on_corrupt=skip --set data.max_corrupt=1
     expect_summary "$name" corrupt_records 1
+    expect_listed "$name" 0 train "$work/flip$place.tfrecord" 70 $((record_bytes * 70))
+    expect_summary "$name" damage.unlisted 0
+    stored=$(summary "$name" damage.records.0.stored_crc)
+    computed=$(summary "$name" damage.records.0.computed_crc)
+    [ "$stored" != "$computed" ] || fail 'the sums of a damaged record differ'
+    expect_out '^damage +1 record replaced or left out:'
+    expect_out "^ +$work/flip$place.tfrecord: record 70 at byte $((record_bytes * 70)): .* \(stored $stored, computed $computed\)"
     try refused $quick --set "data.train=$work/flip$place.tfrecord" --set train.batch=150 \
         --set data.on_corrupt=skip --set data.max_corrupt=0
     expect_code 3 'more damage than max_corrupt'
@@ -118,4 +133,19 @@ expect_summary skip_cut images 100
 train skip_validation $quick --set "data.validation=$work/flip500.tfrecord" --set data.on_corrupt=skip \
     --set data.max_corrupt=1
 expect_summary skip_validation validation.images 149
+expect_listed skip_validation 0 validation "$work/flip500.tfrecord" 70 $((record_bytes * 70))
+
+# Of more damage than there is room for, the first records are listed, whatever the threads.
+cp "$first" "$work/worn.tfrecord"
+for record in 149 3 20 41 62 83 104 125 146 7 66 99; do
+    flip "$work/worn.tfrecord" $((record_bytes * record + 500))
+done
+train worn $quick --set "data.train=$work/worn.tfrecord" --set train.batch=150 --set data.on_corrupt=skip \
+    --set data.max_corrupt=20 --set input.decode_threads=3 --set input.chunk=7
+expect_summary worn corrupt_records 12
+expect_listed worn 0 train "$work/worn.tfrecord" 3 $((record_bytes * 3))
+expect_listed worn 1 train "$work/worn.tfrecord" 7 $((record_bytes * 7))
+expect_listed worn 11 train "$work/worn.tfrecord" 149 $((record_bytes * 149))
+expect_out '^damage +12 records replaced or left out:'
+expect_out '^ +and 2 more \(summary.json lists the first 12\)'
 finish

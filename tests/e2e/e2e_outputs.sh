@@ -11,6 +11,8 @@ batch
 copy.hidden
 copy.seconds
 corrupt_records
+damage.records
+damage.unlisted
 device
 devices
 epochs

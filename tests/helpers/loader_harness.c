@@ -125,6 +125,17 @@ static void silence_end(int saved)
     close(saved);
 }
 
+static void keep_damage(struct harness *harness)
+{
+    struct damage_list *const list = loader_take_damage(harness->loader);
+    if (list == NULL)
+        return;
+    harness->damage_count = list->count;
+    for (size_t i = 0; i < list->count; i++)
+        harness->damages[i] = list->records[i];
+    free(list);
+}
+
 void harness_run(struct harness *harness)
 {
     struct consumer consumers[TOWERS_MAX];
@@ -147,7 +158,7 @@ void harness_run(struct harness *harness)
         run_threads(harness, consumers);
     silence_end(saved_stderr);
     if (harness->loader != NULL)
-        harness->damage_count = loader_damages(harness->loader, harness->damages, 64);
+        keep_damage(harness);
     harness->code = stop_code(harness->spec.stop);
     snprintf(harness->message, sizeof(harness->message), "%s", stop_message(harness->spec.stop));
     loader_close(harness->loader);

@@ -23,7 +23,7 @@ struct harness {
     struct loader *loader;              /* while it runs, NULL when it could not start */
     char message[4096];                 /* of the stop, "" when the run did not fail */
     enum exit_code code;
-    char damages[64][512];
+    struct damaged_record damages[DAMAGE_LISTED_MAX];
     size_t damage_count;
 };
 

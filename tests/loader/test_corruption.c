@@ -280,6 +280,21 @@ static void too_much_damage_ends_the_run(void **state)
     dataset_close(dataset);
 }
 
+/* The sums a text names are those of the list. */
+static void assert_listed(const struct damaged_record *listed, const char *name, uint64_t record, uint64_t offset,
+                          const char *problem)
+{
+    char sums[64];
+    const char *const slash = strrchr(listed->path, '/');
+    assert_string_equal(slash + 1, name);
+    assert_int_equal(listed->record, record);
+    assert_int_equal(listed->offset, offset);
+    assert_ptr_equal(strstr(listed->problem.text, problem), listed->problem.text);
+    snprintf(sums, sizeof(sums), "(stored %08x, computed %08x)", listed->problem.stored_crc,
+             listed->problem.computed_crc);
+    assert_int_equal(listed->problem.has_crcs, strstr(listed->problem.text, sums) != NULL);
+}
+
 static void damage_found_while_indexing_counts_too(void **state)
 {
     (void)state;
@@ -294,10 +309,9 @@ static void damage_found_while_indexing_counts_too(void **state)
     harness_run(&harness);
     assert_int_equal(harness.counts.corrupt_records, 3);
     assert_int_equal(harness.damage_count, 3);
-    assert_non_null(strstr(harness.damages[0], "lost: record 4 at byte "));
-    assert_non_null(strstr(harness.damages[1], "lost: record 9 at byte "));
-    assert_non_null(strstr(harness.damages[2], "lost: record 13 at byte "));
-    assert_non_null(strstr(harness.damages[2], "payload checksum differs (stored "));
+    assert_listed(&harness.damages[0], "lost", 4, shard.begins[4], "length checksum differs (stored ");
+    assert_listed(&harness.damages[1], "lost", 9, shard.begins[9], "length checksum differs (stored ");
+    assert_listed(&harness.damages[2], "lost", 13, shard.begins[15], "payload checksum differs (stored ");
     harness_release(&harness);
     harness = make_harness(dataset, NULL, true);
     harness.spec.corrupt_max = 1;
@@ -323,6 +337,28 @@ static void nothing_readable_is_an_error_not_a_loop(void **state)
     assert_non_null(strstr(harness.message, "no readable record is left"));
     harness_release(&harness);
     dataset_close(dataset);
+}
+
+/* 31 is prime to the number of records, so every order below is another one. */
+static void the_list_keeps_the_first_records_whatever_order_they_come_in(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    for (uint32_t turn = 1; turn < COUNT; turn += 310) {
+        struct damage_list *const list = calloc(1, sizeof(*list));
+        assert_non_null(list);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const uint32_t number = turn == 1 ? i : turn == 311 ? COUNT - 1 - i : i * 31 * turn % COUNT;
+            const struct damaged_record record = {
+                .pass = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number };
+            damage_list_add(list, &record);
+        }
+        assert_int_equal(list->count, DAMAGE_LISTED_MAX);
+        assert_int_equal(list->unlisted, COUNT - DAMAGE_LISTED_MAX);
+        for (uint32_t i = 0; i < DAMAGE_LISTED_MAX; i++)
+            assert_int_equal(list->records[i].offset, i);
+        free(list);
+    }
 }
 
 /* The bytes of a foreign record are right, so only parsing can find it. */
@@ -362,8 +398,8 @@ static void later_records_of_another_kind_are_named_or_skipped(void **state)
     harness_run(&harness);
     assert_skipped(&harness, bad);
     assert_int_equal(harness.counts.corrupt_records, 6);
-    assert_non_null(strstr(harness.damages[1], "label 10 is not in [0, 10)"));
-    assert_non_null(strstr(harness.damages[2], "has no feature 'label'"));
+    assert_non_null(strstr(harness.damages[1].problem.text, "label 10 is not in [0, 10)"));
+    assert_non_null(strstr(harness.damages[2].problem.text, "has no feature 'label'"));
     harness_release(&harness);
     dataset_close(dataset);
 }
@@ -398,6 +434,7 @@ int main(void)
         cmocka_unit_test(replacements_do_not_depend_on_threads_or_sources),
         cmocka_unit_test(too_much_damage_ends_the_run),
         cmocka_unit_test(damage_found_while_indexing_counts_too),
+        cmocka_unit_test(the_list_keeps_the_first_records_whatever_order_they_come_in),
         cmocka_unit_test(nothing_readable_is_an_error_not_a_loop),
         cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
         cmocka_unit_test(a_second_read_that_is_right_is_used),

@@ -68,12 +68,12 @@ static const uint8_t blank[4096];
 
 static void load(const struct dataset *dataset, uint64_t id, uint8_t *pixels, int32_t *label)
 {
-    char what[RECORD_WHAT_BYTES];
+    struct record_problem problem;
     struct decode_context *context;
     const struct sample_target target = {
         .request = { .shape = dataset->options.shape }, .pixels = pixels, .label = label };
     assert_int_equal(decode_context_open(&context, dataset), 0);
-    assert_int_equal(record_load(context, id, &target, what), 0);
+    assert_int_equal(record_load(context, id, &target, &problem), 0);
     decode_context_close(context);
 }
 

@@ -403,6 +403,8 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     if (pipeline->loader != NULL)
         loader_end(pipeline->loader);
     loader_join(pipeline->loader, &counts->loader);
+    if (pipeline->loader != NULL)
+        counts->damage = loader_take_damage(pipeline->loader);
     for (uint32_t d = 0; d < pipeline->towers; d++)
         if (pipeline->lanes[d].ring != NULL)
             ring_cancel(pipeline->lanes[d].ring);
@@ -445,4 +447,6 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
     free(pipeline);
     if (counts_out != NULL)
         *counts_out = counts;
+    else
+        free(counts.damage);
 }

@@ -23,7 +23,11 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
 };
 
 /* What the stages say at the end. */
-struct pipeline_counts { struct loader_counts loader; struct feeder_counts feeders; };
+struct pipeline_counts {
+    struct loader_counts loader;
+    struct damage_list *damage;         /* owned by who gets the counts (free); NULL where none is kept */
+    struct feeder_counts feeders;
+};
 
 /* Make everything; the loader starts filling the rings with the batches from plan->schedule.first
  * on, the towers are planned and have their first weights. No step begins yet: a run that goes on

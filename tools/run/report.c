@@ -10,6 +10,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/run/about.h"
+#include "tools/run/report_damage.h"
 #include "tools/run/verdict.h"
 #include "tools/version.h"
 
@@ -203,6 +204,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     if (report->settings->devices.precision == PRECISION_FP16)
         json_u64(json, "skipped_steps", account_skipped_steps(report->account));
     json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
+    report_damage_write(end->counts.damage, json);
     json_open_object(json, "memory");
     json_u64(json, "planned_bytes", run_plan_bytes(report->plan));
     json_u64(json, "peak_rss_bytes", peak_rss_bytes());
@@ -275,8 +277,7 @@ int report_result(struct report *report, const struct report_end *end)
                "tower 0's\n");
     print_speed(report);
     print_time(report);
-    if (end->counts.loader.corrupt_records > 0)
-        printf("damage    records replaced or left out: %s\n", number_grouped(end->counts.loader.corrupt_records).text);
+    report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, stdout);
     printf("verdict   %s\n", verdict);
     return write_summary(report, end, verdict);
 }

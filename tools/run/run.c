@@ -365,6 +365,7 @@ static void release(struct run *run)
 {
     signals_join(run->signals);
     pipeline_close(run->pipeline, NULL);
+    free(run->end.counts.damage);
     report_release(&run->report);
     account_close(run->account);
     run_directory_close(run->directory);

@@ -1,0 +1,66 @@
+/* Damaged records, listed. */
+#include "tools/run/report_damage.h"
+
+#include <inttypes.h>
+
+#include "loader/shards/text.h"
+#include "tools/config/number.h"
+
+#define PRINTED_MAX 10u
+
+static void print_record(const struct damaged_record *record, FILE *out)
+{
+    char line[DAMAGE_TEXT_BYTES];
+    struct text text;
+    text_init(&text, line, sizeof(line));
+    text_add_escaped(&text, record->path);
+    text_add(&text, ": record %" PRIu64 " at byte %" PRIu64 ": %s", record->record, record->offset,
+             record->problem.text);
+    fprintf(out, "          %s\n", line);
+}
+
+void report_damage_print(const struct damage_list *list, uint64_t total, FILE *out)
+{
+    if (total == 0)
+        return;
+    const size_t printed = list->count < PRINTED_MAX ? list->count : PRINTED_MAX;
+    fprintf(out, "damage    %s record%s replaced or left out:\n", number_grouped(total).text, total == 1 ? "" : "s");
+    for (size_t i = 0; i < printed; i++)
+        print_record(&list->records[i], out);
+    if (total > printed)
+        fprintf(out, "          and %s more (summary.json lists the first %zu)\n", number_grouped(total - printed).text,
+                list->count);
+}
+
+static void write_crc(struct json *json, const char *key, uint32_t crc)
+{
+    char text[9];
+    snprintf(text, sizeof(text), "%08" PRIx32, crc);
+    json_string(json, key, text);
+}
+
+static void write_record(struct json *json, const struct damaged_record *record)
+{
+    json_open_object(json, NULL);
+    json_string(json, "set", record->pass == PASS_TRAIN ? "train" : "validation");
+    json_string(json, "path", record->path);
+    json_u64(json, "record", record->record);
+    json_u64(json, "offset", record->offset);
+    json_string(json, "problem", record->problem.text);
+    if (record->problem.has_crcs) {
+        write_crc(json, "stored_crc", record->problem.stored_crc);
+        write_crc(json, "computed_crc", record->problem.computed_crc);
+    }
+    json_close_object(json);
+}
+
+void report_damage_write(const struct damage_list *list, struct json *json)
+{
+    json_open_object(json, "damage");
+    json_open_array(json, "records");
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        write_record(json, &list->records[i]);
+    json_close_array(json);
+    json_u64(json, "unlisted", list != NULL ? list->unlisted : 0);
+    json_close_object(json);
+}

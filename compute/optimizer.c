@@ -82,24 +82,18 @@ static void run_adadelta(const struct step *step, const struct optimizer_range *
 }
 
 static const struct rule {
-    const char *name;
     uint32_t state_count;
     void (*run)(const struct step *step, const struct optimizer_range *range);
 } rules[OPTIMIZER_KIND_COUNT] = {
-    [OPTIMIZER_SGD] = { "sgd", 0, run_sgd },
-    [OPTIMIZER_MOMENTUM] = { "momentum", 1, run_momentum },
-    [OPTIMIZER_NESTEROV] = { "nesterov", 1, run_nesterov },
-    [OPTIMIZER_ADADELTA] = { "adadelta", 2, run_adadelta },
+    [OPTIMIZER_SGD] = { 0, run_sgd },
+    [OPTIMIZER_MOMENTUM] = { 1, run_momentum },
+    [OPTIMIZER_NESTEROV] = { 1, run_nesterov },
+    [OPTIMIZER_ADADELTA] = { 2, run_adadelta },
 };
 
 uint32_t optimizer_state_count(enum optimizer_kind kind)
 {
     return rules[kind].state_count;
-}
-
-const char *optimizer_name(enum optimizer_kind kind)
-{
-    return rules[kind].name;
 }
 
 void optimizer_update(const struct optimizer *optimizer, float learning_rate, float gradient_scale,

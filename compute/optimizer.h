@@ -27,7 +27,6 @@ struct optimizer_range {
 
 /* Buffers of arena size the rule keeps: 0, 1 or 2; all start at zero. */
 uint32_t optimizer_state_count(enum optimizer_kind kind);
-const char *optimizer_name(enum optimizer_kind kind);
 /* One update on the host, in the calling thread:
  * g = gradient_scale * gradients (+ weight decay), then the rule with `learning_rate`. */
 void optimizer_update(const struct optimizer *optimizer, float learning_rate, float gradient_scale,

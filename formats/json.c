@@ -205,14 +205,6 @@ void json_u64(struct json *json, const char *key, uint64_t value)
     put_value(json, key, text);
 }
 
-void json_i64(struct json *json, const char *key, int64_t value)
-{
-    char text[24];
-
-    snprintf(text, sizeof(text), "%" PRId64, value);
-    put_value(json, key, text);
-}
-
 void json_double(struct json *json, const char *key, double value)
 {
     char text[40];
@@ -228,11 +220,6 @@ void json_double(struct json *json, const char *key, double value)
     }
     replace_decimal_point(text);
     put_value(json, key, text);
-}
-
-void json_bool(struct json *json, const char *key, bool value)
-{
-    put_value(json, key, value ? "true" : "false");
 }
 
 const char *json_text(struct json *json)

@@ -23,21 +23,11 @@ void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
+/* A string; jansson, the reader that tests use, has a function json_string. */
 void json_quoted(struct json *json, const char *key, const char *value);
 void json_u64(struct json *json, const char *key, uint64_t value);
-void json_i64(struct json *json, const char *key, int64_t value);
 void json_double(struct json *json, const char *key, double value);
-void json_bool(struct json *json, const char *key, bool value);
 /* The text, or NULL after a failure. */
 const char *json_text(struct json *json);
-
-/* A string under the name that goes with the others. jansson, the JSON reader, has a
- * function of this name: where its header is included first, only json_quoted is there. */
-#ifndef JANSSON_H
-static inline void json_string(struct json *json, const char *key, const char *value)
-{
-    json_quoted(json, key, value);
-}
-#endif
 
 #endif

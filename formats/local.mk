@@ -1,6 +1,6 @@
 # formats/: bytes <-> values
 
 formats_libformats_a_SOURCES = \
-	%D%/crc32c.c %D%/gunzip.c %D%/md5.c \
+	%D%/crc32c.c %D%/gunzip.c \
 	%D%/example.c %D%/example_write.c %D%/tfrecord.c \
 	%D%/idx.c %D%/json.c %D%/safetensors.c

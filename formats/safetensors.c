@@ -67,14 +67,14 @@ static void put_metadata(struct json *json, const struct safetensors_text *metad
         return;
     json_open_object(json, "__metadata__");
     for (size_t i = 0; i < count; i++)
-        json_string(json, metadata[i].key, metadata[i].value);
+        json_quoted(json, metadata[i].key, metadata[i].value);
     json_close_object(json);
 }
 
 static void put_entry(struct json *json, const struct safetensors_entry *entry, uint64_t begin)
 {
     json_open_object(json, entry->name);
-    json_string(json, "dtype", entry->dtype);
+    json_quoted(json, "dtype", entry->dtype);
     json_open_array(json, "shape");
     for (uint32_t i = 0; i < entry->rank; i++)
         json_u64(json, NULL, entry->dims[i]);

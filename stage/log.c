@@ -14,13 +14,6 @@
 static const char error_prefix[] = "pipetrain: ";
 static const char cut_mark[] = "...";
 
-static enum log_level log_level = LOG_EPOCH;
-
-void log_set_level(enum log_level level)
-{
-    log_level = level;
-}
-
 static bool is_control(unsigned char byte)
 {
     return byte < 32 || byte == 127;
@@ -95,8 +88,6 @@ static void write_line(enum log_level level, const char *text, bool is_cut)
 
 void log_message(enum log_level level, const char *format, ...)
 {
-    if (level > log_level)
-        return;
     const int saved_errno = errno;
     char text[LOG_TEXT_BYTES];
     va_list arguments;

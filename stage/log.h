@@ -5,11 +5,10 @@
 
 #include <stddef.h>
 
-enum log_level { LOG_ERROR, LOG_RUN, LOG_EPOCH, LOG_STEP, LOG_BATCH };
+enum log_level { LOG_ERROR, LOG_RUN };
 
-/* Messages above `level` are not printed. Default LOG_EPOCH. Before threads start. */
-void log_set_level(enum log_level level);
-/* "pipetrain: ..." for LOG_ERROR, the plain text otherwise. Any thread. */
+/* "pipetrain: ..." for LOG_ERROR, the plain text for LOG_RUN: what is worth saying once or a few
+ * times in a run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Copy `bytes` of untrusted text to out (capacity out_size, always terminated)

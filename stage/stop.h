@@ -13,7 +13,7 @@ enum exit_code {
     EXIT_CODE_DATA = 3,         /* input missing, unreadable, bad beyond the limit */
     EXIT_CODE_MEMORY = 4,       /* host or device memory short */
     EXIT_CODE_OUTPUT = 5,       /* results could not be written */
-    EXIT_CODE_STALL = 70,
+    EXIT_CODE_STALL = 70,       /* what should end did not: a reduction over its deadline */
     EXIT_CODE_DEVICE = 71,
     EXIT_CODE_NONFINITE = 73,   /* the loss is not a finite number */
     EXIT_CODE_STOPPED = 75,     /* ended early by SIGTERM, state saved */

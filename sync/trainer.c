@@ -293,7 +293,8 @@ static void run_steps(struct trainer *trainer)
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, EXIT_CODE_DEVICE, "%s: a step failed: %s", trainer->spec.name, strerror(-rc));
+        stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : EXIT_CODE_DEVICE, "%s: a step failed: %s",
+                  trainer->spec.name, strerror(-rc));
     slots_end(trainer->spec.slots);
     queue_finish(trainer->full);
 }

@@ -270,11 +270,6 @@ nn_md nn_md_any(int rank, const dnnl_dim_t *dims)
     return nn_md_tag(rank, dims, dnnl_format_tag_any);
 }
 
-nn_md nn_md_copy(nn_md md)
-{
-    return md_copy(md);
-}
-
 nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg)
 {
     return md_copy(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg));

@@ -27,7 +27,6 @@ int nn_check(dnnl_status_t status, const char *call);
 /* The result is NULL when memory is short or the description is not possible. */
 nn_md nn_md_any(int rank, const dnnl_dim_t *dims);
 nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag);
-nn_md nn_md_copy(nn_md md);
 /* The descriptor of one argument (DNNL_ARG_...) of a primitive, as a copy. */
 nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg);
 void nn_md_release(nn_md md);

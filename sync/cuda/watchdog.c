@@ -47,7 +47,7 @@ static _Noreturn void end_program(const struct call *call)
 {
     log_message(LOG_ERROR, "%s: %s did not return within %u ms: the program ends here", call->where, call->what,
                 call->limit_ms);
-    _exit(EXIT_CODE_DEVICE);
+    _exit(EXIT_CODE_STALL);
 }
 
 static void watchdog_loop(void *arg)

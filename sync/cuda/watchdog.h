@@ -13,7 +13,7 @@ int watchdog_open(struct watchdog **watchdog_out, uint32_t count);
 void watchdog_close(struct watchdog *watchdog);
 
 /* Caller `index` is about to make the call `what` (valid until watchdog_end) on `where`: unless
- * watchdog_end comes within limit_ms, the program says so and exits with EXIT_CODE_DEVICE. */
+ * watchdog_end comes within limit_ms, the program says so and exits with EXIT_CODE_STALL. */
 void watchdog_begin(struct watchdog *watchdog, uint32_t index, uint32_t limit_ms, const char *where,
                     const char *what);
 void watchdog_end(struct watchdog *watchdog, uint32_t index);

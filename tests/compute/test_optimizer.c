@@ -181,13 +181,9 @@ static void a_gradient_that_is_not_finite_shows_in_the_weights(void **state)
     }
 }
 
-static void every_kind_has_a_name_and_its_number_of_states(void **state)
+static void every_kind_has_its_number_of_states(void **state)
 {
     (void)state;
-    assert_string_equal(optimizer_name(OPTIMIZER_SGD), "sgd");
-    assert_string_equal(optimizer_name(OPTIMIZER_MOMENTUM), "momentum");
-    assert_string_equal(optimizer_name(OPTIMIZER_NESTEROV), "nesterov");
-    assert_string_equal(optimizer_name(OPTIMIZER_ADADELTA), "adadelta");
     assert_int_equal(optimizer_state_count(OPTIMIZER_SGD), 0);
     assert_int_equal(optimizer_state_count(OPTIMIZER_MOMENTUM), 1);
     assert_int_equal(optimizer_state_count(OPTIMIZER_NESTEROV), 1);
@@ -204,7 +200,7 @@ int main(void)
         cmocka_unit_test(the_first_step_of_adadelta_is_4_4721e_4),
         cmocka_unit_test(a_zero_gradient_and_no_decay_leave_the_weights),
         cmocka_unit_test(a_gradient_that_is_not_finite_shows_in_the_weights),
-        cmocka_unit_test(every_kind_has_a_name_and_its_number_of_states),
+        cmocka_unit_test(every_kind_has_its_number_of_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

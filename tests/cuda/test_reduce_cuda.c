@@ -382,7 +382,7 @@ static void an_abort_that_hangs_does_not_hang_the_program(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     capture_end(&capture, messages, sizeof(messages));
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_DEVICE);
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_STALL);
     assert_said("ncclCommAbort did not return within 1500 ms");
 }
 

@@ -26,17 +26,15 @@ static void puts_commas_and_keys_where_they_belong(void **state)
     json_quoted(&json, "name", "run");
     json_open_array(&json, "list");
     json_u64(&json, NULL, UINT64_MAX);
-    json_i64(&json, NULL, INT64_MIN);
+    json_double(&json, NULL, -1.5);
     json_open_object(&json, NULL);
     json_close_object(&json);
     json_close_array(&json);
     json_open_array(&json, "none");
     json_close_array(&json);
-    json_bool(&json, "yes", true);
-    json_bool(&json, "no", false);
     json_close_object(&json);
-    assert_string_equal(json_text(&json), "{\"name\":\"run\",\"list\":[18446744073709551615,-9223372036854775808,{}],"
-                                          "\"none\":[],\"yes\":true,\"no\":false}");
+    assert_string_equal(json_text(&json), "{\"name\":\"run\",\"list\":[18446744073709551615,-1.5,{}],"
+                                          "\"none\":[]}");
     json_release(&json);
 }
 

@@ -26,23 +26,6 @@ static void prefixes_errors_and_only_errors(void **state)
     assert_string_equal(captured, "pipetrain: shard 3: checksum differs\nseed 7\n");
 }
 
-static void prints_the_levels_up_to_the_one_set(void **state)
-{
-    (void)state;
-    static const char *const expected[] = { "pipetrain: 0\n", "pipetrain: 0\n1\n", "pipetrain: 0\n1\n2\n",
-                                            "pipetrain: 0\n1\n2\n3\n", "pipetrain: 0\n1\n2\n3\n4\n" };
-    for (int set = LOG_ERROR; set <= LOG_BATCH; set++) {
-        struct capture capture;
-        capture_begin(&capture);
-        log_set_level((enum log_level)set);
-        for (int level = LOG_ERROR; level <= LOG_BATCH; level++)
-            log_message((enum log_level)level, "%d", level);
-        capture_end(&capture, captured, sizeof(captured));
-        assert_string_equal(captured, expected[set]);
-    }
-    log_set_level(LOG_EPOCH);
-}
-
 static void a_message_is_one_line_whatever_it_holds(void **state)
 {
     (void)state;
@@ -133,7 +116,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefixes_errors_and_only_errors),
-        cmocka_unit_test(prints_the_levels_up_to_the_one_set),
         cmocka_unit_test(a_message_is_one_line_whatever_it_holds),
         cmocka_unit_test(a_message_keeps_quotes_and_utf8),
         cmocka_unit_test(a_long_message_is_cut_and_says_so),

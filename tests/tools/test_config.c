@@ -98,8 +98,8 @@ static void an_empty_file_is_all_defaults(void **state)
     trial_open(&trial);
     assert_int_equal(trial_parse(&trial, ""), 0);
     assert_int_equal(trial_parse(&trial, "\n\r\n# only a comment"), 0);
-    for (size_t i = 0; i < option_count(); i++)
-        assert_int_equal(trial.settings.origins[i].origin, ORIGIN_DEFAULT);
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        assert_int_equal(trial.settings.origins[option_index(option)].origin, ORIGIN_DEFAULT);
     trial_close(&trial);
 }
 

@@ -25,9 +25,6 @@ static const struct option_choice on_corrupt_choices[] = {
 static const struct option_choice source_choices[] = {
     { "real", INPUT_REAL }, { "cached", INPUT_CACHED }, { "synthetic", INPUT_SYNTHETIC }, { NULL, 0 }
 };
-static const struct option_choice init_choices[] = {
-    { "glorot_uniform", WEIGHT_INIT_GLOROT_UNIFORM }, { NULL, 0 }
-};
 static const struct option_choice optimizer_choices[] = {
     { "sgd", OPTIMIZER_SGD }, { "momentum", OPTIMIZER_MOMENTUM }, { "nesterov", OPTIMIZER_NESTEROV },
     { "adadelta", OPTIMIZER_ADADELTA }, { NULL, 0 }
@@ -115,8 +112,6 @@ const struct option_row option_table[] = {
       FIELD(model.name), .help = "the network (pipetrain --describe lists them)" },
     { SECTION_MODEL, "dropout", OPTION_YES_NO, .initial = "yes",
       FIELD(model.dropout), .help = "use the model's dropout layers" },
-    { SECTION_MODEL, "init", OPTION_CHOICE, .initial = "glorot_uniform", .choices = init_choices,
-      FIELD(model.init), .help = "initial weights" },
 
     { SECTION_TRAIN, "epochs", OPTION_INTEGER, .initial = "10", RANGE(1, 1000000),
       FIELD(train.epochs), .help = "passes over the training records" },
@@ -200,11 +195,6 @@ static const struct { const char *name, *help; } section_table[SECTION_COUNT] = 
     [SECTION_SYNC] = { "sync", "how towers work together" },
     [SECTION_REPORT] = { "report", "what is told on the way" },
 };
-
-size_t option_count(void)
-{
-    return OPTION_COUNT;
-}
 
 const char *section_name(enum section section)
 {

@@ -55,7 +55,6 @@ struct option_row {
 
 /* All options by section, ended by a row whose key is NULL. */
 extern const struct option_row option_table[];
-size_t option_count(void);
 const char *section_name(enum section section);
 const char *section_help(enum section section);
 

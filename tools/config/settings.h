@@ -17,7 +17,6 @@
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
-enum weight_init { WEIGHT_INIT_GLOROT_UNIFORM };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
@@ -57,7 +56,6 @@ struct input_settings {
 struct model_settings {
     char *name;
     bool dropout;
-    enum weight_init init;
 };
 
 struct train_settings {

@@ -76,10 +76,10 @@ static void describe_split(struct json *json, const struct shard_set *set, const
             continue;
         snprintf(hash, sizeof(hash), "%016" PRIx64, file->content_hash);
         json_open_object(json, NULL);
-        json_string(json, "file", file->name);
+        json_quoted(json, "file", file->name);
         json_u64(json, "records", file->record_count);
         json_u64(json, "bytes", file->bytes);
-        json_string(json, "xxh3", hash);
+        json_quoted(json, "xxh3", hash);
         json_close_object(json);
     }
     json_close_array(json);
@@ -89,7 +89,7 @@ static void describe_split(struct json *json, const struct shard_set *set, const
 static void describe_image(struct json *json, const struct conversion *conversion)
 {
     json_open_object(json, "image");
-    json_string(json, "key", "image_raw");
+    json_quoted(json, "key", "image_raw");
     json_u64(json, "height", conversion->height);
     json_u64(json, "width", conversion->width);
     json_u64(json, "depth", conversion->depth);
@@ -101,12 +101,12 @@ static void describe(struct json *json, const struct conversion *conversion, con
                      uint64_t seed)
 {
     json_open_object(json, NULL);
-    json_string(json, "name", conversion->name);
-    json_string(json, "origin", conversion->origin);
-    json_string(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
+    json_quoted(json, "name", conversion->name);
+    json_quoted(json, "origin", conversion->origin);
+    json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
     json_u64(json, "seed", seed);
     json_u64(json, "classes", conversion->classes);
-    json_string(json, "label_key", "label");
+    json_quoted(json, "label_key", "label");
     describe_image(json, conversion);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)

@@ -131,7 +131,7 @@ static void write_devices(const struct device_plan *plan, struct json *json)
         if (!find_device(plan, i, &device))
             continue;
         json_open_object(json, NULL);
-        json_string(json, "name", device.name);
+        json_quoted(json, "name", device.name);
         json_u64(json, "memory_bytes", device.memory_bytes);
         json_close_object(json);
     }
@@ -144,7 +144,7 @@ static void write_libraries(const struct libraries *libraries, struct json *json
     for (uint32_t i = 0; i < libraries->count; i++) {
         char version[VERSION_BYTES];
         libraries->of[i]->version(version, sizeof(version));
-        json_string(json, libraries->of[i]->name, version);
+        json_quoted(json, libraries->of[i]->name, version);
     }
     json_close_object(json);
 }

@@ -353,14 +353,6 @@ struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower)
     return trainer_tower(pipeline->lanes[tower].trainer);
 }
 
-struct loader_counts pipeline_loader(struct pipeline *pipeline)
-{
-    struct loader_counts counts = { 0 };
-    if (pipeline->loader != NULL)
-        loader_count(pipeline->loader, &counts);
-    return counts;
-}
-
 static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
 {
     *sum = (struct feeder_counts){ 0 };

@@ -51,8 +51,6 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 void pipeline_request_stop(void *pipeline);
 /* A tower, between steps: before pipeline_go and after the last step. NULL with kind = null. */
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower);
-/* A snapshot of the loader's counts; zeros without a loader. */
-struct loader_counts pipeline_loader(struct pipeline *pipeline);
 /* End and join all threads, release everything; *counts_out (may be NULL) gets what the
  * stages counted. Accepts NULL. */
 void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_out);

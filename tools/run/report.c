@@ -59,7 +59,7 @@ static void begin_metrics(struct report *report, const char *kind, const struct 
 {
     json_reset(&report->json);
     json_open_object(&report->json, NULL);
-    json_string(&report->json, "kind", kind);
+    json_quoted(&report->json, "kind", kind);
     json_u64(&report->json, "epoch", span->epoch + 1);
     json_u64(&report->json, "step", step);
 }
@@ -190,16 +190,16 @@ static void summarize(const struct report *report, struct json *json, const stru
     char hash[24];
     snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
     json_open_object(json, NULL);
-    json_string(json, "version", PIPETRAIN_VERSION);
-    json_string(json, "model", report->net->model);
+    json_quoted(json, "version", PIPETRAIN_VERSION);
+    json_quoted(json, "model", report->net->model);
     json_u64(json, "parameters", report->net->trainable_count);
-    json_string(json, "device", device_plan_word(&report->plan->devices));
+    json_quoted(json, "device", device_plan_word(&report->plan->devices));
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);
-    json_string(json, "precision", precision_name(report->settings->devices.precision));
+    json_quoted(json, "precision", precision_name(report->settings->devices.precision));
     about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
     summarize_result(report, json);
-    json_string(json, "verdict", verdict);
+    json_quoted(json, "verdict", verdict);
     summarize_copies(report, json, end);
     if (report->settings->devices.precision == PRECISION_FP16)
         json_u64(json, "skipped_steps", account_skipped_steps(report->account));
@@ -209,7 +209,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_u64(json, "planned_bytes", run_plan_bytes(report->plan));
     json_u64(json, "peak_rss_bytes", peak_rss_bytes());
     json_close_object(json);
-    json_string(json, "sample_order_hash", hash);
+    json_quoted(json, "sample_order_hash", hash);
     json_close_object(json);
 }
 

@@ -36,17 +36,17 @@ static void write_crc(struct json *json, const char *key, uint32_t crc)
 {
     char text[9];
     snprintf(text, sizeof(text), "%08" PRIx32, crc);
-    json_string(json, key, text);
+    json_quoted(json, key, text);
 }
 
 static void write_record(struct json *json, const struct damaged_record *record)
 {
     json_open_object(json, NULL);
-    json_string(json, "set", record->pass == PASS_TRAIN ? "train" : "validation");
-    json_string(json, "path", record->path);
+    json_quoted(json, "set", record->pass == PASS_TRAIN ? "train" : "validation");
+    json_quoted(json, "path", record->path);
     json_u64(json, "record", record->record);
     json_u64(json, "offset", record->offset);
-    json_string(json, "problem", record->problem.text);
+    json_quoted(json, "problem", record->problem.text);
     if (record->problem.has_crcs) {
         write_crc(json, "stored_crc", record->problem.stored_crc);
         write_crc(json, "computed_crc", record->problem.computed_crc);

@@ -1,8 +1,12 @@
 /* The backends by name: the one place that knows which are built in. */
 #include "compute/backend.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "stage/log.h"
+
+/* The best first. */
 static const struct backend_ops *const backends[] = {
 #ifdef HAVE_CUDA
     &backend_cuda_ops,
@@ -11,12 +15,37 @@ static const struct backend_ops *const backends[] = {
     &backend_onednn_ops,
 #endif
     &backend_reference_ops,
+    &backend_null_ops,
 };
+
+enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
 const struct backend_ops *backend_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+    for (int i = 0; i < BACKENDS; i++)
         if (strcmp(backends[i]->name, name) == 0)
             return backends[i];
     return NULL;
+}
+
+const struct backend_ops *backend_choose(const char *name, const char *device)
+{
+    for (int i = 0; i < BACKENDS; i++)
+        if (strcmp(backends[i]->device, device) == 0 &&
+            (name == NULL || !backends[i]->computes || strcmp(backends[i]->name, name) == 0))
+            return backends[i];
+    return NULL;
+}
+
+int backend_check(const struct backend_ops *ops, const struct backend_spec *spec)
+{
+    const char *const kind = spec->device->ops->kind;
+    struct refusal refusal = { .what = "" };
+    if (strcmp(kind, ops->device) != 0)
+        log_message(LOG_ERROR, "the %s backend does not compute on a device of kind %s", ops->name, kind);
+    else if (ops->supports(spec, &refusal) != 0)
+        log_message(LOG_ERROR, "the %s backend: %s: %s", ops->name, refusal.what, refusal.why);
+    else
+        return 0;
+    return -ENOTSUP;
 }

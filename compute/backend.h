@@ -38,7 +38,7 @@ struct backend_spec {
     enum layout layout;
     uint64_t seed;              /* of dropout */
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
-    enum precision precision;   /* the CPU backends know fp32 only: -ENOTSUP */
+    enum precision precision;
     enum graph_use graph;       /* CUDA */
     uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
     size_t workspace_max;       /* CUDA: bytes a convolution may use beside its tensors, 0 = 256 MiB */
@@ -80,6 +80,12 @@ struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */
     const struct library *libraries;    /* it stands on, NULL: none */
     bool host_memory;           /* computes on memory of the host, else on that of a CUDA device */
+    const char *device;         /* kind of the devices it computes on: "cpu", "cuda", "null" */
+    bool computes;              /* weights come out of it, and a loss */
+    bool keeps_plans;           /* spec.plan_cache is of use to it */
+    /* Can it compute as the spec's layout and precision say? 0, or -EINVAL (another setting is
+     * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */
+    int (*supports)(const struct backend_spec *spec, struct refusal *refusal);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);
     void (*close)(struct backend *backend);
     /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
@@ -140,6 +146,13 @@ struct backend_ops {
 extern const struct backend_ops backend_reference_ops;
 extern const struct backend_ops backend_onednn_ops;
 extern const struct backend_ops backend_cuda_ops;
+extern const struct backend_ops backend_null_ops;
 const struct backend_ops *backend_find(const char *name);       /* NULL when there is none */
+/* The backend named `name` that computes on devices of kind `device`, or, when the name is NULL, the
+ * best of those; NULL when there is none. One that does not compute stands in for any name. */
+const struct backend_ops *backend_choose(const char *name, const char *device);
+/* What every open asks first: does the backend compute on the spec's device, and as the spec says?
+ * 0, or -ENOTSUP with a message. */
+int backend_check(const struct backend_ops *ops, const struct backend_spec *spec);
 
 #endif

@@ -8,6 +8,7 @@ compute_libcompute_a_SOURCES = \
 	%D%/arena.c %D%/lifetime.c \
 	%D%/dropout.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c \
+	%D%/null/backend_null.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_layers.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN

@@ -65,6 +65,8 @@ static int set_weights(struct tower *tower)
     const struct net *const net = tower->spec.net;
     int rc = 0;
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
+        if (tower->arena.ranges[i].count == 0)
+            continue;
         float *const plain = malloc(net->parameters[i].count * sizeof(float));
         if (plain == NULL)
             return -ENOMEM;

@@ -1,27 +1,36 @@
 /* The table of device tables: the one place that knows which kinds there are. */
 #include "stage/device.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    const struct device_ops *ops;
-} device_kinds[] = {
-    { "host", &device_host_ops },
+#ifndef HAVE_CUDA
+#define CUDA_OPS NULL
+#else
+#define CUDA_OPS &device_cuda_ops
+#endif
+
+const struct device_kind device_kinds[] = {
+    { "cuda", CUDA_OPS },
     { "cpu", &device_host_ops },
     { "null", &device_null_ops },
-#ifdef HAVE_CUDA
-    { "cuda", &device_cuda_ops },
-#endif
+    { NULL, NULL },
 };
 
 const struct device_ops *device_find(const char *kind)
 {
-    for (size_t i = 0; i < sizeof(device_kinds) / sizeof(device_kinds[0]); i++) {
-        if (strcmp(kind, device_kinds[i].name) == 0)
-            return device_kinds[i].ops;
-    }
+    for (const struct device_kind *row = device_kinds; row->name != NULL; row++)
+        if (strcmp(kind, row->name) == 0)
+            return row->ops;
     return NULL;
+}
+
+uint32_t device_kind_count(const struct device_kind *kind, char *why, size_t why_size)
+{
+    if (kind->ops != NULL)
+        return kind->ops->count(why, why_size);
+    snprintf(why, why_size, "this program was built without %s", kind->name);
+    return 0;
 }
 
 void device_cancel(void *device)

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stage/refusal.h"
+
 #include "stage/library.h"
 
 enum stream_role { STREAM_COMPUTE, STREAM_COPY, STREAM_COMMUNICATION };
@@ -38,7 +40,7 @@ struct device_description {
 };
 
 struct device_ops {
-    const char *kind;           /* "host", "null", "cuda" */
+    const char *kind;           /* "cpu", "null", "cuda" */
     const struct library *libraries;    /* it stands on, NULL: none */
     bool host_memory;           /* device memory is host memory: host code may use it */
     uint32_t steps_ahead;       /* steps worth queueing beyond the one that is computed; 0 where
@@ -49,6 +51,9 @@ struct device_ops {
     uint32_t (*count)(char *why, size_t why_size);
     /* Can device `index` use the memory of device `other`? */
     bool (*reaches)(uint32_t index, uint32_t other);
+    /* Can `count` devices be used together, in the environment this process has? 0, or -ENODEV
+     * with the reason. */
+    int (*supports)(uint32_t count, struct refusal *refusal);
     int (*open)(struct device **device_out, const struct device_spec *spec);
     void (*close)(struct device *device);
     /* What device `index` is; it need not be open. 0, or a negative errno where it cannot be
@@ -102,8 +107,17 @@ extern const struct device_ops device_null_ops;
 /* One GPU each, through the CUDA runtime. Only where the program was built with it. */
 extern const struct device_ops device_cuda_ops;
 
-/* The table named `kind` ("cpu" is "host"), or NULL. */
+/* What there is to choose from, in the order in which it is worth having; the last row has no
+ * name. */
+struct device_kind {
+    const char *name;
+    const struct device_ops *ops;       /* NULL: not built in */
+};
+extern const struct device_kind device_kinds[];
+/* The table named `kind`, or NULL. */
 const struct device_ops *device_find(const char *kind);
+/* ops->count; 0 where the kind is not built in. */
+uint32_t device_kind_count(const struct device_kind *kind, char *why, size_t why_size);
 
 void device_cancel(void *device);   /* device->ops->cancel, as a closer */
 

@@ -98,6 +98,12 @@ bool host_reaches(uint32_t index, uint32_t other)
     return true;
 }
 
+int host_supports(uint32_t count, struct refusal *refusal)
+{
+    (void)count, (void)refusal;
+    return 0;
+}
+
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops)
 {
     struct host_device *device = calloc(1, sizeof(*device));
@@ -520,11 +526,12 @@ static int host_ops_open(struct device **device_out, const struct device_spec *s
 }
 
 const struct device_ops device_host_ops = {
-    .kind = "host",
+    .kind = "cpu",
     .host_memory = true,
     .steps_ahead = 0,
     .count = host_count,
     .reaches = host_reaches,
+    .supports = host_supports,
     .open = host_ops_open,
     .close = host_close,
     .describe = host_describe,

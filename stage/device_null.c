@@ -21,6 +21,7 @@ const struct device_ops device_null_ops = {
     .steps_ahead = 0,
     .count = host_count,
     .reaches = host_reaches,
+    .supports = host_supports,
     .open = null_open,
     .close = host_close,
     .describe = host_describe,

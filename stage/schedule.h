@@ -19,7 +19,7 @@ enum pass { PASS_TRAIN, PASS_EVALUATE, PASS_COUNT };
 struct schedule {
     uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation */
     uint32_t batch;                 /* samples of a full global batch, >= 1 */
-    uint32_t towers;                /* >= 1 */
+    uint32_t towers;                /* of the run, >= 1 */
     uint32_t epochs;                /* >= 1 */
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
                                      * The evaluation after the last (partial) epoch still runs. */
@@ -31,6 +31,9 @@ struct schedule {
  * it: what is next belongs to epoch `epoch`. Behind the last step of an epoch both that epoch
  * (its evaluation is next) and the following one (the evaluation is done) can be named. */
 struct position { uint32_t epoch; uint64_t step; };
+
+/* The towers of this process among those of the run. */
+struct tower_range { uint32_t first, count; };
 
 /* One tower's slice of one global batch. */
 struct span {

@@ -1,23 +1,55 @@
 /* What all reductions share, and the one place that knows which there are. */
 #include "sync/reduce.h"
 
+#include <errno.h>
 #include <string.h>
 
+/* Those that sum something, the best first. */
 static const struct reduce_ops *const reductions[] = {
-    &reduce_host_ops,
-    &reduce_none_ops,
 #ifdef HAVE_CUDA
-    &reduce_peer_ops,
     &reduce_nccl_ops,
+    &reduce_peer_ops,
 #endif
+    &reduce_host_ops,
 };
+enum { REDUCTIONS = sizeof(reductions) / sizeof(reductions[0]) };
+
+static bool is_meant(const struct reduce_ops *ops, const char *name)
+{
+    return name == NULL || strcmp(ops->name, name) == 0;
+}
 
 const struct reduce_ops *reduce_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof(reductions) / sizeof(reductions[0]); i++)
-        if (strcmp(reductions[i]->name, name) == 0)
+    for (int i = 0; i < REDUCTIONS; i++)
+        if (is_meant(reductions[i], name))
             return reductions[i];
-    return NULL;
+    return is_meant(&reduce_none_ops, name) ? &reduce_none_ops : NULL;
+}
+
+void reduce_prepare(const char *name)
+{
+    for (int i = 0; i < REDUCTIONS; i++)
+        if (is_meant(reductions[i], name) && reductions[i]->prepare != NULL)
+            reductions[i]->prepare();
+}
+
+int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
+                  struct refusal *refusal)
+{
+    int rc = refusal_write(refusal, -EINVAL, "reduce", "this program was built without %s: use auto or host",
+                           name != NULL ? name : "any");
+    if (towers->here.count < towers->run)
+        return refusal_write(refusal, -EINVAL, "reduce", "%u of the %u towers are in other processes",
+                             towers->run - towers->here.count, towers->run);
+    for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
+        if (!is_meant(reductions[i], name))
+            continue;
+        rc = reductions[i]->supports(towers, refusal);
+        if (rc == 0)
+            *ops_out = reductions[i];
+    }
+    return rc;
 }
 
 void reduce_cancel(void *reduce)

@@ -10,6 +10,8 @@
 #define PIPETRAIN_REDUCE_H
 
 #include "stage/device.h"
+#include "stage/refusal.h"
+#include "stage/schedule.h"
 #include "sync/bucket.h"
 
 struct reduce;
@@ -27,14 +29,28 @@ struct reduce_member {
     struct reduce_region zeros;
 };
 
+/* Whom a reduction is asked to sum over. */
+struct reduce_towers {
+    uint32_t run;               /* towers of the run */
+    struct tower_range here;    /* those of this process */
+    const struct device_ops *devices;
+    const uint32_t *index;      /* [device_count]: tower here.first + i is on device index[i % device_count] */
+    uint32_t device_count;
+};
+
 struct reduce_spec {
-    uint32_t towers;            /* of the run */
+    uint32_t towers;            /* of the run; all of them join, with numbers from 0 */
     uint32_t deadline_ms;       /* for setting up, and for one bucket, where the reduction can fail by itself */
 };
 
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl" */
     const struct library *libraries;    /* it stands on, NULL: none */
+    /* Called before the first call of any device's library, when the reduction may be chosen
+     * later. NULL: nothing to do. */
+    void (*prepare)(void);
+    /* Can it sum over these towers? 0, or -EINVAL or -ENODEV with the reason. Main only. */
+    int (*supports)(const struct reduce_towers *towers, struct refusal *refusal);
     /* The buckets are known when the first tower joins. */
     int (*open)(struct reduce **reduce_out, const struct reduce_spec *spec);
     /* Every tower that joined has left. */
@@ -77,6 +93,12 @@ extern const struct reduce_ops reduce_none_ops;
 
 /* The table named `name`, or NULL when it is not built in. */
 const struct reduce_ops *reduce_find(const char *name);
+/* The one named `name`, or, when that is NULL, the first of the table that supports the towers. 0, or
+ * its refusal. Says no for any that sums within one process only. */
+int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
+                  struct refusal *refusal);
+/* Prepare those that reduce_choose may choose for `name` (NULL: all). */
+void reduce_prepare(const char *name);
 
 void reduce_cancel(void *reduce);       /* as a closer */
 

@@ -143,8 +143,15 @@ static int host_join(struct reduce *base, uint32_t tower, const struct reduce_me
     return rc != 0 ? rc : meeting_join(&reduce->meeting, ops, tower, member, buckets);
 }
 
+static int host_supports(const struct reduce_towers *towers, struct refusal *refusal)
+{
+    (void)towers, (void)refusal;
+    return 0;
+}
+
 const struct reduce_ops reduce_host_ops = {
     .name = "host",
+    .supports = host_supports,
     .open = host_open,
     .close = host_close,
     .join = host_join,

@@ -44,8 +44,16 @@ static void none_cancel(struct reduce *reduce)
     (void)reduce;
 }
 
+/* Who asks has nothing to sum. */
+static int none_supports(const struct reduce_towers *towers, struct refusal *refusal)
+{
+    (void)towers, (void)refusal;
+    return 0;
+}
+
 const struct reduce_ops reduce_none_ops = {
     .name = "none",
+    .supports = none_supports,
     .open = none_open,
     .close = none_close,
     .join = none_join,

@@ -113,8 +113,6 @@ static int open_tower(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
     bind_thread(spec);
-    if (spec->no_compute)
-        return open_flights(trainer);
     int rc = tower_open(&trainer->tower, &spec->tower);
     if (rc != 0)
         return rc;
@@ -132,19 +130,10 @@ static uint32_t place_of(const struct trainer *trainer, uint64_t number)
     return (uint32_t)(number % trainer->depth);
 }
 
-static int queue_result(struct trainer *trainer, const struct span *span)
-{
-    struct backend_result *const result = &trainer->results[place_of(trainer, trainer->queued)];
-    if (!trainer->spec.no_compute)
-        return tower_result(trainer->tower, result);
-    *result = (struct backend_result){ .counted = span->count };
-    return 0;
-}
-
 static int queue_snapshot(struct trainer *trainer, struct step_report *report)
 {
     report->snapshot = NULL;
-    if (trainer->spec.no_compute || !snapshot_due(&trainer->spec.snapshots, &report->span))
+    if (!snapshot_due(&trainer->spec.snapshots, &report->span))
         return 0;
     return snapshot_pool_take(&trainer->snapshots, &report->snapshot);
 }
@@ -157,17 +146,16 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->span = slot->span;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     trainer->flights[place_of(trainer, trainer->queued)] = report;
-    int rc = spec->no_compute ? 0 : sync_before_forward(&trainer->sync, &report->span);
+    int rc = sync_before_forward(&trainer->sync, &report->span);
     if (rc == 0)
-        rc = spec->no_compute ? stream_record(spec->tower.compute, slot->free)
-                              : tower_forward(trainer->tower, slot, training);
+        rc = tower_forward(trainer->tower, slot, training);
     slots_give_back(spec->slots, slot);
     if (rc == 0)
         rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
-    if (rc == 0 && training && !spec->no_compute)
+    if (rc == 0 && training)
         rc = sync_step(&trainer->sync, &report->span);
     if (rc == 0)
-        rc = queue_result(trainer, &report->span);
+        rc = tower_result(trainer->tower, &trainer->results[place_of(trainer, trainer->queued)]);
     if (rc == 0)
         rc = queue_snapshot(trainer, report);
     if (rc == 0)
@@ -275,8 +263,6 @@ static int finish_steps(struct trainer *trainer)
 /* What the mode has to do behind the last batch, and its end. */
 static int finish_run(struct trainer *trainer)
 {
-    if (trainer->spec.no_compute)
-        return 0;
     int rc = sync_finish(&trainer->sync, trainer->next);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);

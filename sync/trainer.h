@@ -33,7 +33,6 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;
-    bool no_compute;            /* kind = null: slots are taken and given back, nothing is computed */
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* ids a report has room for */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
@@ -61,7 +60,7 @@ void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
  * 0 or a negative errno. Main only. */
 int trainer_snapshot(struct trainer *trainer, struct snapshot **snapshot_out);
 /* The tower, usable by main before trainer_go and after the last report (the thread keeps
- * it open until trainer_join). NULL with no_compute. */
+ * it open until trainer_join). */
 struct tower *trainer_tower(struct trainer *trainer);
 /* Wait until the thread does no more steps (the run ended, failed, or never began and
  * was cancelled). Its arenas stay: other towers' reductions may still read them. */

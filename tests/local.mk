@@ -39,7 +39,7 @@ sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_config
-tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_config %D%/tools/test_glyph %D%/tools/test_options \
+tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_config %D%/tools/test_device_plan %D%/tools/test_glyph %D%/tools/test_options \
 	%D%/tools/test_run_directory %D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
 

@@ -99,22 +99,16 @@ static int open_parts(struct backend *backend)
     return rc;
 }
 
-static int check_spec(const struct backend_spec *spec)
+static int cuda_backend_supports(const struct backend_spec *spec, struct refusal *refusal)
 {
-    if (strcmp(spec->device->ops->kind, "cuda") != 0) {
-        log_message(LOG_ERROR, "the cuda backend does not compute on a device of kind %s", spec->device->ops->kind);
-        return -ENOTSUP;
-    }
-    if (spec->layout == LAYOUT_NCHW) {
-        log_message(LOG_ERROR, "%s: layout nchw: the cuda backend computes in nhwc only", cuda_name(spec->device));
-        return -ENOTSUP;
-    }
-    return 0;
+    if (spec->layout != LAYOUT_NCHW)
+        return 0;
+    return refusal_write(refusal, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
 }
 
 static int cuda_backend_open(struct backend **backend_out, const struct backend_spec *spec)
 {
-    int rc = check_spec(spec);
+    int rc = backend_check(&backend_cuda_ops, spec);
     if (rc != 0)
         return rc;
     struct backend *const backend = calloc(1, sizeof(*backend));
@@ -285,6 +279,10 @@ const struct backend_ops backend_cuda_ops = {
     .name = "cuda",
     .libraries = cudnn_libraries,
     .host_memory = false,
+    .device = "cuda",
+    .computes = true,
+    .keeps_plans = true,
+    .supports = cuda_backend_supports,
     .open = cuda_backend_open,
     .close = cuda_backend_close,
     .store = cuda_store_counts,

@@ -9,7 +9,6 @@
 #include "compute/onednn/onednn_plan.h"
 #include "compute/scale.h"
 #include "compute/team.h"
-#include "stage/log.h"
 
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
@@ -53,12 +52,18 @@ static int backend_init(struct backend *backend)
     return rc ? rc : layouts_choose(backend);
 }
 
+static int onednn_supports(const struct backend_spec *spec, struct refusal *refusal)
+{
+    if (spec->precision == PRECISION_FP32)
+        return 0;
+    return refusal_write(refusal, -ENODEV, "precision", "the CPU computes in fp32 only");
+}
+
 static int onednn_open(struct backend **backend_out, const struct backend_spec *spec)
 {
-    if (spec->precision != PRECISION_FP32) {
-        log_message(LOG_ERROR, "the onednn backend computes in fp32 only");
-        return -ENOTSUP;
-    }
+    int rc = backend_check(&backend_onednn_ops, spec);
+    if (rc != 0)
+        return rc;
     struct backend *backend = calloc(1, sizeof(*backend));
     if (backend == NULL)
         return -ENOMEM;
@@ -66,7 +71,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->spec = *spec;
     backend->noted_bytes = NOTED_BYTES;
     backend->first_weighted = first_weighted(spec->net);
-    const int rc = backend_init(backend);
+    rc = backend_init(backend);
     if (rc) {
         onednn_close(backend);
         return rc;
@@ -215,6 +220,9 @@ const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
     .libraries = onednn_libraries,
     .host_memory = true,
+    .device = "cpu",
+    .computes = true,
+    .supports = onednn_supports,
     .open = onednn_open,
     .close = onednn_close,
     .store = onednn_store,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "compute/scale.h"
-#include "stage/log.h"
 
 struct reference {
     struct backend_base base;
@@ -44,12 +43,18 @@ void reference_free(struct reference_plan *plan, void *memory)
 
 /* ---- opening, parameters ---- */
 
+static int reference_supports(const struct backend_spec *spec, struct refusal *refusal)
+{
+    if (spec->precision == PRECISION_FP32)
+        return 0;
+    return refusal_write(refusal, -ENODEV, "precision", "the CPU computes in fp32 only");
+}
+
 static int reference_open(struct backend **backend_out, const struct backend_spec *spec)
 {
-    if (spec->precision != PRECISION_FP32) {
-        log_message(LOG_ERROR, "the reference backend computes in fp32 only");
-        return -ENOTSUP;
-    }
+    const int rc = backend_check(&backend_reference_ops, spec);
+    if (rc != 0)
+        return rc;
     struct reference *const backend = calloc(1, sizeof(*backend));
     if (backend == NULL)
         return -ENOMEM;
@@ -225,6 +230,9 @@ static int reference_scale(struct backend *backend, float *floats, size_t count,
 const struct backend_ops backend_reference_ops = {
     .name = "reference",
     .host_memory = true,
+    .device = "cpu",
+    .computes = true,
+    .supports = reference_supports,
     .open = reference_open,
     .close = reference_close,
     .store = reference_store,

@@ -186,6 +186,16 @@ static void cuda_cancel(struct device *device)
     atomic_store(&cuda_device_of(device)->cancelled, true);
 }
 
+/* With it every launch waits for its end, and streams that wait for each other may hang. */
+static int cuda_supports(uint32_t count, struct refusal *refusal)
+{
+    const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    if (count < 2 || blocking == NULL || strcmp(blocking, "0") == 0 || *blocking == '\0')
+        return 0;
+    return refusal_write(refusal, -ENODEV, "CUDA_LAUNCH_BLOCKING",
+                         "is set, and with %u devices in one process that can hang: unset it, or use one device", count);
+}
+
 const struct device_ops device_cuda_ops = {
     .kind = "cuda",
     .libraries = cuda_libraries,
@@ -193,6 +203,7 @@ const struct device_ops device_cuda_ops = {
     .steps_ahead = 2,
     .count = cuda_count,
     .reaches = cuda_reaches,
+    .supports = cuda_supports,
     .open = cuda_open,
     .close = cuda_close,
     .describe = cuda_describe,

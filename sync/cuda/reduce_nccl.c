@@ -239,8 +239,29 @@ static void put_nccl(char *text, size_t text_size)
 
 static const struct library nccl_libraries[] = { { "NCCL", put_nccl }, { NULL, NULL } };
 
+/* A kernel that is loaded when it is first called stops its device meanwhile, and with it for ever
+ * a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at the start
+ * takes seconds and memory, so only runs that may use NCCL do. The first call of CUDA reads this. */
+static void nccl_prepare(void)
+{
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
+static int nccl_supports(const struct reduce_towers *towers, struct refusal *refusal)
+{
+    if (strcmp(towers->devices->kind, "cuda") != 0)
+        return refusal_write(refusal, -EINVAL, "reduce", "nccl is for CUDA devices, and this run computes on the CPU: "
+                             "use auto or host");
+    if (towers->here.count > towers->device_count)
+        return refusal_write(refusal, -ENODEV, "reduce", "NCCL takes one tower a device, and there are more towers than "
+                             "devices: use auto, peer or host");
+    return 0;
+}
+
 const struct reduce_ops reduce_nccl_ops = {
     .name = "nccl",
+    .prepare = nccl_prepare,
+    .supports = nccl_supports,
     .libraries = nccl_libraries,
     .open = nccl_open,
     .close = nccl_close,

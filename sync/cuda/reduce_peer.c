@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/cuda/kernels.h"
 #include "stage/cuda/cuda_call.h"
@@ -78,6 +79,29 @@ static int connect_devices(struct meeting *meeting)
 
 static const struct meeting_ops between_peers = { .connect = connect_devices, .sum = queue_sum };
 
+/* Can all devices use each other's memory? */
+static bool are_connected(const struct reduce_towers *towers)
+{
+    for (uint32_t i = 0; i < towers->device_count; i++)
+        for (uint32_t j = 0; j < towers->device_count; j++)
+            if (i != j && !towers->devices->reaches(towers->index[i], towers->index[j]))
+                return false;
+    return true;
+}
+
+static int peer_supports(const struct reduce_towers *towers, struct refusal *refusal)
+{
+    if (strcmp(towers->devices->kind, "cuda") != 0)
+        return refusal_write(refusal, -EINVAL, "reduce", "peer is for CUDA devices, and this run computes on the CPU: "
+                             "use auto or host");
+    if (towers->run > KERNEL_TOWERS_MAX)
+        return refusal_write(refusal, -EINVAL, "reduce", "peer sums over at most %u towers, and there are %u: use auto "
+                             "or host", KERNEL_TOWERS_MAX, towers->run);
+    if (!are_connected(towers))
+        return refusal_write(refusal, -ENODEV, "reduce", "the devices cannot use each other's memory: use auto or host");
+    return 0;
+}
+
 static int peer_open(struct reduce **reduce_out, const struct reduce_spec *spec)
 {
     if (spec->towers > KERNEL_TOWERS_MAX) {
@@ -112,6 +136,7 @@ static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_me
 
 const struct reduce_ops reduce_peer_ops = {
     .name = "peer",
+    .supports = peer_supports,
     .open = peer_open,
     .close = peer_close,
     .join = peer_join,

@@ -174,6 +174,65 @@ static void peer_gives_every_device_access_to_every_other(void **state)
     }
 }
 
+/* What a reduction says when it is asked before the run. */
+static const struct reduce_ops *ask(const char *name, uint32_t towers, uint32_t devices, int *rc_out,
+                                    struct refusal *refusal)
+{
+    static const uint32_t index[] = { 0, 1, 2 };
+    const struct reduce_towers question = { .run = towers, .here = { 0, towers }, .devices = &device_cuda_ops,
+                                            .index = index, .device_count = devices };
+    const struct reduce_ops *chosen = NULL;
+    *rc_out = reduce_choose(name, &question, &chosen, refusal);
+    return chosen;
+}
+
+static void the_best_reduction_that_can_do_it_is_chosen(void **state)
+{
+    (void)state;
+    struct refusal refusal;
+    int rc;
+    assert_ptr_equal(ask(NULL, 3, 3, &rc, &refusal), &reduce_nccl_ops);
+    assert_ptr_equal(ask(NULL, 4, 3, &rc, &refusal), &reduce_peer_ops);
+    assert_ptr_equal(ask(NULL, KERNEL_TOWERS_MAX + 1, 3, &rc, &refusal), &reduce_host_ops);
+    assert_ptr_equal(ask("host", 3, 3, &rc, &refusal), &reduce_host_ops);
+    sim_set_peer_access(false);
+    assert_ptr_equal(ask(NULL, 4, 3, &rc, &refusal), &reduce_host_ops);
+    assert_ptr_equal(ask(NULL, 4, 1, &rc, &refusal), &reduce_peer_ops);
+    sim_set_peer_access(true);
+}
+
+static void a_reduction_that_cannot_do_it_says_why(void **state)
+{
+    (void)state;
+    struct refusal refusal;
+    int rc;
+    assert_null(ask("nccl", 4, 3, &rc, &refusal));
+    assert_int_equal(rc, -ENODEV);
+    assert_non_null(strstr(refusal.why, "NCCL takes one tower a device"));
+    assert_null(ask("peer", KERNEL_TOWERS_MAX + 1, 3, &rc, &refusal));
+    assert_int_equal(rc, -EINVAL);
+    assert_non_null(strstr(refusal.why, "at most 64 towers"));
+    sim_set_peer_access(false);
+    assert_null(ask("peer", 4, 3, &rc, &refusal));
+    assert_int_equal(rc, -ENODEV);
+    assert_non_null(strstr(refusal.why, "cannot use each other's memory"));
+    sim_set_peer_access(true);
+}
+
+static void several_devices_are_refused_where_launches_block(void **state)
+{
+    (void)state;
+    struct refusal refusal;
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    assert_int_equal(device_cuda_ops.supports(1, &refusal), 0);
+    assert_int_equal(device_cuda_ops.supports(2, &refusal), -ENODEV);
+    assert_string_equal(refusal.what, "CUDA_LAUNCH_BLOCKING");
+    setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
+    assert_int_equal(device_cuda_ops.supports(2, &refusal), 0);
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+    assert_int_equal(device_cuda_ops.supports(2, &refusal), 0);
+}
+
 /* Towers that are missing. */
 
 static void nccl_gives_up_on_towers_that_do_not_join(void **state)
@@ -396,6 +455,9 @@ int main(void)
         cmocka_unit_test(nccl_refuses_launches_that_block),
         cmocka_unit_test(peer_refuses_devices_that_do_not_reach_each_other),
         cmocka_unit_test(peer_refuses_more_towers_than_its_kernel_takes),
+        cmocka_unit_test(the_best_reduction_that_can_do_it_is_chosen),
+        cmocka_unit_test(a_reduction_that_cannot_do_it_says_why),
+        cmocka_unit_test(several_devices_are_refused_where_launches_block),
         cmocka_unit_test(nccl_gives_up_on_towers_that_do_not_join),
         cmocka_unit_test(nccl_gives_up_on_ranks_that_do_not_come),
         cmocka_unit_test(nccl_names_the_tower_that_does_not_start_a_bucket),

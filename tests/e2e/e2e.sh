@@ -3,7 +3,7 @@
 #
 # PIPETRAIN_BUILD: where the programs are (the current directory if not set).
 # PIPETRAIN_PROGRAM: another pipetrain than the one there.
-# PIPETRAIN_TEST_DEVICE: host (the default) or cuda: what the tiny configuration trains on.
+# PIPETRAIN_TEST_DEVICE: cpu (the default) or cuda: what the tiny configuration trains on.
 
 set -u
 LC_ALL=C
@@ -15,8 +15,8 @@ convert=$build/pipetrain-convert
 json_value=$build/tests/e2e/json_value
 shard_maker=$build/tests/e2e/shard_maker
 sanitizer=${PIPETRAIN_SANITIZER:-no}
-case ${PIPETRAIN_TEST_DEVICE:-host} in
-    host) kind=cpu ;;
+case ${PIPETRAIN_TEST_DEVICE:-cpu} in
+    cpu) kind=cpu ;;
     *) kind=$PIPETRAIN_TEST_DEVICE ;;
 esac
 TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")/.." && pwd)/thread.supp}

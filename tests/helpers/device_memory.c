@@ -10,7 +10,7 @@
 
 struct device *device_memory_open(const struct backend_ops *backend, struct stream **compute_out)
 {
-    const struct device_ops *ops = device_find(backend->host_memory ? "host" : "cuda");
+    const struct device_ops *ops = device_find(backend->host_memory ? "cpu" : "cuda");
     struct device *device;
     assert_non_null(ops);
     assert_int_equal(ops->open(&device, &(struct device_spec){ 0, "test" }), 0);

@@ -27,7 +27,7 @@ const struct device_ops *test_device_ops(void)
     static const struct device_ops *found;
     if (found != NULL)
         return found;
-    const char *kind = environment("PIPETRAIN_TEST_DEVICE", &test_device_default != NULL ? test_device_default : "host");
+    const char *kind = environment("PIPETRAIN_TEST_DEVICE", &test_device_default != NULL ? test_device_default : "cpu");
     const struct device_ops *ops = device_find(kind);
     char why[256];
     if (ops == NULL)

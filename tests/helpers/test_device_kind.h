@@ -1,5 +1,5 @@
 /* The kind of device a test program runs on: the environment's PIPETRAIN_TEST_DEVICE, when
- * unset "host", or "cuda" in programs linked to the simulated CUDA. One source tests every
+ * unset "cpu", or "cuda" in programs linked to the simulated CUDA. One source tests every
  * device. */
 #ifndef PIPETRAIN_TEST_DEVICE_KIND_H
 #define PIPETRAIN_TEST_DEVICE_KIND_H

@@ -125,6 +125,25 @@ static void the_absent_reduction_never_waits(void **state)
     reduce->ops->close(reduce);
 }
 
+static void towers_of_other_processes_are_refused(void **state)
+{
+    (void)state;
+    const uint32_t index[] = { 0, 1 };
+    struct reduce_towers towers = { .run = 2, .here = { 0, 2 }, .devices = &device_host_ops, .index = index,
+                                    .device_count = 2 };
+    const struct reduce_ops *chosen = NULL;
+    struct refusal refusal;
+    assert_int_equal(reduce_choose(NULL, &towers, &chosen, &refusal), 0);
+    assert_ptr_equal(chosen, &reduce_host_ops);
+    towers.run = 5;
+    towers.here.first = 2;
+    chosen = NULL;
+    assert_int_equal(reduce_choose("host", &towers, &chosen, &refusal), -EINVAL);
+    assert_non_null(strstr(refusal.why, "3 of the 5 towers are in other processes"));
+    assert_string_equal(refusal.what, "reduce");
+    assert_null(chosen);
+}
+
 static void reductions_are_found_by_name(void **state)
 {
     (void)state;
@@ -145,6 +164,7 @@ int main(void)
     };
     const struct CMUnitTest plain_tests[] = {
         cmocka_unit_test(the_absent_reduction_never_waits),
+        cmocka_unit_test(towers_of_other_processes_are_refused),
         cmocka_unit_test(reductions_are_found_by_name),
     };
     alarm(300);

@@ -30,7 +30,7 @@ static struct libraries find_libraries(const struct device_plan *plan, bool read
 {
     struct libraries libraries = { .count = 0 };
     add_libraries(&libraries, plan->ops->libraries);
-    add_libraries(&libraries, plan->backend != NULL ? plan->backend->libraries : NULL);
+    add_libraries(&libraries, plan->backend->libraries);
     add_libraries(&libraries, plan->reduce->libraries);
     add_libraries(&libraries, reads ? loader_libraries : NULL);
     return libraries;

@@ -1,4 +1,4 @@
-/* Choosing devices, backend and reduction. */
+/* Choosing devices, backend and reduction. What they can do is asked of their tables. */
 #include "tools/run/device_plan.h"
 
 #include <errno.h>
@@ -9,15 +9,13 @@
 
 #include "stage/cache_folder.h"
 
-static bool is_cuda(const struct device_plan *plan)
-{
-    return strcmp(plan->ops->kind, "cuda") == 0;
-}
-
-const char *device_plan_word(const struct device_plan *plan)
-{
-    return plan->backend == NULL ? "null" : is_cuda(plan) ? "cuda" : "cpu";
-}
+/* The tables' names of what may be chosen; NULL: the best there is. */
+static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",
+                                            [DEVICE_CHOICE_NULL] = "null" };
+static const char *const backend_names[] = { [BACKEND_CHOICE_ONEDNN] = "onednn",
+                                             [BACKEND_CHOICE_REFERENCE] = "reference" };
+static const char *const reduce_names[] = { [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer",
+                                            [REDUCE_CHOICE_HOST] = "host" };
 
 const char *precision_name(enum precision precision)
 {
@@ -26,47 +24,81 @@ const char *precision_name(enum precision precision)
     return names[precision];
 }
 
-/* How many CUDA devices there are; 0 with the reason. */
-static uint32_t count_cuda(char *why, size_t why_size)
+/* `more` is said behind the reason, when it is not "". */
+static int report_refusal(struct problems *problems, const char *section, const struct refusal *refusal,
+                          const char *more, int rc)
 {
-    const struct device_ops *const cuda = device_find("cuda");
-    if (cuda != NULL)
-        return cuda->count(why, why_size);
-    snprintf(why, why_size, "this program was built without CUDA");
-    return 0;
+    char place[64];
+    snprintf(place, sizeof(place), "[%s] %s", section, refusal->what);
+    problems_add(problems, place, "%s%s%s", refusal->why, *more != '\0' ? "; " : "", more);
+    return rc;
 }
 
-static bool is_cpu_backend(const struct settings *settings)
+/* ---- devices and backend ---- */
+
+/* A backend for devices of this kind: the one that is asked for, where there is one to choose. */
+static const struct backend_ops *find_backend(const struct settings *settings, const char *device)
 {
-    return settings->devices.backend == BACKEND_CHOICE_ONEDNN || settings->devices.backend == BACKEND_CHOICE_REFERENCE;
+    return backend_choose(backend_names[settings->devices.backend], device);
 }
 
-/* The kind of device; *available gets how many of it there are. */
-static int choose_kind(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                       uint32_t *available, struct problems *problems)
+/* The kind of device that is asked for. *available_out gets how many of it there are. */
+static int take_kind(struct device_plan *plan, const char *name, bool must_exist, uint32_t *available_out,
+                     struct problems *problems)
 {
-    const enum device_choice kind = settings->devices.kind;
-    *available = UINT32_MAX;
-    plan->ops = kind == DEVICE_CHOICE_NULL ? &device_null_ops : &device_host_ops;
-    if (kind == DEVICE_CHOICE_NULL || kind == DEVICE_CHOICE_CPU)
-        return 0;
-    if (is_cpu_backend(settings)) {
-        if (kind == DEVICE_CHOICE_AUTO)
-            return 0;
-        problems_add(problems, "[devices] backend", "computes on the CPU, and kind = cuda");
-        return -EINVAL;
-    }
-    const uint32_t count = count_cuda(plan->note, sizeof(plan->note));
-    if (count == 0 && kind == DEVICE_CHOICE_AUTO)
-        return 0;
-    const struct device_ops *const cuda = device_find("cuda");
-    if (cuda == NULL || (count == 0 && must_exist)) {
-        problems_add(problems, "[devices] kind", "there is no CUDA device to use: %s", plan->note);
+    const struct device_kind *kind = device_kinds;
+    while (strcmp(kind->name, name) != 0)
+        kind++;
+    const uint32_t count = device_kind_count(kind, plan->note, sizeof(plan->note));
+    if (kind->ops == NULL || (count == 0 && must_exist)) {
+        problems_add(problems, "[devices] kind", "there is no %s device to use: %s", name, plan->note);
         return -ENODEV;
     }
-    plan->ops = cuda;
-    *available = count > 0 ? count : DEVICES_MAX;
+    plan->ops = kind->ops;
+    *available_out = count > 0 ? count : DEVICES_MAX;
     return 0;
+}
+
+/* The first kind that there is a device of, and a backend; nothing is asked of the others' libraries. */
+static int take_best_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out)
+{
+    const struct device_kind *kind = device_kinds;
+    *available_out = 0;
+    for (; kind->name != NULL && *available_out == 0; kind++) {
+        if (kind->ops != NULL && find_backend(settings, kind->name) == NULL)
+            continue;
+        char why[sizeof(plan->note)];
+        *available_out = device_kind_count(kind, why, sizeof(why));
+        plan->ops = kind->ops;
+        if (*available_out == 0)
+            memcpy(plan->note, why, sizeof(why));
+    }
+    return 0;
+}
+
+static int choose_kind(struct device_plan *plan, const struct settings *settings, bool must_exist,
+                       uint32_t *available_out, struct problems *problems)
+{
+    const char *const name = device_names[settings->devices.kind];
+    const char *const backend = backend_names[settings->devices.backend];
+    if (name == NULL)
+        return take_best_kind(plan, settings, available_out);
+    if (device_find(name) != NULL && backend != NULL && backend_find(backend) != NULL && find_backend(settings, name) == NULL) {
+        problems_add(problems, "[devices] backend", "%s computes on the %s, and kind = %s", backend,
+                     backend_find(backend)->device, name);
+        return -EINVAL;
+    }
+    return take_kind(plan, name, must_exist, available_out, problems);
+}
+
+static int choose_backend(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+{
+    plan->backend = find_backend(settings, plan->ops->kind);
+    if (plan->backend != NULL)
+        return 0;
+    problems_add(problems, "[devices] backend", "this program was built without %s",
+                 backend_names[settings->devices.backend]);
+    return -EINVAL;
 }
 
 static int add_device(struct device_plan *plan, int64_t index, uint32_t available, struct problems *problems)
@@ -112,8 +144,9 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
 {
     const uint32_t towers = (uint32_t)settings->devices.towers;
     const char *const list = settings->devices.list;
-    if (*list != '\0' && !is_cuda(plan)) {
-        problems_add(problems, "[devices] list", "only CUDA devices have numbers, and this run uses none%s%s",
+    const bool are_numbered = available != UINT32_MAX;
+    if (*list != '\0' && !are_numbered) {
+        problems_add(problems, "[devices] list", "devices of kind %s have no numbers%s%s", plan->ops->kind,
                      plan->note[0] != '\0' ? ": " : "", plan->note);
         return -EINVAL;
     }
@@ -122,108 +155,67 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
         plan->count = plan->count < towers ? plan->count : towers;
         return rc;
     }
-    plan->idle = available != UINT32_MAX && available > towers ? available - towers : 0;
+    plan->idle = are_numbered && available > towers ? available - towers : 0;
     plan->count = available < towers ? available : towers;
     for (uint32_t i = 0; i < plan->count; i++)
         plan->index[i] = i;
     return 0;
 }
 
-static int choose_backend(struct device_plan *plan, const struct settings *settings, struct problems *problems)
+/* ---- what they can do ---- */
+
+/* A kind that was not asked for by name is to blame for what it cannot do. */
+static int check_backend(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
-    if (settings->devices.kind == DEVICE_CHOICE_NULL)
+    const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision };
+    struct refusal refusal;
+    const int rc = plan->backend->supports(&wishes, &refusal);
+    if (rc == 0)
         return 0;
-    const enum backend_choice choice = settings->devices.backend;
-    const char *const name = is_cuda(plan) ? "cuda" : choice == BACKEND_CHOICE_REFERENCE ? "reference" : "onednn";
-    plan->backend = backend_find(name);
-    if (plan->backend == NULL && choice == BACKEND_CHOICE_AUTO)
-        plan->backend = backend_find("reference");
-    if (plan->backend != NULL)
-        return 0;
-    problems_add(problems, "[devices] backend", "this program was built without %s", name);
-    return -EINVAL;
+    return report_refusal(problems, "devices", &refusal, plan->note,
+                          settings->devices.kind == DEVICE_CHOICE_AUTO ? rc : -EINVAL);
 }
 
-static int check_layout(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
+static int check_devices(const struct device_plan *plan, struct problems *problems)
 {
-    if (plan->backend == NULL || !is_cuda(plan) || settings->devices.layout != LAYOUT_NCHW)
-        return 0;
-    problems_add(problems, "[devices] layout", "on CUDA devices activations are nhwc only");
-    return -EINVAL;
-}
-
-static int check_precision(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
-{
-    if (plan->backend == NULL || is_cuda(plan) || settings->devices.precision == PRECISION_FP32)
-        return 0;
-    problems_add(problems, "[devices] precision", "the CPU computes in fp32 only%s%s", plan->note[0] != '\0' ? "; " : "",
-                 plan->note);
-    return settings->devices.kind == DEVICE_CHOICE_AUTO ? -ENODEV : -EINVAL;
-}
-
-static int refuse_reduction(struct problems *problems, int rc, const char *why)
-{
-    problems_add(problems, "[sync] reduce", "%s", why);
+    struct refusal refusal;
+    const int rc = plan->ops->supports(plan->count, &refusal);
+    if (rc != 0)
+        problems_add(problems, refusal.what, "%s", refusal.why);
     return rc;
 }
 
-/* Can all devices of the run use each other's memory? */
-static bool is_connected(const struct device_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->count; i++)
-        for (uint32_t j = 0; j < plan->count; j++)
-            if (i != j && !plan->ops->reaches(plan->index[i], plan->index[j]))
-                return false;
-    return true;
-}
+/* ---- the reduction ---- */
 
-static const char *choose_cuda_reduction(const struct device_plan *plan, uint32_t towers)
+static bool has_to_sum(const struct settings *settings)
 {
-    if (towers == plan->count)
-        return "nccl";
-    return is_connected(plan) ? "peer" : "host";
+    return settings->devices.towers > 1 && sync_table[settings->sync.mode]->sum != NULL;
 }
 
 static int choose_reduction(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
-    static const char *const names[] = {
-        [REDUCE_CHOICE_NCCL] = "nccl", [REDUCE_CHOICE_PEER] = "peer", [REDUCE_CHOICE_HOST] = "host" };
-    const uint32_t towers = (uint32_t)settings->devices.towers;
-    const enum reduce_choice choice = settings->sync.reduce;
+    const struct reduce_towers towers = {
+        .run = (uint32_t)settings->devices.towers,
+        .here = { .first = 0, .count = (uint32_t)settings->devices.towers },
+        .devices = plan->ops,
+        .index = plan->index,
+        .device_count = plan->count,
+    };
+    struct refusal refusal;
     plan->reduce = &reduce_none_ops;
-    if (towers == 1 || sync_table[settings->sync.mode]->sum == NULL || plan->backend == NULL)
+    if (!has_to_sum(settings) || !plan->backend->computes)
         return 0;
-    if (!is_cuda(plan) && (choice == REDUCE_CHOICE_NCCL || choice == REDUCE_CHOICE_PEER))
-        return refuse_reduction(problems, -EINVAL, "nccl and peer are for CUDA devices, and this run computes on the CPU: "
-                                "use auto or host");
-    if (choice == REDUCE_CHOICE_NCCL && towers > plan->count)
-        return refuse_reduction(problems, -ENODEV, "NCCL takes one tower a device, and there are more towers than "
-                                "devices: use auto, peer or host");
-    if (choice == REDUCE_CHOICE_PEER && !is_connected(plan))
-        return refuse_reduction(problems, -ENODEV, "the devices cannot use each other's memory: use auto or host");
-    const char *const name = choice != REDUCE_CHOICE_AUTO ? names[choice]
-                             : is_cuda(plan)              ? choose_cuda_reduction(plan, towers)
-                                                          : "host";
-    plan->reduce = reduce_find(name);
-    return 0;
+    const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &plan->reduce, &refusal);
+    return rc == 0 ? 0 : report_refusal(problems, "sync", &refusal, "", rc);
 }
 
-/* With it every launch waits for its end, and streams that wait for each other may hang. */
-static int check_environment(const struct device_plan *plan, struct problems *problems)
-{
-    const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
-    if (!is_cuda(plan) || plan->count == 1 || blocking == NULL || strcmp(blocking, "0") == 0 || *blocking == '\0')
-        return 0;
-    problems_add(problems, "CUDA_LAUNCH_BLOCKING",
-                 "is set, and with %u devices in one process that can hang: unset it, or use one device", plan->count);
-    return -ENODEV;
-}
+/* ---- all together ---- */
 
 /* A folder that is not there or cannot be written costs the planning time, nothing else. */
 static void choose_plan_cache(struct device_plan *plan, const struct settings *settings)
 {
     const char *const folder = settings->devices.plan_cache;
-    if (!is_cuda(plan) || strcmp(folder, "none") == 0)
+    if (!plan->backend->keeps_plans || strcmp(folder, "none") == 0)
         return;
     if (*folder != '\0') {
         snprintf(plan->plan_cache, sizeof(plan->plan_cache), "%s", folder);
@@ -235,37 +227,24 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         plan->plan_cache[0] = '\0';
 }
 
-/* A kernel that is loaded when it is first called stops its device meanwhile, and with it for
- * ever a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at
- * the start takes seconds and memory, so only runs that may use NCCL do. Before the first call
- * of CUDA, which reads this. */
-static void choose_loading(const struct settings *settings)
-{
-    const enum reduce_choice reduce = settings->sync.reduce;
-    if (settings->devices.towers > 1 && sync_table[settings->sync.mode]->sum != NULL &&
-        (reduce == REDUCE_CHOICE_AUTO || reduce == REDUCE_CHOICE_NCCL))
-        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
-
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems)
 {
     *plan = (struct device_plan){ .ops = NULL };
     uint32_t available;
-    choose_loading(settings);
+    if (has_to_sum(settings))
+        reduce_prepare(reduce_names[settings->sync.reduce]);
     int rc = choose_kind(plan, settings, must_exist, &available, problems);
     if (rc == 0)
         rc = choose_devices(plan, settings, available, problems);
     if (rc == 0)
         rc = choose_backend(plan, settings, problems);
     if (rc == 0)
-        rc = check_precision(plan, settings, problems);
-    if (rc == 0)
-        rc = check_layout(plan, settings, problems);
+        rc = check_backend(plan, settings, problems);
     if (rc == 0)
         rc = choose_reduction(plan, settings, problems);
     if (rc == 0)
-        rc = check_environment(plan, problems);
+        rc = check_devices(plan, problems);
     if (rc == 0)
         choose_plan_cache(plan, settings);
     return rc;

@@ -16,12 +16,12 @@
 
 struct device_plan {
     const struct device_ops *ops;
-    const struct backend_ops *backend;  /* NULL: nothing is computed (kind = null) */
+    const struct backend_ops *backend;
     const struct reduce_ops *reduce;
     uint32_t count;                     /* devices in use; tower t is on index[t % count] */
     uint32_t index[DEVICES_MAX];
     uint32_t idle;                      /* devices there are beyond those, when no list was given */
-    char note[256];                     /* why no CUDA device was found, "" else */
+    char note[256];                     /* why no better kind of device was found, "" else */
     char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
 };
 
@@ -37,7 +37,5 @@ static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_
     return plan->index[tower % plan->count];
 }
 const char *precision_name(enum precision precision);       /* "fp32", ... */
-/* "cpu", "cuda", "null". */
-const char *device_plan_word(const struct device_plan *plan);
 
 #endif

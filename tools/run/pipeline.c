@@ -42,8 +42,8 @@ static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t to
 {
     const struct device_plan *const devices = &pipeline->parts.plan->devices;
     const struct device_ops *const ops = devices->ops;
-    const uint32_t index = ops->host_memory ? tower : device_plan_index(devices, tower);
-    snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->host_memory ? "cpu" : ops->kind, index);
+    const uint32_t index = device_plan_index(devices, tower);
+    snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->kind, index);
     snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", tower);
     snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", tower);
     const struct device_spec spec = { .index = index, .name = lane->device_name };
@@ -192,7 +192,6 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots,
-        .no_compute = plan->devices.backend == NULL,
         .report_depth = REPORT_DEPTH,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,
@@ -240,7 +239,7 @@ static int await_towers(struct pipeline *pipeline)
         if (rc == 0)
             rc = ready;
     }
-    for (uint32_t d = 0; d < pipeline->towers && rc == 0 && pipeline->parts.plan->devices.backend != NULL; d++) {
+    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++) {
         struct tower *const tower = trainer_tower(pipeline->lanes[d].trainer);
         const struct tower_memory memory = tower_memory(tower);
         pipeline->parts.plan->tower_bytes += memory.arena_bytes + memory.plan_bytes;

@@ -49,7 +49,7 @@ int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
-/* A tower, between steps: before pipeline_go and after the last step. NULL with kind = null. */
+/* A tower, between steps: before pipeline_go and after the last step. */
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower);
 /* End and join all threads, release everything; *counts_out (may be NULL) gets what the
  * stages counted. Accepts NULL. */

@@ -193,7 +193,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_quoted(json, "version", PIPETRAIN_VERSION);
     json_quoted(json, "model", report->net->model);
     json_u64(json, "parameters", report->net->trainable_count);
-    json_quoted(json, "device", device_plan_word(&report->plan->devices));
+    json_quoted(json, "device", report->plan->devices.ops->kind);
     json_u64(json, "towers", report->plan->schedule.towers);
     json_u64(json, "batch", report->plan->schedule.batch);
     json_quoted(json, "precision", precision_name(report->settings->devices.precision));
@@ -265,7 +265,7 @@ int report_result(struct report *report, const struct report_end *end)
     if (end->ended[0] != '\0')
         printf("ended     early, %s\n", end->ended);
     const bool is_whole = evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
-    if (is_whole && report->plan->devices.backend != NULL)
+    if (is_whole && report->plan->devices.backend->computes)
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
                tally_loss(evaluation));

@@ -236,7 +236,7 @@ static void run_steps(struct run *run)
 static int save_weights(struct run *run)
 {
     struct tower *const tower = pipeline_tower(run->pipeline, 0);
-    if (tower == NULL || run->directory == NULL)
+    if (!run->plan.devices.backend->computes || run->directory == NULL)
         return 0;
     const uint64_t steps = account_step(run->account);
     const char *broken = NULL;
@@ -274,7 +274,7 @@ static void print_line(void *arg, const char *line)
 static void print_plan(struct run *run)
 {
     print_start(run);
-    if (run->kind != RUN_DRY || pipeline_tower(run->pipeline, 0) == NULL)
+    if (run->kind != RUN_DRY)
         return;
     printf("layers    of tower 0, as planned\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
@@ -286,8 +286,8 @@ static void print_next(const struct run *run)
         return;
     const char *const path = run_directory_path(run->directory);
     printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
-           run->plan.devices.backend != NULL ? ", weights.safetensors" : "");
-    if (run->plan.devices.backend == NULL)
+           run->plan.devices.backend->computes ? ", weights.safetensors" : "");
+    if (!run->plan.devices.backend->computes)
         printf("next      the same in the order of the files: --set data.shuffle=none; all keys: --help\n");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
         printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "

@@ -206,15 +206,15 @@ static void print_data(const char *what, const struct dataset *dataset, FILE *ou
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const struct device_plan *const devices = &plan->devices;
-    fprintf(out, "devices   %s", device_plan_word(devices));
+    fprintf(out, "devices   %s", devices->ops->kind);
     if (!devices->ops->host_memory)
         for (uint32_t i = 0; i < devices->count; i++)
             fprintf(out, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
     if (devices->idle > 0)
         fprintf(out, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
-    if (devices->backend != NULL && devices->ops->host_memory)
+    if (devices->backend->computes && devices->ops->host_memory)
         fprintf(out, ", %s", devices->backend->name);
-    if (devices->backend != NULL)
+    if (devices->backend->computes)
         fprintf(out, ", %s", precision_name(settings->devices.precision));
     if (devices->note[0] != '\0')
         fprintf(out, devices->ops->host_memory ? " (no CUDA: %s)" : " (not there: %s)", devices->note);
@@ -230,7 +230,7 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
                 plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
     else
         fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
-    if (plan->devices.backend == NULL)
+    if (!plan->devices.backend->computes)
         fprintf(out, "nothing computed\n");
     else if (towers == 1)
         fprintf(out, "no reduction needed\n");

@@ -33,7 +33,7 @@ void verdict_write(char *text, size_t text_size, const struct fractions *fractio
 {
     const double wait = fractions->input_wait + fractions->exposed_copy;
     const double compute = fractions->forward + fractions->backward + fractions->update;
-    if (plan->devices.backend == NULL)
+    if (!plan->devices.backend->computes)
         snprintf(text, text_size, "nothing was computed: the loader alone set the pace");
     else if (compute <= 0)
         snprintf(text, text_size, "too few steps to tell");

@@ -1,0 +1,164 @@
+/* The null backend: nothing is computed and no memory taken. Towers take their slots, give them
+ * back and report every sample as counted; what is left of a run is the loader and the hand-over. */
+#include "compute/backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct null_backend {
+    struct backend_base base;
+    const struct net *net;
+};
+
+struct null_plan {
+    struct plan_base base;
+};
+
+static int null_supports(const struct backend_spec *spec, struct refusal *refusal)
+{
+    (void)spec, (void)refusal;
+    return 0;
+}
+
+static int null_open(struct backend **backend_out, const struct backend_spec *spec)
+{
+    struct null_backend *const backend = calloc(1, sizeof(*backend));
+    if (backend == NULL)
+        return -ENOMEM;
+    *backend = (struct null_backend){ .base = { .ops = &backend_null_ops }, .net = spec->net };
+    *backend_out = (struct backend *)backend;
+    return 0;
+}
+
+static void null_close(struct backend *backend)
+{
+    free(backend);
+}
+
+/* ---- parameters: none are stored ---- */
+
+static int null_store(struct backend *base, size_t *stored_counts)
+{
+    const struct null_backend *const backend = (const struct null_backend *)base;
+    for (uint32_t i = 0; i < backend->net->parameter_count; i++)
+        stored_counts[i] = 0;
+    return 0;
+}
+
+static int null_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+{
+    (void)backend, (void)arena, (void)weights, (void)gradients;
+    return 0;
+}
+
+static int null_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored)
+{
+    (void)backend, (void)parameter, (void)plain, (void)stored;
+    return 0;
+}
+
+static int null_unpack(struct backend *base, uint32_t parameter, const float *stored, float *plain)
+{
+    const struct null_backend *const backend = (const struct null_backend *)base;
+    (void)stored;
+    for (size_t i = 0; i < backend->net->parameters[parameter].count; i++)
+        plain[i] = 0;
+    return 0;
+}
+
+static int null_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
+{
+    return null_unpack((struct backend *)backend, parameter, stored, plain);
+}
+
+/* ---- plans and steps ---- */
+
+static int null_plan(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
+{
+    struct null_plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->base = (struct plan_base){ .backend = backend, .count = count, .training = training };
+    *plan_out = (struct plan *)plan;
+    return 0;
+}
+
+static void null_plan_close(struct plan *plan)
+{
+    free(plan);
+}
+
+static size_t null_plan_bytes(const struct plan *plan)
+{
+    (void)plan;
+    return 0;
+}
+
+static void null_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
+{
+    (void)plan;
+    write(arg, "no layer: nothing is computed");
+}
+
+static int null_input(struct plan *plan, const struct backend_input *input)
+{
+    (void)plan, (void)input;
+    return 0;
+}
+
+static int null_forward(struct plan *plan)
+{
+    (void)plan;
+    return 0;
+}
+
+/* The gradients, of which there are none, are all there at once. */
+static int null_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
+{
+    (void)plan;
+    layer_done(arg, 0);
+    return 0;
+}
+
+static int null_result(struct plan *plan, struct backend_result *result_out)
+{
+    *result_out = (struct backend_result){ .counted = ((const struct null_plan *)plan)->base.count, .loss_scale = 1 };
+    return 0;
+}
+
+static int null_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                       float gradient_scale, const struct optimizer_range *range)
+{
+    (void)backend, (void)optimizer, (void)learning_rate, (void)gradient_scale, (void)range;
+    return 0;
+}
+
+static int null_scale(struct backend *backend, float *floats, size_t count, float factor)
+{
+    (void)backend, (void)floats, (void)count, (void)factor;
+    return 0;
+}
+
+const struct backend_ops backend_null_ops = {
+    .name = "null",
+    .host_memory = true,
+    .device = "null",
+    .supports = null_supports,
+    .open = null_open,
+    .close = null_close,
+    .store = null_store,
+    .bind = null_bind,
+    .pack = null_pack,
+    .unpack = null_unpack,
+    .plain = null_plain,
+    .plan = null_plan,
+    .plan_close = null_plan_close,
+    .plan_bytes = null_plan_bytes,
+    .plan_describe = null_plan_describe,
+    .input = null_input,
+    .forward = null_forward,
+    .backward = null_backward,
+    .result = null_result,
+    .update = null_update,
+    .scale = null_scale,
+};

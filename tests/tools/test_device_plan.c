@@ -1,0 +1,167 @@
+/* Tests of choosing what computes: what the tables' rows refuse is told with the key it is about
+ * and the right kind of failure. None of them needs a device beside the CPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/capture.h"
+#include "tools/run/device_plan.h"
+
+static struct settings settings;
+static struct device_plan plan;
+static char said[1024];
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_int_equal(settings_init(&settings), 0);
+    settings.devices.kind = DEVICE_CHOICE_CPU;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    settings_release(&settings);
+    return 0;
+}
+
+/* The plan of the settings; `said` is what is wrong with them. */
+static int choose(void)
+{
+    struct problems problems;
+    struct capture capture;
+    problems_init(&problems);
+    const int rc = device_plan_init(&plan, &settings, true, &problems);
+    capture_begin(&capture);
+    problems_print(&problems, stderr);
+    fflush(stderr);
+    capture_end(&capture, said, sizeof(said));
+    problems_release(&problems);
+    return rc;
+}
+
+static void assert_refused(int error, const char *key, const char *words)
+{
+    assert_int_equal(choose(), error);
+    if (strstr(said, key) == NULL || strstr(said, words) == NULL)
+        fail_msg("no \"%s\" and \"%s\" in: %s", key, words, said);
+}
+
+static void the_cpu_has_a_backend_and_as_many_places_as_towers(void **state)
+{
+    (void)state;
+    settings.devices.towers = 3;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.ops, &device_host_ops);
+    assert_string_equal(plan.backend->device, "cpu");
+    assert_true(plan.backend->computes);
+    assert_ptr_equal(plan.reduce, &reduce_host_ops);
+    for (uint32_t tower = 0; tower < 3; tower++)
+        assert_int_equal(device_plan_index(&plan, tower), tower);
+}
+
+static void a_backend_is_chosen_by_name(void **state)
+{
+    (void)state;
+    settings.devices.backend = BACKEND_CHOICE_REFERENCE;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.backend, &backend_reference_ops);
+    settings.devices.kind = DEVICE_CHOICE_AUTO;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.backend, &backend_reference_ops);
+    assert_string_equal(plan.note, "");         /* no other device was asked for */
+}
+
+static void the_null_device_computes_nothing_whatever_backend_is_named(void **state)
+{
+    (void)state;
+    settings.devices.kind = DEVICE_CHOICE_NULL;
+    settings.devices.towers = 2;
+    settings.devices.backend = BACKEND_CHOICE_REFERENCE;
+    settings.sync.reduce = REDUCE_CHOICE_NCCL;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.ops, &device_null_ops);
+    assert_ptr_equal(plan.backend, &backend_null_ops);
+    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+}
+
+static void nothing_is_reduced_where_towers_do_not_meet(void **state)
+{
+    (void)state;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+    settings.devices.towers = 2;
+    settings.sync.mode = SYNC_INDEPENDENT;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.reduce, &reduce_none_ops);
+    settings.sync.mode = SYNC_AVERAGING;
+    assert_int_equal(choose(), 0);
+    assert_ptr_equal(plan.reduce, &reduce_host_ops);
+}
+
+static void a_precision_the_cpu_does_not_have_is_refused_by_its_backend(void **state)
+{
+    (void)state;
+    settings.devices.precision = PRECISION_BF16;
+    assert_refused(-EINVAL, "[devices] precision", "the CPU computes in fp32 only");
+    settings.devices.kind = DEVICE_CHOICE_AUTO;
+    settings.devices.backend = BACKEND_CHOICE_REFERENCE;
+    assert_refused(-ENODEV, "[devices] precision", "the CPU computes in fp32 only");
+}
+
+static void a_backend_of_another_device_is_refused(void **state)
+{
+    (void)state;
+    settings.devices.kind = DEVICE_CHOICE_CUDA;
+    settings.devices.backend = BACKEND_CHOICE_REFERENCE;
+    if (device_find("cuda") != NULL)
+        assert_refused(-EINVAL, "[devices] backend", "reference computes on the cpu, and kind = cuda");
+    else
+        assert_refused(-ENODEV, "[devices] kind", "built without cuda");
+}
+
+static void the_cpu_has_no_list_of_devices(void **state)
+{
+    (void)state;
+    free(settings.devices.list);
+    settings.devices.list = strdup("0,1");
+    assert_refused(-EINVAL, "[devices] list", "devices of kind cpu have no numbers");
+}
+
+static void a_reduction_between_gpus_is_refused_on_the_cpu(void **state)
+{
+    (void)state;
+    static const enum reduce_choice choices[] = { REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER };
+    settings.devices.towers = 2;
+    for (int i = 0; i < 2; i++) {
+        settings.sync.reduce = choices[i];
+        assert_refused(-EINVAL, "[sync] reduce", "use auto or host");
+    }
+    settings.sync.reduce = REDUCE_CHOICE_HOST;
+    assert_int_equal(choose(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_cpu_has_a_backend_and_as_many_places_as_towers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_backend_is_chosen_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_null_device_computes_nothing_whatever_backend_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_reduced_where_towers_do_not_meet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_precision_the_cpu_does_not_have_is_refused_by_its_backend, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_backend_of_another_device_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_cpu_has_no_list_of_devices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reduction_between_gpus_is_refused_on_the_cpu, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

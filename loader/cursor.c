@@ -29,7 +29,7 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     if (cursor->first < chunk->span.count)
         return;
     cursor->first = 0;
-    if (++cursor->tower < cursor->schedule->towers)
+    if (++cursor->tower < schedule_here(cursor->schedule).count)
         return;
     cursor->tower = 0;
     cursor->number++;
@@ -37,7 +37,8 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
 
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
 {
-    const int rc = schedule_find(cursor->schedule, cursor->number, cursor->tower, &chunk->span);
+    const uint32_t tower = schedule_here(cursor->schedule).first + cursor->tower;
+    const int rc = schedule_find(cursor->schedule, cursor->number, tower, &chunk->span);
     if (rc < 0)
         return rc;
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;

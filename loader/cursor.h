@@ -11,7 +11,7 @@
 /* Consecutive places of one tower's slice of one batch. */
 struct chunk {
     struct span span;
-    uint32_t tower;
+    uint32_t tower;             /* among those of this process */
     uint32_t first, count;      /* places of the slice; count 0 only when the slice is empty */
     bool last_of_pass;          /* no chunk of this pass comes after it */
     struct order order;         /* of the pass and epoch */
@@ -25,7 +25,7 @@ struct cursor {
     uint32_t chunk_records;     /* >= 1 */
     pthread_mutex_t lock;
     uint64_t number;            /* of the batch handed out now */
-    uint32_t tower;
+    uint32_t tower;             /* among those of this process */
     uint32_t first;
     struct order order;         /* of the pass and epoch of the chunk before */
 };

@@ -86,7 +86,7 @@ static int open_damage(struct loader *loader)
 static void limit_rings(const struct loader *loader)
 {
     const struct schedule *const schedule = loader->spec.schedule;
-    for (uint32_t i = 0; i < schedule->towers; i++)
+    for (uint32_t i = 0; i < schedule_here(schedule).count; i++)
         ring_range(loader->spec.rings[i], schedule->first, schedule_batch_count(schedule));
 }
 
@@ -245,7 +245,7 @@ void loader_end(void *loader)
     struct loader *const ended = loader;
     queue_cancel(ended->free);
     queue_cancel(ended->full);
-    for (uint32_t i = 0; i < ended->spec.schedule->towers; i++)
+    for (uint32_t i = 0; i < schedule_here(ended->spec.schedule).count; i++)
         ring_cancel(ended->spec.rings[i]);
 }
 

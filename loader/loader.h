@@ -27,7 +27,7 @@ struct loader_spec {
     const struct dataset *datasets[PASS_COUNT];     /* evaluation may be NULL */
     const struct schedule *schedule;
     const struct batch_layout *layout;
-    struct ring *const *rings;          /* one per tower */
+    struct ring *const *rings;          /* one for each tower of this process */
     struct stop *stop;
     enum shuffle shuffle;               /* of training; evaluation is in file order */
     uint64_t seed;

@@ -16,10 +16,14 @@
 
 enum pass { PASS_TRAIN, PASS_EVALUATE, PASS_COUNT };
 
+/* Some of the run's towers. */
+struct tower_range { uint32_t first, count; };
+
 struct schedule {
     uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation */
     uint32_t batch;                 /* samples of a full global batch, >= 1 */
     uint32_t towers;                /* of the run, >= 1 */
+    struct tower_range here;        /* those of this process; count 0: all of them (schedule_here) */
     uint32_t epochs;                /* >= 1 */
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
                                      * The evaluation after the last (partial) epoch still runs. */
@@ -31,9 +35,6 @@ struct schedule {
  * it: what is next belongs to epoch `epoch`. Behind the last step of an epoch both that epoch
  * (its evaluation is next) and the following one (the evaluation is done) can be named. */
 struct position { uint32_t epoch; uint64_t step; };
-
-/* The towers of this process among those of the run. */
-struct tower_range { uint32_t first, count; };
 
 /* One tower's slice of one global batch. */
 struct span {
@@ -47,7 +48,14 @@ struct span {
     bool first_of_pass, last_of_pass;
 };
 
-/* The slice of `tower` in global batch `number`, which may lie before `first`. 0, or -ENODATA
+/* The towers of this process. */
+static inline struct tower_range schedule_here(const struct schedule *schedule)
+{
+    const struct tower_range all = { .first = 0, .count = schedule->towers };
+    return schedule->here.count > 0 ? schedule->here : all;
+}
+
+/* The slice of the run's tower `tower` in global batch `number`, which may lie before `first`. 0, or -ENODATA
  * past the end of the run. O(1). */
 int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out);
 

@@ -67,9 +67,10 @@ static void consume(void *arg)
 static void open_consumers(struct harness *harness, struct consumer *consumers, struct ring **rings,
                            const struct batch_layout *layout)
 {
-    assert_in_range(harness->schedule.towers, 1, TOWERS_MAX);
-    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
-        consumers[i] = (struct consumer){ .harness = harness, .tower = i };
+    const struct tower_range here = schedule_here(&harness->schedule);
+    assert_in_range(here.count, 1, TOWERS_MAX);
+    for (uint32_t i = 0; i < here.count; i++) {
+        consumers[i] = (struct consumer){ .harness = harness, .tower = here.first + i };
         for (uint32_t j = 0; j < harness->depth; j++)
             assert_non_null(consumers[i].blocks[j] = aligned_alloc(64, (layout->block_bytes + 63) / 64 * 64));
         assert_int_equal(ring_open(&rings[i], harness->depth, layout, consumers[i].blocks), 0);
@@ -79,7 +80,7 @@ static void open_consumers(struct harness *harness, struct consumer *consumers, 
 
 static void close_consumers(struct harness *harness, struct consumer *consumers)
 {
-    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
+    for (uint32_t i = 0; i < schedule_here(&harness->schedule).count; i++) {
         ring_close(consumers[i].ring);
         for (uint32_t j = 0; j < harness->depth; j++)
             free(consumers[i].blocks[j]);
@@ -88,13 +89,13 @@ static void close_consumers(struct harness *harness, struct consumer *consumers)
 
 static void run_threads(struct harness *harness, struct consumer *consumers)
 {
-    for (uint32_t i = 0; i < harness->schedule.towers; i++) {
+    for (uint32_t i = 0; i < schedule_here(&harness->schedule).count; i++) {
         assert_int_equal(thread_start(&consumers[i].thread, "consumer", consume, &consumers[i]), 0);
     }
-    for (uint32_t i = 0; i < harness->schedule.towers; i++)
+    for (uint32_t i = 0; i < schedule_here(&harness->schedule).count; i++)
         thread_join(consumers[i].thread);
     loader_join(harness->loader, &harness->counts);
-    for (uint32_t i = 0; i < harness->schedule.towers; i++)
+    for (uint32_t i = 0; i < schedule_here(&harness->schedule).count; i++)
         assert_false(consumers[i].is_wrong);
 }
 

@@ -107,6 +107,32 @@ static void same_batches_for_any_threads_depths_and_towers(void **state)
     }
 }
 
+/* Processes that share a run's towers load each its own slices, and together all of them. */
+static void towers_of_several_processes_load_what_those_of_one_do(void **state)
+{
+    (void)state;
+    const struct tower_range ranges[] = { { 0, 2 }, { 2, 1 }, { 3, 2 } };
+    struct harness reference = run_reference(7, SHUFFLE_FULL);
+    const uint64_t places = reference.batch_count * reference.schedule.batch;
+    uint64_t delivered = 0;
+    for (size_t r = 0; r < 3; r++) {
+        struct harness harness = make_harness(7, 5);
+        harness.schedule.here = ranges[r];
+        harness_run(&harness);
+        assert_string_equal(harness.message, "");
+        for (uint64_t i = 0; i < places; i++) {
+            if (harness.deliveries[i].times == 0)
+                continue;
+            assert_memory_equal(&harness.deliveries[i], &reference.deliveries[i], sizeof(*reference.deliveries));
+            delivered++;
+        }
+        assert_true(harness.counts.records < reference.counts.records);
+        harness_release(&harness);
+    }
+    assert_int_equal(delivered, reference.counts.records);
+    harness_release(&reference);
+}
+
 static void same_batches_for_any_chunk_and_any_source(void **state)
 {
     (void)state;
@@ -344,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_batches_for_any_threads_depths_and_towers),
+        cmocka_unit_test(towers_of_several_processes_load_what_those_of_one_do),
         cmocka_unit_test(same_batches_for_any_chunk_and_any_source),
         cmocka_unit_test(file_order_without_shuffle),
         cmocka_unit_test(evaluation_is_in_file_order_and_training_is_not),

@@ -1,6 +1,7 @@
 /* Sums over reports. */
 #include "tools/run/account.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     *end_ns_out = 0;
     for (uint32_t d = 0; d < towers; d++) {
         const struct step_report *const report = reports[d];
+        assert(report->span.number == reports[0]->span.number);
         tally.images += report->result.counted;
         tally.correct += report->result.correct;
         tally.loss_sum += report->result.loss_sum;
@@ -132,7 +134,9 @@ static void add_training(struct account *account, struct step_report *const *rep
                          const struct tally *tally)
 {
     account->step = reports[0]->span.step + 1;
-    account->skipped_steps = reports[0]->result.skipped_steps;
+    for (uint32_t d = 0; d < towers; d++)
+        if (reports[d]->result.skipped_steps > account->skipped_steps)
+            account->skipped_steps = reports[d]->result.skipped_steps;
     add_order(account, reports, towers);
     add_tally(&account->state.training, tally);
     add_tally(&account->state.interval, tally);

@@ -41,7 +41,7 @@ void account_save(const struct account *account, struct account_state *state_out
 void account_resume(struct account *account, const struct account_state *state);
 /* The first step begins. */
 void account_begin(struct account *account, uint64_t now_ns);
-/* One global batch: the report of every tower, in tower order. */
+/* One global batch: the report of every tower of this process, in tower order; `towers` of them. */
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers);
 
 /* Tallies: of this or the latest pass of a kind, and of training since account_interval_reset. */
@@ -65,7 +65,7 @@ uint64_t account_step(const struct account *account);
  * xxh3(the step's number in the run, then the ids of its samples by position; all 64-bit,
  * little-endian). Sums of parts of a run add up to that of the whole. */
 uint64_t account_order_hash(const struct account *account);
-/* fp16: training steps whose update was left out, as the last report knew. */
+/* fp16: training steps whose update was left out, in the tower that left out most. */
 uint32_t account_skipped_steps(const struct account *account);
 /* When this process' first training step ended, 0 = none did. */
 uint64_t account_first_step_ns(const struct account *account);

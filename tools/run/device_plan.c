@@ -142,7 +142,7 @@ static int read_list(struct device_plan *plan, const char *list, uint32_t availa
 static int choose_devices(struct device_plan *plan, const struct settings *settings, uint32_t available,
                           struct problems *problems)
 {
-    const uint32_t towers = (uint32_t)settings->devices.towers;
+    const uint32_t towers = plan->towers.count;
     const char *const list = settings->devices.list;
     const bool are_numbered = available != UINT32_MAX;
     if (*list != '\0' && !are_numbered) {
@@ -196,7 +196,7 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
 {
     const struct reduce_towers towers = {
         .run = (uint32_t)settings->devices.towers,
-        .here = { .first = 0, .count = (uint32_t)settings->devices.towers },
+        .here = plan->towers,
         .devices = plan->ops,
         .index = plan->index,
         .device_count = plan->count,
@@ -230,7 +230,7 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems)
 {
-    *plan = (struct device_plan){ .ops = NULL };
+    *plan = (struct device_plan){ .towers = { .first = 0, .count = (uint32_t)settings->devices.towers } };
     uint32_t available;
     if (has_to_sum(settings))
         reduce_prepare(reduce_names[settings->sync.reduce]);

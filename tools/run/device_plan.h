@@ -18,7 +18,8 @@ struct device_plan {
     const struct device_ops *ops;
     const struct backend_ops *backend;
     const struct reduce_ops *reduce;
-    uint32_t count;                     /* devices in use; tower t is on index[t % count] */
+    struct tower_range towers;          /* of this process: today all of the run's */
+    uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
     uint32_t index[DEVICES_MAX];
     uint32_t idle;                      /* devices there are beyond those, when no list was given */
     char note[256];                     /* why no better kind of device was found, "" else */
@@ -32,9 +33,10 @@ struct device_plan {
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems);
 
-static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t tower)
+/* Of tower towers.first + d. */
+static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t d)
 {
-    return plan->index[tower % plan->count];
+    return plan->index[d % plan->count];
 }
 const char *precision_name(enum precision precision);       /* "fp32", ... */
 

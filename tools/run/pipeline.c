@@ -11,6 +11,7 @@
 
 /* What belongs to one tower. */
 struct lane {
+    uint32_t tower;             /* of the run */
     char device_name[24], trainer_name[24], feeder_name[24];
     struct device *device;
     struct stream *compute, *communication;
@@ -24,7 +25,7 @@ struct lane {
 
 struct pipeline {
     struct pipeline_parts parts;
-    uint32_t towers;
+    uint32_t towers;                    /* of this process */
     struct lane *lanes;
     struct ring **rings;
     struct reduce *reduce;
@@ -38,14 +39,14 @@ static bool is_synthetic(const struct pipeline *pipeline)
     return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
 }
 
-static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t tower)
+static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t d)
 {
     const struct device_plan *const devices = &pipeline->parts.plan->devices;
     const struct device_ops *const ops = devices->ops;
-    const uint32_t index = device_plan_index(devices, tower);
+    const uint32_t index = device_plan_index(devices, d);
     snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->kind, index);
-    snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", tower);
-    snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", tower);
+    snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", lane->tower);
+    snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", lane->tower);
     const struct device_spec spec = { .index = index, .name = lane->device_name };
     int rc = ops->open(&lane->device, &spec);
     if (rc == 0)
@@ -70,17 +71,18 @@ static int open_ring(struct pipeline *pipeline, struct lane *lane)
     return ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
 }
 
-static int open_lane(struct pipeline *pipeline, uint32_t tower)
+static int open_lane(struct pipeline *pipeline, uint32_t d)
 {
-    struct lane *const lane = &pipeline->lanes[tower];
+    struct lane *const lane = &pipeline->lanes[d];
     const struct run_plan *const plan = pipeline->parts.plan;
-    int rc = open_device(pipeline, lane, tower);
+    lane->tower = plan->devices.towers.first + d;
+    int rc = open_device(pipeline, lane, d);
     if (rc == 0 && !is_synthetic(pipeline))
         rc = open_ring(pipeline, lane);
     if (rc == 0)
         rc = slots_open(&lane->slots, lane->device, (uint32_t)pipeline->parts.settings->input.staging_depth,
                         &plan->layout);
-    pipeline->rings[tower] = lane->ring;
+    pipeline->rings[d] = lane->ring;
     return rc;
 }
 
@@ -102,7 +104,7 @@ static int open_reduction(struct pipeline *pipeline)
 {
     const struct reduce_ops *const ops = pipeline->parts.plan->devices.reduce;
     const struct reduce_spec spec = {
-        .towers = pipeline->towers,
+        .towers = pipeline->parts.plan->schedule.towers,
         .deadline_ms = (uint32_t)pipeline->parts.settings->sync.deadline * 1000,
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
@@ -129,13 +131,12 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
         spec->evaluate_counts[1] = span.count;
 }
 
-static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32_t tower)
+static struct tower_spec make_tower_spec(const struct pipeline *pipeline, const struct lane *lane)
 {
     const struct settings *const settings = pipeline->parts.settings;
     const struct run_plan *const plan = pipeline->parts.plan;
-    const struct lane *const lane = &pipeline->lanes[tower];
     struct tower_spec spec = {
-        .index = tower,
+        .index = lane->tower,
         .net = pipeline->parts.net,
         .device = lane->device,
         .compute = lane->compute,
@@ -154,33 +155,33 @@ static struct tower_spec make_tower_spec(const struct pipeline *pipeline, uint32
         .optimizer = plan->optimizer,
         .seed = (uint64_t)settings->run.seed,
     };
-    find_counts(&plan->schedule, tower, &spec);
+    find_counts(&plan->schedule, lane->tower, &spec);
     return spec;
 }
 
-/* Tower d gets cores [d * threads, (d + 1) * threads), counted around. */
-static int choose_cpus(const struct pipeline *pipeline, struct lane *lane, uint32_t tower)
+/* The d-th tower of this process gets cores [d * threads, (d + 1) * threads), counted around. */
+static int choose_cpus(const struct pipeline *pipeline, struct lane *lane, uint32_t d)
 {
     const struct run_plan *const plan = pipeline->parts.plan;
     lane->cpus = calloc(plan->threads_per_tower, sizeof(*lane->cpus));
     if (lane->cpus == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < plan->threads_per_tower; i++)
-        lane->cpus[i] = run_plan_cpu(tower * plan->threads_per_tower + i);
+        lane->cpus[i] = run_plan_cpu(d * plan->threads_per_tower + i);
     return 0;
 }
 
-static int start_trainer(struct pipeline *pipeline, uint32_t tower)
+static int start_trainer(struct pipeline *pipeline, uint32_t d)
 {
     const struct settings *const settings = pipeline->parts.settings;
     const struct run_plan *const plan = pipeline->parts.plan;
-    struct lane *const lane = &pipeline->lanes[tower];
-    int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, tower) : 0;
+    struct lane *const lane = &pipeline->lanes[d];
+    int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, d) : 0;
     if (rc != 0)
         return rc;
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
-        .tower = make_tower_spec(pipeline, tower),
+        .tower = make_tower_spec(pipeline, lane),
         .sync = { .ops = sync_table[settings->sync.mode],
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
@@ -201,10 +202,10 @@ static int start_trainer(struct pipeline *pipeline, uint32_t tower)
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, lane->trainer);
 }
 
-static int start_feeder(struct pipeline *pipeline, uint32_t tower)
+static int start_feeder(struct pipeline *pipeline, uint32_t d)
 {
     const struct run_plan *const plan = pipeline->parts.plan;
-    struct lane *const lane = &pipeline->lanes[tower];
+    struct lane *const lane = &pipeline->lanes[d];
     const struct feeder_spec spec = {
         .name = lane->feeder_name,
         .device = lane->device,
@@ -212,7 +213,7 @@ static int start_feeder(struct pipeline *pipeline, uint32_t tower)
         .slots = lane->slots,
         .stop = pipeline->parts.stop,
         .schedule = &plan->schedule,
-        .tower = tower,
+        .tower = lane->tower,
         .classes = pipeline->parts.net->classes,
         .seed = (uint64_t)pipeline->parts.settings->run.seed,
         .layout = &plan->layout,
@@ -288,7 +289,7 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
     if (pipeline == NULL)
         return -ENOMEM;
     pipeline->parts = *parts;
-    pipeline->towers = parts->plan->schedule.towers;
+    pipeline->towers = parts->plan->devices.towers.count;
     const int rc = build(pipeline);
     if (rc != 0) {
         stop_fail(parts->stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,

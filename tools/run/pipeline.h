@@ -36,7 +36,7 @@ struct pipeline_counts {
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
 /* Let the towers begin. */
 void pipeline_go(struct pipeline *pipeline);
-/* The reports of all towers for the next global batch, in tower order, waiting for the
+/* The reports of all towers of this process for the next global batch, in tower order, waiting for the
  * slowest. 0, -ENODATA after the last, -ECANCELED. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
 /* With the snapshots that are still in them (trainer.h). */
@@ -49,7 +49,7 @@ int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
-/* A tower, between steps: before pipeline_go and after the last step. */
+/* The tower-th of this process, between steps: before pipeline_go and after the last step. */
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower);
 /* End and join all threads, release everything; *counts_out (may be NULL) gets what the
  * stages counted. Accepts NULL. */

@@ -194,14 +194,15 @@ static int open_pipeline(struct run *run)
 
 static void check_finite(struct run *run, struct step_report *const *reports)
 {
-    for (uint32_t d = 0; d < run->plan.schedule.towers; d++)
+    const struct tower_range towers = run->plan.devices.towers;
+    for (uint32_t d = 0; d < towers.count; d++)
         if (!isfinite(reports[d]->result.loss_sum))
             stop_fail(run->stop, EXIT_CODE_NONFINITE,
                       "the loss is no longer a finite number: epoch %u, %s %llu, tower %u: try a smaller learning rate "
                       "than %g",
                       reports[d]->span.epoch + 1,
                       reports[d]->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
-                      (unsigned long long)reports[d]->span.step + 1, d, run->settings->train.learning_rate);
+                      (unsigned long long)reports[d]->span.step + 1, towers.first + d, run->settings->train.learning_rate);
 }
 
 /* One global batch is done: add it up, say what is due. */
@@ -210,7 +211,7 @@ static void follow(struct run *run, struct step_report *const *reports)
     const struct span *const span = &reports[0]->span;
     const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
     check_finite(run, reports);
-    account_add(run->account, reports, run->plan.schedule.towers);
+    account_add(run->account, reports, run->plan.devices.towers.count);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
         report_progress(&run->report, span);

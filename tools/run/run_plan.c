@@ -39,6 +39,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     struct schedule *const schedule = &plan->schedule;
     schedule->batch = (uint32_t)settings_global_batch(settings);
     schedule->towers = (uint32_t)settings->devices.towers;
+    schedule->here = plan->devices.towers;
     schedule->epochs = (uint32_t)settings->train.epochs;
     schedule->steps = (uint64_t)settings->train.steps;
     schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
@@ -76,7 +77,7 @@ static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
 static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = usable_cores();
-    const uint32_t share = plan->cores / plan->schedule.towers;
+    const uint32_t share = plan->cores / plan->devices.towers.count;
     plan->threads_per_tower = (uint32_t)settings->devices.threads_per_tower;
     if (plan->threads_per_tower == 0)
         plan->threads_per_tower = share > 0 ? share : 1;
@@ -118,7 +119,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         return -EINVAL;
     }
 
-    const size_t towers = plan->schedule.towers;
+    const size_t towers = plan->devices.towers.count;
     plan->slot_bytes = towers * (size_t)settings->input.staging_depth * plan->layout.block_bytes;
     if (settings->input.source == INPUT_SYNTHETIC)
         return 0;
@@ -223,7 +224,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
 
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
-    const uint32_t towers = plan->schedule.towers;
+    const uint32_t towers = plan->devices.towers.count;
     const struct sync_ops *const mode = sync_table[settings->sync.mode];
     if (plan->devices.ops->host_memory)
         fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
@@ -232,7 +233,7 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "towers    %u on %u device%s, ", towers, plan->devices.count, plan->devices.count == 1 ? "" : "s");
     if (!plan->devices.backend->computes)
         fprintf(out, "nothing computed\n");
-    else if (towers == 1)
+    else if (plan->schedule.towers == 1)
         fprintf(out, "no reduction needed\n");
     else if (mode->sum == NULL)
         fprintf(out, "%s\n", mode->name);

@@ -27,7 +27,7 @@ struct run_plan {
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
-    /* Bytes, all towers together. Slots and towers are in device memory. */
+    /* Bytes, all towers of this process together. Slots and towers are in device memory. */
     size_t ring_bytes, loader_bytes, slot_bytes;
     size_t kept_bytes;                  /* of loader_bytes, for shards kept in memory */
     size_t tower_bytes;                 /* arenas and plans; known once the towers are open */

@@ -90,7 +90,8 @@ static int feed_from_ring(struct feeder *feeder)
     return rc;
 }
 
-/* Values of the batches whose numbers leave the rest `place`, as many as there are slots: functions of (seed, tower, place, element). */
+/* Values of the batches whose numbers leave the rest `place` when divided by the number of slots:
+ * functions of (seed, tower, place, element). */
 static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void *block)
 {
     const struct random_key key = random_key(spec->seed, RANDOM_SYNTHETIC, spec->tower);

@@ -106,8 +106,10 @@ int schedule_seek(const struct schedule *schedule, struct position position, uin
     const uint64_t before = position.epoch * schedule_steps_per_epoch(schedule);
     if (position.step < before || position.step - before > schedule_steps_per_epoch(schedule))
         return -EINVAL;
-    const uint64_t number = position.epoch * batches_per_epoch(schedule) + (position.step - before);
-    if (number > schedule_batch_count(schedule))
+    const uint64_t trained = position.step - before;
+    const uint64_t evaluated = trained == steps_of(schedule, position.epoch) ? position.evaluated : 0;
+    const uint64_t number = position.epoch * batches_per_epoch(schedule) + trained + evaluated;
+    if (evaluated > schedule_batches_per_evaluation(schedule) || number > schedule_batch_count(schedule))
         return -EINVAL;
     *number_out = number;
     return 0;
@@ -120,8 +122,12 @@ struct position schedule_position(const struct schedule *schedule, uint64_t numb
         return (struct position){ 0 };
     const uint64_t epoch = number / batches_per_epoch(schedule);
     const uint64_t in_epoch = number % batches_per_epoch(schedule);
-    const uint64_t before = epoch * schedule_steps_per_epoch(schedule);
-    return (struct position){ (uint32_t)epoch, before + smaller(in_epoch, steps_of(schedule, epoch)) };
+    const uint64_t trained = smaller(in_epoch, steps_of(schedule, epoch));
+    return (struct position){
+        .epoch = (uint32_t)epoch,
+        .step = epoch * schedule_steps_per_epoch(schedule) + trained,
+        .evaluated = in_epoch - trained,
+    };
 }
 
 uint64_t schedule_steps_left(const struct schedule *schedule)

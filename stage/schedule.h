@@ -31,10 +31,10 @@ struct schedule {
     uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
 
-/* A place between two batches of a run that has trained `step` steps, as a saved state names
- * it: what is next belongs to epoch `epoch`. Behind the last step of an epoch both that epoch
- * (its evaluation is next) and the following one (the evaluation is done) can be named. */
-struct position { uint32_t epoch; uint64_t step; };
+/* A place between two batches of a run, as a saved state names it: `step` steps are done, and what
+ * is next belongs to epoch `epoch`. Behind the last step of an epoch that is the evaluation, of
+ * which `evaluated` batches are done; with the evaluation done it is the next epoch. */
+struct position { uint32_t epoch; uint64_t step, evaluated; };
 
 /* One tower's slice of one global batch. */
 struct span {
@@ -59,12 +59,11 @@ static inline struct tower_range schedule_here(const struct schedule *schedule)
  * past the end of the run. O(1). */
 int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out);
 
-/* The batch that is next at `position`: batches in the run when it is the end. 0, or -EINVAL
- * when the run has no such place. O(1). */
+/* The batch that is next at `position`: batches in the run when that is its end. A longer run than
+ * the one that came to the place has the same batch there, though it evaluates later. 0, or
+ * -EINVAL when the run has no such place. O(1). */
 int schedule_seek(const struct schedule *schedule, struct position position, uint64_t *number_out);
-/* The place in front of global batch `number` <= batches in the run: schedule_seek finds the
- * number again. An evaluation is one piece, though: within it, and behind the one that ends a
- * run within an epoch, the place is the one in front of it. */
+/* The place in front of global batch `number` <= batches in the run, whose batch it is. */
 struct position schedule_position(const struct schedule *schedule, uint64_t number);
 
 /* Batches per training epoch, per evaluation pass; steps and batches of the whole run, those

@@ -111,16 +111,15 @@ static void check_late(const struct schedule *schedule, const struct schedule *l
     assert_int_equal(span.first_position, expected.first_position);
 }
 
-/* A place leads back to its batch, those within an evaluation to its beginning. */
-static void check_place(const struct schedule *schedule, uint64_t number, uint64_t number_expected,
-                        uint64_t steps_before)
+/* A place leads back to its batch. */
+static void check_place(const struct schedule *schedule, uint64_t number, uint64_t steps_before)
 {
     struct schedule late = *schedule;
     uint64_t found = UINT64_MAX;
     const struct position place = schedule_position(schedule, number);
     assert_int_equal(place.step, steps_before);
     assert_int_equal(schedule_seek(schedule, place, &found), 0);
-    assert_int_equal(found, number_expected);
+    assert_int_equal(found, number);
     late.first = number;
     assert_int_equal(schedule_steps_left(&late), schedule_step_count(schedule) - steps_before);
     check_late(schedule, &late);
@@ -128,15 +127,12 @@ static void check_place(const struct schedule *schedule, uint64_t number, uint64
 
 static void check_places(const struct schedule *schedule)
 {
-    uint64_t steps = 0, expected = 0;
+    uint64_t steps = 0;
     for (size_t i = 0; i < list_count; i++) {
-        expected = list[i].pass == PASS_TRAIN || list[i].first_of_pass ? i : expected;
-        check_place(schedule, i, expected, steps);
+        check_place(schedule, i, steps);
         steps += list[i].pass == PASS_TRAIN;
     }
-    const bool ends_epoch = list_count == 0 || steps % schedule_steps_per_epoch(schedule) == 0;
-    check_place(schedule, list_count, ends_epoch || schedule->records[PASS_EVALUATE] == 0 ? list_count : expected,
-                steps);
+    check_place(schedule, list_count, steps);
 }
 
 static void check_schedule(const struct schedule *schedule)
@@ -216,13 +212,15 @@ static void behind_the_last_step_of_an_epoch_are_two_places(void **state)
     const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3 };
     const uint64_t per_epoch = 10 + 2;
     uint64_t number;
-    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 17 }, &number), 0);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 17, 0 }, &number), 0);
     assert_int_equal(number, per_epoch + 7);
-    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 20 }, &number), 0);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 20, 0 }, &number), 0);
     assert_int_equal(number, per_epoch + 10);           /* the evaluation is next */
-    assert_int_equal(schedule_seek(&schedule, (struct position){ 2, 20 }, &number), 0);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 1, 20, 1 }, &number), 0);
+    assert_int_equal(number, per_epoch + 11);           /* it is begun */
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 2, 20, 0 }, &number), 0);
     assert_int_equal(number, 2 * per_epoch);            /* it is done */
-    assert_int_equal(schedule_seek(&schedule, (struct position){ 3, 30 }, &number), 0);
+    assert_int_equal(schedule_seek(&schedule, (struct position){ 3, 30, 0 }, &number), 0);
     assert_int_equal(number, schedule_batch_count(&schedule));
 }
 
@@ -231,8 +229,9 @@ static void places_the_run_does_not_have_are_refused(void **state)
     (void)state;
     const struct schedule schedule = { .records = { 95, 12 }, .batch = 10, .towers = 1, .epochs = 3, .steps = 25 };
     static const struct position bad[] = {
-        { 0, 11 }, { 1, 9 }, { 1, 21 }, { 2, 26 }, { 3, 25 }, { 3, 30 }, { 4, 40 }, { UINT32_MAX, UINT64_MAX },
-        { UINT32_MAX, 0 }, { 0, UINT64_MAX },
+        { 0, 11, 0 }, { 1, 9, 0 }, { 1, 21, 0 }, { 2, 26, 0 }, { 3, 25, 0 }, { 3, 30, 0 }, { 4, 40, 0 },
+        { UINT32_MAX, UINT64_MAX, 0 }, { UINT32_MAX, 0, 0 }, { 0, UINT64_MAX, 0 }, { 0, 10, 3 }, { 2, 25, 3 },
+        { 0, 10, UINT64_MAX },
     };
     uint64_t number = 77;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

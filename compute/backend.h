@@ -83,6 +83,7 @@ struct backend_ops {
     const char *device;         /* kind of the devices it computes on: "cpu", "cuda", "null" */
     bool computes;              /* weights come out of it, and a loss */
     bool keeps_plans;           /* spec.plan_cache is of use to it */
+    bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
     /* Can it compute as the spec's layout and precision say? 0, or -EINVAL (another setting is
      * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */
     int (*supports)(const struct backend_spec *spec, struct refusal *refusal);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "compute/model.h"
-#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/config/config.h"
@@ -23,6 +22,7 @@
 enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE };
 
 struct arguments {
+    char **argv;
     const char *config_path;
     char **assignments;                 /* argc places; count of --set */
     int assignment_count;
@@ -146,6 +146,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     if (settings_init(&settings) != 0)
         return EXIT_CODE_MEMORY;
     int code = read_settings(&settings, arguments);
+    if (code == EXIT_CODE_OK && arguments->kind != RUN_CHECK && run_has_teams(&settings))
+        team_wait_shorten(arguments->argv, process_start_ns);
     if (code == EXIT_CODE_OK)
         code = run_execute(&settings, arguments->kind, process_start_ns);
     settings_release(&settings);
@@ -179,10 +181,9 @@ static void fill_standard_streams(void)
 
 int main(int argc, char **argv)
 {
-    const uint64_t process_start_ns = clock_now_ns();
-    team_wait_prepare(argv);
+    const uint64_t process_start_ns = team_wait_begin();
     fill_standard_streams();
-    struct arguments arguments = { .assignments = calloc((size_t)argc, sizeof(char *)) };
+    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc, sizeof(char *)) };
     if (arguments.assignments == NULL)
         return EXIT_CODE_MEMORY;
     int code = EXIT_CODE_USAGE;

@@ -220,6 +220,7 @@ const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
     .libraries = onednn_libraries,
     .host_memory = true,
+    .has_teams = true,
     .device = "cpu",
     .computes = true,
     .supports = onednn_supports,

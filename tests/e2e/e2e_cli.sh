@@ -21,6 +21,39 @@ expect_err 'bacth'
 run "$pipetrain" --version
 expect_code 0 version
 expect_out '^pipetrain [0-9]+\.[0-9]+'
+
+# The program starts itself again only where teams of threads compute, and keeps its name. The
+# dynamic linker tells of every start.
+starts() {
+    LD_DEBUG=statistics "$pipetrain" "$@" 2>&1 >/dev/null | grep -c 'total startup time'
+}
+unset GOMP_SPINCOUNT OMP_WAIT_POLICY
+if [ "$(starts --version)" -gt 0 ]; then
+    short="-c $work/tiny.conf --set run.dir=$work/short --set train.steps=1 --set data.validation="
+    expect_equal "$(starts --version)" 1 'starts of --version'
+    expect_equal "$(starts $short)" 1 'starts with one thread a tower'
+    expect_equal "$(starts $short --set devices.threads_per_tower=2 --check)" 1 'starts of --check'
+    expect_equal "$(starts $short --set devices.threads_per_tower=2 --set devices.kind=null)" 1 'starts to feed'
+    expect_equal "$(starts $short --set devices.threads_per_tower=2 --set devices.backend=reference)" 1 \
+        'starts with a backend without teams'
+    teams=$(starts $short --set devices.threads_per_tower=2)
+fi
+"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/named" --set train.epochs=1000 \
+    --set devices.threads_per_tower=2 >"$work/out" 2>"$work/err" &
+pid=$!
+waited=0
+while [ ! -s "$work/named/metrics.jsonl" ] && [ $waited -lt 200 ] && kill -0 $pid 2>/dev/null; do
+    sleep 0.1
+    waited=$((waited + 1))
+done
+expect_equal "$(cat /proc/$pid/comm)" "$(basename "$pipetrain" | cut -c 1-15)" 'name of the process'
+if grep -q '^libraries oneDNN' "$work/out"; then
+    tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^GOMP_SPINCOUNT=' || fail 'teams wait long'
+    expect_equal "${teams:-2}" 2 'starts with teams'
+fi
+kill -s INT $pid
+{ wait $pid; } 2>/dev/null
+
 run "$pipetrain" --describe
 expect_code 0 models
 expect_out '^mnist_cnn '

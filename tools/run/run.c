@@ -110,15 +110,32 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
-static int choose_devices(struct run *run, struct problems *problems)
+/* Threads that a device's library starts leave signals to ours. */
+static int find_devices(struct device_plan *devices, const struct settings *settings, bool must_exist,
+                        struct problems *problems)
 {
-    /* Threads that a device's library starts leave signals to ours. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    const int rc = device_plan_init(devices, settings, must_exist, problems);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+static int choose_devices(struct run *run, struct problems *problems)
+{
+    const int rc = find_devices(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
+}
+
+bool run_has_teams(const struct settings *settings)
+{
+    struct device_plan devices;
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = find_devices(&devices, settings, true, &problems);
+    problems_release(&problems);
+    return rc == 0 && devices.backend->has_teams && run_plan_threads(settings, devices.towers.count) > 1;
 }
 
 /* Settings -> net, data, devices, plan: all that can be refused before anything is started. */

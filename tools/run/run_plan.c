@@ -74,13 +74,18 @@ static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
     return (uint64_t)(max_corrupt < 1 ? ceil(max_corrupt * (double)records) : max_corrupt);
 }
 
+uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
+{
+    const uint32_t share = usable_cores() / towers;
+    if (settings->devices.threads_per_tower > 0)
+        return (uint32_t)settings->devices.threads_per_tower;
+    return share > 0 ? share : 1;
+}
+
 static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = usable_cores();
-    const uint32_t share = plan->cores / plan->devices.towers.count;
-    plan->threads_per_tower = (uint32_t)settings->devices.threads_per_tower;
-    if (plan->threads_per_tower == 0)
-        plan->threads_per_tower = share > 0 ? share : 1;
+    plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
     plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
     plan->decode_threads = (uint32_t)settings->input.decode_threads;
     if (plan->decode_threads == 0)

@@ -43,6 +43,8 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
                                    const struct dataset *const datasets[PASS_COUNT]);
 /* The CPU number of the n-th core this process may run on, counted around. */
 uint32_t run_plan_cpu(uint32_t n);
+/* Threads of each of the process' `towers` on the CPU. */
+uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
 size_t run_plan_bytes(const struct run_plan *plan);
 /* The part of it that is host memory. */
 size_t run_plan_host_bytes(const struct run_plan *plan);

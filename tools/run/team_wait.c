@@ -1,17 +1,40 @@
 /* Starting again with another environment; /proc/self/exe is this very program. */
 #include "tools/run/team_wait.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
+
+#include "stage/clock.h"
 
 /* Turns of libgomp's wait loop before a thread sleeps: some tens of microseconds, about
  * what a sleep and a wake-up cost. */
 #define SPIN_TURNS "2000"
+/* From one life to the next: when the first one began. */
+#define BEGAN "PIPETRAIN_BEGAN_NS"
 
-void team_wait_prepare(char **argv)
+uint64_t team_wait_begin(void)
+{
+    const uint64_t now_ns = clock_now_ns();
+    const char *const text = getenv(BEGAN);
+    if (text == NULL)
+        return now_ns;
+    const uint64_t began_ns = strtoull(text, NULL, 10);
+    unsetenv(BEGAN);
+    prctl(PR_SET_NAME, program_invocation_short_name);      /* for ps and pgrep, who would see "exe" */
+    return began_ns > 0 && began_ns < now_ns ? began_ns : now_ns;
+}
+
+void team_wait_shorten(char **argv, uint64_t process_start_ns)
 {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
         return;
-    if (setenv("GOMP_SPINCOUNT", SPIN_TURNS, 1) == 0)
+    char began[24];
+    snprintf(began, sizeof(began), "%" PRIu64, process_start_ns);
+    if (setenv(BEGAN, began, 1) == 0 && setenv("GOMP_SPINCOUNT", SPIN_TURNS, 1) == 0)
         execv("/proc/self/exe", argv);
+    unsetenv(BEGAN);
 }

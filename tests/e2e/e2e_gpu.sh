@@ -63,6 +63,19 @@ done
 expect_same_file "$work/runs/towers-peer/weights.safetensors" "$work/runs/towers-host/weights.safetensors" \
     'weights by peer and host reduction'
 
+# Parameters averaged instead of gradients summed; 16-bit towers compute with the mean, too.
+for reduce in peer host; do
+    train averaging-$reduce $options --set devices.towers=3 --set devices.list=0 --set sync.reduce=$reduce \
+        --set sync.mode=averaging --set sync.every=3
+    expect_out "averaging every 3 steps, weights summed by $reduce"
+    near averaging-$reduce 0.1
+done
+expect_same_file "$work/runs/averaging-peer/weights.safetensors" "$work/runs/averaging-host/weights.safetensors" \
+    'weights by peer and host mean'
+train averaging-bf16 $options --set devices.towers=3 --set devices.list=0 --set sync.mode=averaging \
+    --set sync.every=3 --set devices.precision=bf16
+near averaging-bf16 0.2
+
 # Towers without a sample take part, whatever sums.
 few="$options --set train.batch=3"
 reductions='auto peer host'
@@ -116,4 +129,11 @@ if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then
 fi
 refused --set devices.precision=bf16 --set devices.kind=auto --set devices.backend=reference
 expect_err 'fp32 only'
+CUDA_LAUNCH_BLOCKING=1
+export CUDA_LAUNCH_BLOCKING
+if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then
+    refused --set devices.towers=2 --set devices.list=0,1
+    expect_err 'CUDA_LAUNCH_BLOCKING: is set, and with 2 devices'
+fi
+unset CUDA_LAUNCH_BLOCKING
 finish

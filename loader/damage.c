@@ -41,7 +41,8 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
     pthread_mutex_unlock(&damage->lock);
 }
 
-/* What the header at the beginning of a loss says, which was no right one when the shard was indexed. */
+/* What the header at the beginning of a loss says, which was no right one when the shard was
+ * indexed. */
 static void find_loss(const struct dataset *dataset, uint32_t shard, const struct shard_damage *lost,
                       struct record_problem *problem_out)
 {
@@ -69,11 +70,13 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
     const struct shard_index *const index = &dataset->indexes[shard];
     for (uint64_t i = 0; i < index->damage_count; i++) {
         const struct shard_damage *const lost = &index->damages[i];
-        struct damaged_record record = { .pass = pass,
-                                        .shard = shard,
-                                        .path = dataset->paths[shard],
-                                        .record = lost->before_record + i,
-                                        .offset = lost->offset };
+        struct damaged_record record = {
+            .pass = pass,
+            .shard = shard,
+            .path = dataset->paths[shard],
+            .record = lost->before_record + i,
+            .offset = lost->offset,
+        };
         find_loss(dataset, shard, lost, &record.problem);
         add_record(damage, &record);
     }
@@ -88,11 +91,12 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
         damage->known[pass] = calloc(known_bytes(datasets[pass]) + 1, 1);
         rc = damage->known[pass] != NULL ? 0 : -ENOMEM;
     }
-    pthread_mutex_init(&damage->lock, NULL);
     if (rc < 0) {
         damage_release(damage);
         return rc;
     }
+    pthread_mutex_init(&damage->lock, NULL);
+    damage->has_lock = true;
     for (int pass = 0; pass < PASS_COUNT; pass++)
         for (uint32_t shard = 0; datasets[pass] != NULL && shard < datasets[pass]->shard_count; shard++)
             add_lost(damage, (enum pass)pass, shard);
@@ -101,11 +105,12 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
 
 void damage_release(struct damage *damage)
 {
+    if (damage->has_lock)
+        pthread_mutex_destroy(&damage->lock);
     free(damage->list);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         free(damage->known[pass]);
-    damage->list = NULL;
-    memset(damage->known, 0, sizeof(damage->known));
+    *damage = (struct damage){ 0 };
 }
 
 bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct record_problem *problem)
@@ -115,12 +120,14 @@ bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct
         return false;
     const struct dataset *const dataset = damage->datasets[pass];
     const struct dataset_place place = dataset_find(dataset, id);
-    const struct damaged_record record = { .pass = pass,
-                                          .shard = place.shard,
-                                          .path = dataset->paths[place.shard],
-                                          .record = place.record,
-                                          .offset = place.offset,
-                                          .problem = *problem };
+    const struct damaged_record record = {
+        .pass = pass,
+        .shard = place.shard,
+        .path = dataset->paths[place.shard],
+        .record = place.record,
+        .offset = place.offset,
+        .problem = *problem,
+    };
     add_record(damage, &record);
     return true;
 }

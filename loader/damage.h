@@ -17,6 +17,7 @@ struct damage {
     _Atomic uint8_t *known[PASS_COUNT];     /* a bit per record */
     atomic_uint_fast64_t count;
     pthread_mutex_t lock;                   /* of the list */
+    bool has_lock;
     struct damage_list *list;
 };
 

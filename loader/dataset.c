@@ -109,8 +109,8 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
 /* Why a shard cannot be opened. */
 static const char *open_problem(int error)
 {
-    static const char too_many[] = "too many open files: every shard stays open; raise the limit with ulimit -n, or use "
-                                   "fewer, larger shards";
+    static const char too_many[] = "too many open files: every shard stays open; raise the limit with ulimit -n, or "
+                                   "use fewer, larger shards";
     static const struct {
         int error;
         const char *text;

@@ -13,7 +13,7 @@
 
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */
-    const char *pattern;        /* a glob, a file or a directory (all its TFRecord files: *.tfrecord*, NAME-NNNNN-of-NNNNN) */
+    const char *pattern;        /* a glob, a file or a directory (its files *.tfrecord*, NAME-NNNNN-of-NNNNN) */
     const char *image_key;      /* NULL or "": found from the first record (data formats 5.2) */
     const char *label_key;
     struct image_shape shape;   /* of the network */
@@ -39,10 +39,9 @@ struct dataset {
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */
 };
 
-/* Open every shard. On failure all that is
- * wrong is written to problem_out, a line each, the last without a line end: no such
- * file, no match, empty, cut, damaged, foreign, key missing, image of another size,
- * label out of range. 0 or a negative errno. */
+/* Open every shard. On failure all that is wrong is written to problem_out, a line each, the
+ * last without a line end: no such file, no match, empty, cut, damaged, foreign, key missing,
+ * image of another size, label out of range. 0 or a negative errno. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

@@ -103,12 +103,14 @@ static struct place_target find_target(const struct loader *loader, const struct
     const struct batch *const batch = work->batch;
     const struct span *const span = &work->chunk.span;
     return (struct place_target){
-        .sample = { .request = { .pass = span->pass,
-                                .epoch = span->epoch,
-                                .position = span->first_position + place,
-                                .shape = loader->shape },
-                   .pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
-                   .label = &batch->labels[place] },
+        .sample.request = {
+            .pass = span->pass,
+            .epoch = span->epoch,
+            .position = span->first_position + place,
+            .shape = loader->shape,
+        },
+        .sample.pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
+        .sample.label = &batch->labels[place],
         .id = &batch->ids[place],
     };
 }

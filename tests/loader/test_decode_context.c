@@ -119,13 +119,15 @@ static struct harness run_loader(uint32_t decoders, uint32_t towers, size_t keep
     watch.tried = watch.opened = watch.closed = 0;
     watch.is_wrong = false;
     struct harness harness = {
-        .spec = { .datasets = { train, evaluation },
-                 .shuffle = SHUFFLE_FULL,
-                 .seed = 2,
-                 .read_threads = keep_bytes == LOADER_KEEP_ALL ? 1 : 2, /* two may read a block twice */
-                 .decode_threads = decoders,
-                 .chunk_records = 3,
-                 .keep_bytes = keep_bytes },
+        .spec = {
+            .datasets = { train, evaluation },
+            .shuffle = SHUFFLE_FULL,
+            .seed = 2,
+            .read_threads = keep_bytes == LOADER_KEEP_ALL ? 1 : 2, /* two may read a block twice */
+            .decode_threads = decoders,
+            .chunk_records = 3,
+            .keep_bytes = keep_bytes,
+        },
         .schedule = { .batch = BATCH, .towers = towers, .epochs = EPOCHS },
         .depth = 2,
     };

@@ -72,14 +72,16 @@ static struct dataset *open_set(const struct shard_source_ops *ops, bool skip_da
 static struct harness run_set(const struct dataset *dataset, bool keeps, bool skip_damage)
 {
     struct harness harness = {
-        .spec = { .datasets = { dataset },
-                 .shuffle = SHUFFLE_FULL,
-                 .seed = 5,
-                 .read_threads = 2,
-                 .decode_threads = 2,
-                 .keep_bytes = keeps ? 0 : LOADER_KEEP_NONE,
-                 .skip_corrupt = skip_damage,
-                 .corrupt_max = SHARD_RECORDS },
+        .spec = {
+            .datasets = { dataset },
+            .shuffle = SHUFFLE_FULL,
+            .seed = 5,
+            .read_threads = 2,
+            .decode_threads = 2,
+            .keep_bytes = keeps ? 0 : LOADER_KEEP_NONE,
+            .skip_corrupt = skip_damage,
+            .corrupt_max = SHARD_RECORDS,
+        },
         .schedule = { .batch = 8, .towers = 2, .epochs = 2 },
         .depth = 2,
     };
@@ -176,7 +178,7 @@ static void a_read_that_fails_is_named_or_costs_one_record(void **state)
         shards[1].error = -EACCES;
         struct harness harness = run_set(dataset, keeps, false);
         char wanted[128];
-        snprintf(wanted, sizeof(wanted), "train-00001-of-00002: record 9 at byte %zu: cannot be read: Permission denied",
+        snprintf(wanted, sizeof(wanted), "00001-of-00002: record 9 at byte %zu: cannot be read: Permission denied",
                  begins[1][9]);
         assert_int_equal(harness.code, EXIT_CODE_DATA);
         assert_non_null(strstr(harness.message, wanted));

@@ -5,17 +5,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REGION_ALIGNMENT ((size_t)64)
+#define PART_ALIGNMENT ((size_t)64)
 
 /* What a state consists of. The optimizer's buffers are the last. */
-enum region_kind { REGION_VALUES, REGION_CARRIED, REGION_STATES, REGION_COUNT = REGION_STATES + OPTIMIZER_STATES_MAX };
+enum part_kind { PART_VALUES, PART_CARRIED, PART_STATES, PART_COUNT = PART_STATES + OPTIMIZER_STATES_MAX };
 
 /* Memory of the device, and where its copy lies in the block. */
-struct region { const void *memory; size_t bytes, offset; };
+struct part { const void *memory; size_t bytes, offset; };
 
 struct snapshot {
     struct tower *tower;        /* lent */
-    struct region regions[REGION_COUNT];
+    struct part parts[PART_COUNT];
     char *block;                /* pinned */
     struct event *copied;
 };
@@ -27,33 +27,33 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
     return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
 }
 
-/* Returns the bytes of all, with what lies between them. */
-static size_t find_regions(struct tower *tower, struct region regions[REGION_COUNT])
+/* Returns the bytes of all, with what lies between them; at least a little. */
+static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
     size_t offset = 0;
-    regions[REGION_VALUES] = (struct region){ .memory = tower_weights(tower), .bytes = arena_bytes };
-    regions[REGION_CARRIED].memory = find_carried(tower, &regions[REGION_CARRIED].bytes);
+    parts[PART_VALUES] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
+    parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        regions[REGION_STATES + i] = (struct region){ tower_state(tower, i), .bytes = i < states ? arena_bytes : 0 };
-    for (int i = 0; i < REGION_COUNT; i++) {
-        regions[i].offset = offset;
-        offset += (regions[i].bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
+        parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? arena_bytes : 0 };
+    for (int i = 0; i < PART_COUNT; i++) {
+        parts[i].offset = offset;
+        offset += (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
     }
-    return offset;
+    return offset > 0 ? offset : PART_ALIGNMENT;
 }
 
 size_t snapshot_bytes(struct tower *tower)
 {
-    struct region regions[REGION_COUNT];
-    return find_regions(tower, regions);
+    struct part parts[PART_COUNT];
+    return find_parts(tower, parts);
 }
 
 static int open_block(struct snapshot *snapshot, struct device *device)
 {
     void *block;
-    const int rc = device->ops->alloc_pinned(device, find_regions(snapshot->tower, snapshot->regions), &block);
+    const int rc = device->ops->alloc_pinned(device, find_parts(snapshot->tower, snapshot->parts), &block);
     if (rc != 0)
         return rc;
     snapshot->block = block;
@@ -91,11 +91,11 @@ int snapshot_queue(struct snapshot *snapshot)
 {
     const struct tower_spec *const spec = tower_spec(snapshot->tower);
     int rc = 0;
-    for (int i = 0; i < REGION_COUNT && rc == 0; i++) {
-        const struct region *const region = &snapshot->regions[i];
-        if (region->bytes > 0)
-            rc = spec->device->ops->copy(spec->compute, snapshot->block + region->offset, region->memory,
-                                         region->bytes, COPY_FROM_DEVICE);
+    for (int i = 0; i < PART_COUNT && rc == 0; i++) {
+        const struct part *const part = &snapshot->parts[i];
+        if (part->bytes > 0)
+            rc = spec->device->ops->copy(spec->compute, snapshot->block + part->offset, part->memory,
+                                         part->bytes, COPY_FROM_DEVICE);
     }
     return rc == 0 ? stream_record(spec->compute, snapshot->copied) : rc;
 }
@@ -107,28 +107,28 @@ int snapshot_wait(struct snapshot *snapshot)
 
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)
 {
-    const struct region *const region = &snapshot->regions[kind];
-    const float *const arena = (const float *)(const void *)(snapshot->block + region->offset);
+    const struct part *const part = &snapshot->parts[kind];
+    const float *const arena = (const float *)(const void *)(snapshot->block + part->offset);
     const struct arena_range *const range = &tower_arena(snapshot->tower)->ranges[parameter];
-    assert(region->bytes >= (range->offset + range->count) * sizeof(float));
+    assert(part->bytes >= (range->offset + range->count) * sizeof(float));
     return tower_spec(snapshot->tower)->backend->plain(tower_backend(snapshot->tower), parameter,
                                                        arena + range->offset, plain_out);
 }
 
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
 {
-    return read_plain(snapshot, REGION_VALUES, parameter, plain_out);
+    return read_plain(snapshot, PART_VALUES, parameter, plain_out);
 }
 
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out)
 {
-    return read_plain(snapshot, REGION_STATES + (int)state, parameter, plain_out);
+    return read_plain(snapshot, PART_STATES + (int)state, parameter, plain_out);
 }
 
 const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
 {
-    *bytes_out = snapshot->regions[REGION_CARRIED].bytes;
-    return snapshot->block + snapshot->regions[REGION_CARRIED].offset;
+    *bytes_out = snapshot->parts[PART_CARRIED].bytes;
+    return snapshot->block + snapshot->parts[PART_CARRIED].offset;
 }
 
 int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,4 +67,13 @@ void thread_join(struct thread *thread)
         return;
     pthread_join(thread->id, NULL);
     free(thread);
+}
+
+void thread_bind(const uint32_t *cpus, uint32_t count)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < count; i++)
+        CPU_SET(cpus[i], &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }

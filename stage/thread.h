@@ -2,6 +2,8 @@
 #ifndef PIPETRAIN_THREAD_H
 #define PIPETRAIN_THREAD_H
 
+#include <stdint.h>
+
 struct thread;
 
 /* Start `loop(arg)` in a thread shown as `name` (at most 15 characters).
@@ -9,5 +11,7 @@ struct thread;
 int thread_start(struct thread **thread_out, const char *name, void (*loop)(void *arg), void *arg);
 /* Wait for the loop to return and release the thread. Accepts NULL. */
 void thread_join(struct thread *thread);
+/* The calling thread runs on these CPUs from now on, where the system lets it. */
+void thread_bind(const uint32_t *cpus, uint32_t count);
 
 #endif

@@ -13,7 +13,7 @@ bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)
 {
     assert(rule->count <= SNAPSHOTS_MAX);
-    *pool = (struct snapshot_pool){ .count = rule->count };
+    *pool = (struct snapshot_pool){ .rule = *rule };
     atomic_init(&pool->lent, 0);
     return rule->count > 0 ? queue_open(&pool->idle, rule->count) : 0;
 }
@@ -21,7 +21,7 @@ int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *r
 int snapshot_pool_open(struct snapshot_pool *pool, struct tower *tower)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < pool->count && rc == 0; i++) {
+    for (uint32_t i = 0; i < pool->rule.count && rc == 0; i++) {
         rc = snapshot_open(&pool->snapshots[i], tower);
         if (rc == 0)
             rc = queue_put(pool->idle, pool->snapshots[i]);
@@ -32,7 +32,7 @@ int snapshot_pool_open(struct snapshot_pool *pool, struct tower *tower)
 void snapshot_pool_close(struct snapshot_pool *pool)
 {
     assert(atomic_load(&pool->lent) == 0);
-    for (uint32_t i = 0; i < pool->count; i++)
+    for (uint32_t i = 0; i < pool->rule.count; i++)
         snapshot_close(pool->snapshots[i]);
 }
 
@@ -41,16 +41,46 @@ void snapshot_pool_release(struct snapshot_pool *pool)
     queue_close(pool->idle);
 }
 
-int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out)
+static int take(int (*get)(struct queue *queue, void **item_out), struct snapshot_pool *pool,
+                struct snapshot **snapshot_out)
 {
     void *idle;
-    int rc = queue_get(pool->idle, &idle);
-    if (rc != 0)
-        return rc;
-    rc = snapshot_queue(idle);
+    int rc = get(pool->idle, &idle);
+    if (rc == 0)
+        rc = snapshot_queue(idle);
     if (rc == 0)
         *snapshot_out = idle;
     return rc;
+}
+
+int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out)
+{
+    return take(queue_get, pool, snapshot_out);
+}
+
+int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out)
+{
+    return take(queue_try_get, pool, snapshot_out);
+}
+
+int snapshot_pool_take_last(struct snapshot_pool *pool)
+{
+    if (pool->rule.count == 0 || !pool->rule.last)
+        return 0;
+    struct snapshot *last;
+    int rc = snapshot_pool_take(pool, &last);
+    if (rc == 0)
+        rc = snapshot_wait(last);
+    if (rc == 0)
+        pool->last = last;
+    return rc;
+}
+
+struct snapshot *snapshot_pool_last(struct snapshot_pool *pool)
+{
+    if (pool->last != NULL)
+        snapshot_pool_lend(pool);
+    return pool->last;
 }
 
 void snapshot_pool_lend(struct snapshot_pool *pool)

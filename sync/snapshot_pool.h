@@ -13,19 +13,22 @@
 
 #define SNAPSHOTS_MAX 2u
 
-/* Behind which training batches there is a snapshot: a function of the batch, so that all towers
+/* Behind which batches there is a snapshot: a function of the batch, so that all towers
  * agree and a run that goes on in another process does too. */
 struct snapshot_rule {
     uint32_t count;             /* snapshots of each tower in circulation, <= SNAPSHOTS_MAX; 0 = none are made */
     uint64_t every;             /* steps of the run, 0 = never for that */
     bool each_epoch;            /* behind its last step, in front of its evaluation */
+    bool last;                  /* behind the last batch, wherever the run ends, before the mode ends it */
 };
 
+/* Is there one behind this batch, whichever the last one is? */
 bool snapshot_due(const struct snapshot_rule *rule, const struct span *span);
 
 struct snapshot_pool {
-    uint32_t count;
+    struct snapshot_rule rule;
     struct snapshot *snapshots[SNAPSHOTS_MAX];
+    struct snapshot *last;      /* behind the last batch, once it is taken */
     struct queue *idle;         /* NULL without snapshots */
     atomic_uint lent;           /* to main */
 };
@@ -42,6 +45,12 @@ void snapshot_pool_release(struct snapshot_pool *pool);
 /* Queue a snapshot behind what is on the tower's compute stream, waiting while none is idle. 0,
  * -ECANCELED, or a negative errno of the device. */
 int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
+/* The same without waiting: -EAGAIN when none is idle. */
+int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
+/* The one behind the last batch, if the rule wants it: take it and wait until it is complete. */
+int snapshot_pool_take_last(struct snapshot_pool *pool);
+/* That snapshot, lent; NULL when there is none. */
+struct snapshot *snapshot_pool_last(struct snapshot_pool *pool);
 /* A snapshot that was taken goes to main, and comes back from any thread. */
 void snapshot_pool_lend(struct snapshot_pool *pool);
 void snapshot_pool_give_back(struct snapshot_pool *pool, struct snapshot *snapshot);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,20 +58,6 @@ static int await_phase(struct trainer *trainer, enum phase phase)
     return rc;
 }
 
-static void bind_thread(const struct trainer_spec *spec)
-{
-    struct device *const device = spec->tower.device;
-    if (spec->cpus == NULL) {
-        device->ops->bind(device);
-        return;
-    }
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (uint32_t i = 0; i < spec->cpu_count; i++)
-        CPU_SET(spec->cpus[i], &set);
-    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-}
-
 static int open_flights(struct trainer *trainer)
 {
     struct device *const device = trainer->spec.tower.device;
@@ -112,7 +97,10 @@ static struct sync_spec complete_sync(const struct trainer *trainer)
 static int open_tower(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    bind_thread(spec);
+    if (spec->cpus != NULL)
+        thread_bind(spec->cpus, spec->cpu_count);
+    else
+        spec->tower.device->ops->bind(spec->tower.device);
     int rc = tower_open(&trainer->tower, &spec->tower);
     if (rc != 0)
         return rc;
@@ -128,43 +116,6 @@ static int open_tower(struct trainer *trainer)
 static uint32_t place_of(const struct trainer *trainer, uint64_t number)
 {
     return (uint32_t)(number % trainer->depth);
-}
-
-static int queue_snapshot(struct trainer *trainer, struct step_report *report)
-{
-    report->snapshot = NULL;
-    if (!snapshot_due(&trainer->spec.snapshots, &report->span))
-        return 0;
-    return snapshot_pool_take(&trainer->snapshots, &report->snapshot);
-}
-
-/* Queue the whole step; the slot goes back as soon as what reads it is queued. */
-static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
-{
-    const struct trainer_spec *const spec = &trainer->spec;
-    const bool training = slot->span.pass == PASS_TRAIN;
-    report->span = slot->span;
-    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    trainer->flights[place_of(trainer, trainer->queued)] = report;
-    int rc = sync_before_forward(&trainer->sync, &report->span);
-    if (rc == 0)
-        rc = tower_forward(trainer->tower, slot, training);
-    slots_give_back(spec->slots, slot);
-    if (rc == 0)
-        rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
-    if (rc == 0 && training)
-        rc = sync_step(&trainer->sync, &report->span);
-    if (rc == 0)
-        rc = tower_result(trainer->tower, &trainer->results[place_of(trainer, trainer->queued)]);
-    if (rc == 0)
-        rc = queue_snapshot(trainer, report);
-    if (rc == 0)
-        rc = step_clock_end(trainer->clock, SPENT_OTHER);
-    if (rc != 0)
-        return rc;
-    trainer->queued++;
-    trainer->next = report->span.number + 1;
-    return 0;
 }
 
 static bool is_cancelled(struct trainer *trainer)
@@ -201,6 +152,55 @@ static int finish_step(struct trainer *trainer)
     report->result = trainer->results[place];
     trainer->finished++;
     return queue_put(trainer->full, report);
+}
+
+/* Report all that is queued. */
+static int finish_steps(struct trainer *trainer)
+{
+    int rc = 0;
+    while (rc == 0 && trainer->finished < trainer->queued)
+        rc = finish_step(trainer);
+    return rc;
+}
+
+/* While none is idle, one may be in a step that is queued and not yet reported. */
+static int queue_snapshot(struct trainer *trainer, struct snapshot **snapshot_out)
+{
+    int rc = snapshot_pool_try_take(&trainer->snapshots, snapshot_out);
+    if (rc != -EAGAIN)
+        return rc;
+    rc = finish_steps(trainer);
+    return rc == 0 ? snapshot_pool_take(&trainer->snapshots, snapshot_out) : rc;
+}
+
+/* Queue the whole step; the slot goes back as soon as what reads it is queued. */
+static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
+{
+    const struct trainer_spec *const spec = &trainer->spec;
+    const bool training = slot->span.pass == PASS_TRAIN;
+    report->span = slot->span;
+    report->snapshot = NULL;
+    memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
+    trainer->flights[place_of(trainer, trainer->queued)] = report;
+    int rc = sync_before_forward(&trainer->sync, &report->span);
+    if (rc == 0)
+        rc = tower_forward(trainer->tower, slot, training);
+    slots_give_back(spec->slots, slot);
+    if (rc == 0)
+        rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
+    if (rc == 0 && training)
+        rc = sync_step(&trainer->sync, &report->span);
+    if (rc == 0)
+        rc = tower_result(trainer->tower, &trainer->results[place_of(trainer, trainer->queued)]);
+    if (rc == 0 && snapshot_due(&spec->snapshots, &report->span))
+        rc = queue_snapshot(trainer, &report->snapshot);
+    if (rc == 0)
+        rc = step_clock_end(trainer->clock, SPENT_OTHER);
+    if (rc != 0)
+        return rc;
+    trainer->queued++;
+    trainer->next = report->span.number + 1;
+    return 0;
 }
 
 static uint64_t waited_ns(const struct trainer *trainer)
@@ -251,15 +251,6 @@ static int step(struct trainer *trainer)
     return rc;
 }
 
-/* No more is queued: report what is. */
-static int finish_steps(struct trainer *trainer)
-{
-    int rc = 0;
-    while (rc == 0 && trainer->finished < trainer->queued)
-        rc = finish_step(trainer);
-    return rc;
-}
-
 /* What the mode has to do behind the last batch, and its end. */
 static int finish_run(struct trainer *trainer)
 {
@@ -276,6 +267,8 @@ static void run_steps(struct trainer *trainer)
         rc = step(trainer);
     if (rc == -ENODATA)
         rc = finish_steps(trainer);
+    if (rc == 0)
+        rc = snapshot_pool_take_last(&trainer->snapshots);
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
@@ -394,22 +387,14 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report)
     queue_put(trainer->empty, report);
 }
 
+struct snapshot *trainer_last(struct trainer *trainer)
+{
+    return snapshot_pool_last(&trainer->snapshots);
+}
+
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot)
 {
     snapshot_pool_give_back(&trainer->snapshots, snapshot);
-}
-
-int trainer_snapshot(struct trainer *trainer, struct snapshot **snapshot_out)
-{
-    struct snapshot *snapshot;
-    int rc = snapshot_pool_take(&trainer->snapshots, &snapshot);
-    if (rc == 0)
-        rc = snapshot_wait(snapshot);
-    if (rc != 0)
-        return rc;
-    snapshot_pool_lend(&trainer->snapshots);
-    *snapshot_out = snapshot;
-    return 0;
 }
 
 struct tower *trainer_tower(struct trainer *trainer)

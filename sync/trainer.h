@@ -1,7 +1,8 @@
 /* The trainer thread of one tower, the life of a step:
- * slot -> forward -> backward and update, as the mode has it (sync.h) -> report. Evaluation batches run forward only. On a device that
- * computes by itself, the thread queues a step while the ones before are computed, waits
- * only for the end of step number - steps_ahead, and reports that one. */
+ * slot -> forward -> backward and update, as the mode has it (sync.h) -> report. Evaluation
+ * batches run forward only. On a device that computes by itself, the thread queues a step while
+ * the ones before are computed, waits only for the end of step number - steps_ahead, and reports
+ * that one. */
 #ifndef PIPETRAIN_TRAINER_H
 #define PIPETRAIN_TRAINER_H
 
@@ -51,14 +52,13 @@ void trainer_go(struct trainer *trainer);
 int trainer_report(struct trainer *trainer, struct step_report **report_out);
 /* With the snapshot it holds. */
 void trainer_give_back(struct trainer *trainer, struct step_report *report);
+/* After the last report: the snapshot behind the last batch, with snapshots.last; NULL when the run
+ * failed. Once; the caller returns it. Main only. */
+struct snapshot *trainer_last(struct trainer *trainer);
 /* A snapshot whose pointer the report no longer holds, before trainer_join. A tower whose snapshots
- * are all lent goes on up to the next batch the rule names and waits there, and the others for it
- * in their reduction. Any thread. */
+ * are all lent goes on up to where it has to take the next one and waits there, and the others for
+ * it in their reduction: who waits for reports meanwhile must not hold them all. Any thread. */
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
-/* The state behind the last batch, whatever the rule says of it: after the last report of a run that
- * did not fail, with rule.count > 0 and not all lent. Waits for the copy. The caller returns it.
- * 0 or a negative errno. Main only. */
-int trainer_snapshot(struct trainer *trainer, struct snapshot **snapshot_out);
 /* The tower, usable by main before trainer_go and after the last report (the thread keeps
  * it open until trainer_join). */
 struct tower *trainer_tower(struct trainer *trainer);

@@ -307,34 +307,33 @@ void pipeline_go(struct pipeline *pipeline)
         trainer_go(pipeline->lanes[d].trainer);
 }
 
-/* The reports of the first `towers` towers. */
-static void give_back(struct pipeline *pipeline, uint32_t towers)
-{
-    for (uint32_t d = 0; d < towers; d++)
-        trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
-}
-
+/* At the end every tower says so: then all are through. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 {
-    uint32_t got = 0;
     int rc = 0;
-    for (; got < pipeline->towers && rc == 0; got += rc == 0)
-        rc = trainer_report(pipeline->lanes[got].trainer, &pipeline->reports[got]);
+    for (uint32_t d = 0; d < pipeline->towers; d++) {
+        pipeline->reports[d] = NULL;
+        const int reported = trainer_report(pipeline->lanes[d].trainer, &pipeline->reports[d]);
+        if (rc == 0)
+            rc = reported;
+    }
     if (rc == 0)
         *reports_out = pipeline->reports;
     else
-        give_back(pipeline, got);
+        pipeline_give_back(pipeline);
     return rc;
 }
 
 void pipeline_give_back(struct pipeline *pipeline)
 {
-    give_back(pipeline, pipeline->towers);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        if (pipeline->reports[d] != NULL)
+            trainer_give_back(pipeline->lanes[d].trainer, pipeline->reports[d]);
 }
 
-int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot **snapshot_out)
+struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower)
 {
-    return trainer_snapshot(pipeline->lanes[tower].trainer, snapshot_out);
+    return trainer_last(pipeline->lanes[tower].trainer);
 }
 
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot)

@@ -37,14 +37,14 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
 /* Let the towers begin. */
 void pipeline_go(struct pipeline *pipeline);
 /* The reports of all towers of this process for the next global batch, in tower order, waiting for the
- * slowest. 0, -ENODATA after the last, -ECANCELED. */
+ * slowest. 0, -ENODATA when all have done their last one, -ECANCELED. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out);
 /* With the snapshots that are still in them (trainer.h). */
 void pipeline_give_back(struct pipeline *pipeline);
-/* A tower's state behind the last batch, after the last report of a run that did not fail; waits for
- * the copy. 0 or a negative errno. */
-int pipeline_snapshot(struct pipeline *pipeline, uint32_t tower, struct snapshot **snapshot_out);
-/* A snapshot that was taken out of a report, or by pipeline_snapshot. Any thread; before
+/* After the last report: a tower's snapshot behind the last batch, with snapshots.last; NULL when the
+ * run failed. Once. */
+struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower);
+/* A snapshot that was taken out of a report, or is of pipeline_last. Any thread; before
  * pipeline_close. */
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
 /* End after the batches that are begun. Any thread; fits signals_start. */

@@ -6,7 +6,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/fuzz/fuzz_driver.c \
 	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
-	%D%/helpers/reduce_bench.c %D%/helpers/trainer_rig.c
+	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS) $(JANSSON_LIBS)
 
@@ -39,8 +39,8 @@ sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_config
-tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_config %D%/tools/test_device_plan %D%/tools/test_glyph %D%/tools/test_options \
-	%D%/tools/test_run_directory %D%/tools/test_weights
+tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_config %D%/tools/test_device_plan \
+	%D%/tools/test_glyph %D%/tools/test_options %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
 
 script_programs = %D%/e2e/json_value %D%/e2e/shard_maker

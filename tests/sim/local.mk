@@ -57,8 +57,11 @@ sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_reduce_sim tests/
 tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c
 $(sim_sync_tests) $(sim_sync_twins): LDADD = $(SIM) $(HELPERS) sync/libsync.a compute/libcompute.a $(SIM_STAGE)
 
+sim_tools_twins = tests/tools/test_resume_sim
+$(sim_tools_twins): LDADD = $(SIM) $(HELPERS) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
+
 sim_tests = $(sim_stage_tests) $(sim_compute_tests) $(sim_sync_tests)
-sim_twins = $(sim_stage_twins) $(sim_compute_twins) $(sim_sync_twins)
+sim_twins = $(sim_stage_twins) $(sim_compute_twins) $(sim_sync_twins) $(sim_tools_twins)
 $(sim_twins): %_sim: %.$(OBJEXT)
 	$(AM_V_CCLD)$(LINK) $< $(LDADD) $(LIBS)
 

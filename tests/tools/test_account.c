@@ -231,6 +231,26 @@ static void the_order_hashes_of_two_parts_add_up(void **state)
     account_close(whole);
 }
 
+static void the_order_hashes_of_towers_in_two_processes_add_up(void **state)
+{
+    (void)state;
+    static struct round round;
+    const struct schedule schedule = schedule_of(5);
+    struct account *whole = account_run(&schedule), *first, *second;
+    uint64_t now_ns = 0;
+    assert_int_equal(account_open(&first, &schedule), 0);
+    assert_int_equal(account_open(&second, &schedule), 0);
+    for (uint64_t number = 0; number < schedule_batch_count(&schedule); number++) {
+        round_fill(&round, &schedule, number, &now_ns);
+        account_add(first, round.pointers, 2);
+        account_add(second, round.pointers + 2, 3);
+    }
+    assert_true(account_order_hash(first) + account_order_hash(second) == account_order_hash(whole));
+    account_close(whole);
+    account_close(first);
+    account_close(second);
+}
+
 static void the_interval_begins_again_at_every_reset(void **state)
 {
     (void)state;
@@ -318,6 +338,7 @@ int main(void)
         cmocka_unit_test(the_order_hash_does_not_depend_on_evaluation),
         cmocka_unit_test(two_parts_of_a_run_add_up_to_the_whole),
         cmocka_unit_test(the_order_hashes_of_two_parts_add_up),
+        cmocka_unit_test(the_order_hashes_of_towers_in_two_processes_add_up),
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),

@@ -18,7 +18,6 @@ struct account {
     uint64_t warmup;            /* steps of this process that only warm up */
     struct tally process, warm; /* training of this process; the part after warm-up */
     uint64_t last_end_ns, first_step_ns;
-    XXH3_state_t *ids;          /* of the step that is added */
     double *durations_ms;
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;
@@ -35,8 +34,7 @@ int account_open(struct account **account_out, const struct schedule *schedule)
     account->warmup = steps / 10 < WARMUP_STEPS ? steps / 10 : WARMUP_STEPS;
     account->duration_every = steps / DURATIONS_MAX + 1;
     account->durations_ms = calloc(steps / account->duration_every + 1, sizeof(*account->durations_ms));
-    account->ids = XXH3_createState();
-    if (account->durations_ms == NULL || account->ids == NULL) {
+    if (account->durations_ms == NULL) {
         account_close(account);
         return -ENOMEM;
     }
@@ -48,7 +46,6 @@ void account_close(struct account *account)
 {
     if (account == NULL)
         return;
-    XXH3_freeState(account->ids);
     free(account->durations_ms);
     free(account);
 }
@@ -108,15 +105,13 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
     return tally;
 }
 
-/* A sum does not care where a process ends and the next one goes on. */
-static void add_order(struct account *account, struct step_report *const *reports, uint32_t towers)
+/* A sum does not care which process and which tower a sample is seen by. */
+static void add_order(struct account *account, const struct step_report *report)
 {
-    const uint64_t step = reports[0]->span.step;
-    XXH3_64bits_reset(account->ids);
-    XXH3_64bits_update(account->ids, &step, sizeof(step));
-    for (uint32_t d = 0; d < towers; d++)
-        XXH3_64bits_update(account->ids, reports[d]->ids, reports[d]->span.count * sizeof(*reports[d]->ids));
-    account->state.order_hash += XXH3_64bits_digest(account->ids);
+    for (uint32_t i = 0; i < report->span.count; i++) {
+        const uint64_t seen[] = { report->span.epoch, report->span.first_position + i, report->ids[i] };
+        account->state.order_hash += XXH3_64bits(seen, sizeof(seen));
+    }
 }
 
 static void add_duration(struct account *account, const struct span *span, const struct tally *tally)
@@ -134,10 +129,11 @@ static void add_training(struct account *account, struct step_report *const *rep
                          const struct tally *tally)
 {
     account->step = reports[0]->span.step + 1;
-    for (uint32_t d = 0; d < towers; d++)
+    for (uint32_t d = 0; d < towers; d++) {
+        add_order(account, reports[d]);
         if (reports[d]->result.skipped_steps > account->skipped_steps)
             account->skipped_steps = reports[d]->result.skipped_steps;
-    add_order(account, reports, towers);
+    }
     add_tally(&account->state.training, tally);
     add_tally(&account->state.interval, tally);
     add_duration(account, &reports[0]->span, tally);

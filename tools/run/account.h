@@ -61,9 +61,9 @@ double account_images_per_second(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */
 uint64_t account_step(const struct account *account);
-/* The order in which training saw samples: the sum, modulo 2^64, over the training steps of
- * xxh3(the step's number in the run, then the ids of its samples by position; all 64-bit,
- * little-endian). Sums of parts of a run add up to that of the whole. */
+/* The order in which training saw samples: the sum, modulo 2^64, over the training samples of
+ * xxh3(epoch from 0, position in the epoch, id; each 64-bit, little-endian). The sums of parts of a
+ * run, or of its processes, add up to that of the whole. */
 uint64_t account_order_hash(const struct account *account);
 /* fp16: training steps whose update was left out, in the tower that left out most. */
 uint32_t account_skipped_steps(const struct account *account);

@@ -102,7 +102,7 @@ static void a_device_that_cannot_be_asked_is_left_out(void **state)
     device_name = "GPU";
     struct device_plan plan = plan_of(1);
     plan.index[0] = ABSENT;
-    plan.backend = NULL;
+    plan.backend = &backend_null_ops;
     const char *const text = printed(&plan, false);
     assert_memory_equal(text, "libraries ", strlen("libraries "));
 }
@@ -110,7 +110,8 @@ static void a_device_that_cannot_be_asked_is_left_out(void **state)
 static void without_libraries_there_is_no_line_of_them(void **state)
 {
     (void)state;
-    const struct device_plan plan = { .ops = &device_null_ops, .reduce = &reduce_ops, .count = 3 };
+    const struct device_plan plan = { .ops = &device_null_ops, .backend = &backend_null_ops, .reduce = &reduce_ops,
+                                      .count = 3 };
     const char *const text = printed(&plan, false);
     assert_null(strstr(text, "libraries"));
     assert_int_equal(strchr(text, '\n') - text + 1, strlen(text));      /* the host is one device */

@@ -11,6 +11,7 @@ loader/shards       formats stage
 loader              loader/shards formats stage
 compute             stage
 compute/models      compute
+compute/null        compute stage
 compute/reference   compute stage
 compute/onednn      compute stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
@@ -19,11 +20,11 @@ sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda
 tools/config        tools formats stage loader compute sync
 tools/convert       tools formats stage
-tools/run           tools/config tools formats stage loader compute sync
+tools/run           tools/config tools formats stage loader loader/shards compute sync
 tools               tools/config tools/convert tools/run formats stage loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
-long=' compute/cuda/kernels.cu compute/reference/reference_layers.c stage/device_host.c sync/trainer.c '
+long=' compute/cuda/kernels.cu compute/reference/reference_layers.c stage/device_host.c '
 failed=0
 
 refuse() {

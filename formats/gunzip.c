@@ -52,11 +52,11 @@ static int inflate_some(struct inflation *i)
     i->stream.avail_in = in_now;
     i->stream.next_out = i->out + i->out_bytes;
     i->stream.avail_out = out_now;
-    const int result = inflate(&i->stream, Z_NO_FLUSH);
+    const int status = inflate(&i->stream, Z_NO_FLUSH);
     i->in += in_now - i->stream.avail_in;
     i->in_bytes -= in_now - i->stream.avail_in;
     i->out_bytes += out_now - i->stream.avail_out;
-    return result;
+    return status;
 }
 
 /* Inflate one member or zlib stream to its end mark. */
@@ -69,12 +69,12 @@ static int inflate_member(struct inflation *i)
                 return rc;
         }
         const size_t in_before = i->in_bytes, out_before = i->out_bytes;
-        const int result = inflate_some(i);
-        if (result == Z_STREAM_END)
+        const int status = inflate_some(i);
+        if (status == Z_STREAM_END)
             return 0;
-        if (result == Z_MEM_ERROR)
+        if (status == Z_MEM_ERROR)
             return -ENOMEM;
-        if (result != Z_OK && result != Z_BUF_ERROR)
+        if (status != Z_OK && status != Z_BUF_ERROR)
             return -EBADMSG;
         if (in_before == i->in_bytes && out_before == i->out_bytes)
             return -EBADMSG;    /* cut: there is room, but no more input */

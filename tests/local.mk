@@ -47,7 +47,7 @@ script_programs = %D%/e2e/json_value %D%/e2e/shard_maker
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
 	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh %D%/e2e/test_tensorflow.sh \
-	%D%/tree/walls.sh
+	%D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)
@@ -67,4 +67,5 @@ TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)
 AM_TESTS_ENVIRONMENT = export PIPETRAIN_BUILD='$(abs_top_builddir)' PIPETRAIN_SANITIZER='$(SANITIZER)' \
 	PIPETRAIN_CONVERT='$(abs_top_builddir)/pipetrain-convert' \
+	PIPETRAIN_CPPFLAGS='$(ONEDNN_CPPFLAGS) $(CUDA_CPPFLAGS)' \
 	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/%D%/thread.supp';

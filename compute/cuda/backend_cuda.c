@@ -273,7 +273,9 @@ static void put_cublaslt(char *text, size_t text_size)
         snprintf(text, text_size, "?");
 }
 
-static const struct library cudnn_libraries[] = { { "cuDNN", put_cudnn }, { "cuBLASLt", put_cublaslt }, { NULL, NULL } };
+static const struct library cudnn_libraries[] = { { "cuDNN", put_cudnn },
+                                                  { "cuBLASLt", put_cublaslt },
+                                                  { NULL, NULL } };
 
 const struct backend_ops backend_cuda_ops = {
     .name = "cuda",

@@ -141,8 +141,8 @@ static void refuse_memory(const struct plan *plan, size_t pool, size_t workspace
     const struct backend *const backend = plan->base.backend;
     const uint32_t towers = backend->spec.device_towers > 0 ? backend->spec.device_towers : 1;
     const size_t fixed = pages(workspace) + PAGE_BYTES, share = there / towers;
-    const uint32_t fitting = share > fixed ? (uint32_t)((double)plan->base.count * (double)(share - fixed) / (double)pool)
-                                           : 0;
+    const uint32_t fitting =
+        share > fixed ? (uint32_t)((double)plan->base.count * (double)(share - fixed) / (double)pool) : 0;
     char hint[64] = "";
     if (fitting > 0)
         snprintf(hint, sizeof(hint), ": %u samples a tower would fit", fitting);

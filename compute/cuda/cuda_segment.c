@@ -85,7 +85,8 @@ int cuda_segments_open(struct plan *plan)
     for (uint32_t i = first + 1; i-- > last;) {
         if (i > last && !is_end(plan, i))
             continue;
-        plan->segments[plan->segment_count++] = (struct segment){ .first = first, .last = i, .is_end = is_end(plan, i) };
+        plan->segments[plan->segment_count++] =
+            (struct segment){ .first = first, .last = i, .is_end = is_end(plan, i) };
         first = i - 1;
     }
     return 0;

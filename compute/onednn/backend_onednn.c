@@ -116,7 +116,7 @@ static int reorder_run(const struct backend *backend, nn_md from_md, void *from,
     int rc = nn_reorder_create(&pd, from_md, to_md, backend->engine);
     if (rc == 0)
         rc = NN_CHECK(dnnl_primitive_create(&primitive, pd));
-    if (rc == 0 && !(scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)))
+    if (rc == 0 && (scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)) == NULL)
         rc = -ENOMEM;
     if (rc == 0 && nn_md_bytes(scratch_md) && posix_memalign(&scratch, 64, nn_md_bytes(scratch_md)))
         rc = -ENOMEM;

@@ -156,8 +156,9 @@ static uint32_t score(const struct choice *choice, nn_md weights)
     nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
     struct weighted_mds mds;
     uint32_t result = UINT32_MAX;
-    if (any != NULL && bias != NULL && weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
-                                                         choice->backend->spec.slice_max, weights != NULL ? weights : any, bias) == 0) {
+    if (any != NULL && bias != NULL &&
+        weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max,
+                          weights != NULL ? weights : any, bias) == 0) {
         result = score_mds(choice, &mds);
         weighted_mds_close(&mds);
     }
@@ -179,7 +180,8 @@ static void conv_wish(const struct backend *backend, const struct layer *layer, 
     struct nn_op op;
     weighted_op(&op, layer, &mds, NN_FORWARD, true);
     *src_out = *dst_out = 0;
-    if (mds.src != NULL && mds.weights != NULL && mds.bias != NULL && mds.dst != NULL && pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
+    if (mds.src != NULL && mds.weights != NULL && mds.bias != NULL && mds.dst != NULL &&
+        pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
         nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
         if (src_md != NULL && dst_md != NULL) {
             *src_out = edge_block_of(src_md);

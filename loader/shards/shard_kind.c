@@ -16,8 +16,10 @@ struct signature {
 };
 
 static const struct signature containers[] = {
-    { 0, 2, "\x1f\x8b", "it is compressed with gzip, and compressed shards are not read yet: decompress it with gzip -d" },
-    { 0, 4, "\x04\x22\x4d\x18", "it is compressed with LZ4, and compressed shards are not read yet: decompress it with lz4 -d" },
+    { 0, 2, "\x1f\x8b",
+      "it is compressed with gzip, and compressed shards are not read yet: decompress it with gzip -d" },
+    { 0, 4, "\x04\x22\x4d\x18",
+      "it is compressed with LZ4, and compressed shards are not read yet: decompress it with lz4 -d" },
     { 0, 4, "\x28\xb5\x2f\xfd", "it is compressed with Zstandard: decompress it with zstd -d" },
     { 0, 6, "\xfd" "7zXZ", "it is compressed with xz: decompress it with xz -d" },
     { 0, 3, "BZh", "it is compressed with bzip2: decompress it with bzip2 -d" },

@@ -5,9 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
-/* 0, or: logs "NAME: FUNCTION: TEXT (cudaErrorName)", the function being what `call` begins with, and returns -ENOMEM (device or pinned memory
- * short), -ENODEV (no driver, no such device, driver too old), -ECANCELED never, else -EIO. An
- * error that sticks to the context is logged once per process. */
+/* 0, or: logs "NAME: FUNCTION: TEXT (cudaErrorName)", the function being what `call` begins with, and
+ * returns -ENOMEM (device or pinned memory short), -ENODEV (no driver, no such device, driver too
+ * old), -ECANCELED never, else -EIO. An error that sticks to the context is logged once per process. */
 int cuda_check(cudaError_t status, const char *name, const char *call);
 
 /* CUDA_CALL("cuda0", cudaFree(memory)) */

@@ -339,8 +339,9 @@ static int report_late(const struct nccl_rank *rank)
     list_missing(rank, number, missing, sizeof(missing));
     snprintf(when, sizeof(when), number < rank->buckets.count ? "the warm-up" : "batch %llu",
              (unsigned long long)flight->batch);
-    log_message(LOG_ERROR, "%s: reduction of bucket %u did not finish within %u ms: tower %u, %s; %s%s",
-                name_of(rank), flight->bucket, rank->group->deadline_ms, rank->tower, when, missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
+    log_message(LOG_ERROR, "%s: reduction of bucket %u did not finish within %u ms: tower %u, %s; %s%s", name_of(rank),
+                flight->bucket, rank->group->deadline_ms, rank->tower, when,
+                missing[0] == '\0' ? "every tower has started it" : "not started by tower", missing);
     return -ETIMEDOUT;
 }
 

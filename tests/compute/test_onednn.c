@@ -206,7 +206,7 @@ static struct net *model_net(const char *name, bool dropout)
 /* Numbers for one random net. */
 struct dice { struct random_key key; uint64_t thrown; };
 
-static uint32_t throw(struct dice *dice, uint32_t sides)
+static uint32_t roll(struct dice *dice, uint32_t sides)
 {
     return (uint32_t)(random_u64(dice->key, dice->thrown++) % sides);
 }
@@ -214,18 +214,18 @@ static uint32_t throw(struct dice *dice, uint32_t sides)
 static int64_t layer_draw(struct net *net, struct dice *dice, const char *name, uint32_t from, struct shape in)
 {
     static const uint32_t channels[] = { 1, 2, 3, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33 };
-    const uint32_t filters = channels[throw(dice, sizeof(channels) / sizeof(channels[0]))];
-    const enum padding padding = throw(dice, 2) ? PADDING_SAME : PADDING_VALID;
+    const uint32_t filters = channels[roll(dice, sizeof(channels) / sizeof(channels[0]))];
+    const enum padding padding = roll(dice, 2) ? PADDING_SAME : PADDING_VALID;
     const uint32_t least = in.height < in.width ? in.height : in.width;
-    const uint32_t wish = 1 + throw(dice, 5), stride = 1 + throw(dice, 3);
+    const uint32_t wish = 1 + roll(dice, 5), stride = 1 + roll(dice, 3);
     const uint32_t kernel = padding == PADDING_VALID && wish > least ? least : wish;
-    switch (throw(dice, 7)) {
+    switch (roll(dice, 7)) {
     case 0:
         return net_max_pool(net, name, from, kernel, stride, padding);
     case 1:
         return net_relu(net, name, from);
     case 2:
-        return net_dropout(net, name, from, 0.1f * (float)throw(dice, 8));
+        return net_dropout(net, name, from, 0.1f * (float)roll(dice, 8));
     case 3:
         return net_dense(net, name, from, filters);
     default:
@@ -237,11 +237,11 @@ static struct net *net_draw(uint64_t seed)
 {
     static const uint32_t channels[] = { 1, 1, 2, 3, 4, 5, 8, 16, 19 };
     struct dice dice = { random_key(seed, RANDOM_DRAW, 1), 0 };
-    struct shape shape = { channels[throw(&dice, 9)], 1 + throw(&dice, 13), 1 + throw(&dice, 13) };
-    const uint32_t layers = throw(&dice, 7);
+    struct shape shape = { channels[roll(&dice, 9)], 1 + roll(&dice, 13), 1 + roll(&dice, 13) };
+    const uint32_t layers = roll(&dice, 7);
     int64_t at = NET_INPUT;
     struct net *net;
-    assert_int_equal(net_open(&net, "random", shape, 1 + throw(&dice, 12)), 0);
+    assert_int_equal(net_open(&net, "random", shape, 1 + roll(&dice, 12)), 0);
     for (uint32_t i = 0; i < layers; i++) {
         char name[16];
         snprintf(name, sizeof(name), "layer%u", i);
@@ -591,8 +591,8 @@ static void buffers_alive_together_never_overlap(void **state)
         struct lifetime buffers[24];
         size_t sum = 0;
         for (size_t i = 0; i < 24; i++) {
-            const uint32_t first = throw(&dice, 20);
-            buffers[i] = (struct lifetime){ throw(&dice, 5000), first, first + throw(&dice, 6), 0 };
+            const uint32_t first = roll(&dice, 20);
+            buffers[i] = (struct lifetime){ roll(&dice, 5000), first, first + roll(&dice, 6), 0 };
             sum += buffers[i].bytes + LIFETIME_ALIGN;
         }
         const size_t total = lifetime_plan(buffers, 24);

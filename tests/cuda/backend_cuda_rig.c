@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/cuda/backend_cuda_rig.h"
 #include "stage/random.h"
+#include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network.h"
 

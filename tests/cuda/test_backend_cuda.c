@@ -82,7 +82,8 @@ static void compare_gradients(struct rig *cuda, struct rig *reference, enum prec
 static void compare_run(struct rig *cuda, struct rig *reference, enum precision precision, uint32_t count,
                         bool training)
 {
-    const struct backend_result got = cuda_rig_run(cuda, count, training), wanted = cuda_rig_run(reference, count, training);
+    const struct backend_result got = cuda_rig_run(cuda, count, training),
+                                wanted = cuda_rig_run(reference, count, training);
     const double tolerance = tolerances[precision];
     assert_int_equal(got.counted, count);
     assert_true(got.loss_scale == 1 || precision == PRECISION_FP16);

@@ -52,8 +52,8 @@ static cublasStatus_t fake_destroy(cublasLtHandle_t handle)
 #define GET(get, object, attribute, field)                                                                  \
     do {                                                                                                    \
         size_t written = 0;                                                                                 \
-        assert_int_equal(get(object, attribute, field, sizeof *(field), &written), CUBLAS_STATUS_SUCCESS);  \
-        assert_int_equal(written, sizeof *(field));                                                         \
+        assert_int_equal(get(object, attribute, field, sizeof(*(field)), &written), CUBLAS_STATUS_SUCCESS); \
+        assert_int_equal(written, sizeof(*(field)));                                                        \
     } while (0)
 
 #define GET_LAYOUT(layout, out)                                                     \

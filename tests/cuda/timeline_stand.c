@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "tests/cuda/timeline_stand.h"
 #include "stage/thread.h"
 #include "sync/modes.h"
 #include "tests/cuda/cuda_calls.h"
+#include "tests/cuda/timeline_stand.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { CLASSES = 10, PREFETCH = 4 };

@@ -43,7 +43,9 @@ static void write_image(FILE *out, unsigned record, size_t side, int64_t label)
 
 static void write_text(FILE *out, unsigned record)
 {
-    const struct example_value value = { .name = "sentence", .kind = FEATURE_BYTES, .bytes = "no image", .byte_count = 8 };
+    const struct example_value value = {
+        .name = "sentence", .kind = FEATURE_BYTES, .bytes = "no image", .byte_count = 8
+    };
     (void)record;
     write_record(out, &value, 1);
 }

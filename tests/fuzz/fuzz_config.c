@@ -13,8 +13,10 @@
 const struct fuzz_seed fuzz_seeds[] = {
     SEED("[run]\nname = a.b-c_d\ndir = \"x # y\" ; z\nseed = 12345678901234\n"),
     SEED("\xef\xbb\xbf# c\r\n[data]\r\ntrain = data/train-*\r\nmax_corrupt = 1e-3\r\nshuffle=none\r\n"),
-    SEED("[train]\nepochs = 3\nbatch = 128 # x\noptimizer = nesterov\nlearning_rate = .5\nmomentum = 0.9\nepsilon = 1e-08\n"),
-    SEED("[sync]\nbucket = 4 MiB\nmode = independent\n[input]\nram_budget = 1 GiB\nsource = cached\n[model]\ndropout = no\n"),
+    SEED("[train]\nepochs = 3\nbatch = 128 # x\noptimizer = nesterov\nlearning_rate = .5\nmomentum = 0.9\n"
+         "epsilon = 1e-08\n"),
+    SEED("[sync]\nbucket = 4 MiB\nmode = independent\n[input]\nram_budget = 1 GiB\nsource = cached\n[model]\n"
+         "dropout = no\n"),
     SEED("[input\nprefetch_dept = 4\n= 3\nx\n[inptu]\nprefetch_depth = \"4\n[data] y\ntrain = \"\\\"\\\\\" z\n"),
     { NULL, 0 },
 };

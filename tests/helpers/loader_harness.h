@@ -14,7 +14,7 @@ struct harness {
     uint32_t depth;
     void (*before_start)(struct harness *harness);      /* called when spec.stop is open; may be NULL */
     void (*after_start)(struct harness *harness);       /* called with start_result; may be NULL */
-    uint64_t end_after;                 /* the first tower's consumer ends the loader after so many batches; 0 = never */
+    uint64_t end_after; /* the first tower's consumer ends the loader after so many batches; 0 = never */
     /* Found by harness_run. */
     uint64_t batch_count;
     struct delivery *deliveries;        /* batch_count * schedule.batch; times 0 where nothing came */

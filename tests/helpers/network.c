@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/helpers/network.h"
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/network.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* ---- nets ---- */

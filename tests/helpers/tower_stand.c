@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/tower_stand.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/tower_stand.h"
 
 struct net *stand_net(float dropout)
 {

@@ -439,7 +439,9 @@ static void says_when_descriptors_are_too_few(void **state)
         char problem[8192];
         setrlimit(RLIMIT_NOFILE, &few);
         const int result = dataset_open(&dataset, &options, problem, sizeof(problem));
-        _exit(result == -EMFILE && strstr(problem, "ulimit -n") != NULL && strstr(problem, "more problems") == NULL ? 0 : 1);
+        _exit(result == -EMFILE && strstr(problem, "ulimit -n") != NULL && strstr(problem, "more problems") == NULL
+                  ? 0
+                  : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -158,7 +158,8 @@ static void all_problems_are_reported_at_once_in_order(void **state)
     (void)state;
     struct trial trial;
     trial_open(&trial);
-    trial_parse(&trial, "[data]\ntrain = x\nshufle = none\n[train]\nepochs = many\n\nbatch\n[inpt]\nprefetch_depth = -1\n");
+    trial_parse(&trial,
+                "[data]\ntrain = x\nshufle = none\n[train]\nepochs = many\n\nbatch\n[inpt]\nprefetch_depth = -1\n");
     config_set(&trial.settings, "devices.tower=2", &trial.problems);
     assert_int_equal(trial.problems.count, 6);
     expect_problem(&trial, 0, "run.conf:3: unknown key 'shufle' in [data] (did you mean 'shuffle'?)");
@@ -199,7 +200,8 @@ static void bytes_that_are_no_text_are_named(void **state)
     static const char nul[] = "[data]\ntrain = a\0b\n";
     trial_parse_bytes(&trial, nul, sizeof(nul) - 1);
     expect_problem(&trial, 0, "run.conf:2: byte 10 of the line is NUL");
-    static const char *const invalid[] = { "\xff", "\xc3", "\xc3(", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\x80", "\xf8\x88\x80\x80\x80" };
+    static const char *const invalid[] = { "\xff", "\xc3", "\xc3(", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                           "\xe2\x82", "\x80", "\xf8\x88\x80\x80\x80" };
     for (size_t i = 0; i < sizeof(invalid) / sizeof(*invalid); i++) {
         char text[64];
         snprintf(text, sizeof(text), "[data]\n# %s\n", invalid[i]);
@@ -293,7 +295,8 @@ static void every_single_slip_is_met_with_the_right_name(void **state)
             struct trial trial;
             trial_open(&trial);
             trial_parse(&trial, text);
-            assert_true(strstr(trial.problems.lines[0], hint) != NULL || strstr(trial.problems.lines[0], "belongs in") != NULL);
+            assert_true(strstr(trial.problems.lines[0], hint) != NULL ||
+                        strstr(trial.problems.lines[0], "belongs in") != NULL);
             trial_close(&trial);
         }
     }
@@ -323,7 +326,8 @@ static void wrong_set_options_are_named(void **state)
 {
     (void)state;
     static const struct { const char *assignment, *line; } cases[] = {
-        { "input.prefetch_dept=4", "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
+        { "input.prefetch_dept=4",
+          "--set input.prefetch_dept: unknown key 'prefetch_dept' in [input] (did you mean 'prefetch_depth'?)" },
         { "inptu.prefetch_depth=4", "--set inptu.prefetch_depth: unknown section [inptu] (did you mean [input]?)" },
         { "zzzz.prefetch_depth=4", "--set zzzz.prefetch_depth: unknown section [zzzz]" },
         { "epochs=4", "--set epochs: the section is missing: section.key=value (it belongs in [train])" },
@@ -365,10 +369,13 @@ static void keys_are_checked_against_each_other(void **state)
     expect_finish("[data]\ntrain = x\n", NULL);
     expect_finish("[input]\nsource = synthetic\n", NULL);
     expect_finish("", "run.conf: train: is missing: set it in [data], or source = synthetic in [input]");
-    expect_finish("[data]\ntrain =\n", "run.conf:2: train: is missing: set it in [data], or source = synthetic in [input]");
+    expect_finish("[data]\ntrain =\n",
+                  "run.conf:2: train: is missing: set it in [data], or source = synthetic in [input]");
     expect_finish("[data]\ntrian = x\n", NULL);
-    expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cn\n", "run.conf:4: name: there is no model 'mnist_cn' (did you mean 'mnist_cnn'?)");
-    expect_finish("[data]\ntrain = x\n[model]\nname = zzz\n", "run.conf:4: name: there is no model 'zzz' (pipetrain --describe lists them)");
+    expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cn\n",
+                  "run.conf:4: name: there is no model 'mnist_cn' (did you mean 'mnist_cnn'?)");
+    expect_finish("[data]\ntrain = x\n[model]\nname = zzz\n",
+                  "run.conf:4: name: there is no model 'zzz' (pipetrain --describe lists them)");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\nbatch_per_tower = 2\n",
                   "run.conf:5: batch_per_tower: batch is given as well; only one of them can decide");
     expect_finish("[data]\ntrain = x\n[train]\nbatch_per_tower = 1048576\n[devices]\ntowers = 2\n",
@@ -461,10 +468,11 @@ static void the_resolved_copy_reads_back_the_same(void **state)
 {
     (void)state;
     static const char *const assignments[] = {
-        "data.train=a b#c", "data.train=a # b", "data.train=\"quoted\"", "data.train=\\", "data.train=a\\\" ; \\\\", "data.train=[x]",
-        "data.train=x = y", "data.validation=\xe2\x82\xac", "run.dir=;x", "run.dir=#", "train.learning_rate=0.1", "train.epsilon=1e-30",
-        "train.rho=0.30000000000000004", "input.ram_budget=3 GiB", "sync.bucket=1234567", "run.seed=9223372036854775807",
-        "data.label_offset=-1", "model.dropout=no", "data.shuffle=none", "train.batch=7" };
+        "data.train=a b#c", "data.train=a # b", "data.train=\"quoted\"", "data.train=\\", "data.train=a\\\" ; \\\\",
+        "data.train=[x]", "data.train=x = y", "data.validation=\xe2\x82\xac", "run.dir=;x", "run.dir=#",
+        "train.learning_rate=0.1", "train.epsilon=1e-30", "train.rho=0.30000000000000004", "input.ram_budget=3 GiB",
+        "sync.bucket=1234567", "run.seed=9223372036854775807", "data.label_offset=-1", "model.dropout=no",
+        "data.shuffle=none", "train.batch=7" };
     struct trial trial;
     trial_open(&trial);
     expect_round_trip(&trial);

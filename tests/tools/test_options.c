@@ -124,9 +124,10 @@ static void defaults_are_what_the_manual_says(void **state)
 static void whole_numbers_are_plain_decimals_in_range(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = { "",     " ",   "x",    "1.5",   "1e3", "0x10", "1,5", "10 ", " 10", "1_000", "--1", "+",
-                                        "-",    "0",   "-1",   "257",   "nan", "inf",  "1 2", "1\t", "10k", "9223372036854775808",
-                                        "99999999999999999999999999" };
+    static const char *const wrong[] = { "", " ", "x", "1.5", "1e3", "0x10", "1,5", "10 ", " 10", "1_000",
+                                         "--1", "+", "-", "0", "-1", "257", "nan", "inf", "1 2", "1\t",
+                                         "10k", "9223372036854775808",
+                                         "99999999999999999999999999" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "devices", "towers", wrong[i]), -EINVAL);
         assert_int_equal(settings->devices.towers, 1);
@@ -144,14 +145,16 @@ static void whole_numbers_are_plain_decimals_in_range(void **state)
 static void numbers_are_plain_decimals_in_range(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = { "",    "1e400", "-1e400", "1e-400", "nan", "NaN", "inf", "infinity", "0x10", "0x1p3", "1,5", "1.5x",
-                                        "1.5 ", " 1.5", "1e",     "1e+",    ".",   "e5",  "-",   "-0.5",     "1..5", "1.5.5", "1e5.5" };
+    static const char *const wrong[] = { "", "1e400", "-1e400", "1e-400", "nan", "NaN", "inf", "infinity", "0x10",
+                                         "0x1p3", "1,5", "1.5x", "1.5 ", " 1.5", "1e", "1e+", ".", "e5", "-",
+                                         "-0.5", "1..5", "1.5.5", "1e5.5" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "train", "learning_rate", wrong[i]), -EINVAL);
         assert_true(settings->train.learning_rate == 1.0);
     }
     static const struct { const char *text; double value; } right[] = {
-        { "0", 0 }, { "-0", 0 }, { "1", 1 }, { "0.5", 0.5 }, { ".5", 0.5 }, { "5.", 5 }, { "1e-8", 1e-8 }, { "1E2", 100 }, { "+0.1e1", 1 }, { "1000000", 1e6 } };
+        { "0", 0 }, { "-0", 0 }, { "1", 1 }, { "0.5", 0.5 }, { ".5", 0.5 }, { "5.", 5 }, { "1e-8", 1e-8 },
+        { "1E2", 100 }, { "+0.1e1", 1 }, { "1000000", 1e6 } };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "train", "learning_rate", right[i].text), 0);
         assert_true(settings->train.learning_rate == right[i].value && !signbit(settings->train.learning_rate));
@@ -199,7 +202,8 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
-        { "0", 0, "0" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" }, { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
+        { "0", 0, "0" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" },
+        { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
         { "2\tGiB", INT64_C(2) << 30, "2 GiB" }, { "1 TiB", INT64_C(1) << 40, "1 TiB" }, { "1025", 1025, "1025" } };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", right[i].text), 0);
@@ -210,7 +214,8 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
     }
     settings->sync.bucket = 7;
     static const char *const wrong[] = { "", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
-                                        "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ", "0x10" };
+                                        "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ",
+                                        "0x10" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", wrong[i]), -EINVAL);
         assert_int_equal(settings->sync.bucket, 7);
@@ -233,11 +238,13 @@ static void yes_no_and_choices_take_their_words_only(void **state)
 static void run_names_cannot_leave_their_folder(void **state)
 {
     struct settings *settings = *state;
-    static const char *const wrong[] = { ".", "..", "a/b", "../x", "/", "a b", "a\nb", "a;rm", "$(x)", "`x`", "a'b", "a\"b", "\xc3\xa4", "a*",
-                                        "0123456789012345678901234567890123456789012345678901234567890123x" };
+    static const char *const wrong[] = { ".", "..", "a/b", "../x", "/", "a b", "a\nb", "a;rm", "$(x)", "`x`", "a'b",
+                                         "a\"b", "\xc3\xa4", "a*",
+                                         "0123456789012345678901234567890123456789012345678901234567890123x" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
         assert_int_equal(parse(settings, "run", "name", wrong[i]), -EINVAL);
-    static const char *const right[] = { "a", "...", ".a", "A-b_c.9", "0123456789012345678901234567890123456789012345678901234567890123" };
+    static const char *const right[] = { "a", "...", ".a", "A-b_c.9",
+                                         "0123456789012345678901234567890123456789012345678901234567890123" };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "run", "name", right[i]), 0);
         assert_string_equal(settings->run.name, right[i]);
@@ -345,7 +352,8 @@ static void distance_counts_changes_additions_drops_and_swaps(void **state)
 {
     (void)state;
     static const struct { const char *a, *b; size_t distance; } cases[] = {
-        { "", "", 0 }, { "a", "", 1 }, { "", "abc", 3 }, { "batch", "batch", 0 }, { "batch", "Batch", 0 }, { "batch", "btach", 1 },
+        { "", "", 0 }, { "a", "", 1 }, { "", "abc", 3 }, { "batch", "batch", 0 }, { "batch", "Batch", 0 },
+        { "batch", "btach", 1 },
         { "batch", "bach", 1 }, { "batch", "baatch", 1 }, { "batch", "catch", 1 }, { "kitten", "sitting", 3 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_int_equal(nearest_distance(cases[i].a, cases[i].b), cases[i].distance);

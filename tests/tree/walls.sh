@@ -28,7 +28,7 @@ long=' compute/cuda/kernels.cu compute/reference/reference_layers.c stage/device
 failed=0
 
 refuse() {
-    [ -z "$2" ] || { failed=1; echo "$1:"; echo "$2" | sed 's/^/    /'; }
+    [ -z "$2" ] || { failed=1; echo "$1:"; printf '%s\n' "$2" | sed 's/^/    /'; }
 }
 
 while read -r folder below; do

@@ -183,7 +183,8 @@ static int parse_name(const struct option_row *option, struct settings *settings
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     const size_t length = strlen(value);
-    if (length > OPTION_NAME_MAX || strspn(value, allowed) != length || strcmp(value, ".") == 0 || strcmp(value, "..") == 0)
+    if (length > OPTION_NAME_MAX || strspn(value, allowed) != length || strcmp(value, ".") == 0 ||
+        strcmp(value, "..") == 0)
         return PROBLEM("'%.80s' is not a name (1 to %d of A-Z a-z 0-9 . _ -, not . or ..)", value, OPTION_NAME_MAX);
     return parse_string(option, settings, value, problem_out, problem_size);
 }

@@ -118,7 +118,8 @@ static void check_batch(struct settings *settings, struct problems *problems)
         const enum origin batch = origin_of(settings, SECTION_TRAIN, "batch")->origin;
         const enum origin per_tower = origin_of(settings, SECTION_TRAIN, "batch_per_tower")->origin;
         if (batch == per_tower)
-            report(settings, problems, SECTION_TRAIN, "batch_per_tower", "batch is given as well; only one of them can decide");
+            report(settings, problems, SECTION_TRAIN, "batch_per_tower",
+                   "batch is given as well; only one of them can decide");
         else if (batch > per_tower)
             train->batch_per_tower = 0;
         else
@@ -152,7 +153,8 @@ static void check_model(struct settings *settings, struct problems *problems)
         nearest_offer(&nearest, model->name, model->name);
     char message[256];
     if (nearest.best != NULL)
-        snprintf(message, sizeof(message), "there is no model '%.80s' (did you mean '%s'?)", name, (const char *)nearest.best);
+        snprintf(message, sizeof(message), "there is no model '%.80s' (did you mean '%s'?)", name,
+                 (const char *)nearest.best);
     else
         snprintf(message, sizeof(message), "there is no model '%.80s' (pipetrain --describe lists them)", name);
     report(settings, problems, SECTION_MODEL, "name", message);

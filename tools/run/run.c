@@ -57,7 +57,9 @@ static int open_net(struct run *run, struct problems *problems)
     const int rc = model_open(&run->net, settings->model.name, &options);
     if (rc == 0)
         return 0;
-    problems_add(problems, "[model] name", rc == -ENOENT ? "there is no model '%s' (--describe lists them)" : "'%s' cannot be built with these settings",
+    problems_add(problems, "[model] name",
+                 rc == -ENOENT ? "there is no model '%s' (--describe lists them)"
+                               : "'%s' cannot be built with these settings",
                  settings->model.name);
     return refuse(problems, EXIT_CODE_USAGE);
 }

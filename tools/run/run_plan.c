@@ -277,9 +277,11 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,
-            number_grouped(schedule_steps_per_epoch(schedule)).text, number_grouped(schedule_step_count(schedule)).text);
+            number_grouped(schedule_steps_per_epoch(schedule)).text,
+            number_grouped(schedule_step_count(schedule)).text);
     if (settings->input.source != INPUT_SYNTHETIC)
-        fprintf(out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device%s\n",
+        fprintf(out,
+                "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device%s\n",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->kept_bytes > 0 ? ", shards kept in memory" : "");

@@ -58,7 +58,8 @@ static void receive(struct signals *signals)
 static void signals_loop(void *arg)
 {
     struct signals *const signals = arg;
-    struct pollfd ends[2] = { { .fd = signals->signal_fd, .events = POLLIN }, { .fd = signals->end_fd, .events = POLLIN } };
+    struct pollfd ends[2] = { { .fd = signals->signal_fd, .events = POLLIN },
+                              { .fd = signals->end_fd, .events = POLLIN } };
     while ((ends[1].revents & POLLIN) == 0) {
         if (poll(ends, 2, -1) > 0 && (ends[0].revents & POLLIN) != 0)
             receive(signals);

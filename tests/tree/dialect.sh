@@ -1,0 +1,53 @@
+#!/bin/sh
+# One way to write what can be written in several: no tab, no blank at a line's end, 120 columns,
+# sizeof(x), a call's outcome is called rc. Where the tools are: the spaces inside a line and the
+# order of includes are clang-format's (where lines end is not compared), and clang-query finds no
+# pointer that is taken for a truth value instead of being compared with NULL.
+cd "$(dirname "$0")/../.." || exit 99
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-dialect.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+LC_ALL=C
+export LC_ALL
+failed=0 skipped=
+sources=$(find formats stage loader compute sync tools tests bench -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
+product=$(echo "$sources" | grep -Ev '^(tests|bench)/')
+
+refuse() {
+    [ -z "$2" ] || { failed=1; echo "$1:"; printf '%s\n' "$2" | sed 's/^/    /'; }
+}
+
+refuse 'a tab, a blank at the end of a line, or over 120 columns' \
+    "$(grep -nE "$(printf '\t')| \$|.{121}" $sources | cut -c1-160)"
+refuse 'sizeof without parentheses' "$(grep -nE '\bsizeof +[a-z*]' $sources)"
+refuse "the outcome of a call is called rc" "$(grep -nE '^ +(const )?int (err|error|ret|result|res) = [a-z_]+\(' $product |
+    grep -vE '= (posix_[a-z]+|pthread_[a-z]+)\(')"
+
+# A text as its words, one a line, whatever lines it had.
+words() {
+    tr '\n\t\\' '   ' <"$1" | sed -E 's/ +/ /g; s/([(]|\[) /\1/g; s/ ([])])/\1/g; s/" "/ /g' | tr ' ' '\n'
+}
+
+if [ -f .clang-format ] && command -v clang-format >/dev/null 2>&1; then
+    for file in $sources; do
+        words "$file" >"$work/ours"
+        clang-format --style=file "$file" >"$work/formatted" && words "$work/formatted" >"$work/theirs"
+        refuse "$file: clang-format has other spaces" "$(diff "$work/ours" "$work/theirs" | grep '^[<>]' | head -n 12)"
+    done
+else
+    skipped="$skipped clang-format"
+fi
+
+if query=$(command -v clang-query || command -v clang-query-14); then
+    cat >"$work/query" <<'END'
+set traversal IgnoreUnlessSpelledInSource
+let pointer expr(hasType(hasCanonicalType(pointerType())))
+match stmt(isExpansionInMainFile(), anyOf(unaryOperator(hasOperatorName("!"), hasUnaryOperand(pointer)), ifStmt(hasCondition(pointer)), whileStmt(hasCondition(pointer)), forStmt(hasCondition(pointer)), conditionalOperator(hasCondition(pointer)), binaryOperator(hasAnyOperatorName("&&", "||"), hasEitherOperand(pointer))))
+END
+    refuse 'a pointer that is not compared with NULL' "$("$query" -f "$work/query" $(echo "$product" | grep '\.c$') -- \
+        -xc -std=c11 -D_GNU_SOURCE -DPACKAGE_VERSION='""' -I. ${PIPETRAIN_CPPFLAGS-} 2>"$work/errors" |
+        awk '/binds here/ { at = $1; getline; if (!/_FOREACH\(/) print at $0 }')"
+else
+    skipped="$skipped clang-query"
+fi
+[ $failed -eq 0 ] || exit 1
+[ -z "$skipped" ] || { echo "not looked at, because not here:$skipped"; exit 77; }

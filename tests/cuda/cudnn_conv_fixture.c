@@ -17,7 +17,7 @@
 #include "tests/cuda/cudnn_conv_fixture.h"
 #include "tests/sim/sim_values.h"
 
-int bench_open(void **state)
+int conv_bench_open(void **state)
 {
     struct bench *bench = calloc(1, sizeof(*bench));
     assert_non_null(bench);
@@ -60,7 +60,7 @@ void file_remove(const char *path)
     assert_int_equal(unlink(path), 0);
 }
 
-int bench_close(void **state)
+int conv_bench_close(void **state)
 {
     struct bench *bench = *state;
     sim_fail_clear();
@@ -128,7 +128,7 @@ cudaDataType_t value_type(const struct conv_shape *shape)
     return types[precision_type(shape->precision)];
 }
 
-size_t count_of(const struct conv_shape *shape, int tensor)
+size_t conv_count_of(const struct conv_shape *shape, int tensor)
 {
     const size_t counts[TENSORS] = {
         [IN] = (size_t)shape->count * shape->in_h * shape->in_w * shape->in_channels,
@@ -141,7 +141,7 @@ size_t count_of(const struct conv_shape *shape, int tensor)
 
 size_t bytes_of(const struct conv_shape *shape, int tensor)
 {
-    return count_of(shape, tensor) * value_bytes(precision_type(shape->precision));
+    return conv_count_of(shape, tensor) * value_bytes(precision_type(shape->precision));
 }
 
 int result_of(const struct conv_shape *shape)
@@ -149,16 +149,16 @@ int result_of(const struct conv_shape *shape)
     return shape->pass == CONV_FORWARD ? OUT : shape->pass == CONV_DATA_GRADIENT ? IN : WEIGHT;
 }
 
-void fill(struct bench *bench, const struct conv_shape *shape, bool fine)
+void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine)
 {
     for (int tensor = 0; tensor < TENSORS; tensor++)
-        for (size_t i = 0; i < count_of(shape, tensor); i++) {
+        for (size_t i = 0; i < conv_count_of(shape, tensor); i++) {
             const float size = 1 + (float)random_below(8) / 8 + (fine ? 0x1p-12f : 0);
             sim_value_write(value_type(shape), bench->memory[tensor], i, random_below(2) == 1 ? size : -size);
         }
 }
 
-double value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
+double conv_value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32)
 {
     const float number = sim_value_read(value_type(shape), bench->memory[tensor], i);
     return tf32 ? sim_tf32_round(number) : number;
@@ -168,10 +168,10 @@ double value(const struct bench *bench, const struct conv_shape *shape, int tens
 static double *sums_of(const struct bench *bench, const struct conv_shape *shape, bool tf32)
 {
     const struct conv_shape *s = shape;
-    const int rc = result_of(shape);
-    double *sums = calloc(count_of(shape, rc), sizeof(*sums));
+    const int result = result_of(shape);
+    double *sums = calloc(conv_count_of(shape, result), sizeof(*sums));
     assert_non_null(sums);
-    for (size_t out = 0; out < count_of(shape, OUT); out++) {
+    for (size_t out = 0; out < conv_count_of(shape, OUT); out++) {
         const size_t k = out % s->out_channels, pixel = out / s->out_channels;
         const size_t q = pixel % s->out_w, p = pixel / s->out_w % s->out_h, n = pixel / s->out_w / s->out_h;
         for (size_t tap = 0; tap < (size_t)s->kernel_h * s->kernel_w * s->in_channels; tap++) {
@@ -187,9 +187,9 @@ static double *sums_of(const struct bench *bench, const struct conv_shape *shape
             };
             double product = 1;
             for (int tensor = 0; tensor < TENSORS; tensor++)
-                if (tensor != rc && tensor != BIAS)
-                    product *= value(bench, shape, tensor, at[tensor], tf32);
-            sums[at[rc]] += product;
+                if (tensor != result && tensor != BIAS)
+                    product *= conv_value(bench, shape, tensor, at[tensor], tf32);
+            sums[at[result]] += product;
         }
     }
     return sums;
@@ -202,33 +202,33 @@ static float rounded(const struct conv_shape *shape, double number)
     return sim_value_read(value_type(shape), &room, 0);
 }
 
-float *expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart)
+float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart)
 {
     double *sums = sums_of(bench, shape, tf32);
-    const size_t count = count_of(shape, result_of(shape));
+    const size_t count = conv_count_of(shape, result_of(shape));
     float *results = malloc(count * sizeof(*results));
     assert_non_null(results);
     for (size_t i = 0; i < count; i++) {
         double sum = apart ? rounded(shape, sums[i]) : sums[i];
         if (shape->bias)
-            sum += value(bench, shape, BIAS, i % shape->out_channels, false);
+            sum += conv_value(bench, shape, BIAS, i % shape->out_channels, false);
         results[i] = rounded(shape, shape->relu && sum < 0 ? 0 : sum);
     }
     free(sums);
     return results;
 }
 
-size_t wrong(const struct bench *bench, const struct conv_shape *shape, const float *results)
+size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, const float *results)
 {
     size_t count = 0;
-    for (size_t i = 0; i < count_of(shape, result_of(shape)); i++)
+    for (size_t i = 0; i < conv_count_of(shape, result_of(shape)); i++)
         count += sim_value_read(value_type(shape), bench->memory[result_of(shape)], i) != results[i];
     return count;
 }
 
 /* ---- using it ---- */
 
-int run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape)
+int conv_run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape)
 {
     unsigned char *const *memory = bench->memory;
     return conv_plan_run(plan, bench->handle, memory[IN], memory[WEIGHT], shape->bias ? memory[BIAS] : NULL,
@@ -246,7 +246,7 @@ int open_and_run(const struct bench *bench, const struct conv_planner *planner, 
     assert_true(conv_plan_workspace(plan) <= planner->workspace_max);
     conv_plan_describe(plan, description, DESCRIPTION);
     memset(bench->memory[result_of(shape)], 0xff, bytes_of(shape, result_of(shape)));
-    rc = run(bench, plan, shape);
+    rc = conv_run(bench, plan, shape);
     conv_plan_close(plan);
     assert_cuda(cudaStreamSynchronize(bench->stream));
     return rc;
@@ -255,10 +255,10 @@ int open_and_run(const struct bench *bench, const struct conv_planner *planner, 
 void assert_computes(struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                      bool apart, char *description)
 {
-    fill(bench, shape, false);
-    float *results = expected(bench, shape, false, apart);
+    conv_fill(bench, shape, false);
+    float *results = conv_expected(bench, shape, false, apart);
     assert_int_equal(open_and_run(bench, planner, shape, description), 0);
-    assert_int_equal(wrong(bench, shape, results), 0);
+    assert_int_equal(conv_wrong(bench, shape, results), 0);
     free(results);
 }
 

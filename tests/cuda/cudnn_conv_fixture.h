@@ -26,8 +26,8 @@ struct bench {
 };
 
 /* Setup and teardown; nothing of cuDNN may be left. */
-int bench_open(void **state);
-int bench_close(void **state);
+int conv_bench_open(void **state);
+int conv_bench_close(void **state);
 /* Calls use(path) for every kept plan; how many there are. */
 int each_file(const char *folder, void (*use)(const char *path));
 void file_remove(const char *path);
@@ -36,21 +36,21 @@ struct conv_shape random_shape(enum conv_pass pass, enum precision precision);
 /* A forward convolution with bias and ReLU. */
 struct conv_shape fused_shape(enum precision precision);
 cudaDataType_t value_type(const struct conv_shape *shape);
-size_t count_of(const struct conv_shape *shape, int tensor);
+size_t conv_count_of(const struct conv_shape *shape, int tensor);
 size_t bytes_of(const struct conv_shape *shape, int tensor);
 int result_of(const struct conv_shape *shape);
 
 /* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
  * away. */
-void fill(struct bench *bench, const struct conv_shape *shape, bool fine);
-double value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32);
+void conv_fill(struct bench *bench, const struct conv_shape *shape, bool fine);
+double conv_value(const struct bench *bench, const struct conv_shape *shape, int tensor, size_t i, bool tf32);
 /* What the result has to be, by a plain loop, to be freed; `apart`: the sum is rounded before
  * the bias is added. */
-float *expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart);
+float *conv_expected(const struct bench *bench, const struct conv_shape *shape, bool tf32, bool apart);
 /* How many elements of the result are not. */
-size_t wrong(const struct bench *bench, const struct conv_shape *shape, const float *results);
+size_t conv_wrong(const struct bench *bench, const struct conv_shape *shape, const float *results);
 
-int run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape);
+int conv_run(const struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape);
 /* Open, run, close; the plan's description. */
 int open_and_run(const struct bench *bench, const struct conv_planner *planner, const struct conv_shape *shape,
                  char *description);
@@ -60,6 +60,6 @@ void assert_computes(struct bench *bench, const struct conv_planner *planner, co
 /* One that measures candidates. */
 struct conv_planner timing_planner(const struct bench *bench);
 
-#define bench_test(function) cmocka_unit_test_setup_teardown(function, bench_open, bench_close)
+#define bench_test(function) cmocka_unit_test_setup_teardown(function, conv_bench_open, conv_bench_close)
 
 #endif

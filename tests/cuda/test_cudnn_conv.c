@@ -37,12 +37,13 @@ static void inputs_are_rounded_in_tf32_and_not_in_fp32(void **state)
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
         for (int tf32 = 0; tf32 <= 1; tf32++) {
             struct conv_shape shape = random_shape((enum conv_pass)pass, tf32 ? PRECISION_TF32 : PRECISION_FP32);
-            fill(bench, &shape, true);
-            float *results = expected(bench, &shape, tf32, false), *others = expected(bench, &shape, !tf32, false);
+            conv_fill(bench, &shape, true);
+            float *results = conv_expected(bench, &shape, tf32, false);
+            float *others = conv_expected(bench, &shape, !tf32, false);
             assert_int_equal(open_and_run(bench, &bench->planner, &shape, description), 0);
             double worst = 0, other = 0;
-            for (size_t i = 0; i < count_of(&shape, result_of(&shape)); i++) {
-                const double got = value(bench, &shape, result_of(&shape), i, false);
+            for (size_t i = 0; i < conv_count_of(&shape, result_of(&shape)); i++) {
+                const double got = conv_value(bench, &shape, result_of(&shape), i, false);
                 worst = fmax(worst, fabs(got - results[i]));
                 other = fmax(other, fabs(got - others[i]));
             }
@@ -58,16 +59,16 @@ static void runs_of_one_plan_give_the_same_bits(void **state)
     static unsigned char before[MEMORY];
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
         const struct conv_shape shape = random_shape((enum conv_pass)pass, PRECISION_FP32);
-        const int rc = result_of(&shape);
+        const int result = result_of(&shape);
         struct conv_plan *plan = NULL;
-        fill(bench, &shape, true);
+        conv_fill(bench, &shape, true);
         assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(run(bench, plan, &shape), 0);
+            assert_int_equal(conv_run(bench, plan, &shape), 0);
             assert_cuda(cudaStreamSynchronize(bench->stream));
             if (i > 0)
-                assert_memory_equal(before, bench->memory[rc], bytes_of(&shape, rc));
-            memcpy(before, bench->memory[rc], bytes_of(&shape, rc));
+                assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
+            memcpy(before, bench->memory[result], bytes_of(&shape, result));
         }
         conv_plan_close(plan);
     }
@@ -79,10 +80,10 @@ static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
     const struct conv_shape shape = fused_shape(PRECISION_BF16);
     struct conv_plan *plan = NULL;
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
-    fill(bench, &shape, false);
-    assert_int_equal(run(bench, plan, &shape), 0);
+    conv_fill(bench, &shape, false);
+    assert_int_equal(conv_run(bench, plan, &shape), 0);
     sim_calls_clear();
-    assert_int_equal(run(bench, plan, &shape), 0);
+    assert_int_equal(conv_run(bench, plan, &shape), 0);
     assert_int_equal(sim_calls("cudnnBackendExecute"), 1);
     assert_int_equal(sim_calls("cudnnBackendCreateDescriptor"), 0);
     assert_int_equal(sim_calls("cudnnBackendSetAttribute"), 0);
@@ -93,17 +94,17 @@ static void only_the_first_run_with_its_pointers_makes_descriptors(void **state)
 static void assert_runs_at(struct bench *bench, struct conv_plan *plan, const struct conv_shape *shape,
                            unsigned char *place)
 {
-    const int rc = result_of(shape);
-    unsigned char *kept = bench->memory[rc];
-    bench->memory[rc] = place;
-    memset(place, 0xff, bytes_of(shape, rc));
-    fill(bench, shape, false);
-    float *results = expected(bench, shape, false, false);
-    assert_int_equal(run(bench, plan, shape), 0);
+    const int result = result_of(shape);
+    unsigned char *kept = bench->memory[result];
+    bench->memory[result] = place;
+    memset(place, 0xff, bytes_of(shape, result));
+    conv_fill(bench, shape, false);
+    float *results = conv_expected(bench, shape, false, false);
+    assert_int_equal(conv_run(bench, plan, shape), 0);
     assert_cuda(cudaStreamSynchronize(bench->stream));
-    assert_int_equal(wrong(bench, shape, results), 0);
+    assert_int_equal(conv_wrong(bench, shape, results), 0);
     free(results);
-    bench->memory[rc] = kept;
+    bench->memory[result] = kept;
 }
 
 static void other_pointers_are_used_when_given(void **state)
@@ -252,12 +253,12 @@ static void a_kept_plan_gives_the_same_bits(void **state)
     for (int pass = 0; pass < CONV_PASS_COUNT; pass++)
         for (int precision = 0; precision < PRECISION_COUNT; precision++) {
             const struct conv_shape shape = random_shape((enum conv_pass)pass, (enum precision)precision);
-            const int rc = result_of(&shape);
-            fill(bench, &shape, true);
+            const int result = result_of(&shape);
+            conv_fill(bench, &shape, true);
             assert_int_equal(open_and_run(bench, &planner, &shape, first), 0);
-            memcpy(before, bench->memory[rc], bytes_of(&shape, rc));
+            memcpy(before, bench->memory[result], bytes_of(&shape, result));
             assert_int_equal(open_and_run(bench, &planner, &shape, second), 0);
-            assert_memory_equal(before, bench->memory[rc], bytes_of(&shape, rc));
+            assert_memory_equal(before, bench->memory[result], bytes_of(&shape, result));
             assert_null(strstr(first, ", cached"));
             assert_string_equal(second + strlen(first), ", cached");
         }

@@ -51,8 +51,8 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     char text[4096], description[DESCRIPTION];
     const uint32_t live = sim_cudnn_live();
     const int result = result_of(shape);
-    fill(bench, shape, false);
-    float *results = expected(bench, shape, false, false);
+    conv_fill(bench, shape, false);
+    float *results = conv_expected(bench, shape, false, false);
     memset(bench->memory[result], 0xff, bytes_of(shape, result));
     sim_fail(function, number, failure);
     capture_begin(&capture);
@@ -63,7 +63,7 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
         fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
     if (status > 0 || (!is_refusal && status == 0 && !may_be_survived(function)))
         fail_msg("%s, call %u: %d", function, number, status);
-    if (status == 0 && wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
+    if (status == 0 && conv_wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
         fail_msg("%s, call %u: other numbers", function, number);
     assert_int_equal(sim_cudnn_live(), live);
     free(results);
@@ -128,7 +128,7 @@ static void every_failing_call_for_a_bias_apart_becomes_an_errno(void **state)
     assert_int_equal(conv_plan_open(&plan, &bench->planner, &shape, false), 0);
     sim_fail("cudnnGetStream", 1, CUDNN_STATUS_EXECUTION_FAILED);
     capture_begin(&capture);
-    const int rc = run(bench, plan, &shape);
+    const int rc = conv_run(bench, plan, &shape);
     capture_end(&capture, text, sizeof(text));
     assert_int_equal(rc, -EIO);
     assert_int_equal(lines_of(text), 1);

@@ -3,6 +3,7 @@
 # sizeof(x), a call's outcome is called rc. Where the tools are: the spaces inside a line and the
 # order of includes are clang-format's (where lines end is not compared), and clang-query finds no
 # pointer that is taken for a truth value instead of being compared with NULL.
+[ "${PIPETRAIN_SANITIZER:-no}" = no ] || { echo 'the sources are the same without a sanitizer'; exit 77; }
 cd "$(dirname "$0")/../.." || exit 99
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-dialect.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT

@@ -222,7 +222,7 @@ part config_new(struct parts *parts, part graph, int64_t index)
 
 /* ---- a device with memory ---- */
 
-int bench_open(void **state)
+int sim_bench_open(void **state)
 {
     struct bench *bench = calloc(1, sizeof(*bench));
     assert_non_null(bench);
@@ -237,7 +237,7 @@ int bench_open(void **state)
     return 0;
 }
 
-int bench_close(void **state)
+int sim_bench_close(void **state)
 {
     struct bench *bench = *state;
     sim_cudnn_refuse(0);
@@ -283,7 +283,7 @@ part pack_new(struct parts *parts, const struct bench *bench)
 }
 
 /* Every descriptor is gone before the work is done. */
-void run(const struct bench *bench, const struct wish *wish, int64_t engine)
+void sim_run(const struct bench *bench, const struct wish *wish, int64_t engine)
 {
     struct parts parts = { .count = 0 };
     part plan = plan_new(&parts, bench, wish, engine), pack = pack_new(&parts, bench);
@@ -301,7 +301,7 @@ static cudaDataType_t value_type(cudnnDataType_t type)
     return type == CUDNN_DATA_FLOAT ? CUDA_R_32F : type == CUDNN_DATA_HALF ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-size_t count_of(const struct tensor *tensor)
+size_t sim_count_of(const struct tensor *tensor)
 {
     const int64_t *d = tensor->dims;
     return (size_t)(d[0] * d[1] * d[2] * d[3]);
@@ -316,12 +316,12 @@ static size_t at(const struct tensor *tensor, int64_t a, int64_t b, int64_t c, i
 
 /* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
  * away. */
-void fill(struct bench *bench, const struct wish *wish, bool fine)
+void sim_fill(struct bench *bench, const struct wish *wish, bool fine)
 {
     static uint32_t random = 1;
     for (int id = X; id <= BIAS; id++) {
         const struct tensor *tensor = &wish->tensors[id];
-        for (size_t i = 0; i < count_of(tensor); i++) {
+        for (size_t i = 0; i < sim_count_of(tensor); i++) {
             random = random * 1664525 + 1013904223;
             const float size = 1 + (float)(random >> 29) / 8 + (fine ? 0x1p-12f : 0);
             sim_value_write(value_type(tensor->type), bench->memory[id], i, random >> 28 & 1 ? size : -size);
@@ -329,18 +329,18 @@ void fill(struct bench *bench, const struct wish *wish, bool fine)
     }
 }
 
-double value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32)
+double sim_value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32)
 {
     const float number = sim_value_read(value_type(wish->tensors[id].type), bench->memory[id], i);
     return tf32 ? sim_tf32_round(number) : number;
 }
 
 /* What the pass adds to one element of its result for every product there is. */
-double *expected(const struct bench *bench, const struct wish *wish, int result, bool tf32)
+double *sim_expected(const struct bench *bench, const struct wish *wish, int result, bool tf32)
 {
     const struct shape *s = &wish->shape;
     const struct tensor *t = wish->tensors;
-    double *sums = calloc(count_of(&t[result]), sizeof(*sums));
+    double *sums = calloc(sim_count_of(&t[result]), sizeof(*sums));
     assert_non_null(sums);
     for (int n = 0; n < s->n; n++)
         for (int k = 0; k < s->k; k++)
@@ -355,11 +355,11 @@ double *expected(const struct bench *bench, const struct wish *wish, int result,
                                 const size_t x = at(&t[X], n, c, h, w), f = at(&t[W], k, c, r, v);
                                 const size_t y = at(&t[Y], n, k, p, q);
                                 if (result == Y)
-                                    sums[y] += value(bench, wish, X, x, tf32) * value(bench, wish, W, f, tf32);
+                                    sums[y] += sim_value(bench, wish, X, x, tf32) * sim_value(bench, wish, W, f, tf32);
                                 else if (result == X)
-                                    sums[x] += value(bench, wish, Y, y, tf32) * value(bench, wish, W, f, tf32);
+                                    sums[x] += sim_value(bench, wish, Y, y, tf32) * sim_value(bench, wish, W, f, tf32);
                                 else
-                                    sums[f] += value(bench, wish, X, x, tf32) * value(bench, wish, Y, y, tf32);
+                                    sums[f] += sim_value(bench, wish, X, x, tf32) * sim_value(bench, wish, Y, y, tf32);
                             }
     return sums;
 }
@@ -370,12 +370,12 @@ static int result_of(enum pass pass)
 }
 
 /* How many elements of the result are not the sums, rounded once. */
-size_t wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums)
+size_t sim_wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums)
 {
     const struct tensor *tensor = &wish->tensors[result];
     const cudaDataType_t type = value_type(tensor->type);
     size_t count = 0;
-    for (size_t i = 0; i < count_of(tensor); i++) {
+    for (size_t i = 0; i < sim_count_of(tensor); i++) {
         float rounded;
         sim_value_write(type, &rounded, 0, (float)sums[i]);
         count += sim_value_read(type, bench->memory[result], i) != sim_value_read(type, &rounded, 0);
@@ -387,11 +387,12 @@ size_t wrong(const struct bench *bench, const struct wish *wish, int result, con
 size_t errors_of(struct bench *bench, const struct wish *wish, int64_t engine, bool fine, bool tf32)
 {
     const int result = result_of(wish->pass);
-    fill(bench, wish, fine);
-    double *sums = expected(bench, wish, result, tf32);
-    memset(bench->memory[result], 0xff, count_of(&wish->tensors[result]) * (wish->type == CUDNN_DATA_FLOAT ? 4 : 2));
-    run(bench, wish, engine);
-    const size_t count = wrong(bench, wish, result, sums);
+    sim_fill(bench, wish, fine);
+    double *sums = sim_expected(bench, wish, result, tf32);
+    memset(bench->memory[result], 0xff,
+           sim_count_of(&wish->tensors[result]) * (wish->type == CUDNN_DATA_FLOAT ? 4 : 2));
+    sim_run(bench, wish, engine);
+    const size_t count = sim_wrong(bench, wish, result, sums);
     free(sums);
     return count;
 }

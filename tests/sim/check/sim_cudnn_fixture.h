@@ -75,17 +75,17 @@ part plan_start(struct parts *parts, const struct bench *bench, part config);
 part plan_new(struct parts *parts, const struct bench *bench, const struct wish *wish, int64_t engine);
 part pack_new(struct parts *parts, const struct bench *bench);
 /* Every descriptor is gone before the work is done. */
-void run(const struct bench *bench, const struct wish *wish, int64_t engine);
-size_t count_of(const struct tensor *tensor);
+void sim_run(const struct bench *bench, const struct wish *wish, int64_t engine);
+size_t sim_count_of(const struct tensor *tensor);
 
 /* Multiples of 1/8 from 1 to 2, of either sign. `fine`: and a little more, which tf32 rounds
  * away. */
-void fill(struct bench *bench, const struct wish *wish, bool fine);
-double value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32);
+void sim_fill(struct bench *bench, const struct wish *wish, bool fine);
+double sim_value(const struct bench *bench, const struct wish *wish, int id, size_t i, bool tf32);
 /* The sums of all products, by the plain loop; to be freed. */
-double *expected(const struct bench *bench, const struct wish *wish, int result, bool tf32);
+double *sim_expected(const struct bench *bench, const struct wish *wish, int result, bool tf32);
 /* How many elements of the result are not the sums, rounded once. */
-size_t wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums);
+size_t sim_wrong(const struct bench *bench, const struct wish *wish, int result, const double *sums);
 /* The same for the pass run by an engine. */
 size_t errors_of(struct bench *bench, const struct wish *wish, int64_t engine, bool fine, bool tf32);
 
@@ -93,8 +93,8 @@ int64_t workspace_of(part plan);
 int64_t index_of(part engine);
 
 /* Setup and teardown; nothing of cuDNN may be left. */
-int bench_open(void **state);
-int bench_close(void **state);
-#define bench_test(function) cmocka_unit_test_setup_teardown(function, bench_open, bench_close)
+int sim_bench_open(void **state);
+int sim_bench_close(void **state);
+#define bench_test(function) cmocka_unit_test_setup_teardown(function, sim_bench_open, sim_bench_close)
 
 #endif

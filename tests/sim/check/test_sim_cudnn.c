@@ -50,14 +50,14 @@ static void bias_and_relu_are_added_before_rounding(void **state)
             struct wish wish = wish_for(&shapes[0], FORWARD, types[type]);
             wish.bias = true;
             wish.relu = relu;
-            fill(bench, &wish, false);
-            double *sums = expected(bench, &wish, Y, false);
-            for (size_t i = 0; i < count_of(&wish.tensors[Y]); i++) {
-                sums[i] += value(bench, &wish, BIAS, i % (size_t)wish.shape.k, false);
+            sim_fill(bench, &wish, false);
+            double *sums = sim_expected(bench, &wish, Y, false);
+            for (size_t i = 0; i < sim_count_of(&wish.tensors[Y]); i++) {
+                sums[i] += sim_value(bench, &wish, BIAS, i % (size_t)wish.shape.k, false);
                 sums[i] = relu && sums[i] < 0 ? 0 : sums[i];
             }
-            run(bench, &wish, SIM_ENGINE_TILED);
-            assert_int_equal(wrong(bench, &wish, Y, sums), 0);
+            sim_run(bench, &wish, SIM_ENGINE_TILED);
+            assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
             free(sums);
         }
 }
@@ -68,12 +68,12 @@ static void alpha_and_beta_scale_the_sum_and_what_was_there(void **state)
     struct wish wish = wish_for(&shapes[1], DATA, CUDNN_DATA_FLOAT);
     wish.alpha = 2;
     wish.beta = 3;
-    fill(bench, &wish, false);
-    double *sums = expected(bench, &wish, X, false);
-    for (size_t i = 0; i < count_of(&wish.tensors[X]); i++)
-        sums[i] = 2 * sums[i] + 3 * value(bench, &wish, X, i, false);
-    run(bench, &wish, SIM_ENGINE_PLAIN);
-    assert_int_equal(wrong(bench, &wish, X, sums), 0);
+    sim_fill(bench, &wish, false);
+    double *sums = sim_expected(bench, &wish, X, false);
+    for (size_t i = 0; i < sim_count_of(&wish.tensors[X]); i++)
+        sums[i] = 2 * sums[i] + 3 * sim_value(bench, &wish, X, i, false);
+    sim_run(bench, &wish, SIM_ENGINE_PLAIN);
+    assert_int_equal(sim_wrong(bench, &wish, X, sums), 0);
     free(sums);
 }
 
@@ -94,13 +94,13 @@ static void engines_that_must_not_be_taken_show_in_the_numbers(void **state)
     struct bench *bench = *state;
     for (size_t type = 0; type < TYPES; type++) {
         const struct wish wish = wish_for(&shapes[1], FORWARD, types[type]);
-        const size_t bytes = count_of(&wish.tensors[Y]) * (types[type] == CUDNN_DATA_FLOAT ? 4 : 2);
+        const size_t bytes = sim_count_of(&wish.tensors[Y]) * (types[type] == CUDNN_DATA_FLOAT ? 4 : 2);
         assert_int_not_equal(errors_of(bench, &wish, SIM_ENGINE_COARSE, false, false), 0);
         assert_int_not_equal(errors_of(bench, &wish, SIM_ENGINE_VARYING, false, false), 0);
         void *before = malloc(bytes);
         assert_non_null(before);
         memcpy(before, bench->memory[Y], bytes);
-        run(bench, &wish, SIM_ENGINE_VARYING);
+        sim_run(bench, &wish, SIM_ENGINE_VARYING);
         assert_memory_not_equal(before, bench->memory[Y], bytes);
         free(before);
     }
@@ -110,17 +110,17 @@ static void sums_in_another_order_differ_in_the_last_bits(void **state)
 {
     struct bench *bench = *state;
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
-    const size_t bytes = count_of(&wish.tensors[Y]) * sizeof(float);
+    const size_t bytes = sim_count_of(&wish.tensors[Y]) * sizeof(float);
     unsigned char before[1 << 12];
     assert_true(bytes <= sizeof(before));
-    fill(bench, &wish, true);
-    for (size_t i = 0; i < count_of(&wish.tensors[X]); i++)
+    sim_fill(bench, &wish, true);
+    for (size_t i = 0; i < sim_count_of(&wish.tensors[X]); i++)
         ((float *)(void *)bench->memory[X])[i] /= 3;
-    run(bench, &wish, SIM_ENGINE_TILED);
+    sim_run(bench, &wish, SIM_ENGINE_TILED);
     memcpy(before, bench->memory[Y], bytes);
-    run(bench, &wish, SIM_ENGINE_TILED);
+    sim_run(bench, &wish, SIM_ENGINE_TILED);
     assert_memory_equal(before, bench->memory[Y], bytes);
-    run(bench, &wish, SIM_ENGINE_REVERSED);
+    sim_run(bench, &wish, SIM_ENGINE_REVERSED);
     assert_memory_not_equal(before, bench->memory[Y], bytes);
 }
 
@@ -133,8 +133,8 @@ static void the_whole_workspace_is_overwritten_and_nothing_behind_it(void **stat
     const size_t bytes = (size_t)workspace_of(plan);
     assert_true(bytes > 0);
     memset(bench->workspace, 1, bytes + GUARD);
-    fill(bench, &wish, false);
-    run(bench, &wish, SIM_ENGINE_TILED);
+    sim_fill(bench, &wish, false);
+    sim_run(bench, &wish, SIM_ENGINE_TILED);
     for (size_t i = 0; i < bytes + GUARD; i++)
         assert_int_equal(bench->workspace[i], i < bytes ? 0xff : 1);
     parts_free(&parts);
@@ -171,7 +171,7 @@ static void every_tensor_wants_an_aligned_pointer_and_the_plan_its_workspace(voi
     struct bench *bench = *state;
     struct binding binding = binding_of(bench);
     const struct wish wish = wish_for(&shapes[0], FORWARD, CUDNN_DATA_FLOAT);
-    fill(bench, &wish, false);
+    sim_fill(bench, &wish, false);
     assert_cudnn(execute_status(bench, &binding));
     binding.ids[1] = 77;
     assert_int_equal(execute_status(bench, &binding), CUDNN_STATUS_BAD_PARAM);
@@ -246,11 +246,11 @@ static void a_recorded_plan_runs_with_every_launch(void **state)
     assert_cuda(cudaGraphInstantiate(&executable, graph, 0));
     parts_free(&parts);
     for (int i = 0; i < 2; i++) {
-        fill(bench, &wish, false);
-        double *sums = expected(bench, &wish, Y, false);
+        sim_fill(bench, &wish, false);
+        double *sums = sim_expected(bench, &wish, Y, false);
         assert_cuda(cudaGraphLaunch(executable, bench->stream));
         assert_cuda(cudaStreamSynchronize(bench->stream));
-        assert_int_equal(wrong(bench, &wish, Y, sums), 0);
+        assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
         free(sums);
     }
     assert_cuda(cudaGraphExecDestroy(executable));
@@ -314,11 +314,11 @@ static void a_plan_comes_back_from_its_text(void **state)
     assert_cudnn(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
                                           &engine));
     assert_int_equal(index_of(engine), SIM_ENGINE_REVERSED);
-    fill(bench, &wish, false);
-    double *sums = expected(bench, &wish, Y, false);
+    sim_fill(bench, &wish, false);
+    double *sums = sim_expected(bench, &wish, Y, false);
     assert_cudnn(cudnnBackendExecute(bench->handle, again, pack_new(&parts, bench)));
     assert_cuda(cudaStreamSynchronize(bench->stream));
-    assert_int_equal(wrong(bench, &wish, Y, sums), 0);
+    assert_int_equal(sim_wrong(bench, &wish, Y, sums), 0);
     free(sums);
     part_free(again);
     parts_free(&parts);

@@ -193,7 +193,8 @@ static int cuda_supports(uint32_t count, struct refusal *refusal)
     if (count < 2 || blocking == NULL || strcmp(blocking, "0") == 0 || *blocking == '\0')
         return 0;
     return refusal_write(refusal, -ENODEV, "CUDA_LAUNCH_BLOCKING",
-                         "is set, and with %u devices in one process that can hang: unset it, or use one device", count);
+                         "is set, and with %u devices in one process that can hang: unset it, or use one device",
+                         count);
 }
 
 const struct device_ops device_cuda_ops = {

@@ -253,7 +253,8 @@ static int nccl_supports(const struct reduce_towers *towers, struct refusal *ref
         return refusal_write(refusal, -EINVAL, "reduce", "nccl is for CUDA devices, and this run computes on the CPU: "
                              "use auto or host");
     if (towers->here.count > towers->device_count)
-        return refusal_write(refusal, -ENODEV, "reduce", "NCCL takes one tower a device, and there are more towers than "
+        return refusal_write(refusal, -ENODEV, "reduce",
+                             "NCCL takes one tower a device, and there are more towers than "
                              "devices: use auto, peer or host");
     return 0;
 }

@@ -98,7 +98,8 @@ static int peer_supports(const struct reduce_towers *towers, struct refusal *ref
         return refusal_write(refusal, -EINVAL, "reduce", "peer sums over at most %u towers, and there are %u: use auto "
                              "or host", KERNEL_TOWERS_MAX, towers->run);
     if (!are_connected(towers))
-        return refusal_write(refusal, -ENODEV, "reduce", "the devices cannot use each other's memory: use auto or host");
+        return refusal_write(refusal, -ENODEV, "reduce",
+                             "the devices cannot use each other's memory: use auto or host");
     return 0;
 }
 

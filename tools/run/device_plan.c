@@ -83,7 +83,8 @@ static int choose_kind(struct device_plan *plan, const struct settings *settings
     const char *const backend = backend_names[settings->devices.backend];
     if (name == NULL)
         return take_best_kind(plan, settings, available_out);
-    if (device_find(name) != NULL && backend != NULL && backend_find(backend) != NULL && find_backend(settings, name) == NULL) {
+    if (device_find(name) != NULL && backend != NULL && backend_find(backend) != NULL &&
+        find_backend(settings, name) == NULL) {
         problems_add(problems, "[devices] backend", "%s computes on the %s, and kind = %s", backend,
                      backend_find(backend)->device, name);
         return -EINVAL;

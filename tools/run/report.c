@@ -39,7 +39,8 @@ static void print_progress(struct report *report, const struct span *span, const
 {
     const struct fractions share = tally_fractions(tally);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    fprintf(stderr, "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
+    fprintf(stderr,
+            "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
             report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1, per_epoch, tally_loss(tally),
             100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
             100 * share.input_wait, report->rewrites ? "   " : "\n");
@@ -248,8 +249,8 @@ static void print_speed(const struct report *report)
 static void print_time(const struct report *report)
 {
     const struct fractions share = account_fractions(report->account);
-    printf("time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed reduction %.1f, update "
-           "%.1f, other %.1f\n",
+    printf("time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed reduction %.1f, "
+           "update %.1f, other %.1f\n",
            100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
            100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
@@ -264,7 +265,8 @@ int report_result(struct report *report, const struct report_end *end)
     end_progress_line(report);
     if (end->ended[0] != '\0')
         printf("ended     early, %s\n", end->ended);
-    const bool is_whole = evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
+    const bool is_whole =
+        evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
     if (is_whole && report->plan->devices.backend->computes)
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
@@ -273,8 +275,8 @@ int report_result(struct report *report, const struct report_end *end)
         printf("fp16      %s steps were left out because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
     if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
-        printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights are "
-               "tower 0's\n");
+        printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights "
+               "are tower 0's\n");
     print_speed(report);
     print_time(report);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, stdout);

@@ -56,14 +56,14 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     memset(bench->memory[result], 0xff, bytes_of(shape, result));
     sim_fail(function, number, failure);
     capture_begin(&capture);
-    const int status = open_and_run(bench, planner, shape, description);
+    const int rc = open_and_run(bench, planner, shape, description);
     capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
     if (!is_refusal && lines_of(text) != 1)
         fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
-    if (status > 0 || (!is_refusal && status == 0 && !may_be_survived(function)))
-        fail_msg("%s, call %u: %d", function, number, status);
-    if (status == 0 && conv_wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
+    if (rc > 0 || (!is_refusal && rc == 0 && !may_be_survived(function)))
+        fail_msg("%s, call %u: %d", function, number, rc);
+    if (rc == 0 && conv_wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
         fail_msg("%s, call %u: other numbers", function, number);
     assert_int_equal(sim_cudnn_live(), live);
     free(results);

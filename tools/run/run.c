@@ -219,9 +219,9 @@ static void check_finite(struct run *run, struct step_report *const *reports)
             stop_fail(run->stop, EXIT_CODE_NONFINITE,
                       "the loss is no longer a finite number: epoch %u, %s %llu, tower %u: try a smaller learning rate "
                       "than %g",
-                      reports[d]->span.epoch + 1,
-                      reports[d]->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
-                      (unsigned long long)reports[d]->span.step + 1, towers.first + d, run->settings->train.learning_rate);
+                      reports[d]->span.epoch + 1, reports[d]->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
+                      (unsigned long long)reports[d]->span.step + 1, towers.first + d,
+                      run->settings->train.learning_rate);
 }
 
 /* One global batch is done: add it up, say what is due. */

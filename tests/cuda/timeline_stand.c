@@ -42,7 +42,10 @@ struct timeline {
     struct stream *copy;                /* of the feeder, once it is open */
     struct event *origin;
     struct watch copies[TIMELINE_STEPS_MAX], steps[TIMELINE_STEPS_MAX];
-    uint32_t copied, begun;             /* of the feeder's thread; of the tower's */
+    atomic_uint copied;                 /* batches whose copy is queued */
+    uint32_t begun;                     /* of the tower's thread */
+    uint32_t held;                      /* steps the device has been held in; of its stream */
+    atomic_uint released, fed;          /* steps that may end, batches that may be filled */
     atomic_uint queued;                 /* steps */
     struct net *net;
     struct stop *stop;
@@ -70,17 +73,38 @@ static int watched_stream_open(struct device *device, enum stream_role role, con
     return rc;
 }
 
+static void sleep_ns(uint64_t ns)
+{
+    nanosleep(&(struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) }, NULL);
+}
+
+static void await(const atomic_uint *counter, uint32_t number)
+{
+    while (atomic_load(counter) <= number)
+        sleep_ns(50000);
+}
+
+/* Run by the compute stream. */
+static void hold_step(void *arg)
+{
+    struct timeline *timeline = arg;
+    await(&timeline->released, timeline->held++);
+}
+
 static int watched_copy(struct stream *stream, void *to, const void *from, size_t bytes,
                         enum copy_direction direction)
 {
     const struct device_ops *ops = test_device_ops();
     if (stream != watched->copy)
         return ops->copy(stream, to, from, bytes, direction);
-    const struct watch *watch = &watched->copies[watched->copied++];
+    const struct watch *watch = &watched->copies[atomic_load(&watched->copied)];
     int rc = ops->record(stream, watch->begin);
     if (!rc)
         rc = ops->copy(stream, to, from, bytes, direction);
-    return rc ? rc : ops->record(stream, watch->end);
+    if (!rc)
+        rc = ops->record(stream, watch->end);
+    atomic_fetch_add(&watched->copied, 1);
+    return rc;
 }
 
 static const struct backend_ops *backend_of_device(void)
@@ -97,6 +121,8 @@ static int watched_input(struct plan *plan, const struct backend_input *input)
 static int watched_result(struct plan *plan, struct backend_result *result_out)
 {
     int rc = backend_of_device()->result(plan, result_out);
+    if (!rc && watched->spec.holds_steps)
+        rc = test_device_ops()->call(watched->compute, hold_step, watched);
     if (!rc)
         rc = stream_record(watched->compute, watched->steps[watched->begun - 1].end);
     atomic_store(&watched->queued, watched->begun);
@@ -149,11 +175,6 @@ static void batch_fill(const struct timeline *timeline, struct batch *batch)
         batch->labels[i] = (int32_t)(i % CLASSES);
 }
 
-static void sleep_ns(uint64_t ns)
-{
-    nanosleep(&(struct timespec){ .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) }, NULL);
-}
-
 static int source_batch(const struct timeline *timeline, uint64_t number)
 {
     struct span span;
@@ -161,8 +182,8 @@ static int source_batch(const struct timeline *timeline, uint64_t number)
     int rc = schedule_find(&timeline->schedule, number, 0, &span);
     if (rc)
         return rc;
-    if (timeline->spec.late_ns > 0)
-        sleep_ns(timeline->spec.late_ns);
+    if (timeline->spec.holds_batches)
+        await(&timeline->fed, (uint32_t)number);
     rc = ring_claim(timeline->ring, &span, &batch);
     if (rc)
         return rc;
@@ -334,6 +355,18 @@ void timeline_close(struct timeline *timeline)
     watched = NULL;
 }
 
+/* Holding. */
+
+void timeline_release(struct timeline *timeline, uint32_t end)
+{
+    atomic_store(&timeline->released, end);
+}
+
+void timeline_feed(struct timeline *timeline, uint32_t end)
+{
+    atomic_store(&timeline->fed, end);
+}
+
 /* Looking. */
 
 uint32_t timeline_queued(const struct timeline *timeline)
@@ -351,6 +384,12 @@ uint64_t timeline_published(const struct timeline *timeline)
 bool timeline_is_done(const struct timeline *timeline, uint32_t number)
 {
     return timeline->device->ops->event_passed(timeline->steps[number].end);
+}
+
+bool timeline_is_copied(const struct timeline *timeline, uint32_t number)
+{
+    return atomic_load(&timeline->copied) > number &&
+           timeline->device->ops->event_passed(timeline->copies[number].end);
 }
 
 static struct interval interval_of(const struct timeline *timeline, const struct watch *watch)

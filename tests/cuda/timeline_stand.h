@@ -14,7 +14,8 @@ struct timeline_spec {
     uint32_t steps;             /* up to TIMELINE_STEPS_MAX, each of one full batch */
     uint32_t staging_depth, report_depth;
     enum graph_use graph;
-    uint64_t late_ns;           /* the source sleeps so long before every batch */
+    bool holds_steps;           /* the device stays in every step, its work done, until timeline_release */
+    bool holds_batches;         /* the source keeps every batch until timeline_feed */
 };
 
 /* Device time, counted from some point before the first step. */
@@ -33,11 +34,16 @@ struct step_times timeline_next(struct timeline *timeline);
 /* After the last report: wait for the feeder. The device has done all there was. */
 struct feeder_counts timeline_end(struct timeline *timeline);
 
+/* The device may end the steps before `end` / the source may fill the batches before `end`. */
+void timeline_release(struct timeline *timeline, uint32_t end);
+void timeline_feed(struct timeline *timeline, uint32_t end);
+
 /* At any time: steps that the tower's thread has queued; batches that the feeder has published;
  * has the device done step `number`, which was queued? */
 uint32_t timeline_queued(const struct timeline *timeline);
 uint64_t timeline_published(const struct timeline *timeline);
 bool timeline_is_done(const struct timeline *timeline, uint32_t number);
+bool timeline_is_copied(const struct timeline *timeline, uint32_t number);
 
 /* After timeline_end: the copy of batch `number`; step `number`, from the first work that
  * reads the batch to its result. What a stream waits for before either is not in it. */

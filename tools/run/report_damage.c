@@ -2,21 +2,19 @@
 #include "tools/run/report_damage.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-#include "loader/shards/text.h"
+#include "stage/log.h"
 #include "tools/config/number.h"
 
 #define PRINTED_MAX 10u
 
 static void print_record(const struct damaged_record *record, FILE *out)
 {
-    char line[DAMAGE_TEXT_BYTES];
-    struct text text;
-    text_init(&text, line, sizeof(line));
-    text_add_escaped(&text, record->path);
-    text_add(&text, ": record %" PRIu64 " at byte %" PRIu64 ": %s", record->record, record->offset,
-             record->problem.text);
-    fprintf(out, "          %s\n", line);
+    char path[DAMAGE_TEXT_BYTES];
+    log_escape(record->path, strlen(record->path), path, sizeof(path));
+    fprintf(out, "          %s: record %" PRIu64 " at byte %" PRIu64 ": %s\n", path, record->record, record->offset,
+            record->problem.text);
 }
 
 void report_damage_print(const struct damage_list *list, uint64_t total, FILE *out)

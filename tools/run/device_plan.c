@@ -65,7 +65,8 @@ static int take_best_kind(struct device_plan *plan, const struct settings *setti
     const struct device_kind *kind = device_kinds;
     *available_out = 0;
     for (; kind->name != NULL && *available_out == 0; kind++) {
-        if (kind->ops != NULL && find_backend(settings, kind->name) == NULL)
+        const bool is_out = kind->ops != NULL || backend_names[settings->devices.backend] != NULL;
+        if (is_out && find_backend(settings, kind->name) == NULL)
             continue;
         char why[sizeof(plan->note)];
         *available_out = device_kind_count(kind, why, sizeof(why));

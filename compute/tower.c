@@ -163,9 +163,6 @@ void tower_close(struct tower *tower)
 int tower_forward(struct tower *tower, struct slot *slot, bool training)
 {
     struct stream *const compute = tower->spec.compute;
-    int rc = stream_wait(compute, slot->ready);
-    if (rc != 0)
-        return rc;
     tower->last = NULL;
     if (slot->span.count == 0)
         return stream_record(compute, slot->free);
@@ -178,7 +175,7 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training)
         .first_position = slot->span.first_position,
         .epoch = slot->span.epoch,
     };
-    rc = tower->spec.backend->input(plan, &input);
+    int rc = tower->spec.backend->input(plan, &input);
     if (rc == 0)
         rc = stream_record(compute, slot->free);
     if (rc == 0)

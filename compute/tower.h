@@ -29,9 +29,9 @@ struct tower;
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
 void tower_close(struct tower *tower);
 
-/* Queue input and forward for the slot's samples; waits for slot->ready on the compute
- * stream, records slot->free as soon as the slot is not read any more. A slice of 0
- * samples does nothing but that. training says which plan. */
+/* Queue input and forward for the slot's samples, which the caller has made the compute stream
+ * wait for (slot->ready); records slot->free as soon as the slot is not read any more. A slice
+ * of 0 samples does nothing but that. training says which plan. */
 int tower_forward(struct tower *tower, struct slot *slot, bool training);
 /* Queue backward of the last forward. ready(arg, floats) is called each time a longer
  * prefix of the gradient arena is queued to become final; the last call names the whole

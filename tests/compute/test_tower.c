@@ -272,7 +272,7 @@ static void check_slot(const char *backend)
     stand_fill(&kept, net, &input, 0, STAND_BATCH);
     assert_in_range(shape_count(net->input), 4, 64);
     memset(other, 0xff, sizeof(other));
-    assert_int_equal(tower_forward(stand.tower, &stand.slot, true), 0);
+    stand_forward(&stand, true);
     assert_int_equal(stand.device->ops->event_wait(stand.slot.free), 0);
     device_memory_write(stand.compute, stand.slot.pixels, other, STAND_BATCH * shape_count(net->input));
     device_memory_write(stand.compute, stand.slot.labels, other, STAND_BATCH * sizeof(int32_t));

@@ -144,8 +144,11 @@ static void late_batches_show_as_input_wait_and_exposed_copies(void **state)
     }
     const struct step_times sum = take_reports(timeline, 0, STEPS);
     timeline_end(timeline);
-    for (uint32_t number = 1; number < STEPS; number++)
-        assert_true(timeline_copy(timeline, number).begin_ns >= timeline_step(timeline, number - 1).end_ns);
+    for (uint32_t number = 1; number < STEPS; number++) {
+        const struct interval copy = timeline_copy(timeline, number);
+        assert_true(copy.begin_ns >= timeline_step(timeline, number - 1).end_ns);
+        assert_true(copy.end_ns <= timeline_step(timeline, number).begin_ns);       /* read when it is there */
+    }
     timeline_close(timeline);
     print_message("late: input_wait %.2f of %.2f ms, exposed_copy %.3f ms\n", sum.input_wait / 1e6, sum.total / 1e6,
                   sum.exposed_copy / 1e6);

@@ -115,17 +115,23 @@ struct backend_result stand_result(struct stand *stand)
     return *stand->result;
 }
 
+void stand_forward(struct stand *stand, bool training)
+{
+    assert_int_equal(stream_wait(stand->compute, stand->slot.ready), 0);
+    assert_int_equal(tower_forward(stand->tower, &stand->slot, training), 0);
+}
+
 struct backend_result stand_train(struct stand *stand)
 {
     stand->ready_count = 0;
-    assert_int_equal(tower_forward(stand->tower, &stand->slot, true), 0);
+    stand_forward(stand, true);
     assert_int_equal(tower_backward(stand->tower, stand_note_ready, stand), 0);
     return stand_result(stand);
 }
 
 struct backend_result stand_evaluate(struct stand *stand)
 {
-    assert_int_equal(tower_forward(stand->tower, &stand->slot, false), 0);
+    stand_forward(stand, false);
     return stand_result(stand);
 }
 

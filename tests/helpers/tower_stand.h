@@ -31,6 +31,8 @@ void stand_close(struct stand *stand);
 /* The slot holds samples [first, first + count) of the input. */
 void stand_fill(struct stand *stand, const struct net *net, const struct backend_input *input, uint32_t first,
                 uint32_t count);
+/* The compute stream waits for the slot, then forward. */
+void stand_forward(struct stand *stand, bool training);
 /* Forward, backward; forward without training; the result of what was queued last. */
 struct backend_result stand_train(struct stand *stand);
 struct backend_result stand_evaluate(struct stand *stand);

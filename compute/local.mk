@@ -1,5 +1,4 @@
 # compute/: one network on one device
-
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
@@ -30,7 +29,6 @@ compute_libcompute_a_SOURCES += \
 endif
 
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.
-
 kernels = %D%/cuda/kernels.cu %D%/cuda/kernels_step.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu

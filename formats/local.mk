@@ -1,5 +1,4 @@
 # formats/: bytes <-> values
-
 formats_libformats_a_SOURCES = \
 	%D%/crc32c.c %D%/gunzip.c \
 	%D%/example.c %D%/example_write.c %D%/tfrecord.c \

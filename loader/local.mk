@@ -1,5 +1,4 @@
 # loader/: shard files -> full batches
-
 loader_libloader_a_SOURCES = \
 	%D%/shards/frame_text.c %D%/shards/text.c \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c \

@@ -1,5 +1,4 @@
 # stage/: what a stage is made of and how stages hand on
-
 stage_libstage_a_SOURCES = \
 	%D%/cache_folder.c %D%/log.c %D%/random.c %D%/refusal.c %D%/stop.c %D%/thread.c \
 	%D%/batch.c %D%/queue.c %D%/ring.c %D%/schedule.c \

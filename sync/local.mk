@@ -1,5 +1,4 @@
 # sync/: many towers -> one set of parameters
-
 sync_libsync_a_SOURCES = \
 	%D%/bucket.c %D%/gate.c %D%/meeting.c %D%/snapshot_pool.c %D%/step_clock.c \
 	%D%/reduce.c %D%/reduce_host.c %D%/reduce_none.c \

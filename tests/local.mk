@@ -1,6 +1,5 @@
 # tests/: every program is one source of its name, and links what its folder may use: the helpers
 # it calls, the layer it tests and what is below. LDADD has another value for each list of tests.
-
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c \

@@ -1,5 +1,4 @@
 # tools/: the programs
-
 tools_libtools_a_SOURCES = \
 	%D%/describe.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/nearest.c %D%/config/problems.c \

@@ -1,6 +1,5 @@
 # tests/sim/: a CUDA that computes on the CPU (sim.h), for the tests of the CUDA side and for the
 # twins of some others: the same object, linked to this.
-
 if HAVE_CUDA
 check_LIBRARIES += %D%/libsim.a
 AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_srcdir)/%D%/include $(SANITIZER_CFLAGS)
@@ -24,7 +23,6 @@ endif
 
 # The kernels as C++, and all of the simulation as one object: it stands before the archives, so
 # that nothing is taken from the CUDA libraries or of what nvcc made.
-
 SIM_KERNEL = $(CXX) -x c++ $(AM_CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS) -MD -MP -c
 sim_kernels = $(kernels:compute/cuda/%.cu=%D%/%.$(OBJEXT))
 $(sim_kernels): %D%/%.$(OBJEXT): compute/cuda/%.cu

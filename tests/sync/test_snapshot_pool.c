@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -106,6 +107,31 @@ static void as_many_are_lent_as_there_are_and_they_come_round(void **state)
     }
 }
 
+/* What an allocator has given out; 0 where a sanitizer's does not say. */
+static size_t allocated_bytes(void)
+{
+    return mallinfo2().uordblks;
+}
+
+static void one_that_comes_round_allocates_nothing(void **state)
+{
+    (void)state;
+    if (!test_device_is_inline())
+        skip();                 /* the simulation allocates for itself */
+    struct rig rig;
+    struct snapshot *taken;
+    rig_open(&rig, 1);
+    const size_t before = allocated_bytes();
+    for (int round = 0; round < 50; round++) {
+        assert_int_equal(snapshot_pool_take(&rig.pool, &taken), 0);
+        assert_int_equal(snapshot_wait(taken), 0);
+        snapshot_pool_lend(&rig.pool);
+        snapshot_pool_give_back(&rig.pool, taken);
+        assert_int_equal(allocated_bytes(), before);
+    }
+    rig_close(&rig);
+}
+
 static void take_loop(void *arg)
 {
     struct rig *rig = arg;
@@ -160,6 +186,7 @@ int main(void)
         cmocka_unit_test(a_rule_names_the_same_steps_for_all_towers),
         cmocka_unit_test(without_snapshots_no_step_is_named),
         cmocka_unit_test(as_many_are_lent_as_there_are_and_they_come_round),
+        cmocka_unit_test(one_that_comes_round_allocates_nothing),
         cmocka_unit_test(a_tower_waits_for_one_to_come_back),
         cmocka_unit_test(a_cancel_ends_the_wait_and_what_is_lent_still_comes_back),
     };

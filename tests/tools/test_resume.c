@@ -175,7 +175,7 @@ static void a_run_that_is_asked_to_stop_goes_on_where_it_stopped(void **state)
     (void)state;
     static const struct flavour flavours[] = {
         { { "devices.towers=3" } },
-        { { "devices.towers=3", "sync.mode=averaging", "sync.every=4" } },
+        { { "devices.towers=3", "sync.mode=averaging", "sync.every=16" } },
     };
     static const char *const cuts[] = { "asked=0", "asked=3", "asked=6", "asked=7", "asked=13" };
     for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++)

@@ -11,31 +11,47 @@ static size_t aligned(size_t count)
     return (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Parameters are numbered in layer order, weight before bias; the arena holds the
- * last layer first and inside a layer keeps that order. */
-int arena_init(struct arena *arena, const struct net *net, const size_t *stored_counts)
+/* The last layer first, and inside a layer the order of enum parameter_kind. */
+static int lay_out(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained)
 {
-    struct arena_range *ranges = calloc(net->parameter_count ? net->parameter_count : 1, sizeof(*ranges));
+    struct arena_range *const ranges = calloc(net->parameter_count > 0 ? net->parameter_count : 1, sizeof(*ranges));
     if (ranges == NULL)
         return -ENOMEM;
-    size_t offset = 0;
-    for (uint32_t layer = net->layer_count; layer-- > 0;) {
-        const uint32_t of_layer[] = { net->layers[layer].weight, net->layers[layer].bias };
-        for (size_t i = 0; i < sizeof(of_layer) / sizeof(of_layer[0]); i++) {
-            if (of_layer[i] == NET_NO_PARAMETER)
+    *arena = (struct arena){ .parameter_count = net->parameter_count, .ranges = ranges };
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        ranges[i].offset = ARENA_ELSEWHERE;
+    for (uint32_t layer = net->layer_count; layer-- > 0;)
+        for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+            const uint32_t parameter = net->layers[layer].parameters[kind];
+            if (parameter == NET_NO_PARAMETER || net->parameters[parameter].is_trained != is_trained)
                 continue;
-            ranges[of_layer[i]] = (struct arena_range){ offset, stored_counts[of_layer[i]] };
-            offset += aligned(stored_counts[of_layer[i]]);
+            ranges[parameter] = (struct arena_range){ arena->count, stored_counts[parameter] };
+            arena->count += aligned(stored_counts[parameter]);
         }
-    }
-    *arena = (struct arena){ net->parameter_count, ranges, offset };
     return 0;
 }
 
-void arena_release(struct arena *arena)
+int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stored_counts)
 {
-    free(arena->ranges);
-    *arena = (struct arena){ 0 };
+    *arenas = (struct arenas){ .trained = { .count = 0 } };
+    int rc = lay_out(&arenas->trained, net, stored_counts, true);
+    if (rc == 0)
+        rc = lay_out(&arenas->statistics, net, stored_counts, false);
+    if (rc != 0)
+        arenas_release(arenas);
+    return rc;
+}
+
+void arenas_release(struct arenas *arenas)
+{
+    free(arenas->trained.ranges);
+    free(arenas->statistics.ranges);
+    *arenas = (struct arenas){ .trained = { .count = 0 } };
+}
+
+const struct arena *arenas_of(const struct arenas *arenas, const struct net *net, uint32_t parameter)
+{
+    return net->parameters[parameter].is_trained ? &arenas->trained : &arenas->statistics;
 }
 
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer)

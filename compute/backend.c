@@ -28,6 +28,12 @@ const struct backend_ops *backend_find(const char *name)
     return NULL;
 }
 
+uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size_t there)
+{
+    const size_t fixed = needs->workspace + needs->weights;
+    return there > fixed ? (uint32_t)((double)count * (double)(there - fixed) / (double)needs->values) : 0;
+}
+
 const struct backend_ops *backend_choose(const char *name, const char *device)
 {
     for (int i = 0; i < BACKENDS; i++)

@@ -1,11 +1,12 @@
 /* Backends: how a network's layers are computed, one table row per layer kind.
  *
- * A backend object belongs to one tower and is used from the tower's thread only.
- * backend_store decides once how each parameter is stored in the arenas; a plan is
- * made once per (sample count, training or not), does everything that depends only on
- * shapes, and owns activations. Forward and backward only run what is planned: no
- * allocation, no look-up. Losses and gradients are SUMS over samples; the division by
- * the global count happens once, in the update. */
+ * A backend object belongs to one tower and is used from the tower's thread only. It is set up
+ * in this order: open; store, which decides how each parameter is stored in the arenas; lay_out;
+ * a plan per (sample count, training or not), which does everything that depends only on shapes
+ * and takes no memory for values; needs, which says how much all of them need; bind, with the
+ * arenas' memory; allocate. Then forward and backward only run what is planned: no allocation,
+ * no look-up. Losses and gradients are SUMS over samples; the division by the global count
+ * happens once, in the update. */
 #ifndef PIPETRAIN_BACKEND_H
 #define PIPETRAIN_BACKEND_H
 
@@ -16,6 +17,7 @@
 #include "compute/arena.h"
 #include "compute/net.h"
 #include "compute/optimizer.h"
+#include "compute/plan/plan.h"
 #include "stage/device.h"
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
@@ -42,6 +44,7 @@ struct backend_spec {
     enum graph_use graph;       /* CUDA */
     uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
     size_t workspace_max;       /* CUDA: bytes a convolution may use beside its tensors, 0 = 256 MiB */
+    bool paint;                 /* tests: between layers, memory that holds nothing is filled with NaN */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */
 };
@@ -63,18 +66,22 @@ struct backend_result {
     float loss_scale;           /* fp16: the factor of this step's gradients, else 1 */
 };
 
-struct backend;                 /* each implementation's begins with struct backend_base */
-struct plan;                    /* likewise struct plan_base */
+/* Each implementation's struct backend begins with this. */
 struct backend_base { const struct backend_ops *ops; };
-struct plan_base { struct backend *backend; uint32_t count; bool training; };
 
-/* A row of a backend's layer table. `state` is what plan made. */
-struct layer_ops {
-    int (*plan)(struct plan *plan, uint32_t layer);
-    int (*forward)(struct plan *plan, uint32_t layer);
-    int (*backward)(struct plan *plan, uint32_t layer);
-    void (*release)(struct plan *plan, uint32_t layer);
+/* Bytes of device memory by purpose, beside the arenas. */
+struct backend_needs {
+    size_t values;              /* values, gradients and what layers keep between forward and backward */
+    size_t workspace;           /* of library calls */
+    size_t weights;             /* further copies of weights */
 };
+
+/* How many samples would fit into `there` bytes when `count` need `needs`: values grow with the
+ * samples, the rest does not. 0: not one. */
+uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size_t there);
+
+/* The memory of the arenas. */
+struct backend_memory { float *weights, *gradients, *statistics; };
 
 struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */
@@ -91,10 +98,20 @@ struct backend_ops {
     void (*close)(struct backend *backend);
     /* Floats parameter i takes in an arena: stored_counts[net->parameter_count]. */
     int (*store)(struct backend *backend, size_t *stored_counts);
-    /* The arenas (device memory, of the layout arena_init made), lent until close. Before plan. */
-    int (*bind)(struct backend *backend, const struct arena *arena, float *weights, float *gradients);
+    /* The layout of the arenas, lent until close. */
+    void (*lay_out)(struct backend *backend, const struct arenas *arenas);
+    /* Make the plan for `count` >= 1 samples; takes no device memory that lasts. Reports what it could
+     * not do on stderr. */
+    int (*plan)(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
+    void (*plan_close)(struct plan *plan);
+    /* What all plans made so far need together: only one runs at a time. */
+    void (*needs)(const struct backend *backend, struct backend_needs *needs_out);
+    /* The arenas (device memory), lent until close. */
+    int (*bind)(struct backend *backend, const struct backend_memory *memory);
+    /* Take what `needs` said, and make ready for the first step. Again after further plans. */
+    int (*allocate)(struct backend *backend);
     /* Between the plain row-major parameter (host, parameter->count floats) and its
-     * stored range (device; any arena: weights, gradients or a state). Blocks. */
+     * stored range (device; any arena: weights, gradients, a state, statistics). After bind. Blocks. */
     int (*pack)(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
     int (*unpack)(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
     /* The same way as unpack, from a copy of the stored range in host memory; any thread, while
@@ -106,15 +123,10 @@ struct backend_ops {
     const void *(*carried)(const struct backend *backend, size_t *bytes_out);
     int (*carry)(struct backend *backend, const void *carried);
 
-    /* Make the plan for `count` >= 1 samples. Reports what it could not do on stderr. */
-    int (*plan)(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
-    void (*plan_close)(struct plan *plan);
-    /* Bytes of activations, workspaces and scratch. */
-    size_t (*plan_bytes)(const struct plan *plan);
     /* One line per layer on `write`: implementation names, layouts. */
     void (*plan_describe)(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg);
 
-    /* uint8 pixels to the net's input, x/255. Afterwards the slot's pixels are not
+    /* uint8 pixels to the net's input by its transform. Afterwards the slot's pixels are not
      * read any more; labels are (until the loss), so the input step copies them. */
     int (*input)(struct plan *plan, const struct backend_input *input);
     /* All layers; the loss layer fills the result, and in a training plan the logits' gradient. */
@@ -133,9 +145,9 @@ struct backend_ops {
      * loss scale when one held a number that is not finite. NULL: nothing to check. */
     int (*check)(struct backend *backend, const float *gradients, size_t count);
 
-    /* One optimizer pass over a range of the arenas (device memory), on the compute stream. */
+    /* One optimizer pass over ranges of the arenas (device memory), on the compute stream. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                  float gradient_scale, const struct optimizer_range *range);
+                  float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count);
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);

@@ -2,7 +2,6 @@
 #include "compute/init.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "stage/random.h"
 
@@ -25,13 +24,52 @@ static void uniform(struct random_key key, float limit, size_t count, float *out
     }
 }
 
+/* Element e is the first of the normals at counters (e, 0), (e, 1), ... that lies within two
+ * deviations: four to a block, by Box-Muller. */
+static float truncated_normal(struct random_key key, size_t element)
+{
+    for (uint32_t attempt = 0;; attempt++) {
+        uint32_t word[4];
+        const uint32_t counter[4] = { (uint32_t)element, (uint32_t)((uint64_t)element >> 32), attempt, 1 };
+        random_block(key, counter, word);
+        for (int pair = 0; pair < 4; pair += 2) {
+            const double radius = sqrt(-2.0 * log(((double)word[pair] + 1.0) * 0x1p-32));
+            const double angle = 6.283185307179586 * (double)word[pair + 1] * 0x1p-32;
+            if (fabs(radius * cos(angle)) <= 2.0)
+                return (float)(radius * cos(angle));
+            if (fabs(radius * sin(angle)) <= 2.0)
+                return (float)(radius * sin(angle));
+        }
+    }
+}
+
+static void fill_constant(const struct parameter *parameter, struct random_key key, float *out)
+{
+    (void)key;
+    for (size_t i = 0; i < parameter->count; i++)
+        out[i] = parameter->initializer.value;
+}
+
+static void fill_glorot(const struct parameter *parameter, struct random_key key, float *out)
+{
+    const double fans = (double)parameter->fan_in + (double)parameter->fan_out;
+    uniform(key, (float)sqrt(6.0 / fans), parameter->count, out);
+}
+
+static void fill_truncated(const struct parameter *parameter, struct random_key key, float *out)
+{
+    for (size_t i = 0; i < parameter->count; i++)
+        out[i] = parameter->initializer.value * truncated_normal(key, i);
+}
+
+static void (*const fillers[])(const struct parameter *parameter, struct random_key key, float *out) = {
+    [INITIALIZER_CONSTANT] = fill_constant,
+    [INITIALIZER_GLOROT_UNIFORM] = fill_glorot,
+    [INITIALIZER_TRUNCATED_NORMAL] = fill_truncated,
+};
+
 void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, float *plain_out)
 {
-    const struct parameter *made = &net->parameters[parameter];
-    if (made->init == INIT_ZERO) {
-        memset(plain_out, 0, made->count * sizeof(*plain_out));
-        return;
-    }
-    const double fans = (double)made->fan_in + (double)made->fan_out;
-    uniform(random_key(seed, RANDOM_WEIGHTS, parameter), (float)sqrt(6.0 / fans), made->count, plain_out);
+    const struct parameter *const made = &net->parameters[parameter];
+    fillers[made->initializer.kind](made, random_key(seed, RANDOM_WEIGHTS, parameter), plain_out);
 }

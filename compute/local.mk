@@ -2,20 +2,23 @@
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
-	%D%/net.c %D%/model.c \
+	%D%/net.c %D%/net_layers.c %D%/model.c \
 	%D%/models/model_mnist.c \
-	%D%/arena.c %D%/lifetime.c \
+	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c \
 	%D%/null/backend_null.c \
-	%D%/reference/backend_reference.c %D%/reference/reference_layers.c
+	%D%/reference/backend_reference.c %D%/reference/reference_layers.c \
+	%D%/reference/reference_norm.c %D%/reference/reference_windows.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \
 	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c \
-	%D%/onednn/onednn_plan.c %D%/onednn/onednn_layout.c %D%/onednn/onednn_store.c \
+	%D%/onednn/onednn_plan.c %D%/onednn/onednn_choice.c %D%/onednn/onednn_layout.c %D%/onednn/onednn_store.c \
 	%D%/onednn/onednn_first.c %D%/onednn/onednn_weighted.c \
-	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c
+	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c \
+	%D%/onednn/onednn_average.c %D%/onednn/onednn_branch.c \
+	%D%/onednn/onednn_norm.c %D%/onednn/onednn_norm_loops.c
 endif
 if HAVE_CUDA
 compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))
@@ -25,11 +28,14 @@ compute_libcompute_a_SOURCES += \
 	%D%/cuda/cublaslt_api.c %D%/cuda/cublaslt_dense.c \
 	%D%/cuda/backend_cuda.c %D%/cuda/cuda_plan.c %D%/cuda/cuda_store.c \
 	%D%/cuda/cuda_graph.c %D%/cuda/cuda_segment.c \
-	%D%/cuda/cuda_conv2d.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c %D%/cuda/cuda_weighted.c
+	%D%/cuda/cuda_conv2d.c %D%/cuda/cuda_dense.c %D%/cuda/cuda_layers.c %D%/cuda/cuda_weighted.c \
+	%D%/cuda/cuda_memory.c %D%/cuda/cuda_norm.c %D%/cuda/cuda_pool.c
 endif
 
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.
-kernels = %D%/cuda/kernels.cu %D%/cuda/kernels_step.cu
+kernels = \
+	%D%/cuda/kernels.cu %D%/cuda/kernels_loss.cu %D%/cuda/kernels_norm.cu %D%/cuda/kernels_pool.cu \
+	%D%/cuda/kernels_step.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu
 .cu.$(OBJEXT):

@@ -1,7 +1,7 @@
-/* The description of a network: layers with shapes and parameters, no memory, no
- * device. Models build one with the net_* functions; net_finish derives the rest.
- * Layers are in execution order and name their input by index, so that branches
- * can be described (this program's first models are chains). */
+/* The description of a network: a graph of layers with shapes and parameters, no memory, no
+ * device. Models build one with the net_* functions; net_finish derives the rest. Layers are
+ * in execution order and name what they read by index, so every directed graph that ends in
+ * one loss can be described. */
 #ifndef PIPETRAIN_NET_H
 #define PIPETRAIN_NET_H
 
@@ -12,85 +12,171 @@
 enum layer_kind {
     LAYER_CONV2D,
     LAYER_DENSE,
+    LAYER_BATCH_NORM,
     LAYER_RELU,
     LAYER_MAX_POOL,
+    LAYER_AVERAGE_POOL,     /* padding does not count: the mean of the window's pixels in the image */
     LAYER_DROPOUT,
+    LAYER_ADD,              /* the sum of two inputs of the same shape */
+    LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and behind */
     LAYER_SOFTMAX_LOSS,     /* softmax cross-entropy with integer labels; the last layer */
     LAYER_KIND_COUNT
 };
 
-enum padding { PADDING_VALID, PADDING_SAME };   /* models spec 1.1: SAME may be asymmetric */
+/* doc/models.md, "Padding". SAME may be asymmetric: the odd one goes behind. */
+enum padding { PADDING_VALID, PADDING_SAME, PADDING_EXPLICIT };
 
-enum initializer { INIT_ZERO, INIT_GLOROT_UNIFORM };
+/* A sliding window. */
+struct window {
+    uint32_t kernel_h, kernel_w, stride_h, stride_w;
+    enum padding padding;
+    uint32_t top, bottom, left, right;      /* PADDING_EXPLICIT: pixels around the image */
+};
+
+static inline struct window window_square(uint32_t kernel, uint32_t stride, enum padding padding)
+{
+    return (struct window){
+        .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride, .stride_w = stride, .padding = padding,
+        .top = 0, .bottom = 0, .left = 0, .right = 0 };
+}
+
+enum parameter_kind {
+    PARAMETER_WEIGHT,
+    PARAMETER_BIAS,
+    PARAMETER_GAMMA,
+    PARAMETER_BETA,
+    PARAMETER_RUNNING_MEAN,
+    PARAMETER_RUNNING_VARIANCE,
+    PARAMETER_KIND_COUNT
+};
+
+enum initializer_kind {
+    INITIALIZER_CONSTANT,           /* value */
+    INITIALIZER_GLOROT_UNIFORM,     /* in (-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot, Bengio 2010 */
+    INITIALIZER_TRUNCATED_NORMAL    /* deviation before the tails beyond 2 deviations are drawn again */
+};
+
+struct initializer {
+    enum initializer_kind kind;
+    float value;                    /* the constant, or the deviation */
+};
+
+/* The truncated normal whose own deviation is sqrt(1 / fan_in): "variance scaling" of fan-in. */
+struct initializer initializer_variance_scaling(uint64_t fan_in);
 
 struct shape { uint32_t channels, height, width; };     /* of one sample */
 
 #define NET_LAYERS_MAX 1024
-#define NET_PARAMETERS_MAX (2 * NET_LAYERS_MAX)
+#define NET_PARAMETERS_MAX (4 * NET_LAYERS_MAX)
 #define NET_COUNT_MAX 0x7fffffffu   /* numbers in one sample of a layer, and in one parameter */
-#define NET_INPUT UINT32_MAX        /* layer.input of a layer that reads the image */
+#define NET_INPUT UINT32_MAX        /* in layer.inputs: the image */
 #define NET_NO_PARAMETER UINT32_MAX
-#define NET_NO_LAYER UINT32_MAX
+#define NET_CHANNELS_MAX 16u        /* channels of images whose transform differs by channel */
+
+#define LAYER_INPUTS_MAX 2u
 
 struct layer {
     enum layer_kind kind;
     char name[48];              /* PyTorch-style, unique: "conv1", "pool1", "fc1" */
-    uint32_t input;             /* layer index or NET_INPUT */
+    uint32_t input_count;
+    uint32_t inputs[LAYER_INPUTS_MAX];      /* layer indices or NET_INPUT */
     struct shape in, out;       /* dense: in is what is flattened (C,H,W order), out = {units, 1, 1} */
-    uint32_t kernel_h, kernel_w, stride_h, stride_w;            /* conv2d, max_pool */
+    uint32_t kernel_h, kernel_w, stride_h, stride_w;            /* conv2d, pools; pad_channels: the strides */
     uint32_t pad_top, pad_bottom, pad_left, pad_right;
+    uint32_t channels_before;   /* pad_channels: channels of zeros in front */
     float rate;                 /* dropout: share of values set to 0, in [0, 1) */
-    uint32_t weight, bias;      /* parameter indices or NET_NO_PARAMETER */
-    /* Derived by net_finish: */
-    bool relu;                  /* conv2d, dense: a ReLU layer follows and nothing else reads this output */
-    uint32_t folded_into;       /* relu: the layer that does its work, or NET_NO_LAYER */
+    float epsilon;              /* batch_norm: added to the variance */
+    float decay;                /* batch_norm: running = decay * running + (1 - decay) * batch */
+    uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */
     uint64_t macs;              /* multiply-accumulates per sample, forward */
 };
 
 struct parameter {
     char name[64];              /* "conv1.weight" */
+    enum parameter_kind kind;
     uint32_t layer;
-    uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], bias [out] */
+    uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], others [channels] */
     size_t count;               /* product of dims */
-    enum initializer init;
-    uint64_t fan_in, fan_out;   /* models spec 1.3 */
+    bool is_trained;            /* has a gradient and is updated; else a statistic of the layer */
+    bool decays;                /* takes part in weight decay */
+    struct initializer initializer;
+    uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
+};
+
+/* Pixels to the net's input: (pixel / divisor - mean[channel]) / deviation[channel]. Images of
+ * more than NET_CHANNELS_MAX channels have mean 0 and deviation 1 in all of them. */
+struct input_transform {
+    float divisor;
+    bool is_plain;              /* all means 0, all deviations 1 */
+    float mean[NET_CHANNELS_MAX], deviation[NET_CHANNELS_MAX];
 };
 
 struct net {
     char model[48];
     struct shape input;
+    struct input_transform transform;
     uint32_t classes;
     uint32_t layer_count, parameter_count;
     struct layer *layers;
-    struct parameter *parameters;
-    size_t trainable_count;     /* numbers in all parameters */
+    struct parameter *parameters;   /* in layer order, inside a layer in the order of enum parameter_kind */
+    size_t trainable_count;     /* numbers in all trained parameters */
+    size_t statistic_count;     /* numbers in all others */
     uint64_t macs;              /* per sample, forward, conv + dense */
     char error[192];            /* of net_error */
 };
 
-/* An empty net for images of `input`. 0 or -ENOMEM. */
+/* An empty net for images of `input`, whose pixels are divided by 255. 0 or -ENOMEM. */
 int net_open(struct net **net_out, const char *model, struct shape input, uint32_t classes);
 void net_close(struct net *net);
+
+/* Another transform of the pixels; mean and deviation (NULL: 0 and 1) have a number per channel
+ * of the image and are given after the division. 0, or -EINVAL as below. */
+int net_transform(struct net *net, float divisor, const float *mean, const float *deviation);
 
 /* Each appends a layer that reads `from` (a layer index or NET_INPUT) and returns its
  * index (>= 0), or -EINVAL when it does not fit, with a message from net_error. Names
  * must be unique. After the first failure every call on the net fails with it, so
  * that a model may append all its layers and look only at net_finish. */
-int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, uint32_t kernel,
-                   uint32_t stride, enum padding padding);
+int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
+                   bool with_bias);
 int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units);
+/* Over samples and pixels, per channel; training uses the batch's own mean and biased variance,
+ * evaluation the running ones, into which the unbiased variance goes (doc/models.md). Without gamma
+ * the scale is 1 and no parameter. */
+struct batch_norm { float decay, epsilon; bool with_gamma; };
+int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct batch_norm how);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
-int64_t net_max_pool(struct net *net, const char *name, uint32_t from, uint32_t window, uint32_t stride,
-                     enum padding padding);
+int64_t net_max_pool(struct net *net, const char *name, uint32_t from, struct window window);
+int64_t net_average_pool(struct net *net, const char *name, uint32_t from, struct window window);
+/* The mean of all pixels of each channel: an average pool of the whole image. */
+int64_t net_global_average(struct net *net, const char *name, uint32_t from);
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate);
+int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);
+/* Pixel (y, x) is pixel (y * stride, x * stride) of the input, its channels in the middle of
+ * `channels`, the odd one of zeros behind. */
+int64_t net_pad_channels(struct net *net, const char *name, uint32_t from, uint32_t channels, uint32_t stride);
 int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from);
 
-/* Derive folding and totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
+/* How a parameter of layer `layer` begins, in place of Glorot uniform (weights), 0 (biases, beta)
+ * and 1 (gamma). 0, or -EINVAL when there is no such parameter. */
+int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, struct initializer initializer);
+
+/* Derive the totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
 int net_finish(struct net *net);
-/* Does every layer read the one before it? The backends compute chains only. */
-bool net_is_chain(const struct net *net);
 /* What the first failed call found wrong, "" when nothing. */
 const char *net_error(const struct net *net);
+
+/* Has the layer numbers that a gradient changes? */
+static inline bool layer_is_trained(const struct layer *layer)
+{
+    return layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
+           layer->parameters[PARAMETER_BETA] != NET_NO_PARAMETER;
+}
+
+static inline bool layer_has(const struct layer *layer, enum parameter_kind kind)
+{
+    return layer->parameters[kind] != NET_NO_PARAMETER;
+}
 
 static inline size_t shape_count(struct shape shape)
 {

@@ -100,7 +100,7 @@ void optimizer_update(const struct optimizer *optimizer, float learning_rate, fl
                       const struct optimizer_range *range)
 {
     const struct step step = {
-        .rate = learning_rate, .scale = gradient_scale, .decay = optimizer->weight_decay,
+        .rate = learning_rate, .scale = gradient_scale, .decay = range->decays ? optimizer->weight_decay : 0.0f,
         .momentum = optimizer->momentum, .rho = optimizer->rho, .epsilon = optimizer->epsilon,
     };
     rules[optimizer->kind].run(&step, range);

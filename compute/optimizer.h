@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_OPTIMIZER_H
 #define PIPETRAIN_OPTIMIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,7 @@ struct optimizer {
     enum optimizer_kind kind;
     float momentum;             /* momentum, nesterov */
     float rho, epsilon;         /* adadelta */
-    float weight_decay;         /* g += weight_decay * w, all parameters */
+    float weight_decay;         /* g += weight_decay * w in ranges that decay */
 };
 
 #define OPTIMIZER_STATES_MAX 2
@@ -23,6 +24,7 @@ struct optimizer_range {
     const float *gradients;     /* sums over samples */
     float *states[OPTIMIZER_STATES_MAX];
     size_t count;
+    bool decays;                /* weight decay applies */
 };
 
 /* Buffers of arena size the rule keeps: 0, 1 or 2; all start at zero. */

@@ -8,7 +8,13 @@
 #define PART_ALIGNMENT ((size_t)64)
 
 /* What a state consists of. The optimizer's buffers are the last. */
-enum part_kind { PART_VALUES, PART_CARRIED, PART_STATES, PART_COUNT = PART_STATES + OPTIMIZER_STATES_MAX };
+enum part_kind {
+    PART_WEIGHTS,
+    PART_STATISTICS,
+    PART_CARRIED,
+    PART_STATES,
+    PART_COUNT = PART_STATES + OPTIMIZER_STATES_MAX
+};
 
 /* Memory of the device, and where its copy lies in the block. */
 struct part { const void *memory; size_t bytes, offset; };
@@ -33,7 +39,9 @@ static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
     size_t offset = 0;
-    parts[PART_VALUES] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
+    parts[PART_WEIGHTS] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
+    parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
+                                            .bytes = tower_statistics_count(tower) * sizeof(float) };
     parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
         parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? arena_bytes : 0 };
@@ -109,7 +117,7 @@ static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parame
 {
     const struct part *const part = &snapshot->parts[kind];
     const float *const arena = (const float *)(const void *)(snapshot->block + part->offset);
-    const struct arena_range *const range = &tower_arena(snapshot->tower)->ranges[parameter];
+    const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
     assert(part->bytes >= (range->offset + range->count) * sizeof(float));
     return tower_spec(snapshot->tower)->backend->plain(tower_backend(snapshot->tower), parameter,
                                                        arena + range->offset, plain_out);
@@ -117,7 +125,8 @@ static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parame
 
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
 {
-    return read_plain(snapshot, PART_VALUES, parameter, plain_out);
+    const bool is_trained = tower_spec(snapshot->tower)->net->parameters[parameter].is_trained;
+    return read_plain(snapshot, is_trained ? PART_WEIGHTS : PART_STATISTICS, parameter, plain_out);
 }
 
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out)

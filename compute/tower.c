@@ -6,23 +6,30 @@
 #include <string.h>
 
 #include "compute/init.h"
-#include "stage/log.h"
 
 #define ZERO_FLOATS 16384u      /* gradients are cleared in copies of so many */
 #define PLANS_MAX 4u            /* training and evaluation, full and last slice */
 
+/* A range of the arena of which all or nothing takes part in weight decay. */
+struct run { size_t offset, end; bool decays; };
+
 struct tower {
     struct tower_spec spec;
     struct backend *backend;
-    struct arena arena;
-    float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
+    struct arenas arenas;
+    float *weights, *gradients, *statistics, *states[OPTIMIZER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
+    struct run *runs;           /* in the order of the arena, which they cover */
+    struct optimizer_range *ranges;     /* room for the runs of one update */
+    uint32_t run_count;
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* of the last forward, NULL when its slice was empty */
     void (*ready)(void *arg, size_t floats);    /* during tower_backward */
     void *ready_arg;
 };
+
+/* ---- memory ---- */
 
 static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
 {
@@ -34,14 +41,16 @@ static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
     return rc;
 }
 
-static int open_arenas(struct tower *tower)
+static int alloc_arenas(struct tower *tower)
 {
-    const size_t count = tower->arena.count;
+    const size_t count = tower->arenas.trained.count;
     int rc = alloc_floats(tower, count, &tower->weights);
     if (rc == 0)
         rc = alloc_floats(tower, count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
+    if (rc == 0 && tower->arenas.statistics.count > 0)
+        rc = alloc_floats(tower, tower->arenas.statistics.count, &tower->statistics);
     const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
     for (uint32_t i = 0; i < states && rc == 0; i++)
         rc = alloc_floats(tower, count, &tower->states[i]);
@@ -55,9 +64,38 @@ static int lay_out(struct tower *tower)
         return -ENOMEM;
     int rc = tower->spec.backend->store(tower->backend, counts);
     if (rc == 0)
-        rc = arena_init(&tower->arena, tower->spec.net, counts);
+        rc = arenas_init(&tower->arenas, tower->spec.net, counts);
+    if (rc == 0)
+        tower->spec.backend->lay_out(tower->backend, &tower->arenas);
     free(counts);
     return rc;
+}
+
+/* The run goes on, or the next begins. */
+static void extend_runs(struct tower *tower, const struct parameter *parameter, size_t offset)
+{
+    if (tower->run_count > 0 && tower->runs[tower->run_count - 1].decays == parameter->decays)
+        return;
+    if (tower->run_count > 0)
+        tower->runs[tower->run_count - 1].end = offset;
+    tower->runs[tower->run_count++] = (struct run){ offset, tower->arenas.trained.count, parameter->decays };
+}
+
+/* Parameters in the order of the arena: the last layer's first. */
+static int find_runs(struct tower *tower)
+{
+    const struct net *const net = tower->spec.net;
+    tower->runs = calloc(net->parameter_count, sizeof(*tower->runs));
+    tower->ranges = calloc(net->parameter_count, sizeof(*tower->ranges));
+    if (tower->runs == NULL || tower->ranges == NULL)
+        return -ENOMEM;
+    for (uint32_t layer = net->layer_count; layer-- > 0;)
+        for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+            const uint32_t parameter = net->layers[layer].parameters[kind];
+            if (parameter != NET_NO_PARAMETER && net->parameters[parameter].is_trained)
+                extend_runs(tower, &net->parameters[parameter], tower->arenas.trained.ranges[parameter].offset);
+        }
+    return 0;
 }
 
 static int set_weights(struct tower *tower)
@@ -65,7 +103,7 @@ static int set_weights(struct tower *tower)
     const struct net *const net = tower->spec.net;
     int rc = 0;
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
-        if (tower->arena.ranges[i].count == 0)
+        if (arenas_of(&tower->arenas, net, i)->ranges[i].count == 0)
             continue;
         float *const plain = malloc(net->parameters[i].count * sizeof(float));
         if (plain == NULL)
@@ -76,6 +114,8 @@ static int set_weights(struct tower *tower)
     }
     return rc;
 }
+
+/* ---- plans ---- */
 
 static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
 {
@@ -107,11 +147,7 @@ static int open_all(struct tower *tower)
     if (rc == 0)
         rc = lay_out(tower);
     if (rc == 0)
-        rc = open_arenas(tower);
-    if (rc == 0)
-        rc = spec->backend->bind(tower->backend, &tower->arena, tower->weights, tower->gradients);
-    if (rc == 0)
-        rc = set_weights(tower);
+        rc = find_runs(tower);
     if (rc == 0)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
@@ -121,10 +157,6 @@ static int open_all(struct tower *tower)
 
 int tower_open(struct tower **tower_out, const struct tower_spec *spec)
 {
-    if (!net_is_chain(spec->net)) {
-        log_message(LOG_ERROR, "model %s: only chains of layers can be computed", spec->net->model);
-        return -ENOTSUP;
-    }
     struct tower *const tower = calloc(1, sizeof(*tower));
     if (tower == NULL)
         return -ENOMEM;
@@ -141,6 +173,26 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
     return 0;
 }
 
+struct tower_needs tower_needs(const struct tower *tower)
+{
+    const size_t copies = 2 + optimizer_state_count(tower->spec.optimizer.kind);
+    const size_t floats = copies * tower->arenas.trained.count + tower->arenas.statistics.count + ZERO_FLOATS;
+    struct tower_needs needs = { .arenas = floats * sizeof(float) };
+    tower->spec.backend->needs(tower->backend, &needs.backend);
+    return needs;
+}
+
+int tower_allocate(struct tower *tower)
+{
+    int rc = alloc_arenas(tower);
+    const struct backend_memory memory = { tower->weights, tower->gradients, tower->statistics };
+    if (rc == 0)
+        rc = tower->spec.backend->bind(tower->backend, &memory);
+    if (rc == 0)
+        rc = set_weights(tower);
+    return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
+}
+
 void tower_close(struct tower *tower)
 {
     if (tower == NULL)
@@ -152,11 +204,14 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    float *const arenas[] = { tower->weights, tower->gradients, tower->zeros, tower->states[0], tower->states[1] };
+    float *const arenas[] = { tower->weights,    tower->gradients, tower->zeros,
+                             tower->statistics, tower->states[0], tower->states[1] };
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             device->ops->free(device, arenas[i]);
-    arena_release(&tower->arena);
+    arenas_release(&tower->arenas);
+    free(tower->runs);
+    free(tower->ranges);
     free(tower);
 }
 
@@ -187,7 +242,7 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training)
 static void layer_done(void *arg, uint32_t layer)
 {
     struct tower *const tower = arg;
-    tower->ready(tower->ready_arg, arena_ready(&tower->arena, tower->spec.net, layer));
+    tower->ready(tower->ready_arg, arena_ready(&tower->arenas.trained, tower->spec.net, layer));
 }
 
 /* On the compute stream, for any device. */
@@ -195,8 +250,8 @@ static int clear_gradients(struct tower *tower)
 {
     const struct device_ops *const ops = tower->spec.device->ops;
     int rc = 0;
-    for (size_t at = 0; at < tower->arena.count && rc == 0; at += ZERO_FLOATS) {
-        const size_t left = tower->arena.count - at;
+    for (size_t at = 0; at < tower->arenas.trained.count && rc == 0; at += ZERO_FLOATS) {
+        const size_t left = tower->arenas.trained.count - at;
         const size_t count = left < ZERO_FLOATS ? left : ZERO_FLOATS;
         rc = ops->copy(tower->spec.compute, tower->gradients + at, tower->zeros, count * sizeof(float), COPY_ON_DEVICE);
     }
@@ -211,17 +266,42 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
         return tower->spec.backend->backward(tower->last, layer_done, tower);
     const int rc = clear_gradients(tower);
     if (rc == 0)
-        ready(arg, tower->arena.count);
+        ready(arg, tower->arenas.trained.count);
     return rc;
+}
+
+static struct optimizer_range range_at(const struct tower *tower, size_t offset, size_t end, bool decays)
+{
+    struct optimizer_range range = {
+        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = end - offset,
+        .decays = decays };
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        range.states[i] = tower->states[i] != NULL ? tower->states[i] + offset : NULL;
+    return range;
+}
+
+/* Where nothing decays, the range is one; else one for each run that lies in it. */
+static uint32_t cut_ranges(struct tower *tower, size_t offset, size_t end)
+{
+    uint32_t count = 0;
+    if (tower->spec.optimizer.weight_decay == 0.0f) {
+        tower->ranges[count++] = range_at(tower, offset, end, false);
+        return count;
+    }
+    for (uint32_t i = 0; i < tower->run_count; i++) {
+        const struct run *const run = &tower->runs[i];
+        const size_t first = run->offset > offset ? run->offset : offset, last = run->end < end ? run->end : end;
+        if (first < last)
+            tower->ranges[count++] = range_at(tower, first, last, run->decays);
+    }
+    return count;
 }
 
 int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate)
 {
-    struct optimizer_range range = {
-        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = count };
-    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        range.states[i] = tower->states[i] != NULL ? tower->states[i] + offset : NULL;
-    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale, &range);
+    const uint32_t ranges = cut_ranges(tower, offset, offset + count);
+    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale,
+                                       tower->ranges, ranges);
 }
 
 bool tower_updates_at_once(const struct tower *tower)
@@ -251,9 +331,9 @@ static void find_ends(const struct tower *tower, const size_t *ends, uint32_t co
     const struct net *const net = tower->spec.net;
     uint32_t next = 0;
     for (uint32_t layer = net->layer_count; layer-- > 0;) {
-        if (net->layers[layer].weight == NET_NO_PARAMETER)
+        if (!layer_is_trained(&net->layers[layer]))
             continue;
-        const size_t ready = arena_ready(&tower->arena, net, layer);
+        const size_t ready = arena_ready(&tower->arenas.trained, net, layer);
         is_end[layer] = next < count && ready >= ends[next];
         while (next < count && ready >= ends[next])
             next++;
@@ -282,7 +362,12 @@ int tower_result(struct tower *tower, struct backend_result *result_out)
 
 const struct arena *tower_arena(const struct tower *tower)
 {
-    return &tower->arena;
+    return &tower->arenas.trained;
+}
+
+const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter)
+{
+    return arenas_of(&tower->arenas, tower->spec.net, parameter);
 }
 
 float *tower_gradients(struct tower *tower)
@@ -310,25 +395,31 @@ struct backend *tower_backend(struct tower *tower)
     return tower->backend;
 }
 
-struct tower_memory tower_memory(const struct tower *tower)
+float *tower_statistics(struct tower *tower)
 {
-    const uint32_t arenas = 2 + optimizer_state_count(tower->spec.optimizer.kind);
-    struct tower_memory memory = { .arena_bytes = (arenas * tower->arena.count + ZERO_FLOATS) * sizeof(float) };
-    for (uint32_t i = 0; i < tower->plan_count; i++)
-        memory.plan_bytes += tower->spec.backend->plan_bytes(tower->plans[i]);
-    return memory;
+    return tower->statistics;
+}
+
+size_t tower_statistics_count(const struct tower *tower)
+{
+    return tower->arenas.statistics.count;
+}
+
+static float *stored_at(const struct tower *tower, uint32_t parameter)
+{
+    const struct net *const net = tower->spec.net;
+    const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
+    return (net->parameters[parameter].is_trained ? tower->weights : tower->statistics) + offset;
 }
 
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out)
 {
-    const float *const stored = tower->weights + tower->arena.ranges[parameter].offset;
-    return tower->spec.backend->unpack(tower->backend, parameter, stored, plain_out);
+    return tower->spec.backend->unpack(tower->backend, parameter, stored_at(tower, parameter), plain_out);
 }
 
 int tower_write(struct tower *tower, uint32_t parameter, const float *plain)
 {
-    float *const stored = tower->weights + tower->arena.ranges[parameter].offset;
-    return tower->spec.backend->pack(tower->backend, parameter, plain, stored);
+    return tower->spec.backend->pack(tower->backend, parameter, plain, stored_at(tower, parameter));
 }
 
 void tower_describe(const struct tower *tower, void (*write)(void *arg, const char *line), void *arg)

@@ -20,14 +20,26 @@ struct tower_spec {
     uint32_t train_counts[2], evaluate_counts[2];
 };
 
-struct tower_memory { size_t arena_bytes, plan_bytes; };
+/* Bytes of device memory by purpose. */
+struct tower_needs {
+    size_t arenas;              /* weights, gradients, optimizer states, statistics */
+    struct backend_needs backend;
+};
+static inline size_t tower_needs_bytes(const struct tower_needs *needs)
+{
+    return needs->arenas + needs->backend.values + needs->backend.workspace + needs->backend.weights;
+}
 
 struct tower;
 
-/* Allocate, plan, and set the initial weights (a function of the seed only: the same
- * for any backend, layout and tower). 0 or a negative errno. */
+/* Plan everything, and take none of the memory it needs yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
 void tower_close(struct tower *tower);
+/* What tower_allocate takes. */
+struct tower_needs tower_needs(const struct tower *tower);
+/* Take it, and set the initial weights (a function of the seed only: the same for any backend,
+ * layout and tower). Once, before anything below. 0 or a negative errno. */
+int tower_allocate(struct tower *tower);
 
 /* Queue input and forward for the slot's samples, which the caller has made the compute stream
  * wait for (slot->ready); records slot->free as soon as the slot is not read any more. A slice
@@ -54,16 +66,22 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);
  * once the compute stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 
+/* Of weights, gradients and states. */
 const struct arena *tower_arena(const struct tower *tower);
-float *tower_gradients(struct tower *tower);
+/* The one a parameter lies in: that, or the statistics'. */
+const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
+float *tower_gradients(struct tower *tower);
+/* The running statistics of the tower's layers, one after the other: device memory, changed by
+ * every forward pass in training. */
+float *tower_statistics(struct tower *tower);
+size_t tower_statistics_count(const struct tower *tower);
 /* Buffer `state` of the optimizer, NULL when it keeps no more than that. */
 float *tower_state(struct tower *tower, uint32_t state);
 /* What the tower was opened with, and its backend. */
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);
-struct tower_memory tower_memory(const struct tower *tower);
-/* Plain copy of a parameter's weights (parameter->count floats). Blocks. */
+/* Plain copy of a parameter's weights or statistics (parameter->count floats). Blocks. */
 int tower_read(struct tower *tower, uint32_t parameter, float *plain_out);
 int tower_write(struct tower *tower, uint32_t parameter, const float *plain);
 /* Lines about the training plan: layers, implementations. */

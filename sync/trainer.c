@@ -102,6 +102,8 @@ static int open_tower(struct trainer *trainer)
     else
         spec->tower.device->ops->bind(spec->tower.device);
     int rc = tower_open(&trainer->tower, &spec->tower);
+    if (rc == 0)
+        rc = tower_allocate(trainer->tower);
     if (rc != 0)
         return rc;
     const struct sync_spec sync = complete_sync(trainer);

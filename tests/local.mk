@@ -3,7 +3,8 @@
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c \
-	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
+	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
+	%D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
@@ -23,10 +24,10 @@ loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/tes
 	%D%/loader/test_sample %D%/loader/test_shard_index %D%/loader/test_shard_source
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_init %D%/compute/test_layers \
-	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_optimizer %D%/compute/test_snapshot \
-	%D%/compute/test_tower \
-	%D%/compute/test_update
+compute_tests = %D%/compute/test_arena %D%/compute/test_dropout \
+	%D%/compute/test_init %D%/compute/test_layers %D%/compute/test_model \
+	%D%/compute/test_net %D%/compute/test_optimizer %D%/compute/test_snapshot \
+	%D%/compute/test_tower %D%/compute/test_update
 if HAVE_ONEDNN
 compute_tests += %D%/compute/test_onednn
 endif
@@ -45,8 +46,8 @@ $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
 script_programs = %D%/e2e/json_value %D%/e2e/shard_maker
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
-	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh %D%/e2e/test_tensorflow.sh \
-	%D%/tree/dialect.sh %D%/tree/walls.sh
+	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh \
+	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)

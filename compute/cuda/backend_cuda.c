@@ -23,14 +23,6 @@ static bool has_layer(const struct net *net, enum layer_kind kind)
     return false;
 }
 
-static uint32_t first_weighted(const struct net *net)
-{
-    uint32_t layer = 0;
-    while (layer < net->layer_count && net->layers[layer].weight == NET_NO_PARAMETER)
-        layer++;
-    return layer;
-}
-
 /* cuDNN is a set of libraries that the loader finds one by one. */
 static int check_versions(const char *name)
 {
@@ -120,7 +112,6 @@ static int cuda_backend_open(struct backend **backend_out, const struct backend_
         .name = cuda_name(spec->device),
         .stream = cuda_stream_of(spec->compute),
         .type = precision_type(spec->precision),
-        .first_weighted = first_weighted(spec->net),
     };
     rc = open_parts(backend);
     if (rc != 0) {
@@ -131,23 +122,15 @@ static int cuda_backend_open(struct backend **backend_out, const struct backend_
     return 0;
 }
 
-/* 16-bit types: the shadow begins as what the weights are now. */
-static int cuda_backend_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+static void cuda_backend_lay_out(struct backend *backend, const struct arenas *arenas)
 {
-    struct device *const device = backend->spec.device;
-    backend->arena = arena;
-    backend->weights = weights;
-    backend->gradients = gradients;
-    if (backend->type == VALUE_FP32 || backend->shadow != NULL)
-        return 0;
-    const size_t bytes = arena->count * value_bytes(backend->type);
-    int rc = device->ops->alloc(device, bytes, &backend->shadow);
-    if (rc != 0)
-        return rc;
-    backend->untold_bytes += bytes;
-    rc = CUDA_CALL(backend->name,
-                   kernel_narrow(backend->stream, backend->type, arena->count, weights, backend->shadow));
-    return rc == 0 ? cuda_store_wait(backend) : rc;
+    backend->arenas = arenas;
+}
+
+static int cuda_backend_bind(struct backend *backend, const struct backend_memory *memory)
+{
+    backend->memory = *memory;
+    return 0;
 }
 
 static const void *cuda_backend_carried(const struct backend *backend, size_t *bytes_out)
@@ -163,11 +146,6 @@ static int cuda_backend_carry(struct backend *backend, const void *carried)
 }
 
 /* ---- plans ---- */
-
-static size_t cuda_backend_plan_bytes(const struct plan *plan)
-{
-    return plan->bytes;
-}
 
 static void describe_recording(const struct plan *plan, char *text, size_t text_size)
 {
@@ -192,21 +170,26 @@ static void cuda_backend_plan_describe(const struct plan *plan, void (*write)(vo
 
 /* ---- a step ---- */
 
-static int cuda_backend_input(struct plan *plan, const struct backend_input *input)
+int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *input)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct edge *const image = &plan->edges[0];
     const struct image_shape shape = {
-        .count = plan->base.count, .pixels = (uint32_t)edge_pixels(image), .channels = image->shape.channels,
-        .stored = image->stored,
+        .count = count, .pixels = (uint32_t)value_pixels(plan, 0), .channels = plan_net(plan)->input.channels,
+        .stored = value_stored(plan, 0),
     };
     const int rc = cuda_enter(backend->spec.device);
     if (rc != 0)
         return rc;
     return CUDA_CALL(backend->name,
-                     kernel_input(backend->stream, backend->type, &shape, input->pixels, input->labels,
-                                  input->first_position, input->epoch, edge_value(plan, 0),
-                                  cuda_plan_data(plan, plan->labels), cuda_plan_data(plan, plan->values)));
+                     kernel_input(backend->stream, backend->type, &shape, &plan_net(plan)->transform, input->pixels,
+                                  input->labels, input->first_position, input->epoch,
+                                  cuda_plan_data(plan, plan->base.values.values[0].buffer),
+                                  cuda_plan_data(plan, plan->labels), cuda_plan_data(plan, plan->step)));
+}
+
+static int cuda_backend_input(struct plan *plan, const struct backend_input *input)
+{
+    return cuda_input(plan, plan->base.count, input);
 }
 
 static int cuda_backend_result(struct plan *plan, struct backend_result *result_out)
@@ -224,17 +207,24 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
 }
 
-static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                               float gradient_scale, const struct optimizer_range *range)
+static int update_range(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                        float gradient_scale, const struct optimizer_range *range)
 {
-    const size_t offset = (size_t)(range->weights - backend->weights);
+    const size_t offset = (size_t)(range->weights - backend->memory.weights);
     void *const shadow =
         backend->shadow != NULL ? (char *)backend->shadow + offset * value_bytes(backend->type) : NULL;
-    assert(offset + range->count <= backend->arena->count);
+    assert(offset + range->count <= backend->arenas->trained.count);
+    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, learning_rate, gradient_scale,
+                                                  backend->scale, range, backend->type, shadow));
+}
+
+/* The loss scale is adjusted once, behind all ranges. */
+static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
+                               float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
+{
     int rc = cuda_enter(backend->spec.device);
-    if (rc == 0)
-        rc = CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, learning_rate, gradient_scale,
-                                                    backend->scale, range, backend->type, shadow));
+    for (uint32_t i = 0; i < range_count && rc == 0; i++)
+        rc = update_range(backend, optimizer, learning_rate, gradient_scale, &ranges[i]);
     if (rc == 0 && backend->scale != NULL)
         rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale));
     return rc;
@@ -254,7 +244,7 @@ static int cuda_backend_adopt(struct backend *backend, size_t offset, size_t cou
     void *const shadow = (char *)backend->shadow + offset * value_bytes(backend->type);
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_narrow(backend->stream, backend->type, count,
-                                                                 backend->weights + offset, shadow));
+                                                                 backend->memory.weights + offset, shadow));
 }
 
 static void put_cudnn(char *text, size_t text_size)
@@ -273,9 +263,11 @@ static void put_cublaslt(char *text, size_t text_size)
         snprintf(text, text_size, "?");
 }
 
-static const struct library cudnn_libraries[] = { { "cuDNN", put_cudnn },
-                                                  { "cuBLASLt", put_cublaslt },
-                                                  { NULL, NULL } };
+static const struct library cudnn_libraries[] = {
+    { "cuDNN", put_cudnn },
+    { "cuBLASLt", put_cublaslt },
+    { NULL, NULL },
+};
 
 const struct backend_ops backend_cuda_ops = {
     .name = "cuda",
@@ -288,15 +280,17 @@ const struct backend_ops backend_cuda_ops = {
     .open = cuda_backend_open,
     .close = cuda_backend_close,
     .store = cuda_store_counts,
+    .lay_out = cuda_backend_lay_out,
+    .plan = cuda_plan_open,
+    .plan_close = cuda_plan_close,
+    .needs = cuda_memory_needs,
     .bind = cuda_backend_bind,
+    .allocate = cuda_memory_allocate,
     .pack = cuda_store_pack,
     .unpack = cuda_store_unpack,
     .plain = cuda_store_plain,
     .carried = cuda_backend_carried,
     .carry = cuda_backend_carry,
-    .plan = cuda_plan_open,
-    .plan_close = cuda_plan_close,
-    .plan_bytes = cuda_backend_plan_bytes,
     .plan_describe = cuda_backend_plan_describe,
     .input = cuda_backend_input,
     .forward = cuda_plan_forward,

@@ -10,7 +10,8 @@
 
 struct conv2d {
     struct conv_plan *passes[CONV_PASS_COUNT];  /* NULL: not needed */
-    uint32_t partials, weight_gradient;         /* buffers; weight_gradient NO_BUFFER: the arena's range itself */
+    uint32_t partials;          /* buffer; BUFFER_NONE: no bias */
+    uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
 };
 
 static const char *const pass_names[CONV_PASS_COUNT] = {
@@ -20,7 +21,7 @@ static const char *const pass_names[CONV_PASS_COUNT] = {
 static bool pass_is_needed(const struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
     return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && plan->base.training) ||
-           (pass == CONV_DATA_GRADIENT && edge_has_gradient(plan, layer));
+           (pass == CONV_DATA_GRADIENT && plan_has_inputs(&plan->base, layer));
 }
 
 static struct conv_shape shape_of(const struct plan *plan, uint32_t index, enum conv_pass pass)
@@ -29,8 +30,8 @@ static struct conv_shape shape_of(const struct plan *plan, uint32_t index, enum 
     return (struct conv_shape){
         .pass = pass,
         .precision = plan->base.backend->spec.precision,
-        .bias = pass == CONV_FORWARD,
-        .relu = pass == CONV_FORWARD && layer->relu,
+        .bias = pass == CONV_FORWARD && layer_has(layer, PARAMETER_BIAS),
+        .relu = pass == CONV_FORWARD && has_relu(plan, index),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -79,6 +80,8 @@ static int add_conv(struct plan *plan, const struct conv_shape *shape, struct co
     struct backend *const backend = plan->base.backend;
     int rc = make_room(backend);
     if (rc == 0)
+        rc = cuda_measuring_begin(plan);
+    if (rc == 0)
         rc = conv_plan_open(conv_out, &plan->planner, shape, false);
     if (rc == 0)
         backend->convs[backend->conv_count++] = (struct conv_entry){ *shape, *conv_out };
@@ -116,14 +119,15 @@ static int plan_pass(struct plan *plan, uint32_t layer, enum conv_pass pass)
     return rc;
 }
 
-static int open_conv_scratch(struct plan *plan, uint32_t index, struct conv2d *state)
+static int open_scratch(struct plan *plan, uint32_t index, struct conv2d *state)
 {
     const struct backend *const backend = plan->base.backend;
-    const uint32_t weight = plan_layer(plan, index)->weight;
-    int rc = cuda_partials_open(plan, index, &state->partials);
+    const struct layer *const layer = plan_layer(plan, index);
+    const struct arena_range *const weight = &backend->arenas->trained.ranges[layer->parameters[PARAMETER_WEIGHT]];
+    int rc = layer_has(layer, PARAMETER_BIAS) ? cuda_partials_open(plan, index, &state->partials) : 0;
     if (rc == 0 && backend->type != VALUE_FP32)
-        rc = cuda_scratch_open(plan, index, backend->arena->ranges[weight].count * value_bytes(backend->type),
-                               &state->weight_gradient);
+        rc = cuda_plan_scratch(plan, index, weight->count * value_bytes(backend->type), PHASE_PARAMETERS,
+                               PHASE_PARAMETERS, &state->weight_gradient);
     return rc;
 }
 
@@ -133,10 +137,8 @@ static int conv2d_plan(struct plan *plan, uint32_t layer)
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    state->weight_gradient = NO_BUFFER;
-    int rc = cuda_output_open(plan, layer);
-    if (rc == 0 && plan->base.training)
-        rc = open_conv_scratch(plan, layer, state);
+    state->partials = state->weight_gradient = BUFFER_NONE;
+    int rc = plan->base.training ? open_scratch(plan, layer, state) : 0;
     for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0; pass++)
         if (pass_is_needed(plan, layer, pass))
             rc = plan_pass(plan, layer, pass);
@@ -162,51 +164,53 @@ size_t cuda_conv2d_scratch(const struct plan *plan)
 /* cuDNN's pointers are not const; weights are only read. */
 static void *conv2d_weight(const struct plan *plan, uint32_t layer)
 {
-    return (void *)(uintptr_t)parameter_value(plan->base.backend, plan_layer(plan, layer)->weight);
+    return (void *)(uintptr_t)parameter_value(plan, layer, PARAMETER_WEIGHT);
 }
 
 static int conv2d_forward(struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
     const struct conv2d *const state = plan->states[index];
-    return conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, edge_value(plan, index),
-                         conv2d_weight(plan, index), parameter_value(backend, plan_layer(plan, index)->bias),
-                         edge_value(plan, index + 1), backend->workspace);
+    return conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, in_value(plan, index, 0),
+                         conv2d_weight(plan, index), parameter_value(plan, index, PARAMETER_BIAS),
+                         out_value(plan, index), backend->workspace);
 }
 
 static int conv2d_weight_gradient(struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
     const struct conv2d *const state = plan->states[index];
-    const uint32_t weight = plan_layer(plan, index)->weight;
-    float *const gradient = parameter_gradient(backend, weight);
-    const bool is_direct = state->weight_gradient == NO_BUFFER;
+    const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
+    float *const gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT);
+    const bool is_direct = state->weight_gradient == BUFFER_NONE;
     void *const made = is_direct ? gradient : cuda_plan_data(plan, state->weight_gradient);
-    const int rc = conv_plan_run(state->passes[CONV_WEIGHT_GRADIENT], backend->cudnn, edge_value(plan, index), made,
-                                 NULL, edge_gradient(plan, index + 1), backend->workspace);
+    const int rc = conv_plan_run(state->passes[CONV_WEIGHT_GRADIENT], backend->cudnn, in_value(plan, index, 0), made,
+                                 NULL, out_gradient(plan, index), backend->workspace);
     if (rc != 0 || is_direct)
         return rc;
-    return CUDA_CALL(backend->name, kernel_widen(backend->stream, backend->type, backend->arena->ranges[weight].count,
-                                                 made, gradient));
+    return CUDA_CALL(backend->name, kernel_widen(backend->stream, backend->type,
+                                                 backend->arenas->trained.ranges[weight].count, made, gradient));
 }
 
-static int conv2d_backward(struct plan *plan, uint32_t index)
+static int conv2d_backward_parameters(struct plan *plan, uint32_t index)
+{
+    const struct conv2d *const state = plan->states[index];
+    const int rc = cuda_bias_gradient_run(plan, index, state->partials);
+    return rc == 0 ? conv2d_weight_gradient(plan, index) : rc;
+}
+
+static int conv2d_backward_inputs(struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
     const struct conv2d *const state = plan->states[index];
-    int rc = cuda_bias_gradient_run(plan, index, state->partials);
-    if (rc == 0)
-        rc = conv2d_weight_gradient(plan, index);
-    if (rc != 0 || !edge_has_gradient(plan, index))
-        return rc;
-    return conv_plan_run(state->passes[CONV_DATA_GRADIENT], backend->cudnn, edge_gradient(plan, index),
-                         conv2d_weight(plan, index), NULL, edge_gradient(plan, index + 1), backend->workspace);
+    return conv_plan_run(state->passes[CONV_DATA_GRADIENT], backend->cudnn, in_gradient(plan, index, 0),
+                         conv2d_weight(plan, index), NULL, out_gradient(plan, index), backend->workspace);
 }
 
 static void conv2d_release(struct plan *plan, uint32_t layer)
 {
     struct conv2d *const state = plan->states[layer];
-    for (uint32_t pass = 0; pass < CONV_PASS_COUNT; pass++)
+    for (uint32_t pass = 0; state != NULL && pass < CONV_PASS_COUNT; pass++)
         conv_plan_close(state->passes[pass]);
     free(state);
 }
@@ -224,4 +228,11 @@ void cuda_conv2d_describe(const struct plan *plan, uint32_t layer, char *text, s
     }
 }
 
-const struct layer_ops cuda_conv2d_ops = { conv2d_plan, conv2d_forward, conv2d_backward, conv2d_release };
+const struct layer_ops cuda_conv2d_ops = {
+    .use = cuda_weighted_use,
+    .plan = conv2d_plan,
+    .forward = conv2d_forward,
+    .backward_parameters = conv2d_backward_parameters,
+    .backward_inputs = conv2d_backward_inputs,
+    .release = conv2d_release,
+};

@@ -8,22 +8,22 @@
 
 struct dense {
     struct dense_plan *passes[DENSE_PASS_COUNT];        /* NULL: not needed */
-    uint32_t partials;          /* buffer; NO_BUFFER: the product gives the bias' gradient too */
+    uint32_t partials;          /* buffer; BUFFER_NONE: the product gives the bias' gradient too */
 };
 
 static int open_product(struct plan *plan, uint32_t index, enum dense_pass pass)
 {
-    const struct backend *const backend = plan->base.backend;
-    const struct layer *const layer = plan_layer(plan, index);
+    struct backend *const backend = plan->base.backend;
     struct dense *const state = plan->states[index];
+    const bool relu = has_relu(plan, index);
     const struct dense_shape shape = {
         .pass = pass,
         .precision = backend->spec.precision,
-        .bias = pass == DENSE_FORWARD || (pass == DENSE_WEIGHT_GRADIENT && !layer->relu),
-        .relu = pass == DENSE_FORWARD && layer->relu,
+        .bias = pass == DENSE_FORWARD || (pass == DENSE_WEIGHT_GRADIENT && !relu),
+        .relu = pass == DENSE_FORWARD && relu,
         .count = plan->base.count,
-        .features = (uint32_t)edge_count(&plan->edges[index]),
-        .units = plan->edges[index + 1].stored,
+        .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
+        .units = value_stored(plan, plan_output(&plan->base, index)),
     };
     const int rc = dense_plan_open(&state->passes[pass], backend->dense, &shape, DENSE_WORKSPACE);
     if (rc == 0)
@@ -37,21 +37,18 @@ static int dense_plan(struct plan *plan, uint32_t layer)
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    state->partials = NO_BUFFER;
-    int rc = cuda_output_open(plan, layer);
-    if (rc == 0 && plan->base.training && plan_layer(plan, layer)->relu)
-        rc = cuda_partials_open(plan, layer, &state->partials);
+    state->partials = BUFFER_NONE;
+    int rc = plan->base.training && has_relu(plan, layer) ? cuda_partials_open(plan, layer, &state->partials) : 0;
     if (rc == 0)
         rc = open_product(plan, layer, DENSE_FORWARD);
-    if (rc == 0 && edge_has_gradient(plan, layer))
+    if (rc == 0 && plan_has_inputs(&plan->base, layer))
         rc = open_product(plan, layer, DENSE_DATA_GRADIENT);
     if (rc == 0 && plan->base.training)
         rc = open_product(plan, layer, DENSE_WEIGHT_GRADIENT);
     return rc;
 }
 
-static int run_product(struct plan *plan, uint32_t layer, enum dense_pass pass,
-                       const struct dense_operands *operands)
+static int run_product(struct plan *plan, uint32_t layer, enum dense_pass pass, const struct dense_operands *operands)
 {
     const struct dense *const state = plan->states[layer];
     return dense_plan_run(state->passes[pass], plan->base.backend->stream, operands);
@@ -59,59 +56,46 @@ static int run_product(struct plan *plan, uint32_t layer, enum dense_pass pass,
 
 static int dense_forward(struct plan *plan, uint32_t index)
 {
-    const struct backend *const backend = plan->base.backend;
-    const struct layer *const layer = plan_layer(plan, index);
     const struct dense_operands operands = {
-        .in = edge_value(plan, index),
-        .out = edge_value(plan, index + 1),
-        .weight = parameter_value(backend, layer->weight),
-        .bias = parameter_value(backend, layer->bias),
-        .workspace = backend->workspace,
+        .in = in_value(plan, index, 0),
+        .out = out_value(plan, index),
+        .weight = parameter_value(plan, index, PARAMETER_WEIGHT),
+        .bias = parameter_value(plan, index, PARAMETER_BIAS),
+        .workspace = plan->base.backend->workspace,
     };
     return run_product(plan, index, DENSE_FORWARD, &operands);
 }
 
-static int dense_weight_gradient(struct plan *plan, uint32_t index)
-{
-    const struct backend *const backend = plan->base.backend;
-    const struct layer *const layer = plan_layer(plan, index);
-    const struct dense_operands operands = {
-        .in = edge_value(plan, index),
-        .out = edge_gradient(plan, index + 1),
-        .weight_gradient = parameter_gradient(backend, layer->weight),
-        .bias_gradient = layer->relu ? NULL : parameter_gradient(backend, layer->bias),
-        .workspace = backend->workspace,
-    };
-    return run_product(plan, index, DENSE_WEIGHT_GRADIENT, &operands);
-}
-
-static int dense_data_gradient(struct plan *plan, uint32_t index)
-{
-    const struct backend *const backend = plan->base.backend;
-    const struct dense_operands operands = {
-        .in = edge_gradient(plan, index),
-        .out = edge_gradient(plan, index + 1),
-        .weight = parameter_value(backend, plan_layer(plan, index)->weight),
-        .workspace = backend->workspace,
-    };
-    return run_product(plan, index, DENSE_DATA_GRADIENT, &operands);
-}
-
-static int dense_backward(struct plan *plan, uint32_t index)
+static int dense_backward_parameters(struct plan *plan, uint32_t index)
 {
     const struct dense *const state = plan->states[index];
-    int rc = 0;
-    if (state->partials != NO_BUFFER)
-        rc = cuda_bias_gradient_run(plan, index, state->partials);
-    if (rc == 0)
-        rc = dense_weight_gradient(plan, index);
-    return rc == 0 && edge_has_gradient(plan, index) ? dense_data_gradient(plan, index) : rc;
+    const bool is_apart = state->partials != BUFFER_NONE;
+    const struct dense_operands operands = {
+        .in = in_value(plan, index, 0),
+        .out = out_gradient(plan, index),
+        .weight_gradient = parameter_gradient(plan, index, PARAMETER_WEIGHT),
+        .bias_gradient = is_apart ? NULL : parameter_gradient(plan, index, PARAMETER_BIAS),
+        .workspace = plan->base.backend->workspace,
+    };
+    const int rc = is_apart ? cuda_bias_gradient_run(plan, index, state->partials) : 0;
+    return rc == 0 ? run_product(plan, index, DENSE_WEIGHT_GRADIENT, &operands) : rc;
+}
+
+static int dense_backward_inputs(struct plan *plan, uint32_t index)
+{
+    const struct dense_operands operands = {
+        .in = in_gradient(plan, index, 0),
+        .out = out_gradient(plan, index),
+        .weight = parameter_value(plan, index, PARAMETER_WEIGHT),
+        .workspace = plan->base.backend->workspace,
+    };
+    return run_product(plan, index, DENSE_DATA_GRADIENT, &operands);
 }
 
 static void dense_release(struct plan *plan, uint32_t layer)
 {
     struct dense *const state = plan->states[layer];
-    for (uint32_t pass = 0; pass < DENSE_PASS_COUNT; pass++)
+    for (uint32_t pass = 0; state != NULL && pass < DENSE_PASS_COUNT; pass++)
         dense_plan_close(state->passes[pass]);
     free(state);
 }
@@ -133,4 +117,11 @@ void cuda_dense_describe(const struct plan *plan, uint32_t layer, char *text, si
     }
 }
 
-const struct layer_ops cuda_dense_ops = { dense_plan, dense_forward, dense_backward, dense_release };
+const struct layer_ops cuda_dense_ops = {
+    .use = cuda_weighted_use,
+    .plan = dense_plan,
+    .forward = dense_forward,
+    .backward_parameters = dense_backward_parameters,
+    .backward_inputs = dense_backward_inputs,
+    .release = dense_release,
+};

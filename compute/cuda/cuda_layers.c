@@ -1,147 +1,49 @@
-/* The layer table of the CUDA backend, and the layers that are kernels of our own.
- *
- * ReLU and dropout work in place, on values forward and on gradients backward. That is right
- * behind every layer, as none needs its own output in backward but for one question: is the
- * output of a layer that ends in a ReLU above 0? A ReLU behind leaves the answer as it is.
- * Dropout turns values into 0 only where the gradient it passes back is 0, too, and scales the
- * others by a positive factor. The image is written anew before every forward pass. */
+/* The layer table of the CUDA backend, and the layers that do one thing to every number: ReLU,
+ * dropout, sums, shortcuts and the loss. ReLU and dropout work in place where nobody else reads
+ * the value; dropout turns values into 0 only where the gradient it passes back is 0, too. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
-#include "stage/log.h"
 
-/* ---- relu: nothing to do where the layer before does it ---- */
-
-static bool is_folded(const struct plan *plan, uint32_t layer)
-{
-    return plan_layer(plan, layer)->folded_into != NET_NO_LAYER;
-}
-
-static size_t all_count(const struct plan *plan, uint32_t edge)
-{
-    return plan->base.count * edge_count(&plan->edges[edge]);
-}
-
-/* Its own pass over the edge's values and gradients. */
-static void use_in_place(struct plan *plan, uint32_t layer)
-{
-    cuda_plan_use(plan, plan->edges[layer].value, time_forward(layer));
-    if (edge_has_gradient(plan, layer))
-        cuda_plan_use(plan, plan->edges[layer].gradient, time_data(plan, layer));
-}
-
-static int relu_plan(struct plan *plan, uint32_t layer)
-{
-    cuda_edge_share(plan, layer);
-    if (is_folded(plan, layer))
-        return 0;
-    use_in_place(plan, layer);
-    if (edge_has_gradient(plan, layer))
-        cuda_plan_use(plan, plan->edges[layer].value, time_data(plan, layer));
-    return 0;
-}
-
-static int relu_forward(struct plan *plan, uint32_t layer)
-{
-    const struct backend *const backend = plan->base.backend;
-    void *const values = edge_value(plan, layer);
-    if (is_folded(plan, layer))
-        return 0;
-    return CUDA_CALL(backend->name,
-                     kernel_relu(backend->stream, backend->type, all_count(plan, layer), values, values));
-}
-
-static int relu_backward(struct plan *plan, uint32_t layer)
-{
-    const struct backend *const backend = plan->base.backend;
-    if (is_folded(plan, layer))
-        return 0;
-    return CUDA_CALL(backend->name, kernel_relu_backward(backend->stream, backend->type, all_count(plan, layer),
-                                                         edge_value(plan, layer), edge_gradient(plan, layer)));
-}
-
-static void state_release(struct plan *plan, uint32_t layer)
+void cuda_state_release(struct plan *plan, uint32_t layer)
 {
     free(plan->states[layer]);
 }
 
-/* ---- max_pool ---- */
+/* ---- relu: where it is not part of the layer before ---- */
 
-struct max_pool {
-    struct pool_shape shape;
-    uint32_t winners;           /* buffer; NO_BUFFER: not wanted */
-};
-
-static struct pool_shape pool_shape_of(const struct plan *plan, uint32_t index)
+static void relu_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
-    const struct layer *const layer = plan_layer(plan, index);
-    return (struct pool_shape){
-        .count = plan->base.count, .stored = plan->edges[index].stored,
-        .in_h = layer->in.height, .in_w = layer->in.width, .out_h = layer->out.height, .out_w = layer->out.width,
-        .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
-        .stride_h = layer->stride_h, .stride_w = layer->stride_w,
-        .pad_top = layer->pad_top, .pad_left = layer->pad_left,
+    (void)plan;
+    (void)head;
+    *use_out = (struct value_use){
+        .out_until = PHASE_INPUTS,
+        .out_sign = true,
+        .in_place = true,
+        .keeps_sign = true,
+        .gradient_in_place = true,
+        .adds = true,
     };
 }
 
-static int refuse_window(const struct plan *plan, const struct layer *layer)
-{
-    log_message(LOG_ERROR, "%s: layer %s: a %ux%u window has more than %u pixels", plan->base.backend->name,
-                layer->name, layer->kernel_h, layer->kernel_w, POOL_WINDOW_MAX);
-    return -ENOTSUP;
-}
-
-/* A winner's place in its window is a byte. */
-static int open_winners(struct plan *plan, uint32_t index, uint32_t *winners_out)
-{
-    const int rc = cuda_plan_buffer(plan, all_count(plan, index + 1), winners_out);
-    if (rc != 0)
-        return rc;
-    cuda_plan_use(plan, *winners_out, time_forward(index));
-    cuda_plan_use(plan, *winners_out, time_data(plan, index));
-    cuda_plan_use(plan, plan->edges[index].gradient, time_data(plan, index));
-    cuda_plan_use(plan, plan->edges[index + 1].gradient, time_data(plan, index));
-    return 0;
-}
-
-static int max_pool_plan(struct plan *plan, uint32_t index)
-{
-    const struct layer *const layer = plan_layer(plan, index);
-    if ((uint64_t)layer->kernel_h * layer->kernel_w > POOL_WINDOW_MAX)
-        return refuse_window(plan, layer);
-    struct max_pool *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[index] = state;
-    *state = (struct max_pool){ .shape = pool_shape_of(plan, index), .winners = NO_BUFFER };
-    const int rc = cuda_edge_open(plan, index + 1);
-    if (rc != 0)
-        return rc;
-    cuda_plan_use(plan, plan->edges[index].value, time_forward(index));
-    cuda_plan_use(plan, plan->edges[index + 1].value, time_forward(index));
-    return edge_has_gradient(plan, index) ? open_winners(plan, index, &state->winners) : 0;
-}
-
-static int max_pool_forward(struct plan *plan, uint32_t index)
+static int relu_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct max_pool *const state = plan->states[index];
-    uint8_t *const winners = state->winners != NO_BUFFER ? cuda_plan_data(plan, state->winners) : NULL;
-    return CUDA_CALL(backend->name, kernel_max_pool(backend->stream, backend->type, &state->shape,
-                                                    edge_value(plan, index), edge_value(plan, index + 1), winners));
+    const size_t count = value_counts(plan, plan_output(&plan->base, head));
+    return CUDA_CALL(backend->name, kernel_relu(backend->stream, backend->type, count, in_value(plan, head, 0),
+                                                out_value(plan, head)));
 }
 
-static int max_pool_backward(struct plan *plan, uint32_t index)
+static int relu_backward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct max_pool *const state = plan->states[index];
-    return CUDA_CALL(backend->name,
-                     kernel_max_pool_backward(backend->stream, backend->type, &state->shape,
-                                              edge_gradient(plan, index + 1), cuda_plan_data(plan, state->winners),
-                                              edge_gradient(plan, index)));
+    const size_t count = value_counts(plan, plan_output(&plan->base, head));
+    return CUDA_CALL(backend->name, kernel_relu_backward(backend->stream, backend->type, count, out_value(plan, head),
+                                                         out_gradient(plan, head), in_gradient(plan, head, 0),
+                                                         plan_flow(&plan->base, head, 0)->adds));
 }
 
 /* ---- dropout: in training only ---- */
@@ -151,109 +53,238 @@ struct dropping {
     struct dropout dropout;
 };
 
-static int dropout_plan(struct plan *plan, uint32_t index)
+static void dropout_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
-    const struct edge *const edge = &plan->edges[index];
-    cuda_edge_share(plan, index);
-    if (!plan->base.training)
-        return 0;
-    use_in_place(plan, index);
+    (void)head;
+    if (plan->base.training)
+        *use_out = (struct value_use){ .in_place = true, .keeps_sign = true, .gradient_in_place = true, .adds = true };
+    else
+        use_out->is_identity = true;
+}
+
+static int dropout_plan(struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
     struct dropping *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
-    plan->states[index] = state;
+    plan->states[head] = state;
     state->shape = (struct image_shape){
-        .count = plan->base.count, .pixels = (uint32_t)edge_pixels(edge), .channels = edge->shape.channels,
-        .stored = edge->stored,
+        .count = plan->base.count,
+        .pixels = layer->in.height * layer->in.width,
+        .channels = layer->in.channels,
+        .stored = channels_stored(layer->in.channels),
     };
-    dropout_init(&state->dropout, plan->base.backend->spec.seed, index, plan_layer(plan, index)->rate);
+    dropout_init(&state->dropout, plan->base.backend->spec.seed, head, layer->rate);
     return 0;
 }
 
-static int drop(struct plan *plan, uint32_t index, void *in_out)
+static int drop(struct plan *plan, uint32_t head, void *in_out)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct dropping *const state = plan->states[index];
+    const struct dropping *const state = plan->states[head];
     return CUDA_CALL(backend->name, kernel_dropout(backend->stream, backend->type, &state->shape, &state->dropout,
-                                                   cuda_plan_data(plan, plan->values), in_out));
+                                                   cuda_plan_data(plan, plan->step), in_out));
 }
 
-static int dropout_forward(struct plan *plan, uint32_t index)
+static int dropout_forward(struct plan *plan, uint32_t head)
 {
-    return plan->base.training ? drop(plan, index, edge_value(plan, index)) : 0;
+    const struct backend *const backend = plan->base.backend;
+    void *const in = in_value(plan, head, 0), *const out = out_value(plan, head);
+    const size_t bytes = value_counts(plan, plan_output(&plan->base, head)) * value_bytes(backend->type);
+    if (!plan->base.training)
+        return 0;
+    int rc = 0;
+    if (in != out)
+        rc = CUDA_CALL(backend->name, cudaMemcpyAsync(out, in, bytes, cudaMemcpyDeviceToDevice, backend->stream));
+    return rc == 0 ? drop(plan, head, out) : rc;
 }
 
-static int dropout_backward(struct plan *plan, uint32_t index)
+static int dropout_backward(struct plan *plan, uint32_t head)
 {
-    return drop(plan, index, edge_gradient(plan, index));
+    void *const gradient = out_gradient(plan, head);
+    const int rc = drop(plan, head, gradient);
+    return rc == 0 ? cuda_flow_pass(plan, head, 0, gradient) : rc;
+}
+
+/* ---- add ---- */
+
+static void add_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
+}
+
+static int add_forward(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const size_t count = value_counts(plan, plan_output(&plan->base, head));
+    return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, in_value(plan, head, 0),
+                                               in_value(plan, head, 1), out_value(plan, head)));
+}
+
+static int add_backward(struct plan *plan, uint32_t head)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < plan_group(&plan->base, head)->input_count && rc == 0; k++)
+        rc = cuda_flow_pass(plan, head, k, out_gradient(plan, head));
+    return rc;
+}
+
+/* ---- pad_channels ---- */
+
+static void pad_channels_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    use_out->adds = true;
+}
+
+static struct pad_shape pad_shape_of(const struct plan *plan, uint32_t head)
+{
+    const struct layer *const layer = plan_layer(plan, head);
+    return (struct pad_shape){
+        .count = plan->base.count,
+        .channels = layer->in.channels,
+        .in_h = layer->in.height,
+        .in_w = layer->in.width,
+        .in_stored = channels_stored(layer->in.channels),
+        .out_h = layer->out.height,
+        .out_w = layer->out.width,
+        .out_stored = channels_stored(layer->out.channels),
+        .before = layer->channels_before,
+        .stride = layer->stride_h,
+    };
+}
+
+static int pad_channels_forward(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct pad_shape shape = pad_shape_of(plan, head);
+    return CUDA_CALL(backend->name, kernel_pad_channels(backend->stream, backend->type, &shape,
+                                                        in_value(plan, head, 0), out_value(plan, head)));
+}
+
+static int pad_channels_backward(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct pad_shape shape = pad_shape_of(plan, head);
+    return CUDA_CALL(backend->name, kernel_pad_channels_backward(backend->stream, backend->type, &shape,
+                                                                 out_gradient(plan, head), in_gradient(plan, head, 0),
+                                                                 plan_flow(&plan->base, head, 0)->adds));
 }
 
 /* ---- softmax_loss: forward leaves the logits' gradient ---- */
 
-struct loss { uint32_t samples; };      /* buffer */
+struct loss {
+    uint32_t samples;
+}; /* buffer */
 
-static int loss_plan(struct plan *plan, uint32_t index)
+static void loss_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    (void)plan;
+    (void)head;
+    use_out->gradient_early = true;
+}
+
+/* What the input step writes beside the image, and what a step leaves behind. */
+static int open_step(struct plan *plan, uint32_t head)
+{
+    struct value_plan *const values = &plan->base.values;
+    int rc = value_plan_buffer(values, plan->base.count * sizeof(int32_t), &plan->labels);
+    if (rc == 0)
+        rc = value_plan_buffer(values, sizeof(struct step_values), &plan->step);
+    if (rc == 0)
+        rc = value_plan_buffer(values, sizeof(struct backend_result), &plan->result);
+    if (rc != 0)
+        return rc;
+    value_plan_use(values, plan->labels, time_forward(0));
+    value_plan_use(values, plan->labels, time_forward(head));
+    value_plan_use_always(values, plan->step);
+    value_plan_use_always(values, plan->result);
+    return 0;
+}
+
+static int loss_plan(struct plan *plan, uint32_t head)
 {
     struct loss *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
-    plan->states[index] = state;
-    const int rc = cuda_plan_buffer(plan, plan->base.count * sizeof(struct sample_loss), &state->samples);
-    if (rc != 0)
-        return rc;
-    const uint32_t used[] = { state->samples, plan->labels, plan->edges[index].value };
-    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
-        cuda_plan_use(plan, used[i], time_forward(index));
-    if (edge_has_gradient(plan, index))
-        cuda_plan_use(plan, plan->edges[index].gradient, time_forward(index));
-    return 0;
+    plan->states[head] = state;
+    const int rc = open_step(plan, head);
+    return rc == 0 ? cuda_plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD,
+                                       PHASE_FORWARD, &state->samples)
+                   : rc;
 }
 
-static int loss_forward(struct plan *plan, uint32_t index)
+static int loss_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
-    const struct loss *const state = plan->states[index];
-    void *const gradient = edge_has_gradient(plan, index) ? edge_gradient(plan, index) : NULL;
+    const struct loss *const state = plan->states[head];
     return CUDA_CALL(backend->name,
                      kernel_softmax_loss(backend->stream, backend->type, plan->base.count, plan_net(plan)->classes,
-                                         plan->edges[index].stored, edge_value(plan, index),
-                                         cuda_plan_data(plan, plan->labels), backend->scale, gradient,
-                                         cuda_plan_data(plan, state->samples), cuda_plan_data(plan, plan->result)));
-}
-
-static int loss_backward(struct plan *plan, uint32_t index)
-{
-    (void)plan;
-    (void)index;
-    return 0;
+                                         value_stored(plan, plan_input(&plan->base, head, 0)), in_value(plan, head, 0),
+                                         cuda_plan_data(plan, plan->labels), backend->scale,
+                                         in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
+                                         cuda_plan_data(plan, plan->result)));
 }
 
 /* ---- all ---- */
 
-static const struct layer_ops relu_ops = { relu_plan, relu_forward, relu_backward, state_release };
-static const struct layer_ops max_pool_ops = { max_pool_plan, max_pool_forward, max_pool_backward, state_release };
-static const struct layer_ops dropout_ops = { dropout_plan, dropout_forward, dropout_backward, state_release };
-static const struct layer_ops loss_ops = { loss_plan, loss_forward, loss_backward, state_release };
+static const struct layer_ops relu_ops = {
+    .use = relu_use,
+    .forward = relu_forward,
+    .backward_inputs = relu_backward,
+};
+static const struct layer_ops dropout_ops = {
+    .use = dropout_use,
+    .plan = dropout_plan,
+    .forward = dropout_forward,
+    .backward_inputs = dropout_backward,
+    .release = cuda_state_release,
+};
+static const struct layer_ops add_ops = {
+    .use = add_use,
+    .forward = add_forward,
+    .backward_inputs = add_backward,
+};
+static const struct layer_ops pad_channels_ops = {
+    .use = pad_channels_use,
+    .forward = pad_channels_forward,
+    .backward_inputs = pad_channels_backward,
+};
+static const struct layer_ops loss_ops = {
+    .use = loss_use,
+    .plan = loss_plan,
+    .forward = loss_forward,
+    .release = cuda_state_release,
+};
 
 const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &cuda_conv2d_ops,
     [LAYER_DENSE] = &cuda_dense_ops,
+    [LAYER_BATCH_NORM] = &cuda_batch_norm_ops,
     [LAYER_RELU] = &relu_ops,
-    [LAYER_MAX_POOL] = &max_pool_ops,
+    [LAYER_MAX_POOL] = &cuda_max_pool_ops,
+    [LAYER_AVERAGE_POOL] = &cuda_average_pool_ops,
     [LAYER_DROPOUT] = &dropout_ops,
+    [LAYER_ADD] = &add_ops,
+    [LAYER_PAD_CHANNELS] = &pad_channels_ops,
     [LAYER_SOFTMAX_LOSS] = &loss_ops,
 };
 
 void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, size_t text_size)
 {
     const struct layer *const layer = plan_layer(plan, index);
+    const uint32_t head = plan_group(&plan->base, index)->head;
     char how[640] = "own kernel";
-    if (layer->kind == LAYER_CONV2D)
+    if (head != index)
+        snprintf(how, sizeof(how), "in %s", plan_layer(plan, head)->name);
+    else if (layer->kind == LAYER_CONV2D)
         cuda_conv2d_describe(plan, index, how, sizeof(how));
     else if (layer->kind == LAYER_DENSE)
         cuda_dense_describe(plan, index, how, sizeof(how));
-    else if (layer->folded_into != NET_NO_LAYER)
-        snprintf(how, sizeof(how), "in %s", plan_layer(plan, layer->folded_into)->name);
     else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
         snprintf(how, sizeof(how), "none");
     snprintf(text, text_size, "%s: %s", layer->name, how);

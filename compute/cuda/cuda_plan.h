@@ -1,5 +1,5 @@
-/* What the files of the CUDA backend share: the backend object, a plan with its buffers, and
- * the values that pass between layers. Private to them.
+/* What the files of the CUDA backend share: the backend object, a plan, and how values lie.
+ * Private to them.
  *
  * Values between layers lie as [sample][height][width][stored channels] of the precision's
  * value type. Padding channels are zero everywhere: every kernel and library call writes all
@@ -15,7 +15,6 @@
 #include "compute/cuda/cuda_graph.h"
 #include "compute/cuda/cudnn/cudnn_conv.h"
 #include "compute/cuda/kernels.h"
-#include "compute/lifetime.h"
 
 /* A convolution of any of the backend's plans. Layers run plans that share this one. */
 struct conv_entry {
@@ -29,31 +28,21 @@ struct backend {
     const char *name;                   /* of the device, for messages */
     cudaStream_t stream;                /* of spec.compute */
     enum value_type type;
-    uint32_t first_weighted;            /* first layer with parameters; backward ends there */
     cudnnHandle_t cudnn;                /* NULL: no convolutions */
     struct dense_library *dense;        /* NULL: no dense layers */
     struct event *done;                 /* what blocking copies wait for */
     void *bounce;                       /* pinned memory they go through */
-    const struct arena *arena;          /* lent, as both arenas */
-    float *weights, *gradients;
+    const struct arenas *arenas;        /* lent */
+    struct backend_memory memory;       /* lent, NULLs until bind */
     void *shadow;                       /* 16-bit types: all weights once more, as that type */
     struct loss_scale *scale;           /* fp16: device memory, else NULL */
-    char *pool;                         /* one block of memory for all plans: only one runs at a time */
+    void *pool;                         /* one block of memory for all plans: only one runs at a time */
     void *workspace;                    /* likewise, of the call that runs */
-    size_t pool_bytes, workspace_bytes;
-    size_t pool_needed, workspace_needed;       /* by the plans made so far */
-    size_t untold_bytes;                /* taken, and not yet part of a plan_bytes */
+    size_t pool_bytes, workspace_bytes, shadow_bytes;
     struct conv_entry *convs;           /* equal convolutions are planned once */
     uint32_t conv_count, conv_room;
     struct plan *plans;                 /* all that are open, by `next` */
     bool *ends;                         /* by layer, NULL until segment(): no more plans from then on */
-};
-
-/* Values between two layers. Layers that work in place share their input's buffers. */
-struct edge {
-    struct shape shape;
-    uint32_t stored;                    /* channels */
-    uint32_t value, gradient;           /* buffers */
 };
 
 /* What is computed between two calls of layer_done: backward of layers first down to last. */
@@ -66,14 +55,12 @@ struct segment {
 struct plan {
     struct plan_base base;
     struct plan *next;
-    struct edge *edges;                 /* layer_count + 1: edge i is read by layer i, edge 0 is the image */
     void **states;                      /* by layer, owned by the layer's kind */
-    struct lifetime *buffers;
-    uint32_t buffer_count, buffer_room;
-    uint32_t labels, values, result;    /* buffers: int32_t per sample, struct step_values, struct backend_result */
-    size_t pool_bytes, workspace_bytes; /* needed */
-    size_t bytes;                       /* by which the backend's memory grew for it */
+    uint32_t labels, step, result;      /* buffers: int32_t per sample, struct step_values, struct backend_result */
+    size_t workspace_bytes;             /* needed */
+    bool is_ready;                      /* has run once where its memory is now */
     struct conv_planner planner;        /* while it is made */
+    bool is_measuring;                  /* cuda_measuring_begin was called */
     struct recording *forward;          /* NULL: queued call by call */
     struct segment *segments;           /* training */
     uint32_t segment_count;
@@ -81,66 +68,88 @@ struct plan {
 
 static inline const struct net *plan_net(const struct plan *plan)
 {
-    return plan->base.backend->spec.net;
+    return plan->base.net;
 }
 static inline const struct layer *plan_layer(const struct plan *plan, uint32_t layer)
 {
-    return &plan_net(plan)->layers[layer];
+    return &plan->base.net->layers[layer];
 }
 
-/* The clock of lifetimes: forward of every layer, then from the last to the first the
- * gradients of its parameters, then that of its input. */
-static inline uint32_t time_forward(uint32_t layer)
-{
-    return layer;
-}
-static inline uint32_t time_weights(const struct plan *plan, uint32_t layer)
-{
-    const uint32_t count = plan_net(plan)->layer_count;
-    return count + 2 * (count - 1 - layer);
-}
-static inline uint32_t time_data(const struct plan *plan, uint32_t layer)
-{
-    return time_weights(plan, layer) + 1;
-}
-
-/* A new buffer, not used at any time yet. 0 or -ENOMEM. */
-int cuda_plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out);
-/* The buffer holds something at `time`, and from and to every other time named. */
-void cuda_plan_use(struct plan *plan, uint32_t buffer, uint32_t time);
-/* Valid while a step is queued, and as long as no plan is made. */
+/* Where a buffer lies, NULL for BUFFER_NONE. Valid while a step is queued, and as long as no
+ * further plan is made. */
 static inline void *cuda_plan_data(const struct plan *plan, uint32_t buffer)
 {
-    return plan->base.backend->pool + plan->buffers[buffer].offset;
+    if (buffer == BUFFER_NONE)
+        return NULL;
+    return (char *)plan->base.backend->pool + plan->base.values.buffers[buffer].offset;
 }
+/* A buffer of a layer's own, used from one phase of the head to another. */
+int cuda_plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase from, enum value_phase until,
+                      uint32_t *buffer_out);
 /* A library call of the plan needs so much workspace. */
 void cuda_plan_workspace(struct plan *plan, size_t bytes);
 
-/* Give edge layer + 1 buffers of its own / those of edge `layer`. */
-int cuda_edge_open(struct plan *plan, uint32_t edge);
-void cuda_edge_share(struct plan *plan, uint32_t layer);
-/* Whether backward needs the gradient of edge `edge`. */
-static inline bool edge_has_gradient(const struct plan *plan, uint32_t edge)
+/* Channels, features or units with their padding. */
+static inline uint32_t channels_stored(uint32_t channels)
 {
-    return plan->base.training && edge > plan->base.backend->first_weighted;
+    return (channels + 7) / 8 * 8;
 }
-static inline void *edge_value(const struct plan *plan, uint32_t edge)
+
+/* Values by their number. */
+static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {
-    return cuda_plan_data(plan, plan->edges[edge].value);
+    return channels_stored(plan_shape(&plan->base, value).channels);
 }
-static inline void *edge_gradient(const struct plan *plan, uint32_t edge)
+static inline size_t value_pixels(const struct plan *plan, uint32_t value)
 {
-    return cuda_plan_data(plan, plan->edges[edge].gradient);
+    const struct shape shape = plan_shape(&plan->base, value);
+    return (size_t)shape.height * shape.width;
 }
-static inline size_t edge_pixels(const struct edge *edge)
+/* Numbers of one sample, and of all, padding included; and pixels of all. */
+static inline size_t value_count(const struct plan *plan, uint32_t value)
 {
-    return (size_t)edge->shape.height * edge->shape.width;
+    return value_pixels(plan, value) * value_stored(plan, value);
 }
-/* Numbers of one sample, padding included. */
-static inline size_t edge_count(const struct edge *edge)
+static inline size_t value_counts(const struct plan *plan, uint32_t value)
 {
-    return edge_pixels(edge) * edge->stored;
+    return plan->base.count * value_count(plan, value);
 }
+static inline size_t value_rows(const struct plan *plan, uint32_t value)
+{
+    return plan->base.count * value_pixels(plan, value);
+}
+
+/* Of a group: input k and the result; the result's gradient, and where that of input k goes. */
+static inline void *in_value(const struct plan *plan, uint32_t head, uint32_t k)
+{
+    return cuda_plan_data(plan, plan->base.values.values[plan_input(&plan->base, head, k)].buffer);
+}
+static inline void *out_value(const struct plan *plan, uint32_t head)
+{
+    return cuda_plan_data(plan, plan->base.values.values[plan_output(&plan->base, head)].buffer);
+}
+static inline void *out_gradient(const struct plan *plan, uint32_t head)
+{
+    return cuda_plan_data(plan, plan->base.values.values[plan_output(&plan->base, head)].gradient);
+}
+static inline void *in_gradient(const struct plan *plan, uint32_t head, uint32_t k)
+{
+    return cuda_plan_data(plan, plan_flow(&plan->base, head, k)->buffer);
+}
+/* The gradient of input k is what stands at `from`: to where it goes. */
+int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *from);
+/* Is a ReLU part of the group? */
+static inline bool has_relu(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&plan->base.fusion, head, LAYER_RELU);
+}
+
+/* Where a parameter of a layer lies; NULL when it has none of the kind: as fp32, as what a
+ * product reads (16-bit types: in the shadow), its gradient, and a statistic. */
+const float *parameter_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
+const void *parameter_value(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
+float *parameter_gradient(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
+float *parameter_statistic(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
 /* Rows of struct backend_ops, by file. cuda_store.c: */
 int cuda_store_counts(struct backend *backend, size_t *stored_counts);
@@ -150,6 +159,9 @@ int cuda_store_plain(const struct backend *backend, uint32_t parameter, const fl
 /* cuda_plan.c: */
 int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
 void cuda_plan_close(struct plan *plan);
+/* cuda_memory.c: */
+void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out);
+int cuda_memory_allocate(struct backend *backend);
 /* cuda_segment.c: */
 int cuda_plan_forward(struct plan *plan);
 int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
@@ -158,6 +170,9 @@ int cuda_plan_segment(struct backend *backend, const bool *ends);
 /* Does segment() record the plan's steps? */
 bool cuda_plan_is_recorded(const struct plan *plan);
 
+/* Queue the input step: `count` samples of pixels and labels, device memory. */
+int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *input);
+
 /* Copy to device memory and wait until it is there. 0 or a negative errno. */
 int cuda_store_write(struct backend *backend, void *to, const void *from, size_t bytes);
 /* Wait for all that is queued. 0, -ECANCELED or a negative errno. */
@@ -165,38 +180,21 @@ int cuda_store_wait(struct backend *backend);
 /* Bytes of the pinned memory such copies go through. */
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
+/* While a plan is made: memory in which the planner measures convolutions, when the spec asks for
+ * that and the device has it; taken at the first call. 0 or a negative errno. */
+int cuda_measuring_begin(struct plan *plan);
+void cuda_measuring_end(struct plan *plan);
+
 /* One segment per layer with parameters that is an end. 0 or -ENOMEM. */
 int cuda_segments_open(struct plan *plan);
 void cuda_segments_close(struct plan *plan);
 
-/* Channels, features or units with their padding. */
-static inline uint32_t channels_stored(uint32_t channels)
-{
-    return (channels + 7) / 8 * 8;
-}
-/* Where a product reads a parameter: in the arena, or for 16-bit types in its shadow. */
-static inline const void *parameter_value(const struct backend *backend, uint32_t parameter)
-{
-    const size_t offset = backend->arena->ranges[parameter].offset;
-    if (backend->shadow == NULL)
-        return backend->weights + offset;
-    return (const char *)backend->shadow + offset * value_bytes(backend->type);
-}
-static inline float *parameter_gradient(const struct backend *backend, uint32_t parameter)
-{
-    return backend->gradients + backend->arena->ranges[parameter].offset;
-}
-
-/* Layers with parameters (cuda_weighted.c): their output's buffers and the uses of those and
- * of their input's; a buffer for the time of the parameters' gradients; the one of the bias'
- * gradient. */
-#define NO_BUFFER UINT32_MAX
-int cuda_output_open(struct plan *plan, uint32_t layer);
-int cuda_scratch_open(struct plan *plan, uint32_t layer, size_t bytes, uint32_t *buffer_out);
-int cuda_partials_open(struct plan *plan, uint32_t layer, uint32_t *buffer_out);
-int cuda_bias_gradient_run(struct plan *plan, uint32_t index, uint32_t partials);
-/* Pixels of all samples. */
-size_t cuda_row_count(const struct plan *plan, uint32_t edge);
+/* Convolutions and dense layers (cuda_weighted.c): how they use values; the buffer of the bias'
+ * gradient; and the pass over the result's gradient with which backward begins: the ReLU's mask
+ * and the bias' gradient, as far as the group has them. */
+void cuda_weighted_use(const struct plan *plan, uint32_t head, struct value_use *use_out);
+int cuda_partials_open(struct plan *plan, uint32_t head, uint32_t *buffer_out);
+int cuda_bias_gradient_run(struct plan *plan, uint32_t head, uint32_t partials);
 
 /* Convolutions (cuda_conv2d.c). Scratch: bytes that measuring them reads and writes. */
 extern const struct layer_ops cuda_conv2d_ops;
@@ -206,9 +204,13 @@ void cuda_convs_close(struct backend *backend);
 /* Dense layers (cuda_dense.c). */
 extern const struct layer_ops cuda_dense_ops;
 void cuda_dense_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
+/* Pools (cuda_pool.c) and batch normalisation (cuda_norm.c). */
+extern const struct layer_ops cuda_max_pool_ops, cuda_average_pool_ops, cuda_batch_norm_ops;
 
 /* All layers by kind (cuda_layers.c), and a line about one of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];
 void cuda_layer_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
+/* For rows with nothing else to let go of. */
+void cuda_state_release(struct plan *plan, uint32_t layer);
 
 #endif

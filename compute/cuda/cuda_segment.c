@@ -16,11 +16,7 @@
 static int queue_forward(void *arg)
 {
     struct plan *const plan = arg;
-    const struct net *const net = plan_net(plan);
-    int rc = 0;
-    for (uint32_t i = 0; i < net->layer_count && rc == 0; i++)
-        rc = cuda_layer_table[net->layers[i].kind]->forward(plan, i);
-    return rc;
+    return plan_base_forward(&plan->base);
 }
 
 /* A segment to be queued. */
@@ -29,10 +25,11 @@ struct backward { struct plan *plan; const struct segment *segment; };
 static int queue_backward(void *arg)
 {
     const struct backward *const backward = arg;
-    const struct net *const net = plan_net(backward->plan);
+    struct plan_base *const base = &backward->plan->base;
     int rc = 0;
     for (uint32_t i = backward->segment->first + 1; i-- > backward->segment->last && rc == 0;)
-        rc = cuda_layer_table[net->layers[i].kind]->backward(backward->plan, i);
+        if (value_plan_goes_back(&base->values, i))
+            rc = plan_base_backward_one(base, i, NULL, NULL);
     return rc;
 }
 
@@ -69,13 +66,21 @@ int cuda_plan_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t
 static bool is_end(const struct plan *plan, uint32_t layer)
 {
     const bool *const ends = plan->base.backend->ends;
-    return plan_layer(plan, layer)->weight != NET_NO_PARAMETER && (ends == NULL || ends[layer]);
+    return layer_is_trained(plan_layer(plan, layer)) && (ends == NULL || ends[layer]);
 }
 
-/* Layers before the first one with parameters have nothing to do in backward. */
+/* Layers before the first one that is trained have nothing to do in backward. */
+static uint32_t first_trained(const struct net *net)
+{
+    uint32_t layer = 0;
+    while (layer < net->layer_count && !layer_is_trained(&net->layers[layer]))
+        layer++;
+    return layer;
+}
+
 int cuda_segments_open(struct plan *plan)
 {
-    const uint32_t last = plan->base.backend->first_weighted;
+    const uint32_t last = first_trained(plan_net(plan));
     if (!plan->base.training)
         return 0;
     plan->segments = calloc(plan_net(plan)->layer_count, sizeof(*plan->segments));
@@ -85,8 +90,8 @@ int cuda_segments_open(struct plan *plan)
     for (uint32_t i = first + 1; i-- > last;) {
         if (i > last && !is_end(plan, i))
             continue;
-        plan->segments[plan->segment_count++] =
-            (struct segment){ .first = first, .last = i, .is_end = is_end(plan, i) };
+        const struct segment segment = { .first = first, .last = i, .is_end = is_end(plan, i) };
+        plan->segments[plan->segment_count++] = segment;
         first = i - 1;
     }
     return 0;

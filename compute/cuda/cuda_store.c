@@ -4,7 +4,7 @@
  * A weight is a filter of [outputs][pixels][channels], outputs and channels padded: of a
  * convolution the window's pixels (K,R,S,C), of a dense layer those of the image it reads,
  * whose values lie channel by channel inside a pixel too. Its plain form is
- * [outputs][channels][pixels]. A bias is one output of one pixel. */
+ * [outputs][channels][pixels]. What has a number per channel is one output of one pixel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,10 +112,10 @@ static int store_read(struct backend *backend, void *to, const void *from, size_
 /* The shadow follows the weights. */
 static int shadow_refresh(struct backend *backend, const float *stored, size_t count)
 {
-    const uintptr_t begin = (uintptr_t)backend->weights, at = (uintptr_t)stored;
-    if (backend->shadow == NULL || at < begin || at >= begin + backend->arena->count * sizeof(*stored))
+    const uintptr_t begin = (uintptr_t)backend->memory.weights, at = (uintptr_t)stored;
+    if (backend->shadow == NULL || at < begin || at >= begin + backend->arenas->trained.count * sizeof(*stored))
         return 0;
-    const size_t offset = (size_t)(stored - backend->weights);
+    const size_t offset = (size_t)(stored - backend->memory.weights);
     void *const shadow = (char *)backend->shadow + offset * value_bytes(backend->type);
     const int rc = CUDA_CALL(backend->name, kernel_narrow(backend->stream, backend->type, count, stored, shadow));
     return rc == 0 ? cuda_store_wait(backend) : rc;

@@ -12,16 +12,19 @@
 
 #include "compute/cuda/kernels.h"
 
-#define THREADS 256u        /* of every block; what a thread keeps stays below 64 registers */
+#define THREADS 256u        /* of every block; a thread keeps at most 84 registers: two run side by side */
 #define WARP 32u
 #define WHOLE_WARP 0xffffffffu
 #define GROUP 8u            /* values a thread reads at once: 16 bytes of the 16-bit types */
 
-/* In front of a loop that waits for memory: four of its loads are under way together. */
+/* In front of a loop that waits for memory: loads of four, or two, of its turns are under way
+ * together. */
 #ifdef __CUDACC__
 #define FOUR_AT_ONCE _Pragma("unroll 4")
+#define TWO_AT_ONCE _Pragma("unroll 2")
 #else
 #define FOUR_AT_ONCE
+#define TWO_AT_ONCE
 #endif
 
 /* One row per value_type. */
@@ -90,6 +93,31 @@ static __device__ inline void write_some(T *to, const floats<COUNT> &values, siz
     for (uint32_t k = 0; k < COUNT; k++)
         if (k < rest)
             narrowed(values.value[k], &to[k]);
+}
+
+/* NaN becomes 0, as in the reference. */
+static __device__ inline floats<GROUP> positive(const floats<GROUP> &values)
+{
+    floats<GROUP> result;
+    for (uint32_t k = 0; k < GROUP; k++)
+        result.value[k] = values.value[k] > 0 ? values.value[k] : 0.0f;
+    return result;
+}
+
+static __device__ inline floats<GROUP> where_positive(const floats<GROUP> &out, const floats<GROUP> &gradient)
+{
+    floats<GROUP> result;
+    for (uint32_t k = 0; k < GROUP; k++)
+        result.value[k] = out.value[k] > 0 ? gradient.value[k] : 0.0f;
+    return result;
+}
+
+static __device__ inline floats<GROUP> plus(const floats<GROUP> &a, const floats<GROUP> &b)
+{
+    floats<GROUP> sum;
+    for (uint32_t k = 0; k < GROUP; k++)
+        sum.value[k] = a.value[k] + b.value[k];
+    return sum;
 }
 
 /* ---- launches ---- */

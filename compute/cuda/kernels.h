@@ -3,26 +3,32 @@
  * channels of every pixel padded to `stored` (a multiple of 8), padding zero. Pointers to
  * values, winners, partials and arenas are 16-byte aligned, else nothing is launched and
  * cudaErrorMisalignedAddress returned; cudaErrorInvalidValue when a shape breaks a rule below.
- * A count of 0 is nothing to do; sums over nothing are 0. No kernel allocates, synchronises
+ * A count of 0 is nothing to do; sums over nothing are 0. What is added to a gradient is rounded
+ * with it, once; "[x +]" stands for `adds`. No kernel allocates, synchronises
  * or uses floating-point atomics: results are the same in every run.
  * Callable from C; compiled by nvcc only. */
 #ifndef PIPETRAIN_KERNELS_H
 #define PIPETRAIN_KERNELS_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "compute/backend.h"
 #include "compute/cuda/loss_scale.h"
 #include "compute/dropout.h"
+#include "compute/net.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Type of activations. All arithmetic is fp32, results rounded once. */
-enum value_type { VALUE_FP32, VALUE_FP16, VALUE_BF16, VALUE_TYPE_COUNT };
+enum value_type { VALUE_FP32,
+                  VALUE_FP16,
+                  VALUE_BF16,
+                  VALUE_TYPE_COUNT };
 
 static inline size_t value_bytes(enum value_type type)
 {
@@ -37,38 +43,62 @@ struct step_values {
 };
 
 struct image_shape {
-    uint32_t count;             /* samples */
-    uint32_t pixels;            /* height * width */
-    uint32_t channels, stored;  /* real and stored channels of a pixel */
+    uint32_t count;            /* samples */
+    uint32_t pixels;           /* height * width */
+    uint32_t channels, stored; /* real and stored channels of a pixel */
 };
 
 struct pool_shape {
-    uint32_t count, stored;     /* samples, stored channels */
+    uint32_t count, stored; /* samples, stored channels */
     uint32_t in_h, in_w, out_h, out_w;
     uint32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
 };
 
-#define POOL_WINDOW_MAX 255u    /* pixels in a window: winners are bytes */
+#define POOL_WINDOW_MAX 255u /* pixels in a window of max_pool: winners are bytes */
 
-/* out[i] = pixels / 255 (count x pixels x channels uint8 -> stored channels), labels copied,
- * *values set from the arguments. The slot is not read afterwards. */
+struct pad_shape {
+    uint32_t count, channels; /* samples; real channels of the input */
+    uint32_t in_h, in_w, in_stored, out_h, out_w, out_stored;
+    uint32_t before, stride;
+};
+
+/* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), labels
+ * copied, *values set from the arguments. The slot is not read afterwards. */
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
-                         const uint8_t *pixels, const int32_t *labels, uint64_t first_position, uint32_t epoch,
+                         const struct input_transform *transform /* host */, const uint8_t *pixels,
+                         const int32_t *labels, uint64_t first_position, uint32_t epoch,
                          void *out, int32_t *labels_out, struct step_values *values);
 
 /* Largest of the window's values that lie in the image (the first largest, row by row, wins;
  * every window holds at least one). winners (NULL: none wanted): its place in the window. */
 cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
                             const void *in, void *out, uint8_t *winners);
-/* in_gradient[i] = sum of out_gradient over the windows whose winner is i, in window order. */
+/* in_gradient[i] = [in_gradient[i] +] sum of out_gradient over the windows whose winner is i, in
+ * window order. */
 cudaError_t kernel_max_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
-                                     const void *out_gradient, const uint8_t *winners, void *in_gradient);
+                                     const void *out_gradient, const uint8_t *winners, void *in_gradient, bool adds);
+
+/* Mean of the window's values that lie in the image; windows may be of any size. */
+cudaError_t kernel_average_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                const void *in, void *out);
+cudaError_t kernel_average_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                         const void *out_gradient, void *in_gradient, bool adds);
+
+/* out's pixel (y, x) is in's pixel (y * stride, x * stride) with `before` channels of zeros in front
+ * and zeros behind. */
+cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
+                                const void *in, void *out);
+cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
+                                         const void *out_gradient, void *in_gradient, bool adds);
 
 /* out[i] = in[i] > 0 ? in[i] : 0; out may be in. */
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out);
-/* gradient[i] = out[i] > 0 ? gradient[i] : 0. */
+/* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); both may be the same. */
 cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
-                                 void *gradient);
+                                 const void *out_gradient, void *in_gradient, bool adds);
+/* sum[i] = a[i] + b[i]; sum may be one of them. */
+cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
+                       void *sum);
 
 /* compute/dropout.h's mask of every sample (positions values->first_position + n) applied in
  * place, forward and backward alike; element numbers are those of the C,H,W order. */
@@ -89,8 +119,47 @@ size_t kernel_bias_partials(size_t rows, uint32_t columns);
 cudaError_t kernel_bias_gradient(cudaStream_t stream, enum value_type type, size_t rows, uint32_t columns,
                                  const void *out, void *gradient, float *partials, float *bias_gradient);
 
+/* Batch normalisation of `rows` pixels of `columns` channels (a multiple of 8):
+ * (x - mean) / sqrt(variance + epsilon) * gamma + beta. A host struct of device pointers. */
+struct normalisation {
+    size_t rows;
+    uint32_t columns;
+    const float *gamma, *beta; /* gamma NULL: 1 */
+    float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column */
+};
+
+/* Floats of scratch for statistics and sums. */
+size_t kernel_norm_partials(size_t rows, uint32_t columns);
+/* Mean and biased variance of `in` into the statistics (gamma and beta are not read), and into the
+ * running ones: running = decay * running + (1 - decay) * batch, of the variance the unbiased one
+ * (of one row: 0). */
+cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                   float epsilon, float decay, const void *in, float *partials, float *running_mean,
+                                   float *running_variance);
+/* The statistics from the running ones. */
+cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
+                                const float *running_mean, const float *running_variance);
+/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in. */
+cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                              const void *in, const void *shortcut, bool relu, void *out);
+/* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient
+ * is first set to 0 where the result is not above 0: by `out`, with a shortcut; without one (NULL)
+ * the result is computed again and `gradient` stays as it is. means: 2 * columns floats for
+ * kernel_norm_gradient. */
+cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                             const void *in, bool relu, const void *out, void *gradient, float *partials,
+                             float *means, float *gamma_gradient, float *beta_gradient);
+/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient`. relu: of a result without a
+ * shortcut, which is computed again. */
+cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                 const void *in, bool relu, const void *gradient, const float *means,
+                                 void *in_gradient, bool adds);
+
 /* Per sample of the loss. */
-struct sample_loss { float loss; uint32_t flags; };     /* bit 0 counted, bit 1 correct */
+struct sample_loss {
+    float loss;
+    uint32_t flags;
+}; /* bit 0 counted, bit 1 correct */
 
 /* Softmax cross-entropy of `count` rows of `classes` logits, `stored` apart. gradient (NULL:
  * none wanted) gets (softmax - one-hot) * scale->factor (scale NULL: 1), zeros in rows

@@ -98,7 +98,7 @@ cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer
                                                        enum value_type, void *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
     };
-    const struct step step = { learning_rate, gradient_scale, optimizer->weight_decay,
+    const struct step step = { learning_rate, gradient_scale, range->decays ? optimizer->weight_decay : 0.0f,
                                optimizer->momentum, optimizer->rho, optimizer->epsilon };
     if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))
         return cudaErrorMisalignedAddress;

@@ -10,14 +10,15 @@ static int64_t dropout(struct net *net, const struct model_options *options, con
 
 static int64_t conv(struct net *net, const char *name, const char *relu, uint32_t from, uint32_t filters)
 {
-    return net_relu(net, relu, (uint32_t)net_conv2d(net, name, from, filters, 3, 1, PADDING_VALID));
+    const struct window window = window_square(3, 1, PADDING_VALID);
+    return net_relu(net, relu, (uint32_t)net_conv2d(net, name, from, filters, window, true));
 }
 
 static void build(struct net *net, const struct model_options *options, uint32_t filters)
 {
     int64_t at = conv(net, "conv1", "relu1", NET_INPUT, 32);
     at = conv(net, "conv2", "relu2", (uint32_t)at, filters);
-    at = net_max_pool(net, "pool1", (uint32_t)at, 2, 2, PADDING_VALID);
+    at = net_max_pool(net, "pool1", (uint32_t)at, window_square(2, 2, PADDING_VALID));
     at = dropout(net, options, "dropout1", at, 0.25f);
     at = net_dense(net, "fc1", (uint32_t)at, 128);
     at = net_relu(net, "relu3", (uint32_t)at);

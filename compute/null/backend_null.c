@@ -45,9 +45,26 @@ static int null_store(struct backend *base, size_t *stored_counts)
     return 0;
 }
 
-static int null_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+static void null_lay_out(struct backend *backend, const struct arenas *arenas)
 {
-    (void)backend, (void)arena, (void)weights, (void)gradients;
+    (void)backend, (void)arenas;
+}
+
+static void null_needs(const struct backend *backend, struct backend_needs *needs_out)
+{
+    (void)backend;
+    *needs_out = (struct backend_needs){ .values = 0 };
+}
+
+static int null_bind(struct backend *backend, const struct backend_memory *memory)
+{
+    (void)backend, (void)memory;
+    return 0;
+}
+
+static int null_allocate(struct backend *backend)
+{
+    (void)backend;
     return 0;
 }
 
@@ -88,12 +105,6 @@ static void null_plan_close(struct plan *plan)
     free(plan);
 }
 
-static size_t null_plan_bytes(const struct plan *plan)
-{
-    (void)plan;
-    return 0;
-}
-
 static void null_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
 {
     (void)plan;
@@ -127,9 +138,9 @@ static int null_result(struct plan *plan, struct backend_result *result_out)
 }
 
 static int null_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                       float gradient_scale, const struct optimizer_range *range)
+                       float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
 {
-    (void)backend, (void)optimizer, (void)learning_rate, (void)gradient_scale, (void)range;
+    (void)backend, (void)optimizer, (void)learning_rate, (void)gradient_scale, (void)ranges, (void)range_count;
     return 0;
 }
 
@@ -147,13 +158,15 @@ const struct backend_ops backend_null_ops = {
     .open = null_open,
     .close = null_close,
     .store = null_store,
+    .lay_out = null_lay_out,
+    .needs = null_needs,
     .bind = null_bind,
+    .allocate = null_allocate,
     .pack = null_pack,
     .unpack = null_unpack,
     .plain = null_plain,
     .plan = null_plan,
     .plan_close = null_plan_close,
-    .plan_bytes = null_plan_bytes,
     .plan_describe = null_plan_describe,
     .input = null_input,
     .forward = null_forward,

@@ -13,14 +13,6 @@
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
 
-static uint32_t first_weighted(const struct net *net)
-{
-    uint32_t layer = 0;
-    while (layer < net->layer_count && net->layers[layer].weight == NET_NO_PARAMETER)
-        layer++;
-    return layer;
-}
-
 static void onednn_close(struct backend *backend)
 {
     if (backend == NULL)
@@ -35,6 +27,7 @@ static void onednn_close(struct backend *backend)
         dnnl_engine_destroy(backend->engine);
     free(backend->stored);
     free(backend->blocks);
+    free(backend->goes_back);
     free(backend);
 }
 
@@ -43,7 +36,8 @@ static int backend_init(struct backend *backend)
     const struct net *net = backend->spec.net;
     backend->blocks = calloc((size_t)net->layer_count + 1, sizeof(*backend->blocks));
     backend->stored = calloc((size_t)net->parameter_count + 1, sizeof(*backend->stored));
-    if (backend->blocks == NULL || backend->stored == NULL)
+    backend->goes_back = calloc((size_t)net->layer_count + 1, sizeof(*backend->goes_back));
+    if (backend->blocks == NULL || backend->stored == NULL || backend->goes_back == NULL)
         return -ENOMEM;
     team_size(backend->spec.threads);
     int rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
@@ -70,7 +64,6 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
     backend->noted_bytes = NOTED_BYTES;
-    backend->first_weighted = first_weighted(spec->net);
     rc = backend_init(backend);
     if (rc) {
         onednn_close(backend);
@@ -87,11 +80,37 @@ static int onednn_store(struct backend *backend, size_t *stored_counts)
     return 0;
 }
 
-static int onednn_bind(struct backend *backend, const struct arena *arena, float *weights, float *gradients)
+static void onednn_lay_out(struct backend *backend, const struct arenas *arenas)
 {
-    backend->arena = arena;
-    backend->weights = weights;
-    backend->gradients = gradients;
+    backend->arenas = arenas;
+}
+
+static void onednn_needs(const struct backend *backend, struct backend_needs *needs_out)
+{
+    *needs_out = (struct backend_needs){ .values = backend->pool_needed };
+}
+
+static int onednn_bind(struct backend *backend, const struct backend_memory *memory)
+{
+    backend->memory = *memory;
+    return 0;
+}
+
+/* The pool grows to what the largest plan needs; plans notice that it moved. */
+static int onednn_allocate(struct backend *backend)
+{
+    struct device *const device = backend->spec.device;
+    void *pool;
+    if (backend->pool_needed <= backend->pool_bytes)
+        return 0;
+    device->ops->free(device, backend->pool);
+    backend->pool = NULL;
+    backend->pool_bytes = 0;
+    const int rc = device->ops->alloc(device, backend->pool_needed, &pool);
+    if (rc != 0)
+        return rc;
+    backend->pool = pool;
+    backend->pool_bytes = backend->pool_needed;
     return 0;
 }
 
@@ -182,10 +201,12 @@ static void update_part(void *arg, uint32_t member, size_t first, size_t end)
 }
 
 static int onednn_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                         float gradient_scale, const struct optimizer_range *range)
+                         float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
 {
-    struct update_work work = { optimizer, learning_rate, gradient_scale, range };
-    team_run(backend->spec.threads, range->count, UPDATE_GRAIN, update_part, &work);
+    for (uint32_t i = 0; i < range_count; i++) {
+        struct update_work work = { optimizer, learning_rate, gradient_scale, &ranges[i] };
+        team_run(backend->spec.threads, ranges[i].count, UPDATE_GRAIN, update_part, &work);
+    }
     return 0;
 }
 
@@ -227,13 +248,15 @@ const struct backend_ops backend_onednn_ops = {
     .open = onednn_open,
     .close = onednn_close,
     .store = onednn_store,
+    .lay_out = onednn_lay_out,
+    .plan = onednn_plan_open,
+    .plan_close = onednn_plan_close,
+    .needs = onednn_needs,
     .bind = onednn_bind,
+    .allocate = onednn_allocate,
     .pack = onednn_pack,
     .unpack = onednn_unpack,
     .plain = onednn_plain,
-    .plan = onednn_plan_open,
-    .plan_close = onednn_plan_close,
-    .plan_bytes = onednn_plan_bytes,
     .plan_describe = onednn_plan_describe,
     .input = onednn_input,
     .forward = onednn_forward,

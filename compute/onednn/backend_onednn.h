@@ -7,7 +7,6 @@
 
 int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
 void onednn_plan_close(struct plan *plan);
-size_t onednn_plan_bytes(const struct plan *plan);
 void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg);
 int onednn_input(struct plan *plan, const struct backend_input *input);
 int onednn_forward(struct plan *plan);

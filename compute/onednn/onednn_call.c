@@ -150,8 +150,9 @@ static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primiti
     int rc = md != NULL ? 0 : -ENOMEM;
     if (bytes > 0) {
         dnnl_memory_t memory;
-        if (bytes > plan->buffers[plan->scratch].bytes)
-            plan->buffers[plan->scratch].bytes = bytes;
+        struct lifetime *const scratch = &plan->base.values.buffers[plan->scratch];
+        if (bytes > scratch->bytes)
+            scratch->bytes = bytes;
         rc = plan_memory(plan, md, (struct place){ PLACE_BUFFER, plan->scratch }, &memory);
         if (rc == 0)
             run_operand(run, DNNL_ARG_SCRATCHPAD, memory);
@@ -194,8 +195,11 @@ struct bound_operand {
     dnnl_memory_t own, given;
 };
 
+/* When the call runs. */
+struct call_time { uint32_t head; enum value_phase phase; };
+
 static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
-                        uint32_t time, struct bound_operand *bound)
+                        struct call_time time, struct bound_operand *bound)
 {
     bound->wanted = nn_md_of(call->pd, operand->arg);
     if (bound->wanted == NULL)
@@ -208,7 +212,7 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
     rc = plan_buffer(plan, nn_md_bytes(bound->wanted), &buffer);
     if (rc)
         return rc;
-    plan_use(plan, buffer, time);
+    plan_use(plan, buffer, time.head, time.phase, time.phase);
     return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, buffer }, &bound->given);
 }
 
@@ -235,13 +239,13 @@ static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction 
 
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              uint32_t time)
+              enum value_phase phase)
 {
     struct bound_operand bound[CALL_RUNS_MAX - 1] = { { 0 } };
     *call = (struct nn_call){ 0 };
     int rc = primitive_find(plan, call, layer, op, forward);
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
-        rc = operand_bind(plan, call, &operands[i], time, &bound[i]);
+        rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, phase }, &bound[i]);
     if (rc == 0)
         rc = runs_open(plan, call, op->direction, operands, bound, operand_count);
     for (uint32_t i = 0; i < operand_count; i++)

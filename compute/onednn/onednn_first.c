@@ -58,8 +58,8 @@ static int buffers_init(struct plan *plan, uint32_t layer, struct first_conv *fi
         rc = plan_buffer(plan, threads * first->sum_floats * sizeof(float), &first->sums);
     if (rc)
         return rc;
-    plan_use(plan, first->images, time_weights(plan, layer));
-    plan_use(plan, first->sums, time_weights(plan, layer));
+    plan_use(plan, first->images, layer, PHASE_PARAMETERS, PHASE_PARAMETERS);
+    plan_use(plan, first->sums, layer, PHASE_PARAMETERS, PHASE_PARAMETERS);
     return 0;
 }
 
@@ -67,7 +67,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
                     struct first_conv **first_out)
 {
     const struct layer *about = plan_layer(plan, layer);
-    const struct edge *out = &plan->edges[layer + 1];
+    const struct edge *out = out_edge(plan, layer);
     struct first_conv *first = calloc(1, sizeof(*first));
     if (first == NULL)
         return -ENOMEM;
@@ -79,7 +79,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
     first->padded_w = about->in.width + about->pad_left + about->pad_right;
     first->image_floats = (size_t)about->in.channels * first->padded_h * first->padded_w;
     first->sum_floats = edge_blocks(out) * out->block * (first->place_count + 1);
-    int rc = nn_md_layout(plan_backend(plan)->stored[about->weight], &first->stored);
+    int rc = nn_md_layout(plan_backend(plan)->stored[about->parameters[PARAMETER_WEIGHT]], &first->stored);
     if (rc == 0)
         rc = offsets_init(first, about);
     return rc ? rc : buffers_init(plan, layer, first);
@@ -187,11 +187,12 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const struct first_conv *first = work->first;
     const struct plan *plan = work->plan;
     const struct layer *layer = plan_layer(plan, work->layer);
-    const struct edge *in = &plan->edges[work->layer], *out = in + 1;
+    const uint32_t from = plan_input(&plan->base, work->layer, 0), to = plan_output(&plan->base, work->layer);
+    const struct edge *in = &plan->edges[from], *out = &plan->edges[to];
     const size_t plane = edge_pixels(out) * out->block;
     const bool is_noted = first->active != BUFFER_NONE;
     const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
-    const float *values = first->with_relu && !is_noted ? plan_value(plan, work->layer + 1) : NULL;
+    const float *values = first->with_relu && !is_noted ? plan_value(plan, to) : NULL;
     float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
     float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
     struct pass pass = {
@@ -199,10 +200,10 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
     };
     for (size_t i = begin; i < end; i++) {
-        image_pad(first, layer, in, plan_value(plan, work->layer) + i * edge_floats(in), image);
+        image_pad(first, layer, in, plan_value(plan, from) + i * edge_floats(in), image);
         for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
             const size_t at = i * edge_floats(out) + channel / out->block * plane + channel % out->block;
-            pass.gradients = plan_gradient(plan, work->layer + 1) + at;
+            pass.gradients = plan_gradient(plan, to) + at;
             pass.active = active != NULL ? active + at : NULL;
             pass.values = values != NULL ? values + at : NULL;
             places_add(first, &pass, sums + channel * (first->place_count + 1));
@@ -239,9 +240,8 @@ static float sum_find(const struct plan *plan, const struct first_conv *first, u
 static void gradients_write(const struct plan *plan, const struct first_conv *first, uint32_t layer)
 {
     const struct layer *about = plan_layer(plan, layer);
-    const struct backend *backend = plan_backend(plan);
-    float *weights = backend->gradients + backend->arena->ranges[about->weight].offset;
-    float *bias = backend->gradients + backend->arena->ranges[about->bias].offset;
+    float *weights = plan_weight_gradients(plan, layer, PARAMETER_WEIGHT);
+    float *bias = plan_weight_gradients(plan, layer, PARAMETER_BIAS);
     const uint32_t window = about->kernel_h * about->kernel_w;
     for (uint32_t o = 0; o < about->out.channels; o++) {
         for (uint32_t place = 0; place < first->place_count; place++) {
@@ -249,7 +249,8 @@ static void gradients_write(const struct plan *plan, const struct first_conv *fi
                                                     place % about->kernel_w };
             weights[stored_offset(&first->stored, index)] = sum_find(plan, first, o, place);
         }
-        bias[o] = sum_find(plan, first, o, first->place_count);
+        if (bias != NULL)
+            bias[o] = sum_find(plan, first, o, first->place_count);
     }
 }
 

@@ -1,18 +1,21 @@
 /* Which layouts the values between layers and the parameters have. Decided once when
  * the backend is opened, by asking oneDNN for its own choice and by the class of the
  * implementations, never by timing: the answer has to be the same in all towers. */
-#include "compute/onednn/onednn_plan.h"
+#include "compute/onednn/onednn_choice.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NHWC UINT32_MAX         /* as a block: all channels, however many they are */
 
 nn_md edge_md(const struct edge *edge, uint32_t count, int rank)
 {
     const dnnl_dim_t dims[] = { count, edge->shape.channels, edge->shape.height, edge->shape.width };
     if (rank == 2)
         return nn_md_tag(2, dims, dnnl_ab);
-    const dnnl_format_tag_t tag = edge->block == 1    ? dnnl_abcd
+    const dnnl_format_tag_t tag = edge->is_nhwc       ? dnnl_acdb
+                                  : edge->block == 1  ? dnnl_abcd
                                   : edge->block == 8  ? dnnl_aBcd8b
                                   : edge->block == 16 ? dnnl_aBcd16b
                                                       : dnnl_acdb;
@@ -72,14 +75,13 @@ void weighted_mds_close(struct weighted_mds *mds)
     *mds = (struct weighted_mds){ 0 };
 }
 
-void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds,
-                 enum nn_direction direction, bool training)
+void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds, struct weighted_how how)
 {
     *op = (struct nn_op){
         .kind = layer->kind == LAYER_CONV2D ? NN_CONVOLUTION : NN_INNER_PRODUCT,
-        .direction = direction,
-        .training = training,
-        .relu = direction == NN_FORWARD && layer->relu,
+        .direction = how.direction,
+        .training = how.training,
+        .relu = how.with_relu,
         .src = mds->src, .weights = mds->weights, .bias = mds->bias, .dst = mds->dst,
         .strides = { layer->stride_h, layer->stride_w },
         .kernel = { layer->kernel_h, layer->kernel_w },
@@ -88,145 +90,68 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
     };
 }
 
-/* What is being decided about one layer with weights. */
-struct choice {
+/* What is decided for the whole net. */
+struct layouts {
     struct backend *backend;
-    const struct layer *layer;
-    struct edge in, out;
-    bool has_data;              /* backward goes on below it */
+    const struct net *net;
+    struct fusion fusion;
+    uint32_t uniform;           /* the block of all values but the image, where branches meet; 0: each its own */
 };
 
-/* The descriptor of the weights that oneDNN prefers in one direction, given the layouts of
- * src and dst; NULL when there is no implementation that is not "ref". */
-static nn_md weights_wish(const struct choice *choice, const struct weighted_mds *mds, enum nn_direction direction)
+static bool with_relu(const struct layouts *layouts, uint32_t layer)
 {
-    const dnnl_engine_t engine = choice->backend->engine;
-    dnnl_primitive_desc_t forward = NULL, pd = NULL;
-    struct nn_op op;
-    nn_md wish = NULL;
-    weighted_op(&op, choice->layer, mds, NN_FORWARD, true);
-    if (pd_find(engine, &op, NULL, &forward) == PD_NONE)
-        return NULL;
-    if (direction == NN_FORWARD) {
-        wish = nn_md_of(forward, DNNL_ARG_WEIGHTS);
-    } else {
-        weighted_op(&op, choice->layer, mds, direction, true);
-        if (pd_find(engine, &op, forward, &pd) < PD_REF)
-            wish = nn_md_of(pd, DNNL_ARG_WEIGHTS);
-        if (pd != NULL)
-            dnnl_primitive_desc_destroy(pd);
-    }
-    dnnl_primitive_desc_destroy(forward);
-    return wish;
+    return fusion_has(&layouts->fusion, layer, LAYER_RELU);
 }
 
-/* How bad these layouts are: the worst class first, then the sum over the directions. */
-static uint32_t score_mds(const struct choice *choice, const struct weighted_mds *mds)
-{
-    const dnnl_engine_t engine = choice->backend->engine;
-    dnnl_primitive_desc_t forward = NULL;
-    struct nn_op op;
-    weighted_op(&op, choice->layer, mds, NN_FORWARD, true);
-    uint32_t worst = pd_find(engine, &op, NULL, &forward), sum = worst;
-    if (worst == PD_NONE)
-        return UINT32_MAX;
-    for (int i = NN_BACKWARD_DATA; i <= NN_BACKWARD_WEIGHTS; i++) {
-        const enum nn_direction direction = (enum nn_direction)i;
-        dnnl_primitive_desc_t pd = NULL;
-        if ((direction == NN_BACKWARD_DATA && !choice->has_data) ||
-            (direction == NN_BACKWARD_WEIGHTS && first_conv_fits(choice->layer, &choice->in, &choice->out)))
-            continue;
-        weighted_op(&op, choice->layer, mds, direction, true);
-        const uint32_t class = pd_find(engine, &op, forward, &pd);
-        if (pd != NULL)
-            dnnl_primitive_desc_destroy(pd);
-        sum += class;
-        worst = class > worst ? class : worst;
-    }
-    dnnl_primitive_desc_destroy(forward);
-    return worst * 100 + sum;
-}
-
-/* Score of the layouts with the weights `weights`, or with weights in any layout. */
-static uint32_t score(const struct choice *choice, nn_md weights)
-{
-    dnnl_dim_t dims[NN_RANK_MAX];
-    const dnnl_dim_t outputs = choice->layer->out.channels;
-    const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
-    struct weighted_mds mds;
-    uint32_t result = UINT32_MAX;
-    if (any != NULL && bias != NULL &&
-        weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max,
-                          weights != NULL ? weights : any, bias) == 0) {
-        result = score_mds(choice, &mds);
-        weighted_mds_close(&mds);
-    }
-    nn_md_release(any);
-    nn_md_release(bias);
-    return result;
-}
-
-/* The blocks oneDNN itself would take for a convolution's source and result. */
-static void conv_wish(const struct backend *backend, const struct layer *layer, uint32_t *src_out,
-                      uint32_t *dst_out)
-{
-    const uint32_t count = backend->spec.slice_max;
-    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
-    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
-    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
-    struct weighted_mds mds = { nn_md_any(4, src), nn_md_any(4, weights), nn_md_any(1, dst + 1), nn_md_any(4, dst) };
-    dnnl_primitive_desc_t pd = NULL;
-    struct nn_op op;
-    weighted_op(&op, layer, &mds, NN_FORWARD, true);
-    *src_out = *dst_out = 0;
-    if (mds.src != NULL && mds.weights != NULL && mds.bias != NULL && mds.dst != NULL &&
-        pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
-        nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
-        if (src_md != NULL && dst_md != NULL) {
-            *src_out = edge_block_of(src_md);
-            *dst_out = edge_block_of(dst_md);
-        }
-        nn_md_release(src_md);
-        nn_md_release(dst_md);
-        dnnl_primitive_desc_destroy(pd);
-    }
-    nn_md_release(mds.weights);
-    nn_md_release(mds.bias);
-    weighted_mds_close(&mds);
-}
-
-static const struct layer *next_conv(const struct net *net, uint32_t layer)
+static uint32_t next_conv(const struct net *net, uint32_t layer)
 {
     for (uint32_t i = layer + 1; i < net->layer_count; i++)
         if (net->layers[i].kind == LAYER_CONV2D)
-            return &net->layers[i];
-    return NULL;
+            return i;
+    return net->layer_count;
 }
 
-/* The best pair of blocks for a convolution: of those with the best score, the first.
- * The next convolution's wish comes first: the deeper one has more to compute. */
-static void conv_choose(const struct backend *backend, uint32_t layer, struct choice *choice)
+/* Blocks to try for a convolution's result, best first, 0 where there is none; the next
+ * convolution's wish comes first: the deeper one has more to compute. */
+enum { RESULTS = 6 };
+
+static void find_results(const struct layouts *layouts, uint32_t layer, uint32_t results[RESULTS])
 {
-    const struct net *net = backend->spec.net;
-    const struct layer *conv = choice->layer, *next = next_conv(net, layer);
+    const struct backend *const backend = layouts->backend;
+    const struct layer *const conv = &layouts->net->layers[layer];
+    const uint32_t next = next_conv(layouts->net, layer), channels = conv->out.channels;
     uint32_t unused, own_wish, next_wish = 0;
-    conv_wish(backend, conv, &unused, &own_wish);
-    if (next != NULL)
-        conv_wish(backend, next, &next_wish, &unused);
+    if (layouts->uniform != 0) {
+        results[0] = layouts->uniform == NHWC ? channels : layouts->uniform;
+        return;
+    }
+    conv_wish(backend, conv, with_relu(layouts, layer), &unused, &own_wish);
+    if (next < layouts->net->layer_count)
+        conv_wish(backend, &layouts->net->layers[next], with_relu(layouts, next), &next_wish, &unused);
     /* All channels together means all of this convolution's. */
-    if (next != NULL && next_wish == next->in.channels)
-        next_wish = conv->out.channels;
-    const uint32_t sources[] = { choice->in.block, choice->in.block ? 0 : 1, choice->in.block ? 0 : conv->in.channels };
-    const uint32_t results[] = { next_wish, own_wish, 16, 8, conv->out.channels, 1 };
-    uint32_t best = UINT32_MAX, best_in = sources[0] ? sources[0] : 1, best_out = 1;
+    if (next < layouts->net->layer_count && next_wish == layouts->net->layers[next].in.channels)
+        next_wish = channels;
+    const uint32_t found[RESULTS] = { next_wish, own_wish, 16, 8, channels, 1 };
+    memcpy(results, found, sizeof(found));
+}
+
+/* The best pair of blocks for a convolution: of those with the best score, the first. */
+static void conv_choose(const struct layouts *layouts, uint32_t layer, struct choice *choice)
+{
+    const struct layer *const conv = choice->layer;
+    const uint32_t given = choice->in.block;
+    const bool is_open = given == 0, is_nhwc = layouts->uniform == NHWC;
+    const uint32_t sources[] = { given, is_open && !is_nhwc ? 1 : 0, is_open ? conv->in.channels : 0 };
+    uint32_t results[RESULTS] = { 0 };
+    uint32_t best = UINT32_MAX, best_in = !is_open ? given : is_nhwc ? conv->in.channels : 1, best_out = 1;
+    find_results(layouts, layer, results);
     for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++)
-        for (size_t r = 0; r < sizeof(results) / sizeof(results[0]); r++) {
+        for (size_t r = 0; r < RESULTS; r++) {
             if (sources[s] == 0 || results[r] == 0)
                 continue;
             choice->in.block = sources[s];
             choice->out.block = results[r];
-            const uint32_t found = score(choice, NULL);
+            const uint32_t found = choice_score(choice, NULL);
             if (found < best) {
                 best = found;
                 best_in = sources[s];
@@ -234,7 +159,7 @@ static void conv_choose(const struct backend *backend, uint32_t layer, struct ch
             }
         }
     choice->in.block = best_in;
-    choice->out.block = best_out;
+    choice->out.block = layouts->uniform != 0 ? results[0] : best_out;
 }
 
 static uint32_t block_asked(enum layout layout, uint32_t channels)
@@ -242,12 +167,23 @@ static uint32_t block_asked(enum layout layout, uint32_t channels)
     return layout == LAYOUT_NHWC ? channels : layout == LAYOUT_NCHW ? 1 : 0;
 }
 
-/* Blocks of the edges around one layer; that of edge 0 is open (0) for the first layer. */
-static void blocks_choose(struct backend *backend, uint32_t layer, struct choice *choice)
+/* What is neither convolution nor dense keeps its input's block, but for all channels that become more. */
+static uint32_t block_kept(const struct layouts *layouts, const struct choice *choice)
 {
-    const enum layout asked = backend->spec.layout;
+    const uint32_t channels = choice->out.shape.channels;
+    if (channels == choice->in.shape.channels)
+        return choice->in.block;
+    if (layouts->uniform == NHWC || layouts->backend->spec.layout == LAYOUT_NHWC)
+        return channels;
+    return choice->in.block == 8 || choice->in.block == 16 || choice->in.block == 1 ? choice->in.block : channels;
+}
+
+/* Blocks of the values around one layer; that of the image is open (0) for the first that reads it. */
+static void blocks_choose(const struct layouts *layouts, uint32_t layer, struct choice *choice)
+{
+    const enum layout asked = layouts->backend->spec.layout;
     if (choice->layer->kind == LAYER_CONV2D && asked == LAYOUT_AUTO) {
-        conv_choose(backend, layer, choice);
+        conv_choose(layouts, layer, choice);
         return;
     }
     if (choice->in.block == 0)
@@ -257,99 +193,153 @@ static void blocks_choose(struct backend *backend, uint32_t layer, struct choice
     else if (choice->layer->kind == LAYER_CONV2D)
         choice->out.block = block_asked(asked, choice->out.shape.channels);
     else
-        choice->out.block = choice->in.block;
+        choice->out.block = block_kept(layouts, choice);
 }
 
-/* Weights in the order of the source's own values: always possible, and what matrix
- * products read as they are. */
-static nn_md weights_plain(const struct choice *choice)
+/* Everything but weights lies as it is counted. */
+static int parameters_choose(struct backend *backend, const struct choice *choice)
 {
-    dnnl_dim_t dims[NN_RANK_MAX];
-    struct edge like = choice->in;
-    const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    if (rank == 2)
-        return nn_md_tag(2, dims, dnnl_ab);
-    like.shape.height = (uint32_t)dims[2];
-    like.shape.width = (uint32_t)dims[3];
-    return edge_md(&like, (uint32_t)dims[0], 4);
+    for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const uint32_t parameter = choice->layer->parameters[kind];
+        const dnnl_dim_t channels = choice->layer->out.channels;
+        if (parameter == NET_NO_PARAMETER || kind == PARAMETER_WEIGHT)
+            continue;
+        backend->stored[parameter] = nn_md_tag(1, &channels, dnnl_a);
+        if (backend->stored[parameter] == NULL)
+            return -ENOMEM;
+    }
+    if (!layer_has(choice->layer, PARAMETER_WEIGHT))
+        return 0;
+    return weights_choose(choice, &backend->stored[choice->layer->parameters[PARAMETER_WEIGHT]]);
 }
 
-enum { WISHES = 3 };
-
-/* The layouts the weights could be stored in, best first; NULL where there is none. */
-static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
+static bool meets(const struct net *net)
 {
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].input_count > 1)
+            return true;
+    return false;
+}
+
+static uint32_t largest_conv(const struct net *net)
+{
+    uint32_t most = net->layer_count;
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].kind == LAYER_CONV2D &&
+            (most == net->layer_count || net->layers[i].macs > net->layers[most].macs))
+            most = i;
+    return most;
+}
+
+/* Does oneDNN take its kernels of small matrix products for NHWC? They are at least as fast as those
+ * for blocks in all directions, and faster where channels are few. */
+static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
+{
+    const struct layer *const conv = &layouts->net->layers[layer];
+    const struct edge in = { conv->in, conv->in.channels, true }, out = { conv->out, conv->out.channels, true };
     dnnl_dim_t dims[NN_RANK_MAX];
-    const dnnl_dim_t outputs = choice->layer->out.channels;
-    const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    nn_md any = nn_md_any(rank, dims), bias = nn_md_any(1, &outputs);
+    nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims), bias = bias_any(conv);
+    dnnl_primitive_desc_t pd = NULL;
     struct weighted_mds mds;
-    int rc = -ENOMEM;
-    if (any != NULL && bias != NULL)
-        rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max, any,
-                               bias);
-    if (rc == 0) {
-        wishes[0] = weights_wish(choice, &mds, NN_FORWARD);
-        if (choice->layer->kind == LAYER_DENSE)
-            wishes[1] = weights_wish(choice, &mds, NN_BACKWARD_DATA);
-        wishes[2] = weights_plain(choice);
+    struct nn_op op;
+    bool found = false;
+    if (weights != NULL && bias_is_made(conv, bias) &&
+        weighted_mds_open(&mds, conv, &in, &out, layouts->backend->spec.slice_max, weights, bias) == 0) {
+        weighted_op(&op, conv, &mds, (struct weighted_how){ NN_FORWARD, true, with_relu(layouts, layer) });
+        found = pd_find(layouts->backend->engine, &op, NULL, &pd) == PD_FAST &&
+                strstr(nn_pd_name(pd), "brgconv") != NULL;
         weighted_mds_close(&mds);
     }
-    nn_md_release(any);
+    if (pd != NULL)
+        dnnl_primitive_desc_destroy(pd);
+    nn_md_release(weights);
     nn_md_release(bias);
+    return found;
+}
+
+/* Where branches meet, all values lie alike: as the convolution with most to compute wants its own. */
+static uint32_t find_uniform(const struct layouts *layouts)
+{
+    const uint32_t layer = largest_conv(layouts->net);
+    uint32_t source, unused;
+    if (!meets(layouts->net) || layer == layouts->net->layer_count)
+        return 0;
+    if (has_brgconv(layouts, layer))
+        return NHWC;
+    const struct layer *const conv = &layouts->net->layers[layer];
+    conv_wish(layouts->backend, conv, with_relu(layouts, layer), &source, &unused);
+    return source == conv->in.channels && source != 8 && source != 16 ? NHWC : source;
+}
+
+static int choose_all(struct layouts *layouts)
+{
+    struct backend *const backend = layouts->backend;
+    int rc = 0;
+    backend->is_nhwc = layouts->uniform == NHWC;
+    for (uint32_t i = 0; i < layouts->net->layer_count && rc == 0; i++) {
+        const struct layer *const layer = &layouts->net->layers[i];
+        uint32_t *const in_block = &backend->blocks[layer->inputs[0] + 1];
+        struct choice choice = {
+            .backend = backend, .layer = layer, .has_data = backend->goes_back[layer->inputs[0] + 1],
+            .with_relu = with_relu(layouts, i),
+            .in = { .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
+            .out = { .shape = layer->out, .is_nhwc = backend->is_nhwc },
+        };
+        blocks_choose(layouts, i, &choice);
+        *in_block = choice.in.block;
+        backend->blocks[i + 1] = choice.out.block;
+        backend->goes_back[i + 1] = layer_is_trained(layer);
+        for (uint32_t k = 0; k < layer->input_count; k++)
+            backend->goes_back[i + 1] |= backend->goes_back[layer->inputs[k] + 1];
+        rc = parameters_choose(backend, &choice);
+    }
     return rc;
 }
 
-/* How the weights are stored: oneDNN's wish for forward, unless another one fits the
- * three directions better. A convolution's small weights are rather reordered in a step
- * than stored as its forward does not want them. */
-static int weights_choose(const struct choice *choice, nn_md *stored_out)
+/* Numbers of the same shape in the same order: the blocks are equal, or make no difference. */
+static bool lie_alike(const struct layer *layer, uint32_t a, uint32_t b)
 {
-    nn_md wishes[WISHES] = { NULL };
-    const int rc = wishes_open(choice, wishes);
-    int best = -1;
-    uint32_t best_score = 0;
-    for (int i = 0; i < WISHES; i++) {
-        if (wishes[i] == NULL || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
-            continue;
-        const uint32_t found = score(choice, wishes[i]);
-        if (best < 0 || found < best_score) {
-            best = i;
-            best_score = found;
-        }
-    }
-    for (int i = 0; i < WISHES; i++)
-        if (i != best)
-            nn_md_release(wishes[i]);
-    if (best >= 0)
-        *stored_out = wishes[best];
-    return rc ? rc : best >= 0 ? 0 : -ENOMEM;
+    const bool is_row = layer->in.height == 1 && layer->in.width == 1;
+    return a == b || (is_row && layer->in.channels % a == 0 && layer->in.channels % b == 0);
 }
 
-static int parameters_choose(struct backend *backend, const struct choice *choice)
+/* What is added to something lies as that does. */
+static bool meets_alike(const struct layouts *layouts)
 {
-    const dnnl_dim_t outputs = choice->layer->out.channels;
-    nn_md *bias = &backend->stored[choice->layer->bias];
-    *bias = nn_md_tag(1, &outputs, dnnl_a);
-    return *bias != NULL ? weights_choose(choice, &backend->stored[choice->layer->weight]) : -ENOMEM;
+    const uint32_t *const blocks = layouts->backend->blocks;
+    for (uint32_t i = 0; i < layouts->net->layer_count; i++) {
+        const struct layer *const layer = &layouts->net->layers[i];
+        for (uint32_t k = 1; k < layer->input_count; k++)
+            if (!lie_alike(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
+                return false;
+    }
+    return true;
+}
+
+static void forget_choices(struct layouts *layouts)
+{
+    struct backend *const backend = layouts->backend;
+    for (uint32_t i = 0; i < layouts->net->parameter_count; i++) {
+        nn_md_release(backend->stored[i]);
+        backend->stored[i] = NULL;
+    }
+    backend->blocks[0] = 0;
 }
 
 int layouts_choose(struct backend *backend)
 {
-    const struct net *net = backend->spec.net;
-    int rc = 0;
-    backend->blocks[0] = 0;
-    for (uint32_t i = 0; i < net->layer_count && rc == 0; i++) {
-        struct choice choice = {
-            .backend = backend, .layer = &net->layers[i], .has_data = i > backend->first_weighted,
-            .in = { .shape = net->layers[i].in, .block = backend->blocks[i] },
-            .out = { .shape = net->layers[i].out },
-        };
-        blocks_choose(backend, i, &choice);
-        backend->blocks[i] = choice.in.block;
-        backend->blocks[i + 1] = choice.out.block;
-        if (choice.layer->weight != NET_NO_PARAMETER)
-            rc = parameters_choose(backend, &choice);
+    struct layouts layouts = { .backend = backend, .net = backend->spec.net };
+    int rc = fusion_open(&layouts.fusion, layouts.net, onednn_rules, onednn_rule_count, true);
+    if (rc != 0)
+        return rc;
+    layouts.uniform = find_uniform(&layouts);
+    rc = choose_all(&layouts);
+    /* Where the image or a dense layer meets a convolution: with all channels together all do. */
+    if (rc == 0 && !meets_alike(&layouts)) {
+        forget_choices(&layouts);
+        layouts.uniform = NHWC;
+        rc = choose_all(&layouts);
     }
+    fusion_close(&layouts.fusion);
     return rc;
 }

@@ -15,19 +15,21 @@ struct outcome { double loss; bool is_counted, is_correct; };
 
 struct loss_state { uint32_t outcomes; };       /* buffer */
 
+static void loss_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    (void)plan, (void)layer;
+    *use_out = (struct value_use){ .gradient_early = true };
+}
+
 static int loss_plan(struct plan *plan, uint32_t layer)
 {
-    struct loss_state *state = calloc(1, sizeof(*state));
+    struct loss_state *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    plan_edge_share(plan, layer);
-    plan_use(plan, plan->edges[layer].value, time_forward(layer));
-    if (plan_has_gradient(plan, layer))
-        plan_use(plan, plan->edges[layer].gradient, time_forward(layer));
     const int rc = plan_buffer(plan, plan->base.count * sizeof(struct outcome), &state->outcomes);
     if (rc == 0)
-        plan_use(plan, state->outcomes, time_forward(layer));
+        plan_use(plan, state->outcomes, layer, PHASE_FORWARD, PHASE_FORWARD);
     return rc;
 }
 
@@ -106,24 +108,17 @@ static void result_sum(struct plan *plan, const struct outcome *outcomes)
 
 static int loss_forward(struct plan *plan, uint32_t layer)
 {
-    const struct loss_state *state = plan->states[layer];
+    const struct loss_state *const state = plan->states[layer];
+    const uint32_t value = plan_input(&plan->base, layer, 0);
     struct loss_work work = {
-        .edge = &plan->edges[layer],
-        .logits = plan_value(plan, layer),
-        .gradients = plan_has_gradient(plan, layer) ? plan_gradient(plan, layer) : NULL,
+        .edge = &plan->edges[value],
+        .logits = plan_value(plan, value),
+        .gradients = plan_has_inputs(&plan->base, layer) ? plan_gradient(plan, value) : NULL,
         .labels = plan_data(plan, plan->labels),
         .outcomes = plan_data(plan, state->outcomes),
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 16, loss_samples, &work);
     result_sum(plan, work.outcomes);
-    return 0;
-}
-
-/* Forward made the gradient already. */
-static int loss_backward(struct plan *plan, uint32_t layer)
-{
-    (void)plan;
-    (void)layer;
     return 0;
 }
 
@@ -133,8 +128,8 @@ static void loss_release(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_loss_ops = {
+    .use = loss_use,
     .plan = loss_plan,
     .forward = loss_forward,
-    .backward = loss_backward,
     .release = loss_release,
 };

@@ -1,8 +1,7 @@
-/* Making a plan: edges, buffers by lifetime, memories, the layers' states; and running
- * it layer by layer. Everything is made here; a step only runs it. */
+/* Making a plan: edges, memories, the layers' states, the pool they share; and beginning a
+ * step. Everything is made here; a step only runs it. */
 #include "compute/onednn/onednn_plan.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,194 +9,171 @@
 
 #include "compute/onednn/backend_onednn.h"
 
-static const struct layer_ops *const layer_table[] = {
+static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &onednn_weighted_ops,
     [LAYER_DENSE] = &onednn_weighted_ops,
+    [LAYER_BATCH_NORM] = &onednn_batch_norm_ops,
     [LAYER_RELU] = &onednn_relu_ops,
     [LAYER_MAX_POOL] = &onednn_max_pool_ops,
+    [LAYER_AVERAGE_POOL] = &onednn_average_pool_ops,
     [LAYER_DROPOUT] = &onednn_dropout_ops,
+    [LAYER_ADD] = &onednn_add_ops,
+    [LAYER_PAD_CHANNELS] = &onednn_pad_channels_ops,
     [LAYER_SOFTMAX_LOSS] = &onednn_loss_ops,
 };
 
-uint32_t layer_before(const struct net *net, uint32_t layer)
+const struct fusion_rule onednn_rules[] = {
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_ADD } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .training_only = true },
+};
+
+const uint32_t onednn_rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]);
+
+bool value_is_relu(const struct plan *plan, uint32_t value)
 {
-    while (layer-- > 0)
-        if (net->layers[layer].folded_into == NET_NO_LAYER)
-            return layer;
-    return NET_NO_LAYER;
+    if (value == 0)
+        return false;
+    const struct group *const group = plan_group(&plan->base, plan_group(&plan->base, value - 1)->head);
+    return group->tail_count > 0 && plan_layer(plan, group->tail[group->tail_count - 1])->kind == LAYER_RELU;
 }
 
-uint32_t layer_behind(const struct net *net, uint32_t layer)
+/* A pooled or dropped number is above 0 exactly where the ReLU is active and the gradient passes. */
+bool value_is_masked_above(const struct plan *plan, uint32_t value)
 {
-    while (++layer < net->layer_count)
-        if (net->layers[layer].folded_into == NET_NO_LAYER)
-            return layer;
-    return NET_NO_LAYER;
+    const uint32_t reader = fusion_only_reader(&plan->base.fusion, value);
+    return reader != NET_INPUT && (plan_layer(plan, reader)->kind == LAYER_MAX_POOL ||
+                                   plan_layer(plan, reader)->kind == LAYER_DROPOUT);
 }
 
-bool layer_reads_relu(const struct net *net, uint32_t layer)
+/* ---- buffers and memories ---- */
+
+static uint32_t time_of(const struct plan *plan, uint32_t head, enum value_phase phase)
 {
-    const uint32_t before = layer_before(net, layer);
-    return before != NET_NO_LAYER && net->layers[before].relu;
+    return phase == PHASE_FORWARD      ? time_forward(head)
+           : phase == PHASE_PARAMETERS ? time_parameters(&plan->base.values, head)
+                                       : time_inputs(&plan->base.values, head);
 }
 
-int plan_buffer(struct plan *plan, size_t bytes, uint32_t *buffer_out)
+void plan_use(struct plan *plan, uint32_t buffer, uint32_t head, enum value_phase first, enum value_phase last)
 {
-    if (plan->buffer_count == plan->buffer_room) {
-        const uint32_t room = plan->buffer_room * 2 + 16;
-        struct lifetime *buffers = realloc(plan->buffers, room * sizeof(*buffers));
-        if (buffers == NULL)
-            return -ENOMEM;
-        plan->buffers = buffers;
-        plan->buffer_room = room;
-    }
-    plan->buffers[plan->buffer_count] = (struct lifetime){ .bytes = bytes, .first = UINT32_MAX };
-    *buffer_out = plan->buffer_count++;
-    return 0;
-}
-
-void plan_use(struct plan *plan, uint32_t buffer, uint32_t time)
-{
-    struct lifetime *life = &plan->buffers[buffer];
-    if (time < life->first)
-        life->first = time;
-    if (time > life->last)
-        life->last = time;
-}
-
-void plan_use_always(struct plan *plan, uint32_t buffer)
-{
-    plan_use(plan, buffer, 0);
-    plan_use(plan, buffer, time_data(plan, 0));
+    value_plan_use(&plan->base.values, buffer, time_of(plan, head, first));
+    value_plan_use(&plan->base.values, buffer, time_of(plan, head, last));
 }
 
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out)
 {
     if (plan->memory_count == plan->memory_room) {
         const uint32_t room = plan->memory_room * 2 + 32;
-        struct plan_memory *memories = realloc(plan->memories, room * sizeof(*memories));
+        struct plan_memory *const memories = realloc(plan->memories, room * sizeof(*memories));
         if (memories == NULL)
             return -ENOMEM;
         plan->memories = memories;
         plan->memory_room = room;
     }
-    struct plan_memory *memory = &plan->memories[plan->memory_count];
+    struct plan_memory *const memory = &plan->memories[plan->memory_count];
     memory->place = place;
     const int rc = nn_memory_create(&memory->memory, md, plan_backend(plan)->engine, DNNL_MEMORY_NONE);
-    if (rc)
+    if (rc != 0)
         return rc;
     plan->memory_count++;
     *memory_out = memory->memory;
     return 0;
 }
 
-int plan_edge_open(struct plan *plan, uint32_t edge)
+static float *at_parameter(const struct plan *plan, uint32_t parameter, float *trained, float *statistics)
 {
-    const size_t bytes = (size_t)plan->base.count * edge_floats(&plan->edges[edge]) * sizeof(float);
-    int rc = plan_buffer(plan, bytes, &plan->edges[edge].value);
-    if (rc == 0 && plan_has_gradient(plan, edge))
-        rc = plan_buffer(plan, bytes, &plan->edges[edge].gradient);
-    return rc;
+    const struct backend *const backend = plan_backend(plan);
+    const struct arena *const arena = arenas_of(backend->arenas, plan->base.net, parameter);
+    return (arena == &backend->arenas->trained ? trained : statistics) + arena->ranges[parameter].offset;
 }
 
-void plan_edge_share(struct plan *plan, uint32_t layer)
+float *plan_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
 {
-    plan->edges[layer + 1].value = plan->edges[layer].value;
-    plan->edges[layer + 1].gradient = plan->edges[layer].gradient;
+    const struct backend_memory *const memory = &plan_backend(plan)->memory;
+    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
+    return parameter != NET_NO_PARAMETER ? at_parameter(plan, parameter, memory->weights, memory->statistics) : NULL;
 }
+
+float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
+{
+    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
+    float *const gradients = plan_backend(plan)->memory.gradients;
+    return parameter != NET_NO_PARAMETER ? at_parameter(plan, parameter, gradients, NULL) : NULL;
+}
+
+/* ---- making a plan ---- */
 
 /* Overflow of sizes: a plan holds a few copies of the largest edge, in bytes. */
-static bool edge_fits(const struct edge *edge, uint32_t count)
+static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
-    return edge_floats(edge) < SIZE_MAX / 64 / sizeof(float) / count;
+    const size_t floats = edge_floats(&plan->edges[value]);
+    const size_t most = SIZE_MAX / 64 / sizeof(float) / plan->base.count / plan->base.net->layer_count;
+    return floats < most ? plan->base.count * floats * sizeof(float) : 0;
 }
 
-static int edges_init(struct plan *plan)
+static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
 {
-    const struct backend *backend = plan_backend(plan);
-    const struct net *net = backend->spec.net;
-    for (uint32_t e = 0; e <= net->layer_count; e++) {
-        plan->edges[e].shape = e ? net->layers[e - 1].out : net->input;
-        plan->edges[e].block = backend->blocks[e];
-        if (!edge_fits(&plan->edges[e], plan->base.count))
-            return -EOVERFLOW;
-    }
-    int rc = plan_edge_open(plan, 0);
-    if (rc == 0)
-        rc = plan_buffer(plan, plan->base.count * sizeof(int32_t), &plan->labels);
+    const struct gradient_pass pass = {
+        .from = plan_data(plan, from), .to = plan_data(plan, to), .count = value_total(plan, value), .scale = 1.0f,
+        .adds = true };
+    gradient_run(plan, &pass);
+    return 0;
+}
+
+static int open_buffers(struct plan *plan)
+{
+    int rc = plan_buffer(plan, plan->base.count * sizeof(int32_t), &plan->labels);
     if (rc == 0)
         rc = plan_buffer(plan, 0, &plan->scratch);
-    if (rc)
+    if (rc != 0)
         return rc;
-    plan_use(plan, plan->edges[0].value, time_forward(0));
-    plan_use_always(plan, plan->labels);
-    plan_use_always(plan, plan->scratch);
+    value_plan_use_always(&plan->base.values, plan->labels);
+    value_plan_use_always(&plan->base.values, plan->scratch);
     return 0;
 }
 
-static int layers_plan(struct plan *plan)
-{
-    const struct net *net = plan_backend(plan)->spec.net;
-    int rc = 0;
-    for (uint32_t i = 0; i < net->layer_count && rc == 0; i++)
-        rc = layer_table[net->layers[i].kind]->plan(plan, i);
-    return rc;
-}
+static const struct plan_ops onednn_plan_ops = {
+    .layers = layer_table,
+    .rules = onednn_rules,
+    .rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]),
+    .value_bytes = value_bytes,
+    .add = add_gradient,
+    .begin = open_buffers,
+};
 
-/* The pool grows to what the largest plan needs; plans notice that it moved. */
-static int pool_grow(struct backend *backend, size_t bytes, size_t *grown_out)
+static int open_edges(struct plan *plan)
 {
-    const struct device_ops *ops = backend->spec.device->ops;
-    void *pool;
-    *grown_out = 0;
-    if (bytes <= backend->pool_bytes)
-        return 0;
-    ops->free(backend->spec.device, backend->pool);
-    *grown_out = bytes - backend->pool_bytes;
-    backend->pool = NULL;
-    backend->pool_bytes = 0;
-    const int rc = ops->alloc(backend->spec.device, bytes, &pool);
-    if (rc)
-        return rc;
-    backend->pool = pool;
-    backend->pool_bytes = bytes;
-    return 0;
-}
-
-static int memory_plan(struct plan *plan)
-{
-    const size_t bytes = lifetime_plan(plan->buffers, plan->buffer_count);
-    return bytes ? pool_grow(plan_backend(plan), bytes, &plan->bytes) : -ENOMEM;
-}
-
-static int plan_alloc(struct plan **plan_out, struct backend *backend, uint32_t count, bool training)
-{
-    const uint32_t layer_count = backend->spec.net->layer_count;
-    struct plan *plan = calloc(1, sizeof(*plan));
-    if (plan == NULL)
-        return -ENOMEM;
-    plan->base = (struct plan_base){ .backend = backend, .count = count, .training = training };
+    const struct backend *const backend = plan_backend(plan);
+    const uint32_t layer_count = plan->base.net->layer_count;
     plan->edges = calloc((size_t)layer_count + 1, sizeof(*plan->edges));
     plan->states = calloc(layer_count, sizeof(*plan->states));
-    *plan_out = plan;
-    return plan->edges != NULL && plan->states != NULL ? 0 : -ENOMEM;
+    if (plan->edges == NULL || plan->states == NULL)
+        return -ENOMEM;
+    for (uint32_t v = 0; v <= layer_count; v++)
+        plan->edges[v] = (struct edge){ plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc };
+    return 0;
 }
 
 int onednn_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out)
 {
-    struct plan *plan = NULL;
-    int rc = plan_alloc(&plan, backend, count, training);
+    struct plan *const plan = calloc(1, sizeof(*plan));
+    if (plan == NULL)
+        return -ENOMEM;
+    plan->base = (struct plan_base){
+        .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
+    int rc = open_edges(plan);
     if (rc == 0)
-        rc = edges_init(plan);
-    if (rc == 0)
-        rc = layers_plan(plan);
-    if (rc == 0)
-        rc = memory_plan(plan);
-    if (rc) {
-        if (plan != NULL)
-            onednn_plan_close(plan);
+        rc = plan_base_open(&plan->base);
+    if (rc != 0) {
+        onednn_plan_close(plan);
         return rc;
     }
+    if (plan->base.values.bytes > backend->pool_needed)
+        backend->pool_needed = plan->base.values.bytes;
     *plan_out = plan;
     return 0;
 }
@@ -206,54 +182,45 @@ void onednn_plan_close(struct plan *plan)
 {
     if (plan == NULL)
         return;
-    const struct net *net = plan_backend(plan)->spec.net;
-    for (uint32_t i = 0; i < net->layer_count && plan->states != NULL; i++)
-        if (plan->states[i] != NULL)
-            layer_table[net->layers[i].kind]->release(plan, i);
+    plan_base_close(&plan->base);
     for (uint32_t i = 0; i < plan->memory_count; i++)
         dnnl_memory_destroy(plan->memories[i].memory);
     free(plan->memories);
-    free(plan->buffers);
     free(plan->states);
     free(plan->edges);
     free(plan);
 }
 
-size_t onednn_plan_bytes(const struct plan *plan)
-{
-    return plan->bytes;
-}
+/* ---- a step ---- */
 
 static void *place_find(const struct plan *plan, struct place place)
 {
-    const struct backend *backend = plan_backend(plan);
+    const struct backend_memory *const memory = &plan_backend(plan)->memory;
     if (place.kind == PLACE_BUFFER)
         return plan_data(plan, place.index);
-    float *arena = place.kind == PLACE_WEIGHTS ? backend->weights : backend->gradients;
-    return arena + backend->arena->ranges[place.index].offset;
+    return at_parameter(plan, place.index, place.kind == PLACE_WEIGHTS ? memory->weights : memory->gradients, NULL);
 }
 
 /* Point all memories into the pool where it is now. */
-static int plan_attach(struct plan *plan)
+static int attach(struct plan *plan)
 {
-    const struct backend *backend = plan_backend(plan);
+    const struct backend *const backend = plan_backend(plan);
     for (uint32_t i = 0; i < plan->memory_count; i++) {
-        const struct plan_memory *memory = &plan->memories[i];
+        const struct plan_memory *const memory = &plan->memories[i];
         const int rc = NN_CHECK(dnnl_memory_set_data_handle(memory->memory, place_find(plan, memory->place)));
-        if (rc)
+        if (rc != 0)
             return rc;
     }
     plan->bound = backend->pool;
+    plan->base.painted = backend->spec.paint ? backend->pool : NULL;
     return 0;
 }
 
 int onednn_input(struct plan *plan, const struct backend_input *input)
 {
-    if (plan->bound != plan_backend(plan)->pool) {
-        const int rc = plan_attach(plan);
-        if (rc)
-            return rc;
-    }
+    const int rc = plan->bound != plan_backend(plan)->pool ? attach(plan) : 0;
+    if (rc != 0)
+        return rc;
     plan->epoch = input->epoch;
     plan->first_position = input->first_position;
     memcpy(plan_data(plan, plan->labels), input->labels, plan->base.count * sizeof(int32_t));
@@ -263,28 +230,12 @@ int onednn_input(struct plan *plan, const struct backend_input *input)
 
 int onednn_forward(struct plan *plan)
 {
-    const struct net *net = plan_backend(plan)->spec.net;
-    for (uint32_t i = 0; i < net->layer_count; i++) {
-        const int rc = layer_table[net->layers[i].kind]->forward(plan, i);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    return plan_base_forward(&plan->base);
 }
 
 int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
 {
-    const struct backend *backend = plan_backend(plan);
-    const struct net *net = backend->spec.net;
-    assert(plan->base.training);
-    plan->layer_done = layer_done;
-    plan->layer_done_arg = arg;
-    for (uint32_t i = net->layer_count; i-- > 0 && i >= backend->first_weighted;) {
-        const int rc = layer_table[net->layers[i].kind]->backward(plan, i);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    return plan_base_backward(&plan->base, layer_done, arg);
 }
 
 int onednn_result(struct plan *plan, struct backend_result *result_out)
@@ -293,28 +244,36 @@ int onednn_result(struct plan *plan, struct backend_result *result_out)
     return 0;
 }
 
+/* ---- describing ---- */
+
 static const char *layout_name(const struct edge *edge)
 {
+    if (edge->is_nhwc)
+        return "nhwc";
     return edge->block == 8 ? "nChw8c" : edge->block == 16 ? "nChw16c" : edge->block == 1 ? "nchw" : "nhwc";
+}
+
+static void describe_layer(const struct plan *plan, uint32_t i, char *text, size_t text_size)
+{
+    const struct layer *const layer = plan_layer(plan, i);
+    const uint32_t head = plan_group(&plan->base, i)->head;
+    if (head != i)
+        snprintf(text, text_size, "in %s", plan_layer(plan, head)->name);
+    else if (layer_has(layer, PARAMETER_WEIGHT))
+        weighted_describe(plan, i, text, text_size);
+    else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
+        snprintf(text, text_size, "none");
+    else
+        snprintf(text, text_size, "own loop");
 }
 
 void onednn_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
 {
-    const struct net *net = plan_backend(plan)->spec.net;
-    for (uint32_t i = 0; i < net->layer_count; i++) {
-        const struct layer *layer = &net->layers[i];
-        char how[512] = "", line[768];
-        if (layer->weight != NET_NO_PARAMETER)
-            weighted_describe(plan, i, how, sizeof(how));
-        else if (layer->folded_into != NET_NO_LAYER)
-            snprintf(how, sizeof(how), "in %s", net->layers[layer->folded_into].name);
-        else if (layer->kind == LAYER_DROPOUT && !plan->base.training)
-            snprintf(how, sizeof(how), "none");
-        else if (dropout_in_pool(plan, i))
-            snprintf(how, sizeof(how), "in %s", net->layers[layer_before(net, i)].name);
-        else
-            snprintf(how, sizeof(how), "own loop");
-        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->edges[i]),
+    for (uint32_t i = 0; i < plan->base.net->layer_count; i++) {
+        const struct layer *const layer = plan_layer(plan, i);
+        char how[512], line[768];
+        describe_layer(plan, i, how, sizeof(how));
+        snprintf(line, sizeof(line), "%s: %s -> %s, %s", layer->name, layout_name(&plan->edges[layer->inputs[0] + 1]),
                  layout_name(&plan->edges[i + 1]), how);
         write(arg, line);
     }

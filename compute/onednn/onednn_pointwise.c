@@ -1,34 +1,48 @@
 /* Loops of ours over values and gradients that change every number by itself: the input
- * step, ReLU, dropout. They work in place and share the tower's threads. */
+ * step, ReLU, dropout. They share the tower's threads. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/team.h"
 #include "compute/vector.h"
 
 #define FLOAT_GRAIN 1024u       /* floats a thread takes at least */
 
-/* The whole of an edge's values and gradients, for loops that do not care for the order. */
-struct flat { float *values, *gradients; float scale; uint8_t *active; };
+/* ---- the input ---- */
 
 VECTOR_LOOPS
-static void convert(const uint8_t *restrict pixels, float *restrict values, size_t count)
+static void divide(const uint8_t *restrict pixels, float divisor, float *restrict values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)pixels[i] / 255.0f;
+        values[i] = (float)pixels[i] / divisor;
 }
 
-/* Pixel p of channel c of a sample lies at (c / block * pixels + p) * block + c % block. */
-static void convert_blocked(const struct edge *edge, const uint8_t *restrict pixels, float *restrict values)
+/* Pixels of `channels` channels, each with its own mean and deviation. */
+VECTOR_LOOPS
+static void transform(const struct input_transform *how, size_t channels, const uint8_t *restrict pixels,
+                      float *restrict values, size_t count)
 {
-    const size_t channels = edge->shape.channels, block = edge->block, pixel_count = edge_pixels(edge);
-    for (size_t c = 0; c < edge_blocks(edge) * block; c++) {
-        float *restrict to = values + c / block * pixel_count * block + c % block;
+    for (size_t i = 0; i < count; i += channels)
+        for (size_t c = 0; c < channels; c++)
+            values[i + c] = ((float)pixels[i + c] / how->divisor - how->mean[c]) / how->deviation[c];
+}
+
+/* Channel by channel, with zeros in the channels that only fill a block. */
+static void transform_blocked(const struct input_transform *how, const struct edge *edge,
+                              const uint8_t *restrict pixels, float *restrict values)
+{
+    const size_t channels = edge->shape.channels, pixel_count = edge_pixels(edge);
+    for (size_t c = 0; c < edge_blocks(edge) * edge->block; c++) {
+        const float mean = how->is_plain || c >= channels ? 0.0f : how->mean[c];
+        const float deviation = how->is_plain || c >= channels ? 1.0f : how->deviation[c];
+        float *restrict to = values + edge_at(edge, c, 0);
         for (size_t p = 0; p < pixel_count; p++)
-            to[p * block] = c < channels ? (float)pixels[p * channels + c] / 255.0f : 0.0f;
+            to[p * edge->block] =
+                c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / deviation : 0.0f;
     }
 }
 
@@ -39,17 +53,19 @@ struct convert_work {
 
 static void convert_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const struct convert_work *work = arg;
-    const struct edge *edge = &work->plan->edges[0];
+    const struct convert_work *const work = arg;
+    const struct input_transform *const how = &work->plan->base.net->transform;
+    const struct edge *const edge = &work->plan->edges[0];
     const size_t bytes = shape_count(edge->shape), floats = edge_floats(edge);
-    float *values = plan_value(work->plan, 0);
+    const uint8_t *const pixels = work->pixels + first * bytes;
+    float *const values = plan_value(work->plan, 0) + first * floats;
     (void)member;
-    if (edge->block == edge->shape.channels) {
-        convert(work->pixels + first * bytes, values + first * floats, (end - first) * bytes);
-        return;
-    }
-    for (size_t i = first; i < end; i++)
-        convert_blocked(edge, work->pixels + i * bytes, values + i * floats);
+    if (edge->block == edge->shape.channels && how->is_plain)
+        divide(pixels, how->divisor, values, (end - first) * bytes);
+    else if (edge->block == edge->shape.channels)
+        transform(how, edge->shape.channels, pixels, values, (end - first) * bytes);
+    for (size_t i = 0; i < end - first && edge->block != edge->shape.channels; i++)
+        transform_blocked(how, edge, pixels + i * bytes, values + i * floats);
 }
 
 void input_convert(const struct plan *plan, const uint8_t *pixels)
@@ -58,113 +74,161 @@ void input_convert(const struct plan *plan, const uint8_t *pixels)
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, convert_samples, &work);
 }
 
-VECTOR_LOOPS
-static void relu_part(void *arg, uint32_t member, size_t first, size_t end)
-{
-    float *restrict values = ((const struct flat *)arg)->values;
-    (void)member;
-    for (size_t i = first; i < end; i++)
-        values[i] = values[i] > 0.0f ? values[i] : 0.0f;
-}
+/* ---- gradients through masks ---- */
 
 VECTOR_LOOPS
-static void mask_part(void *arg, uint32_t member, size_t first, size_t end)
+static void pass_by_values(const struct gradient_pass *pass, size_t first, size_t end)
 {
-    const struct flat *flat = arg;
-    const float *restrict values = flat->values;
-    float *restrict gradients = flat->gradients;
-    const float scale = flat->scale;
-    (void)member;
+    const float *const from = pass->from, *const values = pass->values;
+    float *const to = pass->to;
+    const float scale = pass->scale;
+    INDEPENDENT_TURNS
     for (size_t i = first; i < end; i++) {
-        const float scaled = gradients[i] * scale;
-        gradients[i] = values[i] > 0.0f ? scaled : 0.0f;
+        const float scaled = from[i] * scale;
+        to[i] = values[i] > 0.0f ? scaled : 0.0f;
     }
 }
 
-static size_t edge_total(const struct plan *plan, uint32_t edge)
+VECTOR_LOOPS
+static void pass_noted(const struct gradient_pass *pass, size_t first, size_t end)
 {
-    return plan->base.count * edge_floats(&plan->edges[edge]);
+    const float *const from = pass->from;
+    const uint8_t *const active = pass->active;
+    float *const to = pass->to;
+    INDEPENDENT_TURNS
+    for (size_t i = first; i < end; i++)
+        to[i] = active[i] ? from[i] : 0.0f;
 }
 
-void relu_mask(const struct plan *plan, uint32_t edge, float scale)
+VECTOR_LOOPS
+static void add_by_values(const struct gradient_pass *pass, size_t first, size_t end)
 {
-    struct flat flat = { .values = plan_value(plan, edge), .gradients = plan_gradient(plan, edge), .scale = scale };
-    team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, mask_part, &flat);
+    const float *restrict from = pass->from, *restrict values = pass->values;
+    float *restrict to = pass->to;
+    const float scale = pass->scale;
+    for (size_t i = first; i < end; i++)
+        to[i] += values[i] > 0.0f ? from[i] * scale : 0.0f;
 }
+
+VECTOR_LOOPS
+static void add_all(const struct gradient_pass *pass, size_t first, size_t end)
+{
+    const float *restrict from = pass->from;
+    float *restrict to = pass->to;
+    for (size_t i = first; i < end; i++)
+        to[i] += from[i];
+}
+
+static void copy_all(const struct gradient_pass *pass, size_t first, size_t end)
+{
+    if (pass->to != pass->from)
+        memcpy(pass->to + first, pass->from + first, (end - first) * sizeof(*pass->to));
+}
+
+static void pass_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct gradient_pass *const pass = arg;
+    (void)member;
+    if (pass->active != NULL)
+        pass_noted(pass, first, end);
+    else if (pass->values != NULL && pass->adds)
+        add_by_values(pass, first, end);
+    else if (pass->values != NULL)
+        pass_by_values(pass, first, end);
+    else if (pass->adds)
+        add_all(pass, first, end);
+    else
+        copy_all(pass, first, end);
+}
+
+void gradient_run(const struct plan *plan, const struct gradient_pass *pass)
+{
+    struct gradient_pass work = *pass;
+    team_run(plan_backend(plan)->spec.threads, pass->count, FLOAT_GRAIN, pass_part, &work);
+}
+
+void gradient_hand_on(const struct plan *plan, const float *from, const struct flow *flow, size_t count)
+{
+    if (flow->buffer == BUFFER_NONE || plan_data(plan, flow->buffer) == from)
+        return;
+    const struct gradient_pass pass = {
+        .from = from, .to = plan_data(plan, flow->buffer), .count = count, .scale = 1.0f, .adds = flow->adds };
+    gradient_run(plan, &pass);
+}
+
+struct note_work { const float *values; uint8_t *active; };
 
 VECTOR_LOOPS
 static void note_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const float *restrict values = ((const struct flat *)arg)->values;
-    uint8_t *restrict active = ((const struct flat *)arg)->active;
+    const float *restrict values = ((const struct note_work *)arg)->values;
+    uint8_t *restrict active = ((const struct note_work *)arg)->active;
     (void)member;
     for (size_t i = first; i < end; i++)
         active[i] = values[i] > 0.0f;
 }
 
-void relu_note(const struct plan *plan, uint32_t edge, uint32_t active)
+void relu_note(const struct plan *plan, uint32_t value, uint32_t active)
 {
-    struct flat flat = { .values = plan_value(plan, edge), .active = plan_data(plan, active) };
-    team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, note_part, &flat);
+    struct note_work work = { plan_value(plan, value), plan_data(plan, active) };
+    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), FLOAT_GRAIN, note_part, &work);
 }
+
+/* ---- ReLU of its own: behind something it is not folded into ---- */
+
+static void relu_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    (void)plan, (void)layer;
+    *use_out = (struct value_use){
+        .out_until = PHASE_INPUTS, .out_sign = true, .in_place = true, .keeps_sign = true, .gradient_in_place = true,
+        .adds = true };
+}
+
+struct relu_work { const float *from; float *to; };
 
 VECTOR_LOOPS
-static void mask_noted_part(void *arg, uint32_t member, size_t first, size_t end)
+static void relu_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    float *restrict gradients = ((const struct flat *)arg)->gradients;
-    const uint8_t *restrict active = ((const struct flat *)arg)->active;
+    const struct relu_work *const work = arg;
+    const float *const from = work->from;
+    float *const to = work->to;
     (void)member;
+    INDEPENDENT_TURNS
     for (size_t i = first; i < end; i++)
-        gradients[i] = active[i] ? gradients[i] : 0.0f;
-}
-
-void relu_mask_noted(const struct plan *plan, uint32_t edge, uint32_t active)
-{
-    struct flat flat = { .gradients = plan_gradient(plan, edge), .active = plan_data(plan, active) };
-    team_run(plan_backend(plan)->spec.threads, edge_total(plan, edge), FLOAT_GRAIN, mask_noted_part, &flat);
-}
-
-/* A ReLU of its own: behind something else than a convolution or dense layer. */
-static int relu_plan(struct plan *plan, uint32_t layer)
-{
-    plan_edge_share(plan, layer);
-    if (plan_layer(plan, layer)->folded_into != NET_NO_LAYER)
-        return 0;
-    plan_use(plan, plan->edges[layer].value, time_forward(layer));
-    if (plan_has_gradient(plan, layer)) {
-        plan_use(plan, plan->edges[layer].value, time_weights(plan, layer));
-        plan_use(plan, plan->edges[layer].gradient, time_weights(plan, layer));
-    }
-    return 0;
+        to[i] = from[i] > 0.0f ? from[i] : 0.0f;
 }
 
 static int relu_forward(struct plan *plan, uint32_t layer)
 {
-    struct flat flat = { .values = plan_value(plan, layer) };
-    if (plan_layer(plan, layer)->folded_into == NET_NO_LAYER)
-        team_run(plan_backend(plan)->spec.threads, edge_total(plan, layer), FLOAT_GRAIN, relu_part, &flat);
+    const uint32_t from = plan_input(&plan->base, layer, 0), to = plan_output(&plan->base, layer);
+    struct relu_work work = { plan_value(plan, from), plan_value(plan, to) };
+    team_run(plan_backend(plan)->spec.threads, value_total(plan, to), FLOAT_GRAIN, relu_part, &work);
     return 0;
+}
+
+static void mask_by_result(const struct plan *plan, uint32_t layer, float scale)
+{
+    const uint32_t value = plan_output(&plan->base, layer);
+    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
+    const struct gradient_pass pass = {
+        .from = plan_gradient(plan, value), .to = plan_data(plan, flow->buffer), .count = value_total(plan, value),
+        .scale = scale, .values = plan_value(plan, value), .adds = flow->adds };
+    gradient_run(plan, &pass);
 }
 
 static int relu_backward(struct plan *plan, uint32_t layer)
 {
-    if (plan_layer(plan, layer)->folded_into == NET_NO_LAYER)
-        relu_mask(plan, layer, 1.0f);
+    mask_by_result(plan, layer, 1.0f);
     return 0;
 }
 
-static void nothing_to_release(struct plan *plan, uint32_t layer)
-{
-    (void)plan;
-    (void)layer;
-}
-
 const struct layer_ops onednn_relu_ops = {
-    .plan = relu_plan,
+    .use = relu_use,
     .forward = relu_forward,
-    .backward = relu_backward,
-    .release = nothing_to_release,
+    .backward_inputs = relu_backward,
 };
+
+/* ---- dropout ---- */
 
 struct dropout_state {
     struct dropout dropout;
@@ -172,36 +236,35 @@ struct dropout_state {
     uint32_t masks;             /* buffer: room for edge_mask per thread */
 };
 
-bool dropout_in_pool(const struct plan *plan, uint32_t layer)
+static bool dropout_reads_relu(const struct plan *plan, uint32_t layer)
 {
-    const struct net *net = plan_backend(plan)->spec.net;
-    const uint32_t before = layer_before(net, layer);
-    return net->layers[layer].kind == LAYER_DROPOUT && plan->base.training && before != NET_NO_LAYER &&
-           net->layers[before].kind == LAYER_MAX_POOL;
+    return value_is_relu(plan, plan_input(&plan->base, layer, 0));
+}
+
+static void dropout_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    *use_out = (struct value_use){
+        .out_until = dropout_reads_relu(plan, layer) ? PHASE_INPUTS : PHASE_FORWARD, .out_sign = true,
+        .in_place = true, .keeps_sign = true, .is_identity = !plan->base.training, .gradient_in_place = true };
 }
 
 static int dropout_plan(struct plan *plan, uint32_t layer)
 {
-    const struct backend *backend = plan_backend(plan);
-    const struct edge *edge = &plan->edges[layer];
-    plan_edge_share(plan, layer);
-    if (!plan->base.training || dropout_in_pool(plan, layer))
+    const struct backend *const backend = plan_backend(plan);
+    if (!plan->base.training)
         return 0;
-    struct dropout_state *state = calloc(1, sizeof(*state));
+    struct dropout_state *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
-    state->reads_relu = layer_reads_relu(backend->spec.net, layer);
-    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_floats(edge), &state->masks);
-    if (rc)
+    state->reads_relu = dropout_reads_relu(plan, layer);
+    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_floats(out_edge(plan, layer)), &state->masks);
+    if (rc != 0)
         return rc;
-    plan_use(plan, edge->value, time_forward(layer));
-    plan_use(plan, state->masks, time_forward(layer));
-    if (plan_has_gradient(plan, layer)) {
-        plan_use(plan, edge->gradient, time_weights(plan, layer));
-        plan_use(plan, state->reads_relu ? edge->value : state->masks, time_weights(plan, layer));
-    }
+    plan_use(plan, state->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
+    if (plan_has_inputs(&plan->base, layer) && !state->reads_relu)
+        plan_use(plan, state->masks, layer, PHASE_INPUTS, PHASE_INPUTS);
     return 0;
 }
 
@@ -230,44 +293,44 @@ struct dropout_work {
     const struct plan *plan;
     const struct edge *edge;
     const struct dropout_state *state;
-    float *numbers;             /* values or gradients */
+    const float *from;          /* values or gradients */
+    float *to;
 };
 
 static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const struct dropout_work *work = arg;
-    const struct dropout_state *state = work->state;
+    const struct dropout_work *const work = arg;
+    const struct dropout_state *const state = work->state;
     const size_t floats = edge_floats(work->edge);
-    uint8_t *mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * floats;
+    uint8_t *const mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * floats;
     for (size_t i = first; i < end; i++) {
-        float *numbers = work->numbers + i * floats;
         edge_mask(work->plan, work->edge, &state->dropout, i, mask);
-        dropout_apply(&state->dropout, mask, numbers, numbers, floats);
+        dropout_apply(&state->dropout, mask, work->from + i * floats, work->to + i * floats, floats);
     }
 }
 
-static void dropout_run(struct plan *plan, uint32_t layer, float *numbers)
+static void dropout_run(struct plan *plan, uint32_t layer, const float *from, float *to)
 {
-    struct dropout_work work = { plan, &plan->edges[layer], plan->states[layer], numbers };
+    struct dropout_work work = { plan, out_edge(plan, layer), plan->states[layer], from, to };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, dropout_samples, &work);
 }
 
 static int dropout_forward(struct plan *plan, uint32_t layer)
 {
-    if (plan->states[layer] != NULL)
-        dropout_run(plan, layer, plan_value(plan, layer));
+    if (plan->base.training)
+        dropout_run(plan, layer, plan_value(plan, plan_input(&plan->base, layer, 0)),
+                    plan_value(plan, plan_output(&plan->base, layer)));
     return 0;
 }
 
 static int dropout_backward(struct plan *plan, uint32_t layer)
 {
-    const struct dropout_state *state = plan->states[layer];
-    if (state == NULL)
-        return 0;
+    const struct dropout_state *const state = plan->states[layer];
     if (state->reads_relu)
-        relu_mask(plan, layer, state->dropout.scale);
+        mask_by_result(plan, layer, state->dropout.scale);
     else
-        dropout_run(plan, layer, plan_gradient(plan, layer));
+        dropout_run(plan, layer, plan_gradient(plan, plan_output(&plan->base, layer)),
+                    plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer));
     return 0;
 }
 
@@ -277,8 +340,9 @@ static void dropout_release(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_dropout_ops = {
+    .use = dropout_use,
     .plan = dropout_plan,
     .forward = dropout_forward,
-    .backward = dropout_backward,
+    .backward_inputs = dropout_backward,
     .release = dropout_release,
 };

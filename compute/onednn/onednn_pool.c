@@ -22,7 +22,8 @@
 struct pool {
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     size_t block, blocks;       /* of both edges */
-    bool tiles;                 /* the windows cover every input exactly once */
+    bool tiles;                 /* the windows cover every input exactly once, and nothing was there */
+    bool adds;                  /* to a gradient that is there */
     bool after_relu;
     bool drops;
     struct dropout dropout;
@@ -33,14 +34,14 @@ struct pool {
 
 /* The part of a window inside the image, in rows and columns of the image, and what to
  * add to row * kernel_w + column for the place in the window. */
-struct window { uint32_t top, bottom, left, right; uint32_t row0, column0; };
+struct view { uint32_t top, bottom, left, right; uint32_t row0, column0; };
 
-static inline struct window window_at(const struct pool *pool, uint32_t row, uint32_t column)
+static inline struct view window_at(const struct pool *pool, uint32_t row, uint32_t column)
 {
     const uint32_t top = row * pool->stride_h, left = column * pool->stride_w;
     const uint32_t bottom = top + pool->kernel_h, right = left + pool->kernel_w;
     const uint32_t in_bottom = pool->in_h + pool->pad_top, in_right = pool->in_w + pool->pad_left;
-    return (struct window){
+    return (struct view){
         .top = top > pool->pad_top ? top - pool->pad_top : 0,
         .bottom = (bottom < in_bottom ? bottom : in_bottom) - pool->pad_top,
         .left = left > pool->pad_left ? left - pool->pad_left : 0,
@@ -51,13 +52,13 @@ static inline struct window window_at(const struct pool *pool, uint32_t row, uin
 }
 
 /* The place of the first pixel of row `y` of the image. */
-ALWAYS_INLINE int32_t place_at(const struct pool *pool, const struct window *window, uint32_t y)
+ALWAYS_INLINE int32_t place_at(const struct pool *pool, const struct view *window, uint32_t y)
 {
     return (int32_t)((y - window->top + window->row0) * pool->kernel_w + window->column0);
 }
 
 /* The largest of a window for `count` channels, and its place. */
-ALWAYS_INLINE void window_forward(const struct pool *pool, const struct window *window, const float *in,
+ALWAYS_INLINE void window_forward(const struct pool *pool, const struct view *window, const float *in,
                                   uint32_t count, lanes *best_out, lane_bits *place_out)
 {
     lanes best = (lanes){ 0 } - INFINITY;
@@ -78,7 +79,7 @@ ALWAYS_INLINE void window_forward(const struct pool *pool, const struct window *
 }
 
 /* The gradient of `count` results to where they came from. */
-ALWAYS_INLINE void window_backward(const struct pool *pool, const struct window *window, float *in, uint32_t count,
+ALWAYS_INLINE void window_backward(const struct pool *pool, const struct view *window, float *in, uint32_t count,
                                    const lanes *gradient, const lane_bits *place)
 {
     for (uint32_t y = window->top; y < window->bottom; y++) {
@@ -124,7 +125,7 @@ ALWAYS_INLINE void plane_forward(const struct pool *pool, const float *in, float
     size_t at = 0;
     for (uint32_t row = 0; row < pool->out_h; row++)
         for (uint32_t column = 0; column < pool->out_w; column++) {
-            const struct window window = window_at(pool, row, column);
+            const struct view window = window_at(pool, row, column);
             for (size_t first = 0; first < pool->block; first += count, at += count) {
                 lanes best;
                 lane_bits place;
@@ -135,7 +136,7 @@ ALWAYS_INLINE void plane_forward(const struct pool *pool, const float *in, float
         }
 }
 
-/* Window by window into `in`, which begins as zeros unless the windows tile it. */
+/* Window by window into `in`, which holds what to add to unless the windows tile it. */
 ALWAYS_INLINE void plane_backward(const struct pool *pool, float *in, const float *out, const uint16_t *places,
                                   uint32_t count)
 {
@@ -143,7 +144,7 @@ ALWAYS_INLINE void plane_backward(const struct pool *pool, float *in, const floa
     size_t at = 0;
     for (uint32_t row = 0; row < pool->out_h; row++)
         for (uint32_t column = 0; column < pool->out_w; column++) {
-            const struct window window = window_at(pool, row, column);
+            const struct view window = window_at(pool, row, column);
             for (size_t first = 0; first < pool->block; first += count, at += count) {
                 lanes gradient;
                 lane_shorts shorts;
@@ -169,7 +170,7 @@ static void plane_forward_any(const struct pool *pool, const float *in, float *o
 VECTOR_LOOPS
 static void plane_backward_any(const struct pool *pool, float *in, const float *out, const uint16_t *places)
 {
-    if (!pool->tiles)
+    if (!pool->tiles && !pool->adds)
         memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * sizeof(*in));
     if (pool->block % LANES == 0)
         plane_backward(pool, in, out, places, LANES);
@@ -223,49 +224,53 @@ static void backward_planes(void *arg, uint32_t member, size_t first, size_t end
                            work->places + plane * out_plane(pool));
 }
 
+static uint32_t find_dropout(const struct plan *plan, uint32_t layer)
+{
+    const struct group *const group = plan_group(&plan->base, layer);
+    return group->tail_count > 0 ? group->tail[0] : NET_INPUT;
+}
+
+static void pool_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    (void)plan, (void)layer;
+    *use_out = (struct value_use){ .adds = true };
+}
+
 static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool)
 {
-    const struct layer *about = plan_layer(plan, layer);
-    const struct net *net = plan_backend(plan)->spec.net;
-    const uint32_t behind = layer_behind(net, layer);
+    const struct layer *const about = plan_layer(plan, layer);
+    const struct edge *const in = in_edge(plan, layer, 0);
+    const uint32_t dropout = find_dropout(plan, layer);
     *pool = (struct pool){
         .in_h = about->in.height, .in_w = about->in.width, .out_h = about->out.height, .out_w = about->out.width,
         .kernel_h = about->kernel_h, .kernel_w = about->kernel_w,
         .stride_h = about->stride_h, .stride_w = about->stride_w,
         .pad_top = about->pad_top, .pad_left = about->pad_left,
-        .block = plan->edges[layer].block, .blocks = edge_blocks(&plan->edges[layer]),
-        .after_relu = layer_reads_relu(net, layer),
-        .drops = dropout_in_pool(plan, behind),
-        .has_places = plan_has_gradient(plan, layer),
+        .block = in->block, .blocks = edge_blocks(in),
+        .after_relu = value_is_relu(plan, plan_input(&plan->base, layer, 0)),
+        .drops = dropout != NET_INPUT,
+        .has_places = plan_has_inputs(&plan->base, layer),
+        .adds = plan_flow(&plan->base, layer, 0)->adds,
     };
-    pool->tiles = about->kernel_h == about->stride_h && about->kernel_w == about->stride_w &&
+    pool->tiles = !pool->adds && about->pad_top == 0 && about->pad_left == 0 &&
+                  about->kernel_h == about->stride_h && about->kernel_w == about->stride_w &&
                   about->out.height * about->stride_h == about->in.height &&
                   about->out.width * about->stride_w == about->in.width;
     if (pool->drops)
-        dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, behind, net->layers[behind].rate);
+        dropout_init(&pool->dropout, plan_backend(plan)->spec.seed, dropout, plan_layer(plan, dropout)->rate);
 }
 
 static int pool_buffers(struct plan *plan, uint32_t layer, struct pool *pool)
 {
-    const size_t results = plan->base.count * pool->blocks * out_plane(pool);
-    int rc = plan_edge_open(plan, layer + 1);
+    const size_t sample = pool->blocks * out_plane(pool), results = plan->base.count * sample;
+    int rc = plan_buffer(plan, pool->has_places ? results * sizeof(uint16_t) : 0, &pool->places);
     if (rc == 0)
-        rc = plan_buffer(plan, pool->has_places ? results * sizeof(uint16_t) : 0, &pool->places);
-    if (rc == 0)
-        rc = plan_buffer(plan, pool->drops ? plan_backend(plan)->spec.threads * 2 * pool->blocks * out_plane(pool) : 0,
-                         &pool->masks);
-    if (rc)
+        rc = plan_buffer(plan, pool->drops ? plan_backend(plan)->spec.threads * 2 * sample : 0, &pool->masks);
+    if (rc != 0)
         return rc;
-    const uint32_t forward = time_forward(layer), backward = time_weights(plan, layer);
-    plan_use(plan, plan->edges[layer].value, forward);
-    plan_use(plan, plan->edges[layer + 1].value, forward);
-    plan_use(plan, pool->masks, forward);
-    if (!pool->has_places)
-        return 0;
-    plan_use(plan, pool->places, forward);
-    plan_use(plan, pool->places, backward);
-    plan_use(plan, plan->edges[layer].gradient, backward);
-    plan_use(plan, plan->edges[layer + 1].gradient, backward);
+    plan_use(plan, pool->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
+    if (pool->has_places)
+        plan_use(plan, pool->places, layer, PHASE_FORWARD, PHASE_INPUTS);
     return 0;
 }
 
@@ -287,10 +292,10 @@ static int pool_plan(struct plan *plan, uint32_t layer)
 
 static int pool_forward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *pool = plan->states[layer];
+    const struct pool *const pool = plan->states[layer];
     struct pool_work work = {
-        plan, pool, &plan->edges[layer + 1], plan_value(plan, layer), plan_value(plan, layer + 1),
-        pool->has_places ? plan_data(plan, pool->places) : NULL,
+        plan, pool, out_edge(plan, layer), plan_value(plan, plan_input(&plan->base, layer, 0)),
+        plan_value(plan, plan_output(&plan->base, layer)), pool->has_places ? plan_data(plan, pool->places) : NULL,
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, forward_samples, &work);
     return 0;
@@ -298,12 +303,10 @@ static int pool_forward(struct plan *plan, uint32_t layer)
 
 static int pool_backward(struct plan *plan, uint32_t layer)
 {
-    const struct pool *pool = plan->states[layer];
-    if (!pool->has_places)
-        return 0;
+    const struct pool *const pool = plan->states[layer];
     struct pool_work work = {
-        plan, pool, &plan->edges[layer + 1], plan_gradient(plan, layer), plan_gradient(plan, layer + 1),
-        plan_data(plan, pool->places),
+        plan, pool, out_edge(plan, layer), plan_data(plan, plan_flow(&plan->base, layer, 0)->buffer),
+        plan_gradient(plan, plan_output(&plan->base, layer)), plan_data(plan, pool->places),
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count * pool->blocks, 1, backward_planes, &work);
     return 0;
@@ -315,8 +318,9 @@ static void pool_release(struct plan *plan, uint32_t layer)
 }
 
 const struct layer_ops onednn_max_pool_ops = {
+    .use = pool_use,
     .plan = pool_plan,
     .forward = pool_forward,
-    .backward = pool_backward,
+    .backward_inputs = pool_backward,
     .release = pool_release,
 };

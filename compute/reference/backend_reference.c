@@ -1,47 +1,91 @@
 /* The reference backend: the one the others must match. Parameters are stored row-major,
  * as they are named; layers run one after the other in the tower's thread, on a device
- * whose memory the host reads and writes (reference_layers.c has their loops). */
-#include "compute/reference/reference_plan.h"
-
-#include <assert.h>
+ * whose memory the host reads and writes; nothing is fused. The loops of the layers are in
+ * the files beside this one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/reference/reference_plan.h"
 #include "compute/scale.h"
 
-struct reference {
-    struct backend_base base;
-    struct backend_spec spec;
-    const struct arena *arena;
-    float *weights, *gradients;
-};
-
-static const struct layer_ops *ops_of(const struct reference_plan *plan, uint32_t layer)
+static struct reference *reference_of(const struct plan_base *base)
 {
-    return &reference_layer_table[plan->net->layers[layer].kind];
+    return (struct reference *)base->backend;
 }
 
-/* ---- memory of a plan ---- */
+/* ---- what the layers ask ---- */
 
-void *reference_alloc(struct reference_plan *plan, size_t count, size_t item_bytes)
+void *reference_buffer(const struct reference_plan *plan, uint32_t buffer)
 {
-    void *memory;
-    if (count > SIZE_MAX / item_bytes)
+    if (buffer == BUFFER_NONE)
         return NULL;
-    if (plan->device->ops->alloc(plan->device, count * item_bytes, &memory) != 0)
-        return NULL;
-    plan->bytes += count * item_bytes;
-    return memory;
+    return reference_of(&plan->base)->block + plan->base.values.buffers[buffer].offset;
 }
 
-void reference_free(struct reference_plan *plan, void *memory)
+int reference_keep(struct reference_plan *plan, size_t count, size_t item_bytes, uint32_t first, uint32_t last,
+                   uint32_t *buffer_out)
 {
-    if (memory != NULL)
-        plan->device->ops->free(plan->device, memory);
+    struct value_plan *const values = &plan->base.values;
+    const int rc = count > SIZE_MAX / item_bytes ? -EOVERFLOW
+                                                 : value_plan_buffer(values, count * item_bytes, buffer_out);
+    if (rc != 0)
+        return rc;
+    value_plan_use(values, *buffer_out, first);
+    value_plan_use(values, *buffer_out, last);
+    return 0;
 }
 
-/* ---- opening, parameters ---- */
+static float *value_of(const struct reference_plan *plan, uint32_t value)
+{
+    return reference_buffer(plan, plan->base.values.values[value].buffer);
+}
+
+static struct target target_of(const struct reference_plan *plan, uint32_t index, uint32_t k)
+{
+    const struct flow *const flow = plan_flow(&plan->base, index, k);
+    return (struct target){ reference_buffer(plan, flow->buffer), flow->adds };
+}
+
+static void find_parameters(struct view *view)
+{
+    const struct reference *const backend = reference_of(&view->plan->base);
+    for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+        const uint32_t parameter = view->layer->parameters[kind];
+        if (parameter == NET_NO_PARAMETER)
+            continue;
+        const struct net *const net = backend->spec.net;
+        const size_t offset = arenas_of(backend->arenas, net, parameter)->ranges[parameter].offset;
+        const bool is_trained = net->parameters[parameter].is_trained;
+        view->parameters[kind] = (is_trained ? backend->memory.weights : backend->memory.statistics) + offset;
+        view->slopes[kind] = is_trained ? backend->memory.gradients + offset : NULL;
+    }
+}
+
+struct view view_of(struct plan *plan, uint32_t index)
+{
+    const struct reference_plan *const made = reference_plan_of(plan);
+    const struct plan_base *const base = &made->base;
+    const struct layer *const layer = &base->net->layers[index];
+    struct view view = {
+        .plan = made,
+        .layer = layer,
+        .state = &made->layers[index],
+        .samples = base->count,
+        .in_count = base->count * shape_count(layer->in),
+        .out_count = base->count * shape_count(layer->out),
+        .in = value_of(made, plan_input(base, index, 0)),
+        .other_in = layer->input_count > 1 ? value_of(made, plan_input(base, index, 1)) : NULL,
+        .out = value_of(made, plan_output(base, index)),
+        .out_gradient = reference_buffer(made, base->values.values[plan_output(base, index)].gradient),
+    };
+    for (uint32_t k = 0; k < layer->input_count; k++)
+        view.targets[k] = target_of(made, index, k);
+    find_parameters(&view);
+    return view;
+}
+
+/* ---- opening, parameters, memory ---- */
 
 static int reference_supports(const struct backend_spec *spec, struct refusal *refusal)
 {
@@ -64,9 +108,23 @@ static int reference_open(struct backend **backend_out, const struct backend_spe
     return 0;
 }
 
-static void reference_close(struct backend *backend)
+static void free_memory(struct reference *backend)
 {
-    free(backend);
+    struct device *const device = backend->spec.device;
+    if (backend->block != NULL)
+        device->ops->free(device, backend->block);
+    if (backend->labels != NULL)
+        device->ops->free(device, backend->labels);
+    backend->block = NULL;
+    backend->labels = NULL;
+}
+
+static void reference_close(struct backend *base)
+{
+    if (base == NULL)
+        return;
+    free_memory((struct reference *)base);
+    free(base);
 }
 
 static int reference_store(struct backend *base, size_t *stored_counts)
@@ -77,13 +135,39 @@ static int reference_store(struct backend *base, size_t *stored_counts)
     return 0;
 }
 
-static int reference_bind(struct backend *base, const struct arena *arena, float *weights, float *gradients)
+static void reference_lay_out(struct backend *base, const struct arenas *arenas)
+{
+    ((struct reference *)base)->arenas = arenas;
+}
+
+static void reference_needs(const struct backend *base, struct backend_needs *needs_out)
+{
+    const struct reference *const backend = (const struct reference *)base;
+    *needs_out = (struct backend_needs){
+        .values = backend->block_bytes + backend->label_count * sizeof(*backend->labels),
+    };
+}
+
+static int reference_bind(struct backend *base, const struct backend_memory *memory)
+{
+    ((struct reference *)base)->memory = *memory;
+    return 0;
+}
+
+static int reference_allocate(struct backend *base)
 {
     struct reference *const backend = (struct reference *)base;
-    backend->arena = arena;
-    backend->weights = weights;
-    backend->gradients = gradients;
-    return 0;
+    struct device *const device = backend->spec.device;
+    void *block, *labels;
+    free_memory(backend);
+    int rc = device->ops->alloc(device, backend->block_bytes, &block);
+    if (rc != 0)
+        return rc;
+    backend->block = block;
+    rc = device->ops->alloc(device, backend->label_count * sizeof(*backend->labels), &labels);
+    if (rc == 0)
+        backend->labels = labels;
+    return rc;
 }
 
 static int reference_pack(struct backend *base, uint32_t parameter, const float *plain, float *stored)
@@ -107,57 +191,93 @@ static int reference_plain(const struct backend *base, uint32_t parameter, const
 
 /* ---- plans ---- */
 
+static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
+    [LAYER_CONV2D] = &reference_conv2d,
+    [LAYER_DENSE] = &reference_dense,
+    [LAYER_BATCH_NORM] = &reference_batch_norm,
+    [LAYER_RELU] = &reference_relu,
+    [LAYER_MAX_POOL] = &reference_max_pool,
+    [LAYER_AVERAGE_POOL] = &reference_average_pool,
+    [LAYER_DROPOUT] = &reference_dropout,
+    [LAYER_ADD] = &reference_add,
+    [LAYER_PAD_CHANNELS] = &reference_pad_channels,
+    [LAYER_SOFTMAX_LOSS] = &reference_loss,
+};
+
+static size_t reference_value_bytes(const struct plan *plan, uint32_t value)
+{
+    const struct plan_base *const base = (const struct plan_base *)plan;
+    const size_t count = shape_count(plan_shape(base, value));
+    return count <= SIZE_MAX / sizeof(float) / base->count ? count * base->count * sizeof(float) : 0;
+}
+
+static int reference_add_gradient(struct plan *base, uint32_t value, uint32_t from, uint32_t to)
+{
+    const struct reference_plan *const plan = reference_plan_of(base);
+    const float *const added = reference_buffer(plan, from);
+    float *const sum = reference_buffer(plan, to);
+    const size_t count = plan->base.count * shape_count(plan_shape(&plan->base, value));
+    for (size_t i = 0; i < count; i++)
+        sum[i] += added[i];
+    return 0;
+}
+
+static const struct plan_ops reference_plan_ops = {
+    .layers = layer_table,
+    .value_bytes = reference_value_bytes,
+    .add = reference_add_gradient,
+};
+
 static void reference_plan_close(struct plan *base)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     if (plan == NULL)
         return;
-    for (uint32_t i = 0; plan->layers != NULL && i < plan->net->layer_count; i++)
-        ops_of(plan, i)->release(base, i);
-    reference_free(plan, plan->image);
-    reference_free(plan, plan->labels);
+    plan_base_close(&plan->base);
     free(plan->layers);
     free(plan);
 }
 
-static int plan_layers(struct reference_plan *plan)
+static int open_layers(struct reference_plan *plan)
 {
-    plan->layers = calloc(plan->net->layer_count, sizeof(*plan->layers));
-    plan->image = reference_alloc(plan, plan->base.count * shape_count(plan->net->input), sizeof(*plan->image));
-    plan->labels = reference_alloc(plan, plan->base.count, sizeof(*plan->labels));
-    int rc = plan->layers != NULL && plan->image != NULL && plan->labels != NULL ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < plan->net->layer_count && rc == 0; i++)
-        rc = ops_of(plan, i)->plan((struct plan *)plan, i);
-    return rc;
+    const uint32_t layer_count = plan->base.net->layer_count;
+    plan->layers = calloc(layer_count, sizeof(*plan->layers));
+    if (plan->layers == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < layer_count; i++)
+        plan->layers[i] = (struct reference_layer){ BUFFER_NONE, BUFFER_NONE, BUFFER_NONE, { .scale = 1 } };
+    return plan_base_open(&plan->base);
+}
+
+static void require(struct reference *backend, const struct plan_base *plan)
+{
+    if (plan->values.bytes > backend->block_bytes)
+        backend->block_bytes = plan->values.bytes;
+    if (plan->count > backend->label_count)
+        backend->label_count = plan->count;
 }
 
 static int reference_plan(struct backend *base, uint32_t count, bool training, struct plan **plan_out)
 {
-    const struct reference *const backend = (const struct reference *)base;
+    struct reference *const backend = (struct reference *)base;
     struct reference_plan *const plan = calloc(1, sizeof(*plan));
     if (plan == NULL)
         return -ENOMEM;
-    *plan = (struct reference_plan){
-        .base = { .backend = base, .count = count, .training = training },
+    plan->base = (struct plan_base){
+        .backend = base,
+        .ops = &reference_plan_ops,
         .net = backend->spec.net,
-        .device = backend->spec.device,
-        .seed = backend->spec.seed,
-        .weights = backend->weights,
-        .gradients = backend->gradients,
-        .arena = backend->arena,
+        .count = count,
+        .training = training,
     };
-    const int rc = plan_layers(plan);
+    const int rc = open_layers(plan);
     if (rc != 0) {
         reference_plan_close((struct plan *)plan);
         return rc;
     }
+    require(backend, &plan->base);
     *plan_out = (struct plan *)plan;
     return 0;
-}
-
-static size_t reference_plan_bytes(const struct plan *plan)
-{
-    return ((const struct reference_plan *)plan)->bytes;
 }
 
 static void reference_plan_describe(const struct plan *plan, void (*write)(void *arg, const char *line), void *arg)
@@ -168,42 +288,43 @@ static void reference_plan_describe(const struct plan *plan, void (*write)(void 
 
 /* ---- a step ---- */
 
+static float transformed(const struct input_transform *transform, uint8_t pixel, size_t channel)
+{
+    const float scaled = (float)pixel / transform->divisor;
+    return transform->is_plain ? scaled : (scaled - transform->mean[channel]) / transform->deviation[channel];
+}
+
+static void transform_pixels(const struct reference_plan *plan, const uint8_t *pixels, float *image)
+{
+    const struct net *const net = plan->base.net;
+    const size_t channels = net->input.channels, area = shape_area(net->input);
+    for (size_t n = 0; n < plan->base.count; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                image[(n * channels + c) * area + i] =
+                    transformed(&net->transform, pixels[(n * area + i) * channels + c], c);
+}
+
 static int reference_input(struct plan *base, const struct backend_input *input)
 {
     struct reference_plan *const plan = reference_plan_of(base);
-    const size_t channels = plan->net->input.channels;
-    const size_t pixels = (size_t)plan->net->input.height * plan->net->input.width;
-    for (size_t n = 0; n < plan->base.count; n++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < pixels; i++)
-                plan->image[(n * channels + c) * pixels + i] =
-                    (float)input->pixels[(n * pixels + i) * channels + c] / 255.0f;
-    memcpy(plan->labels, input->labels, plan->base.count * sizeof(*plan->labels));
+    struct reference *const backend = reference_of(&plan->base);
+    plan->base.painted = backend->spec.paint ? backend->block : NULL;
+    transform_pixels(plan, input->pixels, value_of(plan, 0));
+    memcpy(backend->labels, input->labels, plan->base.count * sizeof(*backend->labels));
     plan->first_position = input->first_position;
     plan->epoch = input->epoch;
     return 0;
 }
 
-static int reference_forward(struct plan *base)
+static int reference_forward(struct plan *plan)
 {
-    const struct reference_plan *const plan = reference_plan_of(base);
-    int rc = 0;
-    for (uint32_t i = 0; i < plan->net->layer_count && rc == 0; i++)
-        rc = ops_of(plan, i)->forward(base, i);
-    return rc;
+    return plan_base_forward(&reference_plan_of(plan)->base);
 }
 
-static int reference_backward(struct plan *base, void (*layer_done)(void *arg, uint32_t layer), void *arg)
+static int reference_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
 {
-    const struct reference_plan *const plan = reference_plan_of(base);
-    assert(plan->base.training);
-    int rc = 0;
-    for (uint32_t i = plan->net->layer_count; i-- > 0 && rc == 0;) {
-        rc = ops_of(plan, i)->backward(base, i);
-        if (rc == 0 && plan->net->layers[i].weight != NET_NO_PARAMETER)
-            layer_done(arg, i);
-    }
-    return rc;
+    return plan_base_backward(&reference_plan_of(plan)->base, layer_done, arg);
 }
 
 static int reference_result(struct plan *base, struct backend_result *result_out)
@@ -213,10 +334,11 @@ static int reference_result(struct plan *base, struct backend_result *result_out
 }
 
 static int reference_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                            float gradient_scale, const struct optimizer_range *range)
+                            float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
 {
     (void)backend;
-    optimizer_update(optimizer, learning_rate, gradient_scale, range);
+    for (uint32_t i = 0; i < range_count; i++)
+        optimizer_update(optimizer, learning_rate, gradient_scale, &ranges[i]);
     return 0;
 }
 
@@ -236,13 +358,15 @@ const struct backend_ops backend_reference_ops = {
     .open = reference_open,
     .close = reference_close,
     .store = reference_store,
+    .lay_out = reference_lay_out,
+    .plan = reference_plan,
+    .plan_close = reference_plan_close,
+    .needs = reference_needs,
     .bind = reference_bind,
+    .allocate = reference_allocate,
     .pack = reference_pack,
     .unpack = reference_unpack,
     .plain = reference_plain,
-    .plan = reference_plan,
-    .plan_close = reference_plan_close,
-    .plan_bytes = reference_plan_bytes,
     .plan_describe = reference_plan_describe,
     .input = reference_input,
     .forward = reference_forward,

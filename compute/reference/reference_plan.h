@@ -1,48 +1,92 @@
-/* What the two files of the reference backend share: a plan and what it keeps of each
- * layer. Private to them. */
+/* What the files of the reference backend share: a plan, what it keeps of each layer, and all
+ * that the loops of a layer touch. Private to them. */
 #ifndef PIPETRAIN_REFERENCE_PLAN_H
 #define PIPETRAIN_REFERENCE_PLAN_H
 
 #include "compute/backend.h"
 #include "compute/dropout.h"
 
-/* Values and gradients are those of all samples of the plan, in N,C,H,W order. */
+struct reference {
+    struct backend_base base;
+    struct backend_spec spec;
+    const struct arenas *arenas;        /* lent */
+    struct backend_memory memory;       /* lent */
+    size_t block_bytes, label_count;    /* what the largest plan needs */
+    char *block;                        /* values, gradients and what layers keep: of the plan that runs */
+    int32_t *labels;
+};
+
+/* What a layer keeps from one pass to another. */
 struct reference_layer {
-    float *out, *gradient;      /* gradient: of out, in training plans; a folded ReLU borrows both */
-    double *weight_sums;        /* conv2d: its gradients while they are summed up, */
-    double *in_sums;            /*   by weight and by input value */
-    size_t *winners;            /* max_pool: the input value each output value is */
-    uint8_t *mask;              /* dropout: 1 kept, 0 dropped */
+    uint32_t kept;              /* buffer: max_pool winners, dropout mask, batch_norm channels */
+    uint32_t weight_sums, in_sums;      /* buffers: conv2d, gradients while they are summed up */
     struct dropout dropout;
 };
 
 struct reference_plan {
     struct plan_base base;
-    const struct net *net;
-    struct device *device;
-    uint64_t seed;
-    const float *weights;       /* the arenas, lent */
-    float *gradients;
-    const struct arena *arena;
     struct reference_layer *layers;
-    float *image;               /* the net's input */
-    int32_t *labels;
     uint64_t first_position;
     uint32_t epoch;
     struct backend_result result;
-    size_t bytes;               /* of everything reference_alloc gave */
 };
+
+/* Where the gradient of an input goes. */
+struct target {
+    float *gradient;            /* NULL: nobody wants it */
+    bool adds;                  /* to what is there */
+};
+
+/* One layer of a plan, with all that its loops touch. Values and gradients are those of all
+ * samples, in N,C,H,W order. */
+struct view {
+    const struct reference_plan *plan;
+    const struct layer *layer;
+    const struct reference_layer *state;
+    size_t samples;
+    size_t in_count, out_count; /* values of all samples */
+    const float *in, *other_in; /* other_in: the second input, or NULL */
+    float *out;
+    const float *out_gradient;  /* NULL: there is none */
+    struct target targets[LAYER_INPUTS_MAX];
+    float *parameters[PARAMETER_KIND_COUNT];    /* NULL: the layer has none of the kind */
+    float *slopes[PARAMETER_KIND_COUNT];        /* the gradients of those that are trained */
+};
+
+struct view view_of(struct plan *plan, uint32_t index);
 
 static inline struct reference_plan *reference_plan_of(struct plan *plan)
 {
     return (struct reference_plan *)plan;
 }
 
-/* Zeroed memory for `count` items, or NULL. */
-void *reference_alloc(struct reference_plan *plan, size_t count, size_t item_bytes);
-void reference_free(struct reference_plan *plan, void *memory);
+/* The memory of a buffer of the plan, or NULL for BUFFER_NONE. */
+void *reference_buffer(const struct reference_plan *plan, uint32_t buffer);
+/* A buffer of count items for the layer, held at the two times and between. 0 or -ENOMEM. */
+int reference_keep(struct reference_plan *plan, size_t count, size_t item_bytes, uint32_t first, uint32_t last,
+                   uint32_t *buffer_out);
 
-/* By layer kind. */
-extern const struct layer_ops reference_layer_table[LAYER_KIND_COUNT];
+/* Put the gradient of input value i where it goes. */
+static inline void target_put(struct target target, size_t i, float gradient)
+{
+    target.gradient[i] = target.adds ? target.gradient[i] + gradient : gradient;
+}
+
+/* Pixels of one channel of one sample. */
+static inline size_t shape_area(struct shape shape)
+{
+    return (size_t)shape.height * shape.width;
+}
+
+/* reference_windows.c */
+extern const struct layer_ops reference_conv2d, reference_max_pool, reference_average_pool;
+/* reference_layers.c */
+extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
+    reference_pad_channels, reference_loss;
+/* reference_norm.c */
+extern const struct layer_ops reference_batch_norm;
+
+/* The gradient of a bias: the sum over samples and pixels of each channel. */
+void reference_bias_backward(const struct view *view);
 
 #endif

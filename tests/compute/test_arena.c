@@ -18,7 +18,19 @@ static uint32_t draw(uint32_t seed, uint32_t index, uint32_t below)
     return (uint32_t)(random_u64(random_key(seed, RANDOM_DRAW, 0), index) % below);
 }
 
-/* A chain of dense layers and ReLUs, at random, that ends in a loss over 3 classes. */
+static uint32_t layer_append(struct net *net, const char *name, uint32_t from, uint32_t kind, uint32_t units)
+{
+    switch (kind) {
+    case 0:
+        return (uint32_t)net_relu(net, name, from);
+    case 1:
+        return (uint32_t)net_batch_norm(net, name, from, (struct batch_norm){ 0.9f, 1e-5f, units % 2 == 0 });
+    default:
+        return (uint32_t)net_dense(net, name, from, units);
+    }
+}
+
+/* A chain of dense layers, normalisations and ReLUs, at random, that ends in a loss over 3 classes. */
 static struct net *net_random(uint32_t seed)
 {
     struct net *net;
@@ -28,8 +40,7 @@ static struct net *net_random(uint32_t seed)
     const uint32_t layers = draw(seed, 0, LAYERS_MAX);
     for (uint32_t i = 0; i < layers; i++) {
         snprintf(name, sizeof(name), "layer%u", i);
-        from = (uint32_t)(draw(seed, 2 * i + 1, 2) ? net_relu(net, name, from)
-                                                   : net_dense(net, name, from, 1 + draw(seed, 2 * i + 2, 40)));
+        from = layer_append(net, name, from, draw(seed, 2 * i + 1, 4), 1 + draw(seed, 2 * i + 2, 40));
     }
     from = (uint32_t)net_dense(net, "last", from, 3);
     net_softmax_loss(net, "loss", from);
@@ -44,12 +55,13 @@ static void counts_init(const struct net *net, uint32_t seed, size_t *counts)
         counts[i] = net->parameters[i].count + draw(seed, 100 + i, 20);
 }
 
-static void check_layout(const struct arena *arena, const struct net *net, const size_t *counts)
+/* In reverse layer order and, in a layer, as they come: those that are trained, or the others. */
+static void check_layout(const struct arena *arena, const struct net *net, const size_t *counts, bool is_trained)
 {
     size_t expected = 0;
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t i = 0; i < net->parameter_count; i++) {
-            if (net->parameters[i].layer != layer)
+            if (net->parameters[i].layer != layer || net->parameters[i].is_trained != is_trained)
                 continue;
             assert_int_equal(arena->ranges[i].offset, expected);
             assert_int_equal(arena->ranges[i].count, counts[i]);
@@ -58,7 +70,7 @@ static void check_layout(const struct arena *arena, const struct net *net, const
     assert_int_equal(arena->count, expected);
 }
 
-/* The prefix is the end of the last parameter of a layer >= `layer`, and the next begins there. */
+/* The prefix is the end of the last trained parameter of a layer >= `layer`, and the next begins there. */
 static void check_ready(const struct arena *arena, const struct net *net)
 {
     size_t before = 0;
@@ -67,6 +79,8 @@ static void check_ready(const struct arena *arena, const struct net *net)
         assert_true(ready >= before);
         for (uint32_t i = 0; i < arena->parameter_count; i++) {
             const struct arena_range *range = &arena->ranges[i];
+            if (!net->parameters[i].is_trained)
+                continue;
             if (net->parameters[i].layer >= layer)
                 assert_true(range->offset + range->count <= ready);
             else
@@ -77,41 +91,70 @@ static void check_ready(const struct arena *arena, const struct net *net)
     assert_int_equal(before, arena->count);
 }
 
-static void parameters_lie_aligned_in_reverse_layer_order(void **state)
+enum { PARAMETERS_MAX = 4 * (LAYERS_MAX + 2) };
+
+static void for_each_net(void (*check)(const struct arenas *arenas, const struct net *net, const size_t *counts))
 {
-    size_t counts[2 * LAYERS_MAX + 2];
-    struct arena arena;
-    (void)state;
+    size_t counts[PARAMETERS_MAX];
+    struct arenas arenas;
     for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = net_random(seed);
+        struct net *const net = net_random(seed);
         counts_init(net, seed, counts);
-        assert_int_equal(arena_init(&arena, net, counts), 0);
-        assert_int_equal(arena.parameter_count, net->parameter_count);
-        check_layout(&arena, net, counts);
-        arena_release(&arena);
+        assert_int_equal(arenas_init(&arenas, net, counts), 0);
+        check(&arenas, net, counts);
+        arenas_release(&arenas);
         net_close(net);
     }
 }
 
+static void check_both_layouts(const struct arenas *arenas, const struct net *net, const size_t *counts)
+{
+    assert_int_equal(arenas->trained.parameter_count, net->parameter_count);
+    check_layout(&arenas->trained, net, counts, true);
+    check_layout(&arenas->statistics, net, counts, false);
+}
+
+static void parameters_lie_aligned_in_reverse_layer_order(void **state)
+{
+    (void)state;
+    for_each_net(check_both_layouts);
+}
+
+static void check_split(const struct arenas *arenas, const struct net *net, const size_t *counts)
+{
+    (void)counts;
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const bool is_trained = net->parameters[i].is_trained;
+        const struct arena *const other = is_trained ? &arenas->statistics : &arenas->trained;
+        assert_ptr_equal(arenas_of(arenas, net, i), is_trained ? &arenas->trained : &arenas->statistics);
+        assert_true(other->ranges[i].offset == ARENA_ELSEWHERE);
+        assert_int_equal(other->ranges[i].count, 0);
+    }
+}
+
+static void what_is_trained_and_what_is_not_lie_apart(void **state)
+{
+    (void)state;
+    for_each_net(check_split);
+}
+
+static void check_prefixes(const struct arenas *arenas, const struct net *net, const size_t *counts)
+{
+    (void)counts;
+    check_ready(&arenas->trained, net);
+}
+
 static void backward_makes_ever_longer_prefixes_ready(void **state)
 {
-    size_t counts[2 * LAYERS_MAX + 2];
-    struct arena arena;
     (void)state;
-    for (uint32_t seed = 0; seed < NETS; seed++) {
-        struct net *net = net_random(seed);
-        counts_init(net, seed, counts);
-        assert_int_equal(arena_init(&arena, net, counts), 0);
-        check_ready(&arena, net);
-        arena_release(&arena);
-        net_close(net);
-    }
+    for_each_net(check_prefixes);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_lie_aligned_in_reverse_layer_order),
+        cmocka_unit_test(what_is_trained_and_what_is_not_lie_apart),
         cmocka_unit_test(backward_makes_ever_longer_prefixes_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

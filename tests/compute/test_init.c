@@ -17,7 +17,7 @@ static struct net *net_make(uint32_t filters)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "test", (struct shape){ 3, 12, 12 }, 10), 0);
-    net_conv2d(net, "conv", NET_INPUT, filters, 3, 1, PADDING_VALID);
+    net_conv2d(net, "conv", NET_INPUT, filters, window_square(3, 1, PADDING_VALID), true);
     net_dense(net, "fc", 0, 10);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
@@ -137,6 +137,93 @@ static void parameters_do_not_share_their_numbers(void **state)
     net_close(net);
 }
 
+/* ---- other initialisers ---- */
+
+static struct net *net_initialized(uint32_t filters, struct initializer initializer)
+{
+    struct net *const net = net_make(filters);
+    assert_int_equal(net_initialize(net, 0, PARAMETER_WEIGHT, initializer), 0);
+    return net;
+}
+
+/* A normal without its tails beyond 2 deviations: variance 0.7737, fourth moment 1.4162, and of what is
+ * left 0.7152 lies within 1. */
+static void a_truncated_normal_has_no_tails_and_the_moments_of_its_definition(void **state)
+{
+    (void)state;
+    struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, 0.5f });
+    const size_t count = net->parameters[0].count;
+    float *const values = values_make(net, 0, 5);
+    double sum = 0, squares = 0, fourths = 0, cubes = 0, within = 0, largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double v = values[i] / 0.5;
+        sum += v;
+        squares += v * v;
+        cubes += v * v * v;
+        fourths += v * v * v * v;
+        within += fabs(v) < 1;
+        largest = fmax(largest, fabs(v));
+    }
+    const double n = (double)count, bound = 5 / sqrt(n);
+    assert_true(largest <= 2 && largest > 1.99);
+    assert_true(fabs(sum / n) < bound);
+    assert_true(fabs(squares / n - 0.77374) < bound);
+    assert_true(fabs(cubes / n) < 2 * bound);
+    assert_true(fabs(fourths / n - 1.41613) < 2 * bound);
+    assert_true(fabs(within / n - 0.71522) < bound);
+    free(values);
+    net_close(net);
+}
+
+static void variance_scaling_gives_a_variance_of_1_over_the_fan_in(void **state)
+{
+    (void)state;
+    struct net *const net = net_initialized(2000, initializer_variance_scaling(27));
+    const size_t count = net->parameters[0].count;
+    float *const values = values_make(net, 0, 6);
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)values[i] * values[i];
+    assert_true(fabs(squares / (double)count * 27 - 1) < 5 / sqrt((double)count));
+    free(values);
+    net_close(net);
+}
+
+static void a_truncated_normal_depends_on_seed_and_element_alone(void **state)
+{
+    (void)state;
+    const struct initializer normal = { INITIALIZER_TRUNCATED_NORMAL, 1 };
+    struct net *const small = net_initialized(5, normal), *const large = net_initialized(16, normal);
+    const size_t bytes = small->parameters[0].count * sizeof(float);
+    float *const a = values_make(small, 0, 3), *const b = values_make(large, 0, 3), *const c = values_make(small, 0, 4);
+    assert_memory_equal(a, b, bytes);
+    assert_memory_not_equal(a, c, bytes);
+    free(a);
+    free(b);
+    free(c);
+    net_close(small);
+    net_close(large);
+}
+
+static void gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0(void **state)
+{
+    static const float begins[PARAMETER_KIND_COUNT] = {
+        [PARAMETER_GAMMA] = 1, [PARAMETER_BETA] = 0, [PARAMETER_RUNNING_MEAN] = 0, [PARAMETER_RUNNING_VARIANCE] = 1,
+    };
+    struct net *net;
+    (void)state;
+    assert_int_equal(net_open(&net, "test", (struct shape){ 6, 2, 2 }, 10), 0);
+    net_batch_norm(net, "norm", NET_INPUT, (struct batch_norm){ 0.9f, 1e-5f, true });
+    assert_int_equal(net->parameter_count, 4);
+    for (uint32_t p = 0; p < 4; p++) {
+        float *const values = values_make(net, p, 1);
+        for (size_t i = 0; i < 6; i++)
+            assert_true(values[i] == begins[net->parameters[p].kind]);
+        free(values);
+    }
+    net_close(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +234,10 @@ int main(void)
         cmocka_unit_test(an_element_does_not_depend_on_how_many_there_are),
         cmocka_unit_test(elements_do_not_repeat),
         cmocka_unit_test(parameters_do_not_share_their_numbers),
+        cmocka_unit_test(a_truncated_normal_has_no_tails_and_the_moments_of_its_definition),
+        cmocka_unit_test(variance_scaling_gives_a_variance_of_1_over_the_fan_in),
+        cmocka_unit_test(a_truncated_normal_depends_on_seed_and_element_alone),
+        cmocka_unit_test(gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

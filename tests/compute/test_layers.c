@@ -15,7 +15,7 @@
 
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network_check.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -23,84 +23,7 @@ enum { NETS = 8 };
 #else
 enum { NETS = 48 };
 #endif
-enum { COUNT = 5, PROBES = 5 };
-
-static float *gradient_of(struct network *network, uint32_t parameter)
-{
-    float *plain = malloc(network->net->parameters[parameter].count * sizeof(*plain));
-    assert_non_null(plain);
-    network_read(network, network->gradients, parameter, plain);
-    return plain;
-}
-
-static double largest_of(const float *values, size_t count)
-{
-    double largest = 0;
-    for (size_t i = 0; i < count; i++)
-        largest = fmax(largest, fabs((double)values[i]));
-    return largest;
-}
-
-/* ---- finite differences ---- */
-
-/* One number of a parameter. */
-struct probe {
-    struct network *network;
-    const struct backend_input *input;
-    uint32_t parameter;
-    float *plain;               /* of the parameter */
-    size_t i;
-};
-
-static double loss_at(const struct probe *probe, float value)
-{
-    const float before = probe->plain[probe->i];
-    probe->plain[probe->i] = value;
-    network_write(probe->network, probe->network->weights, probe->parameter, probe->plain);
-    probe->plain[probe->i] = before;
-    return network_forward(probe->network, probe->input, COUNT, true).loss_sum;
-}
-
-/* The distance is what it really is in float. */
-static double slope(const struct probe *probe, float low, float high)
-{
-    return (loss_at(probe, high) - loss_at(probe, low)) / ((double)high - low);
-}
-
-/* A step across the kink of a ReLU or a maximum misleads: a smaller one may agree where
- * a larger one does not, and very near to a kink only a step to one side does. */
-static bool slope_agrees(const struct probe *probe, double gradient, double bound)
-{
-    static const float steps[] = { 1e-2f, 3e-3f, 1e-3f, 3e-4f };
-    const float w = probe->plain[probe->i];
-    bool agrees = false;
-    for (size_t s = 0; s < sizeof(steps) / sizeof(steps[0]) && !agrees; s++)
-        agrees = fabs(slope(probe, w - steps[s], w + steps[s]) - gradient) <= bound ||
-                 fabs(slope(probe, w - steps[s], w) - gradient) <= bound ||
-                 fabs(slope(probe, w, w + steps[s]) - gradient) <= bound;
-    network_write(probe->network, probe->network->weights, probe->parameter, probe->plain);
-    return agrees;
-}
-
-static void check_parameter(struct network *network, const struct backend_input *input, uint32_t parameter,
-                            uint32_t seed)
-{
-    const size_t count = network->net->parameters[parameter].count;
-    float *gradient = gradient_of(network, parameter);
-    float *plain = malloc(count * sizeof(*plain));
-    assert_non_null(plain);
-    network_read(network, network->weights, parameter, plain);
-    const double scale = largest_of(gradient, count);
-    for (uint32_t n = 0; n < PROBES; n++) {
-        const size_t i = random_u64(random_key(seed, RANDOM_DRAW, 4), n) % count;
-        const struct probe probe = { network, input, parameter, plain, i };
-        if (!slope_agrees(&probe, gradient[i], 1e-2 * scale + 2e-3))
-            fail_msg("%s, net %u, %s[%zu]: gradient %g is not the slope of the loss", network->ops->name, seed,
-                     network->net->parameters[parameter].name, i, (double)gradient[i]);
-    }
-    free(gradient);
-    free(plain);
-}
+enum { COUNT = 5 };
 
 static void check_slopes(const char *backend)
 {
@@ -110,9 +33,7 @@ static void check_slopes(const char *backend)
         struct network network;
         network_open(&network, backend, net, COUNT, 1);
         network_draw_weights(&network, seed);
-        network_run(&network, &input, 0, COUNT, true);
-        for (uint32_t p = 0; p < net->parameter_count; p++)
-            check_parameter(&network, &input, p, seed);
+        network_check_slopes(&network, &input, COUNT, seed);
         network_close(&network);
         network_input_release(&input);
         net_close(net);
@@ -128,47 +49,6 @@ static void gradients_of_the_reference_are_the_slopes_of_the_loss(void **state)
 
 /* ---- against the reference ---- */
 
-static void assert_close(const struct network *network, uint32_t parameter, const float *values,
-                         const float *expected, double tolerance)
-{
-    const struct parameter *made = &network->net->parameters[parameter];
-    const double bound = tolerance * largest_of(expected, made->count) + 1e-6;
-    for (size_t i = 0; i < made->count; i++)
-        if (!(fabs((double)values[i] - expected[i]) <= bound))
-            fail_msg("%s: gradient of %s[%zu] is %g instead of %g", network->ops->name, made->name, i,
-                     (double)values[i], (double)expected[i]);
-}
-
-static void assert_same_gradients(struct network *network, struct network *reference, double tolerance)
-{
-    for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *values = gradient_of(network, p), *expected = gradient_of(reference, p);
-        assert_close(network, p, values, expected, tolerance);
-        free(values);
-        free(expected);
-    }
-}
-
-static void assert_same_result(struct backend_result result, struct backend_result expected)
-{
-    assert_true(fabs(result.loss_sum - expected.loss_sum) <= 1e-5 * fabs(expected.loss_sum) + 1e-6);
-    assert_int_equal(result.correct, expected.correct);
-    assert_int_equal(result.counted, expected.counted);
-}
-
-/* One net, a full and a partial batch, training and evaluation. */
-static void compare_net(struct network *network, struct network *reference, const struct backend_input *input)
-{
-    static const uint32_t counts[] = { COUNT, COUNT - 2 };
-    for (int i = 0; i < 2; i++) {
-        assert_same_result(network_run(network, input, 0, counts[i], true),
-                           network_run(reference, input, 0, counts[i], true));
-        assert_same_gradients(network, reference, 1e-4);
-        assert_same_result(network_forward(network, input, counts[i], false),
-                           network_forward(reference, input, counts[i], false));
-    }
-}
-
 static void check_against_reference(const char *backend)
 {
     for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
@@ -179,7 +59,7 @@ static void check_against_reference(const char *backend)
         network_open(&reference, "reference", net, COUNT, 1);
         network_draw_weights(&network, seed);
         network_draw_weights(&reference, seed);
-        compare_net(&network, &reference, &input);
+        network_compare(&network, &reference, &input, COUNT);
         network_close(&network);
         network_close(&reference);
         network_input_release(&input);
@@ -198,7 +78,7 @@ static void every_backend_gives_what_the_reference_gives(void **state)
 static void add_gradients(struct network *network, float **sums)
 {
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *values = gradient_of(network, p);
+        float *values = network_gradient(network, p);
         for (size_t i = 0; i < network->net->parameters[p].count; i++)
             sums[p][i] += values[i];
         free(values);
@@ -220,8 +100,8 @@ static float **sums_make(const struct net *net)
 static void compare_and_free(struct network *network, float **sums)
 {
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        float *values = gradient_of(network, p);
-        assert_close(network, p, values, sums[p], 2e-5);
+        float *values = network_gradient(network, p);
+        network_assert_near(network, p, values, sums[p], 2e-5);
         free(values);
         free(sums[p]);
     }
@@ -244,7 +124,7 @@ static void check_slices(const char *backend)
         part.loss_sum += rest.loss_sum;
         part.correct += rest.correct;
         part.counted += rest.counted;
-        assert_same_result(network_run(&network, &input, 0, COUNT, true), part);
+        network_assert_same_result(network_run(&network, &input, 0, COUNT, true), part);
         compare_and_free(&network, sums);
         network_close(&network);
         network_input_release(&input);
@@ -302,7 +182,7 @@ static void check_order(const char *backend)
         network_run(&network, &input, 0, 1, true);
         uint32_t done = 0;
         for (uint32_t layer = net->layer_count; layer-- > 0;)
-            if (net->layers[layer].weight != NET_NO_PARAMETER)
+            if (layer_is_trained(&net->layers[layer]))
                 assert_int_equal(network.done[done++], layer);
         assert_int_equal(network.done_count, done);
         network_close(&network);
@@ -320,7 +200,7 @@ static void backward_reports_every_layer_with_parameters_last_first(void **state
 /* Packing what was unpacked gives the arena bit for bit: nothing lies in the padding. */
 static void assert_padding_zero(struct network *network, const float *arena)
 {
-    const size_t bytes = network->arena.count * sizeof(*arena);
+    const size_t bytes = network->arenas.trained.count * sizeof(*arena);
     float *copy = device_memory_make(network->compute, NULL, bytes);
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
         float *plain = malloc(network->net->parameters[p].count * sizeof(*plain));
@@ -333,7 +213,7 @@ static void assert_padding_zero(struct network *network, const float *arena)
     assert_true(expected && values);
     device_memory_read(network->compute, expected, arena, bytes);
     device_memory_read(network->compute, values, copy, bytes);
-    for (size_t i = 0; i < network->arena.count; i++)
+    for (size_t i = 0; i < network->arenas.trained.count; i++)
         assert_true(values[i] == expected[i]);
     free(expected);
     free(values);
@@ -365,19 +245,6 @@ static void padding_of_the_arenas_stays_zero(void **state)
 
 /* ---- forward values, seen through a dense layer behind them ---- */
 
-/* With one sample, the gradient of a dense layer's weight [u][i] is that of bias [u]
- * times input i. `net` ends in dense layer "fc" behind what is looked at. */
-static float *values_before_fc(struct network *network, const struct backend_input *input, uint32_t fc_weight)
-{
-    network_run(network, input, 0, 1, true);
-    float *weight = gradient_of(network, fc_weight), *bias = gradient_of(network, fc_weight + 1);
-    const size_t count = network->net->parameters[fc_weight].dims[1];
-    for (size_t i = 0; i < count; i++)
-        weight[i] /= bias[0];
-    free(bias);
-    return weight;
-}
-
 static void check_ramp(const char *backend)
 {
     enum { SIDE = 32 };
@@ -389,7 +256,7 @@ static void check_ramp(const char *backend)
     for (int i = 0; i < SIDE * SIDE; i++)
         pixels[i] = (uint8_t)(i % SIDE);
     assert_int_equal(net_open(&net, "ramp", (struct shape){ 1, SIDE, SIDE }, 2), 0);
-    net_conv2d(net, "conv", NET_INPUT, 1, 3, 2, PADDING_SAME);
+    net_conv2d(net, "conv", NET_INPUT, 1, window_square(3, 2, PADDING_SAME), true);
     net_dense(net, "fc", 0, 2);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
@@ -397,7 +264,7 @@ static void check_ramp(const char *backend)
     network_draw_weights(&network, 1);
     network_write(&network, network.weights, 0, first_tap);
     network_write(&network, network.weights, 1, &(float){ 0 });
-    float *values = values_before_fc(&network, &(struct backend_input){ .pixels = pixels, .labels = &label }, 2);
+    float *values = network_values_before(&network, &(struct backend_input){ .pixels = pixels, .labels = &label }, 2);
     for (int i = 0; i < SIDE * SIDE / 4; i++)
         assert_true(fabs(values[i] * 255 - i % (SIDE / 2) * 2) < 1e-3);
     free(values);
@@ -427,7 +294,7 @@ static void check_flatten(const char *backend)
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 1);
     const struct backend_input input = { .pixels = &pixels[0][0][0], .labels = &label };
-    float *values = values_before_fc(&network, &input, 0);
+    float *values = network_values_before(&network, &input, 0);
     for (int c = 0; c < CHANNELS; c++)
         for (int h = 0; h < HEIGHT; h++)
             for (int w = 0; w < WIDTH; w++)
@@ -452,8 +319,8 @@ static void check_ties(const char *backend)
     struct net *net;
     struct network network;
     assert_int_equal(net_open(&net, "ties", (struct shape){ 1, 2, 2 }, 2), 0);
-    net_conv2d(net, "conv", NET_INPUT, 1, 1, 1, PADDING_VALID);
-    net_max_pool(net, "pool", 0, 2, 2, PADDING_VALID);
+    net_conv2d(net, "conv", NET_INPUT, 1, window_square(1, 1, PADDING_VALID), true);
+    net_max_pool(net, "pool", 0, window_square(2, 2, PADDING_VALID));
     net_dense(net, "fc", 1, 2);
     net_softmax_loss(net, "loss", 2);
     assert_int_equal(net_finish(net), 0);
@@ -461,7 +328,7 @@ static void check_ties(const char *backend)
     network_draw_weights(&network, 1);
     network_write(&network, network.weights, 0, &(float){ 0 });     /* all four outputs are the bias */
     network_run(&network, &(struct backend_input){ .pixels = pixels, .labels = &label }, 0, 1, true);
-    float *weight = gradient_of(&network, 0), *bias = gradient_of(&network, 1);
+    float *weight = network_gradient(&network, 0), *bias = network_gradient(&network, 1);
     assert_true(fabs(weight[0] / bias[0] * 255 - 10) < 1e-3);
     free(weight);
     free(bias);

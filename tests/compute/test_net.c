@@ -1,4 +1,4 @@
-/* Tests of network descriptions: shape rules, names, folding, totals, and what is refused. */
+/* Tests of network descriptions: shape rules, names, totals, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void same_covers_every_input_with_centred_padding(void **state)
         for (uint32_t k = 1; k <= 7; k++)
             for (uint32_t s = 1; s <= 4; s++) {
                 struct net *net = net_make(3, n, 9, 2);
-                assert_int_equal(net_conv2d(net, "conv", NET_INPUT, 5, k, s, PADDING_SAME), 0);
+                assert_int_equal(net_conv2d(net, "conv", NET_INPUT, 5, window_square(k, s, PADDING_SAME), true), 0);
                 const struct layer *l = &net->layers[0];
                 const uint32_t reach = (l->out.height - 1) * s + k;
                 assert_int_equal(l->out.height, (n + s - 1) / s);
@@ -50,7 +50,7 @@ static void valid_windows_lie_inside_the_input(void **state)
         for (uint32_t k = 1; k <= 7; k++)
             for (uint32_t s = 1; s <= 4; s++) {
                 struct net *net = net_make(3, 9, n, 2);
-                const int64_t layer = net_max_pool(net, "pool", NET_INPUT, k, s, PADDING_VALID);
+                const int64_t layer = net_max_pool(net, "pool", NET_INPUT, window_square(k, s, PADDING_VALID));
                 const struct layer *l = &net->layers[0];
                 assert_int_equal(layer, k <= n && k <= 9 ? 0 : -EINVAL);
                 if (layer == 0) {
@@ -73,7 +73,7 @@ static void same_padding_is_asymmetric_where_the_total_is_odd(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct net *net = net_make(1, rows[i].n, rows[i].n, 2);
-        net_conv2d(net, "conv", NET_INPUT, 1, rows[i].kernel, rows[i].stride, PADDING_SAME);
+        net_conv2d(net, "conv", NET_INPUT, 1, window_square(rows[i].kernel, rows[i].stride, PADDING_SAME), true);
         const struct layer *l = &net->layers[0];
         assert_shape(l->out, 1, rows[i].out, rows[i].out);
         assert_int_equal(l->pad_top, rows[i].before);
@@ -88,9 +88,9 @@ static void same_padding_is_asymmetric_where_the_total_is_odd(void **state)
 static struct net *net_usual(void)
 {
     struct net *net = net_make(3, 13, 10, 4);
-    net_conv2d(net, "conv1", NET_INPUT, 8, 3, 2, PADDING_SAME);
+    net_conv2d(net, "conv1", NET_INPUT, 8, window_square(3, 2, PADDING_SAME), true);
     net_relu(net, "relu1", 0);
-    net_max_pool(net, "pool", 1, 2, 2, PADDING_VALID);
+    net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_relu(net, "relu2", 2);
     net_dense(net, "fc1", 3, 6);
     net_relu(net, "relu3", 4);
@@ -132,8 +132,8 @@ static void parameters_have_pytorch_names_and_shapes(void **state)
     }
     assert_int_equal(net->trainable_count, total);
     assert_int_equal(total, 8 * 27 + 8 + 6 * 48 + 6 + 4 * 6 + 4);
-    assert_int_equal(net->layers[4].weight, 2);
-    assert_int_equal(net->layers[2].weight, NET_NO_PARAMETER);
+    assert_int_equal(net->layers[4].parameters[PARAMETER_WEIGHT], 2);
+    assert_false(layer_is_trained(&net->layers[2]));
     assert_int_equal(net->parameters[0].fan_in, 27);
     assert_int_equal(net->parameters[0].fan_out, 72);
     net_close(net);
@@ -149,20 +149,6 @@ static void macs_count_convolutions_and_dense_layers(void **state)
     net_close(net);
 }
 
-static void a_relu_is_folded_into_the_convolution_or_dense_layer_it_alone_reads(void **state)
-{
-    (void)state;
-    struct net *net = net_usual();
-    assert_int_equal(net_finish(net), 0);
-    assert_true(net->layers[0].relu);
-    assert_int_equal(net->layers[1].folded_into, 0);
-    assert_int_equal(net->layers[3].folded_into, NET_NO_LAYER);
-    assert_true(net->layers[4].relu);
-    assert_int_equal(net->layers[5].folded_into, 4);
-    assert_false(net->layers[7].relu);
-    net_close(net);
-}
-
 static void a_layer_that_nothing_reads_is_refused(void **state)
 {
     (void)state;
@@ -173,18 +159,6 @@ static void a_layer_that_nothing_reads_is_refused(void **state)
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), -EINVAL);
     assert_non_null(strstr(net_error(net), "'other'"));
-    net_close(net);
-}
-
-static void a_net_is_a_chain_when_every_layer_reads_the_one_before(void **state)
-{
-    (void)state;
-    struct net *net = net_usual();
-    assert_true(net_is_chain(net));
-    net->layers[6].input = 4;
-    assert_false(net_is_chain(net));
-    net->layers[6].input = NET_INPUT;
-    assert_false(net_is_chain(net));
     net_close(net);
 }
 
@@ -203,13 +177,13 @@ static void what_does_not_fit_is_refused_and_named(void **state)
     (void)state;
     struct net *net = net_make(3, 8, 8, 10);
     assert_string_equal(net_error(net), "");
-    assert_refused(net, net_conv2d(net, "big", NET_INPUT, 4, 9, 1, PADDING_VALID), "'big'");
+    assert_refused(net, net_conv2d(net, "big", NET_INPUT, 4, window_square(9, 1, PADDING_VALID), true), "'big'");
     net = net_make(3, 8, 8, 10);
-    assert_refused(net, net_conv2d(net, "c", NET_INPUT, 0, 3, 1, PADDING_VALID), "0 outputs");
+    assert_refused(net, net_conv2d(net, "c", NET_INPUT, 0, window_square(3, 1, PADDING_VALID), true), "0 outputs");
     net = net_make(3, 8, 8, 10);
-    assert_refused(net, net_max_pool(net, "still", NET_INPUT, 2, 0, PADDING_SAME), "stride 0");
+    assert_refused(net, net_max_pool(net, "still", NET_INPUT, window_square(2, 0, PADDING_SAME)), "stride 0");
     net = net_make(3, 8, 8, 10);
-    assert_refused(net, net_max_pool(net, "none", NET_INPUT, 0, 1, PADDING_SAME), "0x0 window");
+    assert_refused(net, net_max_pool(net, "none", NET_INPUT, window_square(0, 1, PADDING_SAME)), "0x0 window");
     net = net_make(3, 8, 8, 10);
     assert_refused(net, net_dropout(net, "all", NET_INPUT, 1.0f), "rate");
     net = net_make(3, 8, 8, 10);
@@ -250,11 +224,14 @@ static void sizes_that_overflow_are_refused(void **state)
     net = net_make(1024, 64, 64, 10);
     assert_refused(net, net_dense(net, "wide", NET_INPUT, 1u << 20), "do not fit");
     net = net_make(1, 64, 64, 10);
-    assert_refused(net, net_conv2d(net, "deep", NET_INPUT, 1u << 30, 1, 1, PADDING_SAME), "too large");
+    assert_refused(net, net_conv2d(net, "deep", NET_INPUT, 1u << 30,
+                   window_square(1, 1, PADDING_SAME), true), "too large");
     net = net_make(64, 64, 64, 10);
-    assert_refused(net, net_conv2d(net, "far", NET_INPUT, 2, UINT32_MAX, 1, PADDING_SAME), "'far'");
+    assert_refused(net, net_conv2d(net, "far", NET_INPUT, 2,
+                   window_square(UINT32_MAX, 1, PADDING_SAME), true), "'far'");
     net = net_make(64, 64, 64, 10);
-    assert_refused(net, net_conv2d(net, "vast", NET_INPUT, 2, 1u << 20, 1, PADDING_SAME), "'vast'");
+    assert_refused(net, net_conv2d(net, "vast", NET_INPUT, 2,
+                   window_square(1u << 20, 1, PADDING_SAME), true), "'vast'");
 }
 
 static void a_net_ends_in_one_loss_and_has_parameters(void **state)
@@ -300,9 +277,7 @@ int main(void)
         cmocka_unit_test(shapes_follow_the_layers),
         cmocka_unit_test(parameters_have_pytorch_names_and_shapes),
         cmocka_unit_test(macs_count_convolutions_and_dense_layers),
-        cmocka_unit_test(a_relu_is_folded_into_the_convolution_or_dense_layer_it_alone_reads),
         cmocka_unit_test(a_layer_that_nothing_reads_is_refused),
-        cmocka_unit_test(a_net_is_a_chain_when_every_layer_reads_the_one_before),
         cmocka_unit_test(what_does_not_fit_is_refused_and_named),
         cmocka_unit_test(names_are_unique_and_short_enough),
         cmocka_unit_test(sizes_that_overflow_are_refused),

@@ -30,7 +30,7 @@ struct rig {
     const struct backend_ops *ops;
     struct backend *backend;
     const struct net *net;
-    struct arena arena;
+    struct arenas arenas;
     size_t *stored_counts;
     float *weights, *gradients;
 };
@@ -66,16 +66,18 @@ static void rig_open(struct rig *rig, const struct backend_ops *ops, const struc
     assert_int_equal(ops->open(&rig->backend, &spec), 0);
     rig->stored_counts = calloc(net->parameter_count + 1, sizeof(*rig->stored_counts));
     assert_int_equal(ops->store(rig->backend, rig->stored_counts), 0);
-    assert_int_equal(arena_init(&rig->arena, net, rig->stored_counts), 0);
-    assert_int_equal(device_host_ops.alloc(rig->device, rig->arena.count * sizeof(float), &memory), 0);
+    assert_int_equal(arenas_init(&rig->arenas, net, rig->stored_counts), 0);
+    ops->lay_out(rig->backend, &rig->arenas);
+    assert_int_equal(device_host_ops.alloc(rig->device, rig->arenas.trained.count * sizeof(float), &memory), 0);
     rig->weights = memory;
-    assert_int_equal(device_host_ops.alloc(rig->device, rig->arena.count * sizeof(float), &memory), 0);
+    assert_int_equal(device_host_ops.alloc(rig->device, rig->arenas.trained.count * sizeof(float), &memory), 0);
     rig->gradients = memory;
-    assert_int_equal(ops->bind(rig->backend, &rig->arena, rig->weights, rig->gradients), 0);
+    const struct backend_memory floats = { rig->weights, rig->gradients, NULL };
+    assert_int_equal(ops->bind(rig->backend, &floats), 0);
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         float *plain = plain_alloc(net, i);
         plain_draw(net, i, plain);
-        assert_int_equal(ops->pack(rig->backend, i, plain, rig->weights + rig->arena.ranges[i].offset), 0);
+        assert_int_equal(ops->pack(rig->backend, i, plain, rig->weights + rig->arenas.trained.ranges[i].offset), 0);
         free(plain);
     }
 }
@@ -85,7 +87,7 @@ static void rig_close(struct rig *rig)
     rig->ops->close(rig->backend);
     device_host_ops.free(rig->device, rig->weights);
     device_host_ops.free(rig->device, rig->gradients);
-    arena_release(&rig->arena);
+    arenas_release(&rig->arenas);
     free(rig->stored_counts);
     device_host_ops.stream_close(rig->compute);
     device_host_ops.close(rig->device);
@@ -123,7 +125,7 @@ static void gradients_read(const struct rig *rig, struct outcome *outcome)
     assert_non_null(outcome->gradients);
     float *at = outcome->gradients;
     for (uint32_t i = 0; i < rig->net->parameter_count; i++) {
-        const float *stored = rig->gradients + rig->arena.ranges[i].offset;
+        const float *stored = rig->gradients + rig->arenas.trained.ranges[i].offset;
         assert_int_equal(rig->ops->unpack(rig->backend, i, stored, at), 0);
         at += rig->net->parameters[i].count;
     }
@@ -154,6 +156,7 @@ static struct outcome step_run(const struct rig *rig, const struct samples *samp
     struct outcome outcome;
     struct plan *plan;
     assert_int_equal(rig->ops->plan(rig->backend, count, true, &plan), 0);
+    assert_int_equal(rig->ops->allocate(rig->backend), 0);
     plan_run(rig, plan, samples, first);
     assert_int_equal(rig->ops->result(plan, &outcome.result), 0);
     gradients_read(rig, &outcome);
@@ -221,7 +224,7 @@ static int64_t layer_draw(struct net *net, struct dice *dice, const char *name, 
     const uint32_t kernel = padding == PADDING_VALID && wish > least ? least : wish;
     switch (roll(dice, 7)) {
     case 0:
-        return net_max_pool(net, name, from, kernel, stride, padding);
+        return net_max_pool(net, name, from, window_square(kernel, stride, padding));
     case 1:
         return net_relu(net, name, from);
     case 2:
@@ -229,7 +232,7 @@ static int64_t layer_draw(struct net *net, struct dice *dice, const char *name, 
     case 3:
         return net_dense(net, name, from, filters);
     default:
-        return net_conv2d(net, name, from, filters, kernel, stride, padding);
+        return net_conv2d(net, name, from, filters, window_square(kernel, stride, padding), true);
     }
 }
 
@@ -304,7 +307,8 @@ static void packing_and_unpacking_gives_the_same_parameters(void **state)
         for (uint32_t i = 0; i < net->parameter_count; i++) {
             float *plain = plain_alloc(net, i), *again = plain_alloc(net, i);
             plain_draw(net, i, plain);
-            assert_int_equal(rig.ops->unpack(rig.backend, i, rig.weights + rig.arena.ranges[i].offset, again), 0);
+            assert_int_equal(
+                rig.ops->unpack(rig.backend, i, rig.weights + rig.arenas.trained.ranges[i].offset, again), 0);
             assert_memory_equal(plain, again, net->parameters[i].count * sizeof(*plain));
             free(plain);
             free(again);
@@ -340,7 +344,7 @@ static void padding_is_zero_in_packed_weights_and_in_gradients(void **state)
             plain_draw(net, i, unpacked);
             assert_int_equal(rig.ops->pack(rig.backend, i, unpacked, weights), 0);
             assert_int_equal(count_not_zero(weights, stored), count_not_zero(unpacked, plain));
-            const float *gradients = rig.gradients + rig.arena.ranges[i].offset;
+            const float *gradients = rig.gradients + rig.arenas.trained.ranges[i].offset;
             assert_int_equal(rig.ops->unpack(rig.backend, i, gradients, unpacked), 0);
             assert_int_equal(count_not_zero(gradients, stored), count_not_zero(unpacked, plain));
             free(weights);
@@ -394,14 +398,16 @@ static void a_step_gives_the_same_bits_again_whatever_ran_between(void **state)
     samples_draw(&samples, net, 8);
     rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 12, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, 5, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
     plan_run(&rig, plan, &samples, 3);
-    float *once = malloc(rig.arena.count * sizeof(*once));
-    memcpy(once, rig.gradients, rig.arena.count * sizeof(*once));
+    float *once = malloc(rig.arenas.trained.count * sizeof(*once));
+    memcpy(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
     assert_int_equal(rig.ops->plan(rig.backend, 12, true, &larger), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
     plan_run(&rig, larger, &samples, 0);
-    assert_memory_not_equal(once, rig.gradients, rig.arena.count * sizeof(*once));
+    assert_memory_not_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
     plan_run(&rig, plan, &samples, 3);
-    assert_memory_equal(once, rig.gradients, rig.arena.count * sizeof(*once));
+    assert_memory_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
     free(once);
     rig.ops->plan_close(larger);
     rig.ops->plan_close(plan);
@@ -423,6 +429,7 @@ static void noted_relu_masks_give_the_same_bits(void **state)
         rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 11, LAYOUT_AUTO });
         rig.backend->noted_bytes = i ? 0 : SIZE_MAX;
         assert_int_equal(rig.ops->plan(rig.backend, 11, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
         plan_run(&rig, plan, &samples, 0);
         gradients_read(&rig, &outcomes[i]);
         rig.ops->plan_close(plan);
@@ -442,13 +449,18 @@ static void a_smaller_plan_takes_no_more_memory(void **state)
     struct rig rig;
     struct plan *large, *small, *evaluation;
     rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 12, LAYOUT_AUTO });
+    struct backend_needs needs, of_all;
     assert_int_equal(rig.ops->plan(rig.backend, 12, true, &large), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    rig.ops->needs(rig.backend, &needs);
     assert_int_equal(rig.ops->plan(rig.backend, 5, true, &small), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
     assert_int_equal(rig.ops->plan(rig.backend, 12, false, &evaluation), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    rig.ops->needs(rig.backend, &of_all);
     /* At least the values and gradients of the second convolution. */
-    assert_true(rig.ops->plan_bytes(large) > 12 * 32 * (26 * 26 + 24 * 24) * sizeof(float));
-    assert_int_equal(rig.ops->plan_bytes(small), 0);
-    assert_int_equal(rig.ops->plan_bytes(evaluation), 0);
+    assert_true(needs.values > 12 * 32 * (26 * 26 + 24 * 24) * sizeof(float));
+    assert_int_equal(of_all.values, needs.values);
     rig.ops->plan_close(evaluation);
     rig.ops->plan_close(small);
     rig.ops->plan_close(large);
@@ -471,6 +483,7 @@ static void evaluation_sees_every_value_and_training_drops_some(void **state)
         struct plan *plan;
         rig_open(&rig, &backend_onednn_ops, nets[i], (struct rig_options){ 1, 8, LAYOUT_AUTO });
         assert_int_equal(rig.ops->plan(rig.backend, 8, false, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
         assert_int_equal(rig.ops->input(plan, &input), 0);
         assert_int_equal(rig.ops->forward(plan), 0);
         assert_int_equal(rig.ops->result(plan, &result), 0);
@@ -509,6 +522,7 @@ static void the_description_names_every_layer_and_no_ref_implementation(void **s
             struct plan *plan;
             rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, count, LAYOUT_AUTO });
             assert_int_equal(rig.ops->plan(rig.backend, count, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
             rig.ops->plan_describe(plan, line_note, &description);
             assert_int_equal(description.lines, net->layer_count);
             assert_false(description.names_ref);
@@ -541,6 +555,7 @@ static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
     struct plan *plan;
     rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 2, LAYOUT_AUTO });
     assert_int_equal(rig.ops->plan(rig.backend, 2, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
     ref_op_init(&op);
     capture_begin(&capture);
     const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0);

@@ -77,7 +77,7 @@ static void gradients_init(struct arenas *arenas, uint32_t step)
 static void update(const struct optimizer *optimizer, struct arenas *arenas, size_t from, size_t to)
 {
     const struct optimizer_range range = { arenas->w + from, arenas->g + from,
-                                           { arenas->states[0] + from, arenas->states[1] + from }, to - from };
+                                           { arenas->states[0] + from, arenas->states[1] + from }, to - from, true };
     optimizer_update(optimizer, 0.1f, 1.0f / 64, &range);
 }
 
@@ -138,8 +138,11 @@ static void the_scale_divides_the_sum_of_gradients_once(void **state)
     float w = 1, g = 12;
     (void)state;
     const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f };
-    optimizer_update(&sgd, 0.25f, 1.0f / 4, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1 });
+    optimizer_update(&sgd, 0.25f, 1.0f / 4, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, true });
     assert_true(w == 1 - 0.25f * (3 + 0.5f));
+    w = 1;
+    optimizer_update(&sgd, 0.25f, 1.0f / 4, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, false });
+    assert_true(w == 1 - 0.25f * 3);
 }
 
 static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
@@ -147,7 +150,7 @@ static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
     float w = 0, g = 1, a = 0, d = 0;
     (void)state;
     const struct optimizer adadelta = { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
-    optimizer_update(&adadelta, 1.0f, 1.0f, &(struct optimizer_range){ &w, &g, { &a, &d }, 1 });
+    optimizer_update(&adadelta, 1.0f, 1.0f, &(struct optimizer_range){ &w, &g, { &a, &d }, 1, true });
     assert_true(fabs(w + 4.4721e-4) < 1e-8);
     assert_true(fabs(a - 0.05) < 1e-7);
     assert_true(fabs(d - 0.05 * 4.4721e-4 * 4.4721e-4) < 1e-12);

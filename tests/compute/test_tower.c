@@ -437,22 +437,10 @@ static void check_refusals(const char *backend)
 {
     struct net *net = stand_net(0.0f);
     struct backend_input input = network_input(net, STAND_BATCH, 4);
-    struct capture capture;
     struct stand stand;
-    struct tower *none = NULL;
-    char text[256];
     stand_open(&stand, backend, net);
     stand_fill(&stand, net, &input, 0, STAND_BATCH - 1);
     assert_int_equal(tower_forward(stand.tower, &stand.slot, true), -EINVAL);
-    const struct tower_spec spec = stand_spec(&stand, backend, net);
-    net->layers[4].input = 2;
-    capture_begin(&capture);
-    const int rc = tower_open(&none, &spec);
-    capture_end(&capture, text, sizeof(text));
-    net->layers[4].input = 3;
-    assert_int_equal(rc, -ENOTSUP);
-    assert_null(none);
-    assert_non_null(strstr(text, "small"));
     stand_close(&stand);
     network_input_release(&input);
     net_close(net);
@@ -490,7 +478,9 @@ static void check_short_of_memory(const char *backend)
         allocations_left = allowed;
         const struct tower_spec spec = stand_spec(&stand, backend, net);
         rc = tower_open(&stand.tower, &spec);
-        assert_true(rc == (stand.tower ? 0 : -ENOMEM));
+        if (rc == 0)
+            rc = tower_allocate(stand.tower);
+        assert_true(rc == 0 || rc == -ENOMEM);
         assert_true(rc || allowed >= 3);
         stand_close(&stand);
     }
@@ -518,11 +508,11 @@ static void check_description(const char *backend)
     struct tower_spec spec = stand_spec(&stand, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
     stand_open_tower(&stand, &spec);
-    const struct tower_memory memory = tower_memory(stand.tower);
+    const struct tower_needs needs = tower_needs(stand.tower);
     tower_describe(stand.tower, count_line, &lines);
     assert_true(lines > 0);
-    assert_true(memory.arena_bytes >= 4 * stand_floats(&stand) * sizeof(float));
-    assert_true(memory.plan_bytes >= STAND_BATCH * shape_count(net->layers[0].out) * sizeof(float));
+    assert_true(needs.arenas >= 4 * stand_floats(&stand) * sizeof(float));
+    assert_true(needs.backend.values >= STAND_BATCH * shape_count(net->layers[0].out) * sizeof(float));
     stand_close(&stand);
     net_close(net);
 }

@@ -54,7 +54,7 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
             optimizer_update(&optimizers[o], 0.5f, 1.0f / STAND_BATCH,
                              &(struct optimizer_range){ arenas, tower_gradients(stand.tower),
                                                         { arenas + arena->count, arenas + 2 * arena->count },
-                                                        arena->count });
+                                                        arena->count, true });
         }
         float *weights = stand_weights(&stand, net), *next = weights;
         for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)

@@ -19,7 +19,12 @@ enum { SEED = 9 };
 struct backend_spec rig_spec(const struct net *net, enum precision precision)
 {
     return (struct backend_spec){
-        .net = net, .threads = 1, .slice_max = SAMPLES, .seed = SEED, .precision = precision, .graph = GRAPH_OFF,
+        .net = net,
+        .threads = 1,
+        .slice_max = SAMPLES,
+        .seed = SEED,
+        .precision = precision,
+        .graph = GRAPH_OFF,
     };
 }
 
@@ -33,13 +38,25 @@ int rig_open_backend(struct rig *rig, const struct backend_spec *spec)
     if (rc == 0)
         rc = rig->ops->store(rig->backend, counts);
     if (rc == 0)
-        rc = arena_init(&rig->arena, rig->net, counts);
+        rc = arenas_init(&rig->arenas, rig->net, counts);
+    if (rc == 0)
+        rig->ops->lay_out(rig->backend, &rig->arenas);
     return rc;
+}
+
+size_t rig_offset(const struct rig *rig, uint32_t parameter)
+{
+    return arenas_of(&rig->arenas, rig->net, parameter)->ranges[parameter].offset;
+}
+
+float *rig_arena(const struct rig *rig, uint32_t parameter)
+{
+    return rig->net->parameters[parameter].is_trained ? rig->weights : rig->statistics;
 }
 
 float *rig_read(struct rig *rig, const float *arena, uint32_t parameter)
 {
-    const float *stored = arena + rig->arena.ranges[parameter].offset;
+    const float *const stored = arena + rig_offset(rig, parameter);
     float *plain = malloc(rig->net->parameters[parameter].count * sizeof(*plain));
     assert_non_null(plain);
     assert_int_equal(rig->ops->unpack(rig->backend, parameter, stored, plain), 0);
@@ -48,7 +65,7 @@ float *rig_read(struct rig *rig, const float *arena, uint32_t parameter)
 
 void rig_write(struct rig *rig, float *arena, uint32_t parameter, const float *plain)
 {
-    float *stored = arena + rig->arena.ranges[parameter].offset;
+    float *const stored = arena + rig_offset(rig, parameter);
     assert_int_equal(rig->ops->pack(rig->backend, parameter, plain, stored), 0);
 }
 
@@ -61,10 +78,12 @@ static void make_coarse(struct backend_input *input, size_t count)
 
 static void open_memory(struct rig *rig)
 {
-    const size_t bytes = rig->arena.count * sizeof(float);
+    const size_t bytes = rig->arenas.trained.count * sizeof(float);
+    const size_t statistic_bytes = (rig->arenas.statistics.count + 1) * sizeof(float);
     void *result;
     rig->weights = device_memory_make(rig->compute, NULL, bytes);
     rig->gradients = device_memory_make(rig->compute, NULL, bytes);
+    rig->statistics = device_memory_make(rig->compute, NULL, statistic_bytes);
     rig->input = network_input(rig->net, SAMPLES, 4);
     if (rig->is_coarse)
         make_coarse(&rig->input, SAMPLES * shape_count(rig->net->input));
@@ -77,8 +96,10 @@ static void open_memory(struct rig *rig)
 /* Numbers that keep activations near 1. */
 static float drawn(const struct parameter *parameter, struct random_key key, size_t i)
 {
-    const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : 0.2f;
-    return limit * (2 * random_uniform(key, i) - 1);
+    const bool is_scale = parameter->kind == PARAMETER_GAMMA || parameter->kind == PARAMETER_RUNNING_VARIANCE;
+    const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : is_scale ? 0.5f
+                                                                                                  : 0.2f;
+    return (is_scale ? 1.0f : 0.0f) + limit * (2 * random_uniform(key, i) - 1);
 }
 
 /* -1, 0 or 1, so few of them that sums stay small: with pixels of 0 and 1 every precision
@@ -88,7 +109,8 @@ static float drawn_coarse(const struct parameter *parameter, struct random_key k
 {
     const uint64_t often = parameter->fan_in > 2 ? parameter->fan_in / 2 : 1;
     const uint64_t number = random_u64(key, i);
-    return number / 2 % often > 0 ? 0 : number % 2 == 0 ? 1 : -1;
+    return number / 2 % often > 0 ? 0 : number % 2 == 0 ? 1
+                                                        : -1;
 }
 
 /* Every parameter, biases too. */
@@ -101,9 +123,15 @@ static void draw_weights(struct rig *rig)
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
             plain[i] = rig->is_coarse ? drawn_coarse(parameter, key, i) : drawn(parameter, key, i);
-        rig_write(rig, rig->weights, p, plain);
+        rig_write(rig, rig_arena(rig, p), p, plain);
         free(plain);
     }
+}
+
+int rig_bind(struct rig *rig)
+{
+    const struct backend_memory memory = { rig->weights, rig->gradients, rig->statistics };
+    return rig->ops->bind(rig->backend, &memory);
 }
 
 void rig_open_with(struct rig *rig, const char *backend, const struct backend_spec *spec, bool is_coarse)
@@ -112,7 +140,7 @@ void rig_open_with(struct rig *rig, const char *backend, const struct backend_sp
     rig->device = device_memory_open(rig->ops, &rig->compute);
     assert_int_equal(rig_open_backend(rig, spec), 0);
     open_memory(rig);
-    assert_int_equal(rig->ops->bind(rig->backend, &rig->arena, rig->weights, rig->gradients), 0);
+    assert_int_equal(rig_bind(rig), 0);
     draw_weights(rig);
 }
 
@@ -128,13 +156,13 @@ void cuda_rig_close(struct rig *rig)
     for (uint32_t i = 0; i < rig->plan_count; i++)
         rig->ops->plan_close(rig->plans[i]);
     rig->ops->close(rig->backend);
-    void *memory[] = { rig->weights, rig->gradients, rig->pixels, rig->labels };
+    void *memory[] = { rig->weights, rig->gradients, rig->statistics, rig->pixels, rig->labels };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         ops->free(rig->device, memory[i]);
     ops->free_pinned(rig->device, rig->result);
     if (rig->input.pixels != NULL)
         network_input_release(&rig->input);
-    arena_release(&rig->arena);
+    arenas_release(&rig->arenas);
     device_memory_close(rig->device, rig->compute);
 }
 
@@ -148,7 +176,15 @@ struct plan *rig_plan(struct rig *rig, uint32_t count, bool training)
     assert_true(rig->plan_count < RIG_PLANS_MAX);
     struct plan **plan = &rig->plans[rig->plan_count++];
     assert_int_equal(rig->ops->plan(rig->backend, count, training, plan), 0);
+    assert_int_equal(rig->ops->allocate(rig->backend), 0);
     return *plan;
+}
+
+struct backend_needs rig_needs(const struct rig *rig)
+{
+    struct backend_needs needs;
+    rig->ops->needs(rig->backend, &needs);
+    return needs;
 }
 
 static void layer_done(void *arg, uint32_t layer)
@@ -161,7 +197,10 @@ void rig_queue(struct rig *rig, struct plan *plan)
 {
     const struct plan_base *base = (const struct plan_base *)(const void *)plan;
     const struct backend_input input = {
-        .pixels = rig->pixels, .labels = rig->labels, .first_position = 1000, .epoch = 3,
+        .pixels = rig->pixels,
+        .labels = rig->labels,
+        .first_position = 1000,
+        .epoch = 3,
     };
     assert_int_equal(rig->ops->input(plan, &input), 0);
     assert_int_equal(rig->ops->forward(plan), 0);
@@ -184,12 +223,15 @@ void rig_update_by(struct rig *rig, enum optimizer_kind kind, float *const state
     const struct optimizer optimizer = { .kind = kind, .momentum = 0.9f, .rho = 0.95f, .epsilon = 1e-6f,
                                          .weight_decay = 1e-3f };
     const struct optimizer_range range = {
-        .weights = rig->weights, .gradients = rig->gradients, .states = { states[0], states[1] },
-        .count = rig->arena.count,
+        .weights = rig->weights,
+        .gradients = rig->gradients,
+        .states = { states[0], states[1] },
+        .count = rig->arenas.trained.count,
+        .decays = true,
     };
     if (rig->ops->check != NULL)
         assert_int_equal(rig->ops->check(rig->backend, range.gradients, range.count), 0);
-    assert_int_equal(rig->ops->update(rig->backend, &optimizer, learning_rate, 1.0f / SAMPLES, &range), 0);
+    assert_int_equal(rig->ops->update(rig->backend, &optimizer, learning_rate, 1.0f / SAMPLES, &range, 1), 0);
 }
 
 void rig_update(struct rig *rig, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])
@@ -209,16 +251,45 @@ struct net *rig_net(float dropout)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "small", (struct shape){ 3, 9, 7 }, 4), 0);
-    net_conv2d(net, "conv1", NET_INPUT, 5, 3, 1, PADDING_SAME);
+    net_conv2d(net, "conv1", NET_INPUT, 5, window_square(3, 1, PADDING_SAME), true);
     net_relu(net, "relu1", 0);
-    net_conv2d(net, "conv2", 1, 12, 2, 2, PADDING_VALID);
-    net_max_pool(net, "pool", 2, 2, 1, PADDING_VALID);
+    net_conv2d(net, "conv2", 1, 12, window_square(2, 2, PADDING_VALID), true);
+    net_max_pool(net, "pool", 2, window_square(2, 1, PADDING_VALID));
     net_relu(net, "relu2", 3);
     net_dropout(net, "dropout", 4, dropout);
     net_dense(net, "fc1", 5, 11);
     net_relu(net, "relu3", 6);
     net_dense(net, "fc2", 7, 4);
     net_softmax_loss(net, "loss", 8);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static uint32_t append_norm(struct net *net, const char *name, uint32_t from, bool with_gamma)
+{
+    return (uint32_t)net_batch_norm(net, name, from, (struct batch_norm){ 0.75f, 1e-2f, with_gamma });
+}
+
+static uint32_t append_conv(struct net *net, const char *name, uint32_t from, uint32_t filters, uint32_t stride)
+{
+    return (uint32_t)net_conv2d(net, name, from, filters, window_square(3, stride, PADDING_SAME), false);
+}
+
+struct net *rig_graph(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "residual", (struct shape){ 3, 9, 7 }, 4), 0);
+    uint32_t at = append_conv(net, "conv1", NET_INPUT, 13, 1);
+    const uint32_t first = (uint32_t)net_relu(net, "relu1", append_norm(net, "norm1", at, true));
+    at = append_norm(net, "norm2", append_conv(net, "conv2", first, 16, 1), false);
+    at = append_conv(net, "conv3", (uint32_t)net_relu(net, "relu2", at), 13, 1);
+    at = (uint32_t)net_add(net, "sum1", append_norm(net, "norm3", at, true), first);
+    const uint32_t second = (uint32_t)net_relu(net, "relu3", at);
+    const uint32_t shortcut = (uint32_t)net_pad_channels(net, "shortcut", second, 21, 2);
+    at = append_norm(net, "norm4", append_conv(net, "conv4", second, 21, 2), true);
+    at = (uint32_t)net_relu(net, "relu4", (uint32_t)net_add(net, "sum2", at, shortcut));
+    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4);
+    net_softmax_loss(net, "loss", at);
     assert_int_equal(net_finish(net), 0);
     return net;
 }

@@ -18,8 +18,8 @@ struct rig {
     struct stream *compute;
     const struct net *net;
     struct backend *backend;
-    struct arena arena;
-    float *weights, *gradients;
+    struct arenas arenas;
+    float *weights, *gradients, *statistics;
     struct plan *plans[RIG_PLANS_MAX];
     uint32_t plan_count;
     uint8_t *pixels;            /* SAMPLES of both, in device memory */
@@ -32,6 +32,8 @@ struct rig {
 
 /* A convolution with and one without a ReLU, pools, in-place layers, dense layers. */
 struct net *rig_net(float dropout);
+/* Residual blocks with batch normalisation, one with a shortcut that halves the image. */
+struct net *rig_graph(void);
 /* Slices of up to SAMPLES, steps not recorded. */
 struct backend_spec rig_spec(const struct net *net, enum precision precision);
 
@@ -39,15 +41,22 @@ struct backend_spec rig_spec(const struct net *net, enum precision precision);
 void rig_open_with(struct rig *rig, const char *backend, const struct backend_spec *spec, bool is_coarse);
 void cuda_rig_open(struct rig *rig, const char *backend, const struct net *net, enum precision precision);
 void cuda_rig_close(struct rig *rig);
-/* Backend and arena.ranges alone, for a rig with ops, device, compute and net. 0 or a negative errno. */
+/* Backend and the layout of the arenas alone, for a rig with ops, device, compute and net; and the
+ * arenas' memory to the backend. 0 or a negative errno. */
 int rig_open_backend(struct rig *rig, const struct backend_spec *spec);
+int rig_bind(struct rig *rig);
 
+/* Where a parameter lies in an arena, and the arena it lies in: weights or statistics. */
+size_t rig_offset(const struct rig *rig, uint32_t parameter);
+float *rig_arena(const struct rig *rig, uint32_t parameter);
 /* A parameter of an arena, in the plain layout: read, to be freed; and written. */
 float *rig_read(struct rig *rig, const float *arena, uint32_t parameter);
 void rig_write(struct rig *rig, float *arena, uint32_t parameter, const float *plain);
 
-/* The one plan of this kind; made when it is asked for first. */
+/* The one plan of this kind; made, and given memory, when it is asked for first. */
 struct plan *rig_plan(struct rig *rig, uint32_t count, bool training);
+/* What all plans made so far need. */
+struct backend_needs rig_needs(const struct rig *rig);
 /* The first `count` samples: forward, with training also backward. Queued; and waited for. */
 void rig_queue(struct rig *rig, struct plan *plan);
 struct backend_result cuda_rig_run(struct rig *rig, uint32_t count, bool training);

@@ -111,7 +111,7 @@ struct conv_shape random_shape(enum conv_pass pass, enum precision precision)
     shape.out_w = (shape.in_w + shape.pad_left + shape.pad_right - shape.kernel_w) / shape.stride_w + 1;
     if (pass == CONV_FORWARD)
         shape.bias = random_below(2);
-    shape.relu = shape.bias && random_below(2);
+    shape.relu = pass == CONV_FORWARD && random_below(2);
     return shape;
 }
 

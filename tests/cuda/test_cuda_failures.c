@@ -23,12 +23,14 @@
 
 static int try_plan(struct rig *rig, uint32_t count, char *text, size_t text_size)
 {
-    struct plan *plan;
+    struct plan *plan = NULL;
     struct capture capture;
     capture_begin(&capture);
-    const int rc = rig->ops->plan(rig->backend, count, true, &plan);
-    capture_end(&capture, text, text_size);
+    int rc = rig->ops->plan(rig->backend, count, true, &plan);
     if (rc == 0)
+        rc = rig->ops->allocate(rig->backend);
+    capture_end(&capture, text, text_size);
+    if (plan != NULL)
         rig->ops->plan_close(plan);
     return rc;
 }
@@ -59,12 +61,64 @@ static void plans_share_their_memory(void **state)
     struct net *net = rig_net(0);
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    struct plan *small_plan = rig_plan(&rig, 1, true);
-    struct plan *large_plan = rig_plan(&rig, SAMPLES, true);
-    struct plan *evaluation = rig_plan(&rig, SAMPLES, false);
-    assert_true(rig.ops->plan_bytes(small_plan) > 0);
-    assert_true(rig.ops->plan_bytes(large_plan) > 0);
-    assert_int_equal(rig.ops->plan_bytes(evaluation), 0);
+    rig_plan(&rig, 1, true);
+    const struct backend_needs small = rig_needs(&rig);
+    rig_plan(&rig, SAMPLES, true);
+    const struct backend_needs large = rig_needs(&rig);
+    rig_plan(&rig, SAMPLES, false);
+    const struct backend_needs all = rig_needs(&rig);
+    assert_true(small.values > 0 && small.values < large.values);
+    assert_memory_equal(&all, &large, sizeof(all));
+    cuda_rig_close(&rig);
+    net_close(net);
+}
+
+static size_t free_memory(struct rig *rig)
+{
+    size_t free_bytes, total_bytes;
+    assert_int_equal(rig->device->ops->memory(rig->device, &free_bytes, &total_bytes), 0);
+    return free_bytes;
+}
+
+/* Measured or not, and what is taken then is what was said. */
+static void a_plan_takes_no_memory_before_it_is_given_some(void **state)
+{
+    (void)state;
+    struct net *net = rig_net(0);
+    for (uint32_t measured = 0; measured < 2; measured++) {
+        struct rig rig;
+        struct plan *plan;
+        struct backend_spec spec = rig_spec(net, PRECISION_BF16);
+        spec.time_plans = measured != 0;
+        spec.workspace_max = 1 << 20;
+        rig_open_with(&rig, "cuda", &spec, false);
+        const size_t before = free_memory(&rig);
+        assert_int_equal(rig.ops->plan(rig.backend, SAMPLES, true, &plan), 0);
+        assert_int_equal(free_memory(&rig), before);
+        const struct backend_needs needs = rig_needs(&rig);
+        assert_int_equal(rig.ops->allocate(rig.backend), 0);
+        const size_t taken = before - free_memory(&rig), said = needs.values + needs.workspace + needs.weights;
+        assert_true(taken >= said && taken < said + 4096);
+        assert_int_equal(rig.ops->allocate(rig.backend), 0);
+        assert_int_equal(before - free_memory(&rig), taken);
+        rig.ops->plan_close(plan);
+        cuda_rig_close(&rig);
+    }
+    net_close(net);
+}
+
+static void convolutions_that_cannot_be_measured_are_planned_without(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct net *net = rig_net(0);
+    struct rig rig;
+    struct backend_spec spec = rig_spec(net, PRECISION_FP32);
+    spec.time_plans = true;
+    spec.workspace_max = RIG_DEVICE_BYTES;
+    rig_open_with(&rig, "cuda", &spec, false);
+    assert_int_equal(try_plan(&rig, SAMPLES, text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "are not measured"));
     cuda_rig_close(&rig);
     net_close(net);
 }
@@ -83,7 +137,7 @@ static int try_open(const char *backend, const struct backend_spec *spec, const 
     capture_end(&capture, text, text_size);
     if (rc == 0)
         rig.ops->close(rig.backend);
-    arena_release(&rig.arena);
+    arenas_release(&rig.arenas);
     device_memory_close(rig.device, rig.compute);
     return rc;
 }
@@ -111,7 +165,7 @@ static void refuses_windows_of_too_many_pixels(void **state)
     char text[1024];
     struct net *net;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 1, 16, 16 }, 2), 0);
-    net_max_pool(net, "pool", NET_INPUT, 16, 16, PADDING_VALID);
+    net_max_pool(net, "pool", NET_INPUT, window_square(16, 16, PADDING_VALID));
     net_dense(net, "fc", 0, 2);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
@@ -129,9 +183,9 @@ static void refuses_sizes_that_overflow(void **state)
     char text[1024];
     struct net *net;
     assert_int_equal(net_open(&net, "huge", (struct shape){ 1, 20000, 20000 }, 2), 0);
-    net_max_pool(net, "pool", NET_INPUT, 10, 10, PADDING_VALID);
-    net_max_pool(net, "pool2", 0, 10, 10, PADDING_VALID);
-    net_max_pool(net, "pool3", 1, 10, 10, PADDING_VALID);
+    net_max_pool(net, "pool", NET_INPUT, window_square(10, 10, PADDING_VALID));
+    net_max_pool(net, "pool2", 0, window_square(10, 10, PADDING_VALID));
+    net_max_pool(net, "pool3", 1, window_square(10, 10, PADDING_VALID));
     net_dense(net, "fc", 2, 2);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
@@ -139,13 +193,10 @@ static void refuses_sizes_that_overflow(void **state)
     const struct backend_spec spec = rig_spec(net, PRECISION_FP32);
     rig.device = device_memory_open(rig.ops, &rig.compute);
     assert_int_equal(rig_open_backend(&rig, &spec), 0);
-    float *arena = device_memory_make(rig.compute, NULL, rig.arena.count * sizeof(*arena));
-    assert_int_equal(rig.ops->bind(rig.backend, &rig.arena, arena, arena), 0);
     assert_int_equal(try_plan(&rig, 1, text, sizeof(text)), -EOVERFLOW);
     assert_non_null(strstr(text, "20000x20000"));
     rig.ops->close(rig.backend);
-    rig.device->ops->free(rig.device, arena);
-    arena_release(&rig.arena);
+    arenas_release(&rig.arenas);
     device_memory_close(rig.device, rig.compute);
     net_close(net);
 }
@@ -157,31 +208,26 @@ static int set_up(struct rig *rig, const struct backend_spec *spec)
 {
     bool *ends = rig_ends(spec->net, 6, 0);
     int rc = rig_open_backend(rig, spec);
-    if (rc == 0)
-        rc = rig->ops->bind(rig->backend, &rig->arena, rig->weights, rig->gradients);
-    for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
-        float *plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
-        assert_non_null(plain);
-        rc = rig->ops->pack(rig->backend, p, plain, rig->weights + rig->arena.ranges[p].offset);
-        if (rc == 0)
-            rc = rig->ops->unpack(rig->backend, p, rig->weights + rig->arena.ranges[p].offset, plain);
-        free(plain);
-    }
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
         rc = rig->ops->plan(rig->backend, i == 0 ? SAMPLES : 5, i == 0, &rig->plans[i]);
         rig->plan_count += rc == 0;
     }
     if (rc == 0)
+        rc = rig_bind(rig);
+    for (uint32_t p = 0; p < spec->net->parameter_count && rc == 0; p++) {
+        float *const plain = calloc(spec->net->parameters[p].count, sizeof(*plain));
+        assert_non_null(plain);
+        rc = rig->ops->pack(rig->backend, p, plain, rig->weights + rig_offset(rig, p));
+        if (rc == 0)
+            rc = rig->ops->unpack(rig->backend, p, rig->weights + rig_offset(rig, p), plain);
+        free(plain);
+    }
+    if (rc == 0)
+        rc = rig->ops->allocate(rig->backend);
+    if (rc == 0)
         rc = rig->ops->segment(rig->backend, ends);
     free(ends);
     return rc;
-}
-
-static size_t free_memory(struct rig *rig)
-{
-    size_t free_bytes, total_bytes;
-    assert_int_equal(rig->device->ops->memory(rig->device, &free_bytes, &total_bytes), 0);
-    return free_bytes;
 }
 
 /* Set up with the number-th call of `function` failing; nothing may be left behind. How often
@@ -212,7 +258,7 @@ static int set_up_failing(const struct backend_spec *spec, const char *function,
         fail_msg("%s failing the %u. time is not told", function, number);
     rig.device->ops->free(rig.device, rig.weights);
     rig.device->ops->free(rig.device, rig.gradients);
-    arena_release(&rig.arena);
+    arenas_release(&rig.arenas);
     assert_int_equal(free_memory(&rig), before);
     device_memory_close(rig.device, rig.compute);
     return rc;
@@ -265,7 +311,7 @@ static void a_cancelled_device_ends_copies(void **state)
     cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
     float *plain = rig_read(&rig, rig.weights, 0);
     device_cancel(rig.device);
-    const float *stored = rig.weights + rig.arena.ranges[0].offset;
+    const float *stored = rig.weights + rig_offset(&rig, 0);
     assert_int_equal(rig.ops->unpack(rig.backend, 0, stored, plain), -ECANCELED);
     free(plain);
     cuda_rig_close(&rig);
@@ -277,6 +323,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_how_many_samples_would_fit),
         cmocka_unit_test(plans_share_their_memory),
+        cmocka_unit_test(a_plan_takes_no_memory_before_it_is_given_some),
+        cmocka_unit_test(convolutions_that_cannot_be_measured_are_planned_without),
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(refuses_windows_of_too_many_pixels),
         cmocka_unit_test(refuses_sizes_that_overflow),

@@ -30,7 +30,7 @@ static void an_fp16_step_whose_gradients_overflow_is_left_out(void **state)
     cuda_rig_run(&rig, SAMPLES, true);
     float *before = rig_read(&rig, rig.weights, 2);
     const float overflow = INFINITY;
-    device_memory_write(rig.compute, rig.gradients + rig.arena.ranges[1].offset, &overflow, sizeof(overflow));
+    device_memory_write(rig.compute, rig.gradients + rig_offset(&rig, 1), &overflow, sizeof(overflow));
     rig_update(&rig, OPTIMIZER_SGD, no_states);
     float *after = rig_read(&rig, rig.weights, 2);
     assert_memory_equal(after, before, net->parameters[2].count * sizeof(*after));
@@ -103,11 +103,12 @@ static void copy_prefix(void *arg, uint32_t layer)
 {
     struct prefixes *prefixes = arg;
     struct rig *rig = prefixes->rig;
-    const size_t ready = arena_ready(&rig->arena, rig->net, layer);
+    const size_t ready = arena_ready(&rig->arenas.trained, rig->net, layer);
     void *copy;
     assert_int_equal(rig->device->ops->alloc_pinned(rig->device, ready * sizeof(float), &copy), 0);
     assert_int_equal(rig->device->ops->copy(rig->compute, copy, rig->gradients, ready * sizeof(float),
-                                            COPY_FROM_DEVICE), 0);
+                                            COPY_FROM_DEVICE),
+                     0);
     prefixes->copies[prefixes->count] = copy;
     prefixes->ready[prefixes->count++] = ready;
 }
@@ -130,7 +131,7 @@ static void gradients_are_final_when_their_layer_is_done(void **state)
     assert_int_equal(rig.ops->backward(plan, copy_prefix, &prefixes), 0);
     device_memory_wait(rig.compute);
     assert_int_equal(prefixes.count, 2);
-    assert_int_equal(prefixes.ready[1], rig.arena.count);
+    assert_int_equal(prefixes.ready[1], rig.arenas.trained.count);
     assert_memory_equal(prefixes.copies[0], prefixes.copies[1], prefixes.ready[0] * sizeof(float));
     for (uint32_t i = 0; i < prefixes.count; i++)
         rig.device->ops->free_pinned(rig.device, prefixes.copies[i]);
@@ -138,45 +139,58 @@ static void gradients_are_final_when_their_layer_is_done(void **state)
     net_close(net);
 }
 
-/* Three steps of different samples' numbers; the weights they leave. */
-static float *weights_after_steps(const struct net *net, enum precision precision, enum graph_use use)
+/* Three steps of different samples' numbers: the weights and statistics they leave, and the loss. */
+static float *numbers_after_steps(const struct backend_spec *spec, size_t *bytes_out)
 {
+    static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct rig rig;
-    struct backend_spec spec = rig_spec(net, precision);
-    spec.graph = use;
-    rig_open_with(&rig, "cuda", &spec, false);
+    rig_open_with(&rig, "cuda", spec, false);
     assert_int_equal(cut(&rig, 6, 0), 0);
-    static const uint32_t counts[] = { SAMPLES, 5, SAMPLES };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         cuda_rig_run(&rig, counts[i], true);
         rig_update(&rig, OPTIMIZER_SGD, no_states);
     }
     cuda_rig_run(&rig, SAMPLES, false);
-    float *weights = malloc((rig.arena.count + 1) * sizeof(*weights));
-    assert_non_null(weights);
-    device_memory_read(rig.compute, weights, rig.weights, rig.arena.count * sizeof(*weights));
-    weights[rig.arena.count] = (float)rig.result->loss_sum;
+    const size_t trained = rig.arenas.trained.count, statistics = rig.arenas.statistics.count;
+    float *const numbers = malloc((trained + statistics + 1) * sizeof(*numbers));
+    assert_non_null(numbers);
+    device_memory_read(rig.compute, numbers, rig.weights, trained * sizeof(*numbers));
+    device_memory_read(rig.compute, numbers + trained, rig.statistics, statistics * sizeof(*numbers));
+    numbers[trained + statistics] = (float)rig.result->loss_sum;
+    assert_true(isfinite(rig.result->loss_sum));
+    *bytes_out = (trained + statistics + 1) * sizeof(*numbers);
     cuda_rig_close(&rig);
-    return weights;
+    return numbers;
 }
 
+static void check_same_bits(const struct net *net, enum precision precision)
+{
+    struct backend_spec spec = rig_spec(net, precision);
+    size_t bytes, other_bytes;
+    float *const queued = numbers_after_steps(&spec, &bytes);
+    for (uint32_t paint = 0; paint < 2; paint++)
+        for (uint32_t use = GRAPH_ON; use <= GRAPH_OFF; use++) {
+            spec.paint = paint != 0;
+            spec.graph = (enum graph_use)use;
+            float *const other = numbers_after_steps(&spec, &other_bytes);
+            assert_int_equal(other_bytes, bytes);
+            assert_memory_equal(other, queued, bytes);
+            free(other);
+        }
+    free(queued);
+}
+
+/* Nor does it matter what lies in memory that holds nothing. */
 static void recorded_steps_give_the_same_bits(void **state)
 {
     (void)state;
-    struct net *net = rig_net(0.5f);
-    struct rig rig;
-    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
-    const size_t bytes = (rig.arena.count + 1) * sizeof(float);
-    cuda_rig_close(&rig);
-    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
-        float *recorded = weights_after_steps(net, (enum precision)precision, GRAPH_ON);
-        float *queued = weights_after_steps(net, (enum precision)precision, GRAPH_OFF);
-        assert_memory_equal(recorded, queued, bytes);
-        free(recorded);
-        free(queued);
+    struct net *const nets[] = { rig_net(0.5f), rig_graph() };
+    for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
+        for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
+            check_same_bits(nets[i], (enum precision)precision);
+        net_close(nets[i]);
     }
-    net_close(net);
 }
 
 /* Launches of graphs in a step with this use. */
@@ -240,11 +254,27 @@ static void a_step_allocates_nothing_and_waits_for_nothing(void **state)
 {
     (void)state;
     static const char *const forbidden[] = {
-        "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaEventCreateWithFlags", "cudaStreamSynchronize",
-        "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaStreamQuery", "cudaEventQuery", "cudaMemcpy",
-        "pageable copy", "cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaStreamCreateWithPriority",
-        "cudnnCreate", "cudnnBackendCreateDescriptor", "cublasLtCreate", "cublasLtMatmulDescCreate",
-        "cublasLtMatmulAlgoGetHeuristic", "cudaGetLastError",
+        "cudaMalloc",
+        "cudaFree",
+        "cudaHostAlloc",
+        "cudaFreeHost",
+        "cudaEventCreateWithFlags",
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "cudaEventSynchronize",
+        "cudaStreamQuery",
+        "cudaEventQuery",
+        "cudaMemcpy",
+        "pageable copy",
+        "cudaStreamBeginCapture",
+        "cudaGraphInstantiate",
+        "cudaStreamCreateWithPriority",
+        "cudnnCreate",
+        "cudnnBackendCreateDescriptor",
+        "cublasLtCreate",
+        "cublasLtMatmulDescCreate",
+        "cublasLtMatmulAlgoGetHeuristic",
+        "cudaGetLastError",
     };
     float *const no_states[OPTIMIZER_STATES_MAX] = { NULL, NULL };
     struct net *net = rig_net(0.5f);
@@ -276,9 +306,9 @@ static struct net *triplets(void)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "triplets", (struct shape){ 8, 6, 6 }, 4), 0);
-    net_conv2d(net, "conv1", NET_INPUT, 8, 3, 1, PADDING_SAME);
-    net_conv2d(net, "conv2", 0, 8, 3, 1, PADDING_SAME);
-    net_conv2d(net, "conv3", 1, 8, 3, 1, PADDING_SAME);
+    net_conv2d(net, "conv1", NET_INPUT, 8, window_square(3, 1, PADDING_SAME), true);
+    net_conv2d(net, "conv2", 0, 8, window_square(3, 1, PADDING_SAME), true);
+    net_conv2d(net, "conv3", 1, 8, window_square(3, 1, PADDING_SAME), true);
     net_dense(net, "fc", 2, 4);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
@@ -309,7 +339,7 @@ static void equal_convolutions_make_descriptors_in_their_first_run_only(void **s
 }
 
 /* So that libraries load what they load at first use before the first step. */
-static void a_plan_is_run_once_when_it_is_made(void **state)
+static void a_plan_is_run_once_when_it_gets_its_memory(void **state)
 {
     (void)state;
     static const char *const functions[] = { "cudnnBackendExecute", "cublasLtMatmul", "cudaLaunchKernelEx" };
@@ -317,13 +347,14 @@ static void a_plan_is_run_once_when_it_is_made(void **state)
     struct net *net = rig_net(0.5f);
     struct rig rig;
     cuda_rig_open(&rig, "cuda", net, PRECISION_FP16);
+    rig_plan(&rig, SAMPLES, true);
     float *before = rig_read(&rig, rig.weights, 2);
     sim_calls_clear();
-    rig_plan(&rig, SAMPLES, true);
+    rig_plan(&rig, 5, true);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
         calls[i] = sim_calls(functions[i]);
     sim_calls_clear();
-    assert_float_equal(cuda_rig_run(&rig, SAMPLES, true).loss_scale, LOSS_SCALE_FIRST, 0);
+    assert_float_equal(cuda_rig_run(&rig, 5, true).loss_scale, LOSS_SCALE_FIRST, 0);
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         assert_true(calls[i] > 0);
         assert_int_equal(calls[i], sim_calls(functions[i]));
@@ -336,9 +367,37 @@ static void a_plan_is_run_once_when_it_is_made(void **state)
     net_close(net);
 }
 
+static void the_first_run_leaves_statistics_alone(void **state)
+{
+    (void)state;
+    struct net *net = rig_graph();
+    struct rig rig;
+    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
+    const size_t bytes = rig.arenas.statistics.count * sizeof(float);
+    float *const before = malloc(bytes), *const after = malloc(bytes);
+    assert_true(before != NULL && after != NULL);
+    device_memory_read(rig.compute, before, rig.statistics, bytes);
+    rig_plan(&rig, SAMPLES, true);
+    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    assert_memory_equal(after, before, bytes);
+    cuda_rig_run(&rig, SAMPLES, false);
+    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    assert_memory_equal(after, before, bytes);
+    cuda_rig_run(&rig, SAMPLES, true);
+    device_memory_read(rig.compute, after, rig.statistics, bytes);
+    assert_memory_not_equal(after, before, bytes);
+    free(before);
+    free(after);
+    cuda_rig_close(&rig);
+    net_close(net);
+}
+
 /* ---- descriptions ---- */
 
-struct lines { char text[32][768]; uint32_t count; };
+struct lines {
+    char text[32][768];
+    uint32_t count;
+};
 
 static void keep_line(void *arg, const char *line)
 {
@@ -370,6 +429,23 @@ static void describes_every_layer_and_how_steps_are_queued(void **state)
     net_close(net);
 }
 
+static void describes_what_is_folded_into_what(void **state)
+{
+    (void)state;
+    static struct lines lines;
+    struct net *net = rig_graph();
+    struct rig rig;
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
+    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, true), keep_line, &lines);
+    assert_string_equal(lines.text[2], "relu1: in norm1");
+    assert_string_equal(lines.text[8], "sum1: in norm3");
+    assert_string_equal(lines.text[9], "relu3: in norm3");
+    assert_string_equal(lines.text[10], "shortcut: own kernel");
+    assert_string_equal(lines.text[13], "sum2: in norm4");
+    cuda_rig_close(&rig);
+    net_close(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,7 +457,9 @@ int main(void)
         cmocka_unit_test(steps_that_cannot_be_recorded_are_queued_unless_recording_is_demanded),
         cmocka_unit_test(a_step_allocates_nothing_and_waits_for_nothing),
         cmocka_unit_test(equal_convolutions_make_descriptors_in_their_first_run_only),
-        cmocka_unit_test(a_plan_is_run_once_when_it_is_made),
+        cmocka_unit_test(a_plan_is_run_once_when_it_gets_its_memory),
+        cmocka_unit_test(the_first_run_leaves_statistics_alone),
+        cmocka_unit_test(describes_what_is_folded_into_what),
         cmocka_unit_test(describes_every_layer_and_how_steps_are_queued),
     };
     sim_setup(2, RIG_DEVICE_BYTES);

@@ -181,6 +181,22 @@ static void bias_and_relu_are_done_apart_where_cudnn_refuses_them(void **state)
         }
 }
 
+static void a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it(void **state)
+{
+    struct bench *bench = *state;
+    char description[DESCRIPTION];
+    for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+        struct conv_shape shape = fused_shape((enum precision)precision);
+        shape.bias = false;
+        sim_cudnn_refuse(SIM_CUDNN_FUSION);
+        assert_computes(bench, &bench->planner, &shape, true, description);
+        assert_non_null(strstr(description, "relu apart"));
+        sim_cudnn_refuse(0);
+        assert_computes(bench, &bench->planner, &shape, false, description);
+        assert_null(strstr(description, "apart"));
+    }
+}
+
 static void the_slow_engine_is_taken_when_nothing_else_keeps_the_rules(void **state)
 {
     struct bench *bench = *state;
@@ -342,6 +358,7 @@ int main(void)
         bench_test(plans_that_share_an_engine_have_pointers_of_their_own),
         bench_test(an_engine_stays_until_its_last_plan_is_closed),
         bench_test(bias_and_relu_are_done_apart_where_cudnn_refuses_them),
+        bench_test(a_relu_without_a_bias_is_done_apart_where_cudnn_refuses_it),
         bench_test(the_slow_engine_is_taken_when_nothing_else_keeps_the_rules),
         bench_test(no_engine_is_enotsup_and_told_unless_quiet),
         bench_test(the_workspace_stays_below_the_cap),

@@ -113,7 +113,7 @@ static void tensors_open(struct rig *rig)
             tensor_draw(inputs[i], rig->stream);
 }
 
-static void rig_open(struct rig *rig, const struct dense_shape *shape)
+static void cuda_rig_open(struct rig *rig, const struct dense_shape *shape)
 {
     int least, greatest;
     *rig = (struct rig){ .shape = *shape };
@@ -127,7 +127,7 @@ static void rig_open(struct rig *rig, const struct dense_shape *shape)
         assert_int_equal(cudaMalloc(&rig->workspace, dense_plan_workspace(rig->plan)), cudaSuccess);
 }
 
-static void rig_close(struct rig *rig)
+static void cuda_rig_close(struct rig *rig)
 {
     struct tensor *const tensors[] = { &rig->in, &rig->out, &rig->weight, &rig->bias, &rig->weight_gradient,
                                        &rig->bias_gradient };
@@ -165,7 +165,7 @@ static void rig_fetch(struct rig *rig)
         tensor_move(&rig->bias_gradient, rig->stream, false);
 }
 
-static void rig_run(struct rig *rig)
+static void cuda_rig_run(struct rig *rig)
 {
     const struct dense_operands operands = rig_operands(rig);
     assert_int_equal(dense_plan_run(rig->plan, rig->stream, &operands), 0);
@@ -238,18 +238,18 @@ static void check_bias_gradient(const struct rig *rig)
 static void check_shape(const struct dense_shape *shape)
 {
     struct rig rig;
-    rig_open(&rig, shape);
-    rig_run(&rig);
+    cuda_rig_open(&rig, shape);
+    cuda_rig_run(&rig);
     check_result(&rig);
     check_bias_gradient(&rig);
     const struct tensor *const result = rig_result(&rig);
     float *const first = malloc(result->count * sizeof(*first));
     assert_non_null(first);
     memcpy(first, result->values, result->count * sizeof(*first));
-    rig_run(&rig);
+    cuda_rig_run(&rig);
     assert_memory_equal(result->values, first, result->count * sizeof(*first));
     free(first);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
 }
 
 /* All sizes, and of the large ones those that take no seconds (less with the thread sanitizer). */
@@ -328,16 +328,16 @@ static void a_full_layer_matches_double_loops(void **state)
 static float sum_of_almost_ones(enum precision precision)
 {
     struct rig rig;
-    rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, precision, false, false, 1, 8, 8 });
+    cuda_rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, precision, false, false, 1, 8, 8 });
     for (size_t i = 0; i < rig.in.count; i++)
         rig.in.values[i] = 1 + 0x1p-13f;
     for (size_t i = 0; i < rig.weight.count; i++)
         rig.weight.values[i] = 1;
     tensor_move(&rig.in, rig.stream, true);
     tensor_move(&rig.weight, rig.stream, true);
-    rig_run(&rig);
+    cuda_rig_run(&rig);
     const float sum = rig.out.values[7];
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     return sum;
 }
 
@@ -364,8 +364,8 @@ static void check_replay(const struct dense_shape *shape)
 {
     struct rig rig;
     cudaGraphExec_t exec;
-    rig_open(&rig, shape);
-    rig_run(&rig);
+    cuda_rig_open(&rig, shape);
+    cuda_rig_run(&rig);
     record(&rig, &exec);
     for (int i = 0; i < 2; i++) {
         tensor_draw(shape->pass == DENSE_DATA_GRADIENT ? &rig.out : &rig.in, rig.stream);
@@ -375,7 +375,7 @@ static void check_replay(const struct dense_shape *shape)
         check_bias_gradient(&rig);
     }
     assert_int_equal(cudaGraphExecDestroy(exec), cudaSuccess);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
 }
 
 static void a_recorded_run_replays(void **state)
@@ -394,9 +394,9 @@ static void a_recorded_run_replays(void **state)
 static void description_of(const struct dense_shape *shape, char *text, size_t text_size)
 {
     struct rig rig;
-    rig_open(&rig, shape);
+    cuda_rig_open(&rig, shape);
     dense_plan_describe(rig.plan, text, text_size);
-    rig_close(&rig);
+    cuda_rig_close(&rig);
 }
 
 static void describes_who_does_the_epilogue(void **state)
@@ -482,7 +482,7 @@ static void every_failure_is_logged_once_and_passed_on(void **state)
     static const char *const functions[] = { CUBLASLT_FUNCTIONS(NAME) };
     for (int pass = 0; pass < DENSE_PASS_COUNT; pass++) {
         struct rig rig;
-        rig_open(&rig, &(struct dense_shape){ (enum dense_pass)pass, PRECISION_BF16, pass != DENSE_DATA_GRADIENT,
+        cuda_rig_open(&rig, &(struct dense_shape){ (enum dense_pass)pass, PRECISION_BF16, pass != DENSE_DATA_GRADIENT,
                                               pass == DENSE_FORWARD, 3, 8, 16 });
         for (size_t i = 0; i < COUNT_OF(functions); i++) {
             uint32_t number = 1;
@@ -491,7 +491,7 @@ static void every_failure_is_logged_once_and_passed_on(void **state)
             /* cublasLtGetVersion and cublasLtGetStatusString cannot fail. */
             assert_true(number > 1 || strncmp(functions[i], "cublasLtGet", strlen("cublasLtGet")) == 0);
         }
-        rig_close(&rig);
+        cuda_rig_close(&rig);
     }
 }
 
@@ -500,13 +500,13 @@ static int plan_with_failure(const char *function, uint32_t number, int status)
     struct rig rig;
     struct capture capture;
     char text[1024];
-    rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, PRECISION_FP16, true, true, 3, 8, 16 });
+    cuda_rig_open(&rig, &(struct dense_shape){ DENSE_FORWARD, PRECISION_FP16, true, true, 3, 8, 16 });
     sim_fail(function, number, status);
     capture_begin(&capture);
     const int rc = whole_life(&rig);
     capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
-    rig_close(&rig);
+    cuda_rig_close(&rig);
     return rc;
 }
 

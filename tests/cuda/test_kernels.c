@@ -17,7 +17,14 @@
 
 /* ---- input ---- */
 
-static void check_input(enum value_type type, const struct image_shape *shape)
+static float input_of(const struct input_transform *transform, uint8_t pixel, size_t channel)
+{
+    if (transform->is_plain)
+        return (float)pixel / transform->divisor;
+    return ((float)pixel / transform->divisor - transform->mean[channel]) / transform->deviation[channel];
+}
+
+static void check_input(enum value_type type, const struct image_shape *shape, const struct input_transform *transform)
 {
     const size_t sites = (size_t)shape->count * shape->pixels, count = sites * shape->stored;
     uint8_t *pixels = malloc(sites * shape->channels);
@@ -31,13 +38,14 @@ static void check_input(enum value_type type, const struct image_shape *shape)
         labels[n] = (int32_t)n - 1;
     for (size_t i = 0; i < count; i++) {
         const size_t channel = i % shape->stored;
-        expected[i] = channel < shape->channels ? pixels[i / shape->stored * shape->channels + channel] / 255.0f : 0;
+        if (channel < shape->channels)
+            expected[i] = input_of(transform, pixels[i / shape->stored * shape->channels + channel], channel);
     }
     void *out = values_poison(type, count);
     int32_t *labels_out = area_new(NULL, shape->count * sizeof(*labels));
     struct step_values *values = area_new(NULL, sizeof(*values));
     const struct step_values wanted = { .first_position = 0x123456789abull, .epoch = 77 };
-    CUDA_OK(kernel_input(stream, type, shape, area_new(pixels, sites * shape->channels),
+    CUDA_OK(kernel_input(stream, type, shape, transform, area_new(pixels, sites * shape->channels),
                          area_new(labels, shape->count * sizeof(*labels)), wanted.first_position, wanted.epoch, out,
                          labels_out, values));
     struct step_values found;
@@ -51,165 +59,107 @@ static void check_input(enum value_type type, const struct image_shape *shape)
     free(expected);
 }
 
-static void input_divides_by_255_and_pads_channels_with_zero(void **state)
-{
-    static const struct image_shape shapes[] = {
-        { 1, 1, 1, 8 }, { 3, 25, 3, 8 }, { 2, 49, 8, 8 }, { 5, 7, 11, 16 }, { 4, 300, 3, 8 }, { 700, 1, 1, 8 },
-        { 2, 3, 9, 32 },
-    };
-    (void)state;
-    FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(shapes); i++)
-            check_input(type, &shapes[i]);
-}
-
-/* ---- max_pool ---- */
-
-static const struct pool_shape pool_shapes[] = {
-    /* count, stored, in, out, kernel, stride, padding at the top and left */
-    { 1, 8, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0 },
-    { 3, 16, 9, 7, 4, 3, 2, 2, 2, 2, 0, 0 },
-    { 2, 8, 7, 7, 3, 3, 3, 3, 2, 2, 0, 0 },
-    { 2, 24, 5, 6, 5, 6, 3, 3, 1, 1, 1, 1 },
-    { 2, 8, 8, 8, 4, 4, 3, 3, 2, 2, 0, 0 },         /* padded at the bottom and right only */
-    { 1, 8, 7, 8, 4, 4, 3, 3, 2, 2, 1, 1 },
-    { 2, 8, 3, 2, 3, 2, 5, 5, 1, 1, 2, 2 },         /* larger than the image */
-    { 2, 8, 9, 5, 3, 4, 1, 2, 4, 1, 0, 0 },         /* strides leave values out */
-    { 1, 40, 6, 11, 3, 2, 4, 5, 1, 5, 0, 1 },
-    { 1, 8, 15, 17, 1, 1, 15, 17, 1, 1, 0, 0 },     /* POOL_WINDOW_MAX pixels */
-    { 5, 64, 8, 8, 7, 7, 2, 2, 1, 1, 0, 0 },
+static const struct image_shape image_shapes[] = {
+    { 1, 1, 1, 8 },
+    { 3, 25, 3, 8 },
+    { 2, 49, 8, 8 },
+    { 5, 7, 11, 16 },
+    { 4, 300, 3, 8 },
+    { 700, 1, 1, 8 },
+    { 2, 3, 16, 16 },
+    { 2, 3, 17, 32 },
 };
 
-struct pool { float *in, *out, *out_gradient, *in_gradient; uint8_t *winners; size_t in_count, out_count; };
-
-static void pool_close(struct pool *pool)
+static void input_divides_pixels_and_pads_channels_with_zero(void **state)
 {
-    free(pool->in);
-    free(pool->out);
-    free(pool->out_gradient);
-    free(pool->in_gradient);
-    free(pool->winners);
+    static const struct input_transform plain = { .divisor = 255.0f, .is_plain = true };
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(image_shapes); i++)
+        check_input(type, &image_shapes[i], &plain);
 }
 
-static size_t pool_tap(const struct pool_shape *s, size_t out, uint32_t place)
+static void input_takes_a_mean_and_a_deviation_per_channel(void **state)
 {
-    const size_t channel = out % s->stored, column = out / s->stored % s->out_w;
-    const size_t row = out / s->stored / s->out_w % s->out_h, sample = out / s->stored / s->out_w / s->out_h;
-    const size_t y = row * s->stride_h + place / s->kernel_w - s->pad_top;
-    const size_t x = column * s->stride_w + place % s->kernel_w - s->pad_left;
-    return y < s->in_h && x < s->in_w ? ((sample * s->in_h + y) * s->in_w + x) * s->stored + channel : SIZE_MAX;
-}
-
-static void pool_window(const struct pool_shape *s, struct pool *pool, size_t out)
-{
-    size_t best = SIZE_MAX;
-    for (uint32_t place = 0; place < s->kernel_h * s->kernel_w; place++) {
-        const size_t tap = pool_tap(s, out, place);
-        if (tap == SIZE_MAX || (best != SIZE_MAX && !(pool->in[tap] > pool->in[best])))
-            continue;
-        best = tap;
-        pool->winners[out] = (uint8_t)place;
+    struct input_transform transform = { .divisor = 127.5f };
+    (void)state;
+    for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++) {
+        transform.mean[c] = 0.4f + 0.01f * (float)c;
+        transform.deviation[c] = 0.2f + 0.03f * (float)c;
     }
-    assert_true(best != SIZE_MAX);
-    pool->out[out] = pool->in[best];
-    pool->in_gradient[best] += pool->out_gradient[out];
-}
-
-static void pool_open(struct pool *pool, enum value_type type, const struct pool_shape *s)
-{
-    pool->in_count = (size_t)s->count * s->in_h * s->in_w * s->stored;
-    pool->out_count = (size_t)s->count * s->out_h * s->out_w * s->stored;
-    pool->in = draw_whole(1, pool->in_count, 3);
-    for (size_t i = 0; i < pool->in_count; i++)
-        pool->in[i] -= 5;                           /* padding would win if it were 0 */
-    pool->out_gradient = draw(type, 2, pool->out_count);
-    pool->out = floats_new(pool->out_count);
-    pool->in_gradient = floats_new(pool->in_count);
-    pool->winners = calloc(pool->out_count, 1);
-    assert_non_null(pool->winners);
-    for (size_t i = 0; i < pool->out_count; i++)
-        pool_window(s, pool, i);
-}
-
-static void check_pool(enum value_type type, const struct pool_shape *shape)
-{
-    struct pool pool;
-    pool_open(&pool, type, shape);
-    void *in = values_new(type, pool.in, pool.in_count), *out = values_poison(type, pool.out_count);
-    void *other_out = values_poison(type, pool.out_count), *in_gradient = values_poison(type, pool.in_count);
-    void *out_gradient = values_new(type, pool.out_gradient, pool.out_count);
-    uint8_t *winners = area_new(NULL, pool.out_count);
-    CUDA_OK(kernel_max_pool(stream, type, shape, in, out, winners));
-    CUDA_OK(kernel_max_pool(stream, type, shape, in, other_out, NULL));
-    CUDA_OK(kernel_max_pool_backward(stream, type, shape, out_gradient, winners, in_gradient));
-    assert_values(type, out, pool.out, pool.out_count);
-    assert_values(type, other_out, pool.out, pool.out_count);
-    assert_holds(winners, pool.winners, pool.out_count);
-    assert_values(type, in_gradient, pool.in_gradient, pool.in_count);
-    areas_close();
-    pool_close(&pool);
-}
-
-static void max_pool_and_its_gradient_equal_plain_loops(void **state)
-{
-    (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(pool_shapes); i++)
-            check_pool(type, &pool_shapes[i]);
-}
-
-static void max_pool_keeps_a_nan_only_in_the_first_place(void **state)
-{
-    static const struct pool_shape shape = { 1, 8, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0 };
-    (void)state;
-    FOR_EACH_TYPE(type)
-        for (uint32_t place = 0; place < 4; place++) {
-            float in[32], out[8];
-            uint8_t winner;
-            for (uint32_t i = 0; i < 32; i++)
-                in[i] = i / 8 == place ? NAN : (float)(i / 8);
-            void *to = values_poison(type, 8), *winners = area_new(NULL, 8);
-            CUDA_OK(kernel_max_pool(stream, type, &shape, values_new(type, in, 32), to, winners));
-            values_read(type, to, out, 8);
-            read_back(winners, &winner, 1);
-            assert_true(place == 0 ? isnan(out[0]) : out[0] == (place == 3 ? 2.0f : 3.0f));
-            assert_int_equal(winner, place == 0 ? 0 : place == 3 ? 2 : 3);
-            areas_close();
-        }
+    for (size_t i = 0; i < COUNT_OF(image_shapes); i++)
+        if (image_shapes[i].channels <= NET_CHANNELS_MAX)
+            check_input(type, &image_shapes[i], &transform);
 }
 
 /* ---- relu ---- */
 
 static void check_relu(enum value_type type, size_t count)
 {
-    float *in = draw(type, 3, count), *gradient = draw(type, 4, count);
-    float *out = floats_new(count), *through = floats_new(count);
+    float *in = draw(type, 3, count), *gradient = draw(type, 4, count), *before = draw(type, 9, count);
+    float *out = floats_new(count), *through = floats_new(count), *sum = floats_new(count);
     for (size_t i = 0; i < count; i++) {
-        in[i] = i % 11 == 5 ? NAN : i % 11 == 7 ? -0.0f : i % 11 == 9 ? INFINITY : in[i];
+        in[i] = i % 11 == 5 ? NAN : i % 11 == 7 ? -0.0f
+                                : i % 11 == 9   ? INFINITY
+                                                : in[i];
         out[i] = in[i] > 0 ? in[i] : 0;
         through[i] = out[i] > 0 ? gradient[i] : 0;
+        sum[i] = before[i] + through[i];
     }
     void *from = values_new(type, in, count), *to = values_poison(type, count);
     void *in_place = values_new(type, in, count), *gradients = values_new(type, gradient, count);
     CUDA_OK(kernel_relu(stream, type, count, from, to));
     CUDA_OK(kernel_relu(stream, type, count, in_place, in_place));
-    CUDA_OK(kernel_relu_backward(stream, type, count, to, gradients));
+    void *other = values_poison(type, count), *added = values_new(type, before, count);
+    CUDA_OK(kernel_relu_backward(stream, type, count, to, gradients, other, false));
+    CUDA_OK(kernel_relu_backward(stream, type, count, to, gradients, added, true));
+    CUDA_OK(kernel_relu_backward(stream, type, count, to, gradients, gradients, false));
     assert_values(type, to, out, count);
     assert_values(type, in_place, out, count);
     assert_values(type, gradients, through, count);
+    assert_values(type, other, through, count);
+    assert_values(type, added, sum, count);
     areas_close();
-    free(in);
-    free(gradient);
-    free(out);
-    free(through);
+    float *const all[] = { in, gradient, before, out, through, sum };
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        free(all[i]);
 }
 
 static void relu_keeps_what_is_positive_and_its_gradient(void **state)
 {
     (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
-            check_relu(type, odd_counts[i]);
+    for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
+        check_relu(type, odd_counts[i]);
+}
+
+/* ---- add ---- */
+
+static void check_add(enum value_type type, size_t count)
+{
+    float *a = draw(type, 3, count), *b = draw(type, 4, count), *sum = floats_new(count);
+    for (size_t i = 0; i < count; i++)
+        sum[i] = a[i] + b[i];
+    void *left = values_new(type, a, count), *right = values_new(type, b, count), *apart = values_poison(type, count);
+    CUDA_OK(kernel_add(stream, type, count, left, right, apart));
+    CUDA_OK(kernel_add(stream, type, count, left, right, right));
+    CUDA_OK(kernel_add(stream, type, count, left, values_new(type, b, count), left));
+    assert_values(type, apart, sum, count);
+    assert_values(type, left, sum, count);
+    assert_values(type, right, sum, count);
+    areas_close();
+    free(a);
+    free(b);
+    free(sum);
+}
+
+static void sums_may_lie_over_what_is_added(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
+        check_add(type, odd_counts[i]);
 }
 
 /* ---- dropout ---- */
@@ -233,7 +183,7 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
             *value = mask[e] ? *value * dropout.scale : 0;
         }
     }
-    assert_values(type, in_out, values, count);     /* padding is as it was */
+    assert_values(type, in_out, values, count); /* padding is as it was */
     areas_close();
     free(values);
     free(mask);
@@ -242,16 +192,25 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
 static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
 {
     static const struct image_shape shapes[] = {
-        { 1, 1, 1, 8 }, { 3, 1, 500, 504 }, { 2, 5, 3, 8 }, { 2, 8, 8, 8 }, { 2, 13, 11, 16 }, { 3, 49, 24, 24 },
-        { 1, 7, 9, 16 }, { 2, 15, 5, 8 }, { 2, 16, 33, 40 }, { 1, 9, 8, 8 }, { 300, 2, 3, 8 },
+        { 1, 1, 1, 8 },
+        { 3, 1, 500, 504 },
+        { 2, 5, 3, 8 },
+        { 2, 8, 8, 8 },
+        { 2, 13, 11, 16 },
+        { 3, 49, 24, 24 },
+        { 1, 7, 9, 16 },
+        { 2, 15, 5, 8 },
+        { 2, 16, 33, 40 },
+        { 1, 9, 8, 8 },
+        { 300, 2, 3, 8 },
     };
     static const float rates[] = { 0, 0.25f, 0.5f, 0.999f };
     static const struct step_values steps[] = { { 0, 0 }, { UINT32_MAX - 1ull, 5 }, { 77ull << 40, UINT32_MAX } };
     (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(shapes); i++)
-            for (size_t r = 0; r < COUNT_OF(rates); r++)
-                check_dropout(type, &shapes[i], rates[r], &steps[(i + r) % COUNT_OF(steps)]);
+    for (size_t i = 0; i < COUNT_OF(shapes); i++)
+        for (size_t r = 0; r < COUNT_OF(rates); r++)
+            check_dropout(type, &shapes[i], rates[r], &steps[(i + r) % COUNT_OF(steps)]);
 }
 
 /* A rate hits a random half by chance only, so the threshold is taken from the random words. */
@@ -271,7 +230,8 @@ static void a_random_number_equal_to_the_threshold_keeps_its_value(void **state)
         for (uint32_t i = 0; i < 64; i++) {
             const uint16_t half = (uint16_t)(word[i / 16] >> i / 8 % 2 * 16);
             values[i] = 1;
-            expected[i] = i % 8 != 0 ? 1 : half >= dropout.threshold ? dropout.scale : 0;
+            expected[i] = i % 8 != 0 ? 1 : half >= dropout.threshold ? dropout.scale
+                                                                     : 0;
         }
         void *in_out = values_new(VALUE_FP32, values, 64);
         CUDA_OK(kernel_dropout(stream, VALUE_FP32, &shape, &dropout, area_new(&step, sizeof(step)), in_out));
@@ -302,17 +262,28 @@ static void bias_is_added_to_every_row(void **state)
     static const uint32_t columns[] = { 8, 16, 24, 1000 };
     (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t c = 0; c < COUNT_OF(columns); c++)
-            for (size_t rows = 0; rows < 40; rows += 13) {
-                check_bias(type, rows, columns[c], false);
-                check_bias(type, rows, columns[c], true);
-            }
+    for (size_t c = 0; c < COUNT_OF(columns); c++)
+        for (size_t rows = 0; rows < 40; rows += 13) {
+            check_bias(type, rows, columns[c], false);
+            check_bias(type, rows, columns[c], true);
+        }
 }
 
-struct bias_case { size_t rows; uint32_t columns; };
+struct bias_case {
+    size_t rows;
+    uint32_t columns;
+};
 
 static const struct bias_case bias_cases[] = {
-    { 0, 8 }, { 1, 8 }, { 2, 16 }, { 31, 24 }, { 257, 64 }, { 5000, 8 }, { 129, 264 }, { 33, 1032 }, { 6001, 40 },
+    { 0, 8 },
+    { 1, 8 },
+    { 2, 16 },
+    { 31, 24 },
+    { 257, 64 },
+    { 5000, 8 },
+    { 129, 264 },
+    { 33, 1032 },
+    { 6001, 40 },
     { 40000, 16 },
 };
 
@@ -340,15 +311,16 @@ static void bias_gradient_sums_every_row_once(void **state)
 {
     (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(bias_cases); i++) {
-            check_bias_gradient(type, bias_cases[i], false);
-            check_bias_gradient(type, bias_cases[i], true);
-        }
+    for (size_t i = 0; i < COUNT_OF(bias_cases); i++) {
+        check_bias_gradient(type, bias_cases[i], false);
+        check_bias_gradient(type, bias_cases[i], true);
+    }
 }
 
 static void bias_gradient_is_accurate_and_the_same_in_every_run(void **state)
 {
-    enum { ROWS = 20011, COLUMNS = 24 };
+    enum { ROWS = 20011,
+           COLUMNS = 24 };
     float *gradient = draw(VALUE_BF16, 10, ROWS * COLUMNS), first[COLUMNS], again[COLUMNS];
     double sums[COLUMNS] = { 0 };
     (void)state;
@@ -370,14 +342,26 @@ static void bias_gradient_is_accurate_and_the_same_in_every_run(void **state)
 
 /* ---- softmax loss ---- */
 
-struct loss_case { uint32_t count, classes, stored; };
-
-static const struct loss_case loss_cases[] = {
-    { 0, 10, 16 }, { 1, 1, 8 }, { 3, 2, 8 }, { 8, 10, 16 }, { 9, 31, 32 }, { 257, 32, 32 }, { 300, 33, 40 },
-    { 17, 100, 112 }, { 5, 1000, 1000 },
+struct loss_case {
+    uint32_t count, classes, stored;
 };
 
-struct loss { double sum; uint32_t correct, counted; };
+static const struct loss_case loss_cases[] = {
+    { 0, 10, 16 },
+    { 1, 1, 8 },
+    { 3, 2, 8 },
+    { 8, 10, 16 },
+    { 9, 31, 32 },
+    { 257, 32, 32 },
+    { 300, 33, 40 },
+    { 17, 100, 112 },
+    { 5, 1000, 1000 },
+};
+
+struct loss {
+    double sum;
+    uint32_t correct, counted;
+};
 
 /* Row by row in double; *gradient gets what is not yet scaled. */
 static struct loss loss_in_double(struct loss_case c, const float *logits, const int32_t *labels, double *gradient)
@@ -393,8 +377,8 @@ static struct loss loss_in_double(struct loss_case c, const float *logits, const
             sum += exp((double)row[i] - row[best]);
         const bool is_counted = labels[n] >= 0 && (uint32_t)labels[n] < c.classes;
         for (uint32_t i = 0; i < c.stored; i++)
-            gradient[n * c.stored + i] = !is_counted || i >= c.classes ? 0
-                : exp((double)row[i] - row[best]) / sum - (i == (uint32_t)labels[n]);
+            gradient[n * c.stored + i] =
+                !is_counted || i >= c.classes ? 0 : exp((double)row[i] - row[best]) / sum - (i == (uint32_t)labels[n]);
         if (!is_counted)
             continue;
         loss.sum += log(sum) + row[best] - row[labels[n]];
@@ -410,7 +394,8 @@ static float *loss_logits(enum value_type type, struct loss_case c)
     const size_t count = (size_t)c.count * c.stored;
     float *logits = draw(type, 11, count), *whole = draw_whole(12, count, 2);
     for (size_t i = 0; i < count; i++)
-        logits[i] = i % c.stored >= c.classes ? 1000 : i / c.stored % 2 ? whole[i] : 4 * logits[i];
+        logits[i] = i % c.stored >= c.classes ? 1000 : i / c.stored % 2 ? whole[i]
+                                                                        : 4 * logits[i];
     free(whole);
     return logits;
 }
@@ -421,7 +406,8 @@ static int32_t *loss_labels(struct loss_case c)
     int32_t *labels = calloc(c.count + 1, sizeof(*labels));
     assert_non_null(labels);
     for (uint32_t n = 0; n < c.count; n++)
-        labels[n] = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes : (int32_t)(n * 7 % c.classes);
+        labels[n] = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes
+                                                               : (int32_t)(n * 7 % c.classes);
     return labels;
 }
 
@@ -494,17 +480,18 @@ static void softmax_loss_and_gradient_equal_those_in_double(void **state)
     static const struct loss_scale scale = { .factor = 1024, .skipped_steps = 6 };
     (void)state;
     FOR_EACH_TYPE(type)
-        for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-            check_loss(type, loss_cases[i], NULL);
-            check_loss(type, loss_cases[i], &scale);
-        }
+    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
+        check_loss(type, loss_cases[i], NULL);
+        check_loss(type, loss_cases[i], &scale);
+    }
 }
 
 static void softmax_loss_of_large_logits_is_finite(void **state)
 {
     enum { CLASSES = 40 };
     (void)state;
-    FOR_EACH_TYPE(type) {
+    FOR_EACH_TYPE(type)
+    {
         float logits[CLASSES], gradient[CLASSES];
         const int32_t label = 1;
         struct backend_result *result = area_new(NULL, sizeof(*result)), found;
@@ -518,7 +505,8 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
         values_read(type, to, gradient, CLASSES);
         assert_near(found.loss_sum, 120000, 0x1p-8, 0);
         for (int i = 0; i < CLASSES; i++)
-            assert_true(gradient[i] == (i == 39 ? 1 : i == 1 ? -1 : 0));
+            assert_true(gradient[i] == (i == 39 ? 1 : i == 1 ? -1
+                                                             : 0));
         areas_close();
     }
 }
@@ -533,7 +521,8 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
         const int32_t label = 5;
         struct backend_result *result = area_new(NULL, sizeof(*result)), found;
         for (int i = 0; i < CLASSES; i++)
-            logits[i] = i == place ? NAN : i == 5 ? 3.0f : 0.0f;
+            logits[i] = i == place ? NAN : i == 5 ? 3.0f
+                                                  : 0.0f;
         CUDA_OK(kernel_softmax_loss(stream, VALUE_FP32, 1, CLASSES, CLASSES, values_new(VALUE_FP32, logits, CLASSES),
                                     area_new(&label, sizeof(label)), NULL, NULL,
                                     area_new(NULL, sizeof(struct sample_loss)), result));
@@ -549,13 +538,12 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
 
 static void shapes_that_break_a_rule_are_refused(void **state)
 {
-    static const struct pool_shape large = { 1, 8, 16, 16, 1, 1, 16, 16, 1, 1, 0, 0 };
-    static const struct pool_shape narrow = { 1, 4, 2, 2, 1, 1, 2, 2, 1, 1, 0, 0 };
-    static const struct image_shape image = { 1, 1, 3, 4 };
+    static const struct image_shape narrow = { 1, 1, 3, 4 }, wide = { 1, 1, 17, 24 };
+    static const struct input_transform plain = { .divisor = 1, .is_plain = true }, transform = { .divisor = 1 };
     (void)state;
-    assert_int_equal(kernel_max_pool(stream, VALUE_FP32, &large, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_max_pool_backward(stream, VALUE_FP32, &narrow, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &image, NULL, NULL, 0, 0, NULL, NULL, NULL),
+    assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, 0, 0, NULL, NULL, NULL),
+                     cudaErrorInvalidValue);
+    assert_int_equal(kernel_input(stream, VALUE_FP32, &wide, &transform, NULL, NULL, 0, 0, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
     assert_int_equal(kernel_bias(stream, VALUE_FP32, 1, 12, NULL, 0, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_bias_gradient(stream, VALUE_FP32, 1, 7, NULL, NULL, NULL, NULL), cudaErrorInvalidValue);
@@ -563,20 +551,18 @@ static void shapes_that_break_a_rule_are_refused(void **state)
                      cudaErrorInvalidValue);
 }
 
-
 static void misaligned_memory_is_refused(void **state)
 {
     static const struct image_shape image = { 1, 1, 3, 8 };
-    static const struct pool_shape pool = { 1, 8, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0 };
+    static const struct input_transform plain = { .divisor = 1, .is_plain = true };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
     (void)state;
-    assert_int_equal(kernel_input(stream, VALUE_FP16, &image, memory, NULL, 0, 0, off, NULL, NULL),
-                     cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_max_pool(stream, VALUE_FP16, &pool, memory, off, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_max_pool_backward(stream, VALUE_FP16, &pool, memory, off, memory),
+    assert_int_equal(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, 0, 0, off, NULL, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_relu(stream, VALUE_FP16, 8, memory, off), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory, memory, false),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_add(stream, VALUE_FP16, 8, memory, off, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_bias(stream, VALUE_FP16, 1, 8, off, 0, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_bias_gradient(stream, VALUE_FP16, 1, 8, NULL, memory, (float *)(void *)off, NULL),
                      cudaErrorMisalignedAddress);
@@ -586,10 +572,10 @@ static void misaligned_memory_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(input_divides_by_255_and_pads_channels_with_zero),
-        cmocka_unit_test(max_pool_and_its_gradient_equal_plain_loops),
-        cmocka_unit_test(max_pool_keeps_a_nan_only_in_the_first_place),
+        cmocka_unit_test(input_divides_pixels_and_pads_channels_with_zero),
+        cmocka_unit_test(input_takes_a_mean_and_a_deviation_per_channel),
         cmocka_unit_test(relu_keeps_what_is_positive_and_its_gradient),
+        cmocka_unit_test(sums_may_lie_over_what_is_added),
         cmocka_unit_test(dropout_drops_what_the_mask_of_the_definition_drops),
         cmocka_unit_test(a_random_number_equal_to_the_threshold_keeps_its_value),
         cmocka_unit_test(bias_is_added_to_every_row),

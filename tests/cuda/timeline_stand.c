@@ -207,9 +207,9 @@ static void net_make(struct timeline *timeline)
 {
     const struct load *load = timeline->load;
     assert_int_equal(net_open(&timeline->net, "timeline", load->image, CLASSES), 0);
-    net_conv2d(timeline->net, "conv1", NET_INPUT, load->filters[0], 3, 2, PADDING_VALID);
+    net_conv2d(timeline->net, "conv1", NET_INPUT, load->filters[0], window_square(3, 2, PADDING_VALID), true);
     net_relu(timeline->net, "relu1", 0);
-    net_conv2d(timeline->net, "conv2", 1, load->filters[1], 3, 1, PADDING_VALID);
+    net_conv2d(timeline->net, "conv2", 1, load->filters[1], window_square(3, 1, PADDING_VALID), true);
     net_relu(timeline->net, "relu2", 2);
     net_dense(timeline->net, "fc", 3, CLASSES);
     net_softmax_loss(timeline->net, "loss", 4);

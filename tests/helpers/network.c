@@ -44,14 +44,17 @@ static uint32_t window_draw(struct draw *d, struct shape shape)
 static int64_t conv2d_append(struct net *net, struct draw *d, const char *name, uint32_t from)
 {
     static const uint32_t filters[] = { 1, 3, 8, 17, 32 };
-    const uint32_t window = window_draw(d, shape_at(net, from));
-    return net_conv2d(net, name, from, pick(d, filters, 5), window, 1 + draw(d, 2), (enum padding)draw(d, 2));
+    const uint32_t kernel = window_draw(d, shape_at(net, from));
+    const enum padding padding = (enum padding)draw(d, 2);
+    const uint32_t stride = 1 + draw(d, 2);
+    return net_conv2d(net, name, from, pick(d, filters, 5), window_square(kernel, stride, padding), true);
 }
 
 static int64_t max_pool_append(struct net *net, struct draw *d, const char *name, uint32_t from)
 {
-    const uint32_t window = window_draw(d, shape_at(net, from));
-    return net_max_pool(net, name, from, window, 1 + draw(d, 3), (enum padding)draw(d, 2));
+    const uint32_t kernel = window_draw(d, shape_at(net, from));
+    const enum padding padding = (enum padding)draw(d, 2);
+    return net_max_pool(net, name, from, window_square(kernel, 1 + draw(d, 3), padding));
 }
 
 static uint32_t pixel_layer_append(struct net *net, struct draw *d, float dropout, uint32_t from)
@@ -88,7 +91,9 @@ struct net *network_random_net(uint32_t seed, float dropout)
     const struct shape input = { pick(&d, channels, 4), 4 + draw(&d, 9), 4 + draw(&d, 9) };
     const uint32_t classes = 2 + draw(&d, 10);
     struct net *net;
-    assert_int_equal(net_open(&net, "random", input, classes), 0);
+    char name[24];
+    snprintf(name, sizeof(name), "chain %u", seed);
+    assert_int_equal(net_open(&net, name, input, classes), 0);
     uint32_t from = NET_INPUT;
     for (uint32_t layers = draw(&d, 7); layers > 0; layers--)
         from = pixel_layer_append(net, &d, dropout, from);
@@ -118,72 +123,119 @@ void network_for_each_backend(void (*check)(const char *backend))
 
 static void buffers_make(struct network *network, uint32_t slice_max)
 {
-    struct device *device = network->device;
-    const size_t arena_bytes = network->arena.count * sizeof(float);
+    struct device *const device = network->device;
+    const size_t trained_bytes = network->arenas.trained.count * sizeof(float);
+    const size_t statistic_bytes = (network->arenas.statistics.count + 1) * sizeof(float);
     void *result;
-    network->weights = device_memory_make(network->compute, NULL, arena_bytes);
-    network->gradients = device_memory_make(network->compute, NULL, arena_bytes);
+    network->weights = device_memory_make(network->compute, NULL, trained_bytes);
+    network->gradients = device_memory_make(network->compute, NULL, trained_bytes);
+    network->statistics = device_memory_make(network->compute, NULL, statistic_bytes);
     network->pixels = device_memory_make(network->compute, NULL, slice_max * shape_count(network->net->input));
     network->labels = device_memory_make(network->compute, NULL, slice_max * sizeof(int32_t));
     assert_int_equal(device->ops->alloc_pinned(device, sizeof(*network->result), &result), 0);
     network->result = result;
 }
 
+static void open_backend(struct network *network, const struct backend_spec *spec)
+{
+    static size_t counts[NET_PARAMETERS_MAX];
+    assert_int_equal(network->ops->open(&network->backend, spec), 0);
+    assert_int_equal(network->ops->store(network->backend, counts), 0);
+    assert_int_equal(arenas_init(&network->arenas, network->net, counts), 0);
+    network->ops->lay_out(network->backend, &network->arenas);
+    buffers_make(network, spec->slice_max);
+    const struct backend_memory memory = { network->weights, network->gradients, network->statistics };
+    assert_int_equal(network->ops->bind(network->backend, &memory), 0);
+}
+
+static void open_on_device(struct network *network, const char *backend, const struct net *net,
+                           struct backend_spec spec)
+{
+    *network = (struct network){ .ops = backend_find(backend), .net = net };
+    network->device = device_memory_open(network->ops, &network->compute);
+    spec.net = net;
+    spec.device = network->device;
+    spec.compute = network->compute;
+    spec.seed = 9;
+    spec.allow_ref = true;
+    open_backend(network, &spec);
+}
+
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads)
 {
-    static size_t counts[NET_PARAMETERS_MAX];
-    *network = (struct network){ .ops = backend_find(backend), .net = net };
-    network->device = device_memory_open(network->ops, &network->compute);
-    const struct backend_spec spec = {
-        .net = net, .device = network->device, .compute = network->compute, .threads = threads, .slice_max = slice_max,
-        .seed = 9, .allow_ref = true,
-    };
-    assert_int_equal(network->ops->open(&network->backend, &spec), 0);
-    assert_int_equal(network->ops->store(network->backend, counts), 0);
-    assert_int_equal(arena_init(&network->arena, net, counts), 0);
-    buffers_make(network, slice_max);
-    assert_int_equal(network->ops->bind(network->backend, &network->arena, network->weights, network->gradients), 0);
+    open_on_device(network, backend, net, (struct backend_spec){ .threads = threads, .slice_max = slice_max });
+}
+
+void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
+{
+    open_on_device(network, backend, net,
+                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .paint = true });
 }
 
 void network_close(struct network *network)
 {
-    struct device *device = network->device;
+    struct device *const device = network->device;
     for (uint32_t i = 0; i < network->plan_count; i++)
         network->ops->plan_close(network->plans[i]);
     network->ops->close(network->backend);
     device->ops->free(device, network->weights);
     device->ops->free(device, network->gradients);
+    device->ops->free(device, network->statistics);
     device->ops->free(device, network->pixels);
     device->ops->free(device, network->labels);
     device->ops->free_pinned(device, network->result);
-    arena_release(&network->arena);
+    arenas_release(&network->arenas);
     device_memory_close(device, network->compute);
+}
+
+static size_t offset_of(const struct network *network, uint32_t parameter)
+{
+    return arenas_of(&network->arenas, network->net, parameter)->ranges[parameter].offset;
 }
 
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out)
 {
-    const float *stored = arena + network->arena.ranges[parameter].offset;
+    const float *const stored = arena + offset_of(network, parameter);
     assert_int_equal(network->ops->unpack(network->backend, parameter, stored, plain_out), 0);
 }
 
 void network_write(struct network *network, float *arena, uint32_t parameter, const float *plain)
 {
-    float *stored = arena + network->arena.ranges[parameter].offset;
+    float *const stored = arena + offset_of(network, parameter);
     assert_int_equal(network->ops->pack(network->backend, parameter, plain, stored), 0);
+}
+
+float *network_arena(const struct network *network, uint32_t parameter)
+{
+    return network->net->parameters[parameter].is_trained ? network->weights : network->statistics;
+}
+
+/* Around which number, and how far from it. */
+static struct spread { float middle, reach; } spread_of(const struct parameter *parameter)
+{
+    switch (parameter->kind) {
+    case PARAMETER_WEIGHT:
+        return (struct spread){ 0, 2.0f / sqrtf((float)parameter->fan_in) };
+    case PARAMETER_GAMMA:
+    case PARAMETER_RUNNING_VARIANCE:
+        return (struct spread){ 1, 0.5f };
+    default:
+        return (struct spread){ 0, 0.2f };
+    }
 }
 
 void network_draw_weights(struct network *network, uint64_t seed)
 {
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
-        const struct parameter *parameter = &network->net->parameters[p];
+        const struct parameter *const parameter = &network->net->parameters[p];
         const struct random_key key = random_key(seed, RANDOM_DRAW, 100 + p);
-        const float limit = parameter->fan_in > 0 ? 2.0f / sqrtf((float)parameter->fan_in) : 0.2f;
-        float *plain = malloc(parameter->count * sizeof(*plain));
+        const struct spread spread = spread_of(parameter);
+        float *const plain = malloc(parameter->count * sizeof(*plain));
         assert_non_null(plain);
         for (size_t i = 0; i < parameter->count; i++)
-            plain[i] = limit * (2 * random_uniform(key, i) - 1);
-        network_write(network, network->weights, p, plain);
+            plain[i] = spread.middle + spread.reach * (2 * random_uniform(key, i) - 1);
+        network_write(network, network_arena(network, p), p, plain);
         free(plain);
     }
 }
@@ -198,6 +250,7 @@ static struct plan *plan_find(struct network *network, uint32_t count, bool trai
     assert_true(network->plan_count < NETWORK_PLANS_MAX);
     struct plan **plan = &network->plans[network->plan_count++];
     assert_int_equal(network->ops->plan(network->backend, count, training, plan), 0);
+    assert_int_equal(network->ops->allocate(network->backend), 0);
     return *plan;
 }
 

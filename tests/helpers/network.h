@@ -13,8 +13,8 @@ struct network {
     struct device *device;
     struct stream *compute;
     struct backend *backend;
-    struct arena arena;
-    float *weights, *gradients;
+    struct arenas arenas;
+    float *weights, *gradients, *statistics;
     struct plan *plans[NETWORK_PLANS_MAX];
     uint32_t plan_count;
     uint8_t *pixels;                    /* device memory: the input of the last pass */
@@ -28,6 +28,11 @@ struct network {
  * multiples of anything, `dropout` the rate of its dropout layers. The caller closes it. */
 struct net *network_random_net(uint32_t seed, float dropout);
 
+/* A graph at random: branches of different length that are added, values read up to three times and
+ * added to themselves, batch normalisation, pools of both kinds, padded channels, windows that are
+ * not square, convolutions without bias. The caller closes it. */
+struct net *network_random_graph(uint32_t seed, float dropout);
+
 /* Calls check(backend) for every backend of this build that computes on the kind of device
  * the test runs on. */
 void network_for_each_backend(void (*check)(const char *backend));
@@ -35,7 +40,11 @@ void network_for_each_backend(void (*check)(const char *backend));
 /* All assert that they succeed. */
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
+/* With one thread, and with memory that holds nothing painted between layers. */
+void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
 void network_close(struct network *network);
+/* The memory the parameter itself lies in: weights or statistics. */
+float *network_arena(const struct network *network, uint32_t parameter);
 /* Every parameter from `seed`, biases too, of a size that keeps activations near 1. */
 void network_draw_weights(struct network *network, uint64_t seed);
 void network_read(struct network *network, const float *arena, uint32_t parameter, float *plain_out);

@@ -58,15 +58,16 @@ static struct net *make_net(void)
     struct net *net = NULL;
     const struct shape image = { FIXTURE_CHANNELS, FIXTURE_HEIGHT, FIXTURE_WIDTH };
     must(net_open(&net, "part", image, FIXTURE_CLASSES) == 0, "net");
-    net_conv2d(net, "conv", NET_INPUT, 6, 3, 1, PADDING_SAME);
-    net_relu(net, "relu", 0);
-    net_max_pool(net, "pool", 1, 2, 1, PADDING_VALID);
-    net_dropout(net, "dropout1", 2, 0.25f);
-    net_dense(net, "fc1", 3, 9);
-    net_relu(net, "relu2", 4);
-    net_dropout(net, "dropout2", 5, 0.5f);
-    net_dense(net, "fc2", 6, FIXTURE_CLASSES);
-    net_softmax_loss(net, "loss", 7);
+    net_conv2d(net, "conv", NET_INPUT, 6, window_square(3, 1, PADDING_SAME), false);
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9f, .epsilon = 1e-3f, .with_gamma = true });
+    net_relu(net, "relu", 1);
+    net_max_pool(net, "pool", 2, window_square(2, 1, PADDING_VALID));
+    net_dropout(net, "dropout1", 3, 0.25f);
+    net_dense(net, "fc1", 4, 9);
+    net_relu(net, "relu2", 5);
+    net_dropout(net, "dropout2", 6, 0.5f);
+    net_dense(net, "fc2", 7, FIXTURE_CLASSES);
+    net_softmax_loss(net, "loss", 8);
     must(net_finish(net) == 0, "net: %s", net_error(net));
     return net;
 }
@@ -154,17 +155,22 @@ static float *parameter_room(const struct part *part)
     return room;
 }
 
+/* Buffers of the optimizer that a parameter has a part in. */
+static uint32_t states_of(const struct part *part, uint32_t parameter)
+{
+    return part->net->parameters[parameter].is_trained ? optimizer_state_count(part->plan.optimizer.kind) : 0;
+}
+
 static void write_tower(const struct part *part, const struct snapshot *snapshot, FILE *file)
 {
     float *plain = parameter_room(part);
     size_t carried_bytes;
     const void *carried = snapshot_carried(snapshot, &carried_bytes);
-    const uint32_t states = optimizer_state_count(part->plan.optimizer.kind);
     for (uint32_t p = 0; p < part->net->parameter_count; p++) {
         const size_t bytes = part->net->parameters[p].count * sizeof(float);
         must(snapshot_value(snapshot, p, plain) == 0, "value");
         put(plain, bytes, file);
-        for (uint32_t i = 0; i < states; i++) {
+        for (uint32_t i = 0; i < states_of(part, p); i++) {
             must(snapshot_state(snapshot, i, p, plain) == 0, "state");
             put(plain, bytes, file);
         }
@@ -179,12 +185,11 @@ static void read_tower(const struct part *part, struct tower *tower, FILE *file)
     float *plain = parameter_room(part);
     size_t carried_bytes;
     uint8_t carried[256];
-    const uint32_t states = optimizer_state_count(part->plan.optimizer.kind);
     for (uint32_t p = 0; p < part->net->parameter_count; p++) {
         const size_t bytes = part->net->parameters[p].count * sizeof(float);
         get(plain, bytes, file);
         must(tower_write(tower, p, plain) == 0, "value");
-        for (uint32_t i = 0; i < states; i++) {
+        for (uint32_t i = 0; i < states_of(part, p); i++) {
             get(plain, bytes, file);
             must(snapshot_write_state(tower, i, p, plain) == 0, "state");
         }

@@ -17,9 +17,9 @@ struct net *stand_net(float dropout)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
-    net_conv2d(net, "conv", NET_INPUT, 5, 3, 1, PADDING_VALID);
+    net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), true);
     net_relu(net, "relu", 0);
-    net_max_pool(net, "pool", 1, 2, 2, PADDING_VALID);
+    net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_dropout(net, "dropout", 2, dropout);
     net_dense(net, "fc1", 3, 11);
     net_relu(net, "relu2", 4);
@@ -54,6 +54,7 @@ void stand_open_device(struct stand *stand, const char *backend)
 void stand_open_tower(struct stand *stand, const struct tower_spec *spec)
 {
     assert_int_equal(tower_open(&stand->tower, spec), 0);
+    assert_int_equal(tower_allocate(stand->tower), 0);
     stand->prefix = calloc(stand_floats(stand), sizeof(*stand->prefix));
     assert_non_null(stand->prefix);
 }

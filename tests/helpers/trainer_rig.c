@@ -17,9 +17,9 @@ static struct net *net_make(void)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 1, SIDE, SIDE }, CLASSES), 0);
-    net_conv2d(net, "conv", NET_INPUT, 3, 3, 1, PADDING_VALID);
+    net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID), true);
     net_relu(net, "relu", 0);
-    net_max_pool(net, "pool", 1, 2, 2, PADDING_VALID);
+    net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_dropout(net, "drop", 2, 0.25f);
     net_dense(net, "fc", 3, CLASSES);
     net_softmax_loss(net, "loss", 4);

@@ -15,7 +15,7 @@ tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_rig.c tests/cuda/cudnn_conv_fixture.c tests/cuda/kernel_areas.c \
 	tests/cuda/timeline_stand.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
 compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_planning tests/cuda/test_kernels \
-	tests/cuda/test_kernels_step
+	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_step
 if HAVE_CUPTI
 tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
 sync_tests += tests/cuda/test_timeline
@@ -41,7 +41,8 @@ $(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
 sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures tests/cuda/test_cuda_steps \
 	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
 	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
-sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_step_sim tests/compute/test_layers_sim \
+sim_compute_twins = tests/cuda/test_kernels_sim \
+	tests/cuda/test_kernels_step_sim tests/compute/test_layers_sim \
 	tests/compute/test_snapshot_sim tests/compute/test_tower_sim tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 

@@ -35,7 +35,7 @@ static struct net *net_make(void)
 {
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 2, 5, 5 }, 3), 0);
-    net_conv2d(net, "zebra", NET_INPUT, 4, 3, 1, PADDING_VALID);
+    net_conv2d(net, "zebra", NET_INPUT, 4, window_square(3, 1, PADDING_VALID), true);
     net_dense(net, "ant", 0, 3);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
@@ -75,6 +75,7 @@ static int fixture_open(void **state)
         .train_counts = { 2, 0 },
     };
     assert_int_equal(tower_open(&fixture->tower, &spec), 0);
+    assert_int_equal(tower_allocate(fixture->tower), 0);
     directory_open(fixture);
     *state = fixture;
     return 0;

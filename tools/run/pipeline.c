@@ -242,8 +242,8 @@ static int await_towers(struct pipeline *pipeline)
     }
     for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++) {
         struct tower *const tower = trainer_tower(pipeline->lanes[d].trainer);
-        const struct tower_memory memory = tower_memory(tower);
-        pipeline->parts.plan->tower_bytes += memory.arena_bytes + memory.plan_bytes;
+        const struct tower_needs needs = tower_needs(tower);
+        pipeline->parts.plan->tower_bytes += tower_needs_bytes(&needs);
         pipeline->parts.plan->snapshot_bytes += pipeline->parts.snapshots.count * snapshot_bytes(tower);
     }
     return rc;

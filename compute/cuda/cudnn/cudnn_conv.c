@@ -129,23 +129,25 @@ static cudnnBackendDescriptor_t add_convolution(struct cudnn_graph *graph, const
     return graph_add_convolution(graph, operation_types[shape->pass], &window, in, weight, out);
 }
 
-/* in * weight [+ bias [, ReLU]] = out: each operation but the last writes a tensor inside. */
+/* in * weight [+ bias] [, ReLU] = out: each operation but the last writes a tensor inside. */
 static int graph_build(struct cudnn_graph *graph, const char *name, cudnnHandle_t handle,
                        const struct conv_shape *shape)
 {
     cudnnBackendDescriptor_t operations[3];
     int64_t count = 0;
     graph_init(graph, name);
+    const bool is_alone = !shape->bias && !shape->relu;
     cudnnBackendDescriptor_t out = add_tensor(graph, shape, TENSOR_OUT);
-    cudnnBackendDescriptor_t product = shape->bias ? add_tensor(graph, shape, TENSOR_PRODUCT) : out;
-    operations[count++] = add_convolution(graph, shape, product);
+    cudnnBackendDescriptor_t last = is_alone ? out : add_tensor(graph, shape, TENSOR_PRODUCT);
+    operations[count++] = add_convolution(graph, shape, last);
     if (shape->bias) {
         cudnnBackendDescriptor_t bias = add_tensor(graph, shape, TENSOR_BIAS);
         cudnnBackendDescriptor_t sum = shape->relu ? add_tensor(graph, shape, TENSOR_SUM) : out;
-        operations[count++] = graph_add_bias(graph, product, bias, sum);
-        if (shape->relu)
-            operations[count++] = graph_add_relu(graph, sum, out);
+        operations[count++] = graph_add_bias(graph, last, bias, sum);
+        last = sum;
     }
+    if (shape->relu)
+        operations[count++] = graph_add_relu(graph, last, out);
     graph_finish(graph, handle, count, operations);
     return graph->status;
 }
@@ -280,9 +282,9 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
 /* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
 static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
-    const int rc = choose(engine, planner, refusal);
-    if (rc != -ENOTSUP || !engine->fused.bias)
-        return rc;
+    const int status = choose(engine, planner, refusal);
+    if (status != -ENOTSUP || (!engine->fused.bias && !engine->fused.relu))
+        return status;
     engine->fused.bias = engine->fused.relu = false;
     graph_release(&engine->graph);
     return choose(engine, planner, refusal);
@@ -291,7 +293,6 @@ static int choose_any(struct conv_engine *engine, const struct conv_planner *pla
 static int check(const struct conv_planner *planner, const struct conv_shape *shape)
 {
     assert(shape->pass == CONV_FORWARD || (!shape->bias && !shape->relu));
-    assert(shape->bias || !shape->relu);
     if (planner->handle != NULL || planner->properties != NULL)
         return 0;
     log_message(LOG_ERROR, "%s: no device to plan a convolution for", planner->name);
@@ -373,16 +374,23 @@ size_t conv_plan_workspace(const struct conv_plan *plan)
     return plan->engine->chosen.workspace;
 }
 
+/* What cuDNN leaves to kernels of ours. */
 static bool leaves_bias(const struct conv_engine *engine)
 {
     return engine->shape.bias && !engine->fused.bias;
 }
 
+static bool leaves_relu(const struct conv_engine *engine)
+{
+    return engine->shape.relu && !engine->fused.relu;
+}
+
 void conv_plan_describe(const struct conv_plan *plan, char *text, size_t text_size)
 {
     const struct conv_engine *const engine = plan->engine;
+    const char *const apart = leaves_bias(engine) ? ", bias apart" : leaves_relu(engine) ? ", relu apart" : "";
     snprintf(text, text_size, "engine %" PRId64 ", %.1f MiB workspace%s%s%s", engine->chosen.engine,
-             (double)engine->chosen.workspace / (1 << 20), leaves_bias(engine) ? ", bias apart" : "",
+             (double)engine->chosen.workspace / (1 << 20), apart,
              engine->measured ? ", measured" : "", engine->cached ? ", cached" : "");
 }
 
@@ -401,16 +409,18 @@ static int rebind(struct conv_plan *plan, const struct conv_pointers *pointers)
     return 0;
 }
 
-static int add_left_bias(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
+static int finish(const struct conv_engine *engine, cudnnHandle_t handle, const void *bias, void *out)
 {
     const struct conv_shape *const shape = &engine->shape;
+    const enum value_type type = precision_type(shape->precision);
     const size_t rows = (size_t)shape->count * shape->out_h * shape->out_w;
     cudaStream_t stream;
-    const int rc = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
-    if (rc < 0)
-        return rc;
-    return CUDA_CALL(engine->name, kernel_bias(stream, precision_type(shape->precision), rows, shape->out_channels,
-                                               bias, shape->relu, out));
+    const int status = CUDNN_CALL(engine->name, cudnnGetStream(handle, &stream));
+    if (status < 0)
+        return status;
+    if (leaves_bias(engine))
+        return CUDA_CALL(engine->name, kernel_bias(stream, type, rows, shape->out_channels, bias, shape->relu, out));
+    return CUDA_CALL(engine->name, kernel_relu(stream, type, rows * shape->out_channels, out, out));
 }
 
 int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *weight, const void *bias, void *out,
@@ -418,10 +428,10 @@ int conv_plan_run(struct conv_plan *plan, cudnnHandle_t handle, void *in, void *
 {
     const struct conv_pointers pointers = { .tensors = { in, weight, out, bias }, .workspace = workspace };
     const struct conv_engine *const engine = plan->engine;
-    int rc = rebind(plan, &pointers);
-    if (rc == 0)
-        rc = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
-    if (rc == 0 && leaves_bias(engine))
-        rc = add_left_bias(engine, handle, bias, out);
-    return rc;
+    int status = rebind(plan, &pointers);
+    if (status == 0)
+        status = CUDNN_CALL(engine->name, cudnnBackendExecute(handle, engine->chosen.plan, plan->pack));
+    if (status == 0 && (leaves_bias(engine) || leaves_relu(engine)))
+        status = finish(engine, handle, bias, out);
+    return status;
 }

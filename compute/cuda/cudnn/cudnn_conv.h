@@ -14,7 +14,7 @@
 #include "compute/cuda/kernels.h"
 
 enum conv_pass {
-    CONV_FORWARD,               /* out = in * weight [+ bias [, ReLU]] */
+    CONV_FORWARD,               /* out = in * weight [+ bias] [, ReLU] */
     CONV_DATA_GRADIENT,         /* in = gradient of the input from out = gradient of the output */
     CONV_WEIGHT_GRADIENT,       /* weight = gradient of the weight from in, out; of the value type */
     CONV_PASS_COUNT
@@ -56,7 +56,7 @@ static inline enum value_type precision_type(enum precision precision)
 /* Bytes of all tensors of the graph, each aligned to 256. */
 size_t conv_shape_bytes(const struct conv_shape *shape);
 /* A plan of cuDNN's for all of it, or, where it refuses, for the product alone, followed by
- * kernel_bias. 0; -ENOTSUP when no engine takes the shape (logged with what became of the
+ * kernel_bias or kernel_relu. 0; -ENOTSUP when no engine takes the shape (logged with what became of the
  * proposals, unless `quiet`: the caller has another way); or a negative errno (logged).
  * `planner` is not needed afterwards but for its handle or properties. */
 int conv_plan_open(struct conv_plan **plan_out, const struct conv_planner *planner, const struct conv_shape *shape,

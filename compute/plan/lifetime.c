@@ -1,7 +1,7 @@
 /* Greedy placing by size: the largest buffer first, each at the lowest offset where
  * it fits between those placed before that live at the same time. Called when plans
  * are made. */
-#include "compute/lifetime.h"
+#include "compute/plan/lifetime.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

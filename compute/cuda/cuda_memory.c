@@ -1,0 +1,292 @@
+/* The memory of plans: what they need, taking it, and one run of each plan where it lies, so that
+ * what libraries load at first use is loaded before the first step. One pool of values and one
+ * workspace serve all plans, as only one runs at a time. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "compute/cuda/cuda_plan.h"
+#include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
+#include "stage/log.h"
+
+#define PAGE_BYTES ((size_t)2 << 20) /* a GPU's memory is handed out in these */
+
+/* ---- what is needed ---- */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest plan decides. */
+void cuda_memory_needs(const struct backend *backend, struct backend_needs *needs_out)
+{
+    struct backend_needs needs = { .values = 0 };
+    for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next) {
+        needs.values = larger(needs.values, plan->base.values.bytes);
+        needs.workspace = larger(needs.workspace, plan->workspace_bytes);
+    }
+    if (backend->type != VALUE_FP32)
+        needs.weights = backend->arenas->trained.count * value_bytes(backend->type);
+    *needs_out = needs;
+}
+
+static size_t pages(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+static size_t needs_pages(const struct backend_needs *needs)
+{
+    return pages(needs->values) + pages(needs->workspace) + pages(needs->weights);
+}
+
+/* ---- what is there ---- */
+
+struct size_text {
+    char text[24];
+};
+
+static struct size_text size_text(size_t bytes)
+{
+    struct size_text size;
+    const bool is_large = bytes >= (size_t)1 << 30;
+    snprintf(size.text, sizeof(size.text), "%.1f %s", (double)bytes / (is_large ? 1 << 30 : 1 << 20),
+             is_large ? "GiB" : "MiB");
+    return size;
+}
+
+static uint32_t device_towers(const struct backend *backend)
+{
+    return backend->spec.device_towers > 0 ? backend->spec.device_towers : 1;
+}
+
+static uint32_t largest_count(const struct backend *backend)
+{
+    uint32_t count = 0;
+    for (const struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
+        count = plan->base.count > count ? plan->base.count : count;
+    return count;
+}
+
+/* Towers that share the device may not have taken theirs yet. */
+static void refuse_memory(const struct backend *backend, const struct backend_needs *needs, size_t there)
+{
+    const struct backend_needs most = {
+        .values = needs->values, .workspace = pages(needs->workspace) + PAGE_BYTES, .weights = pages(needs->weights)
+    };
+    const uint32_t count = largest_count(backend);
+    const uint32_t fitting = backend_fitting(&most, count, there / device_towers(backend));
+    char hint[64] = "";
+    if (fitting > 0)
+        snprintf(hint, sizeof(hint), ": %u samples a tower would fit", fitting);
+    log_message(LOG_ERROR,
+                "%s: a tower of %u samples needs %s (activations %s, workspace %s, weights %s) and %s are free%s",
+                backend->name, count, size_text(needs->values + needs->workspace + needs->weights).text,
+                size_text(needs->values).text, size_text(needs->workspace).text, size_text(needs->weights).text,
+                size_text(there).text, hint);
+}
+
+static int check_memory(const struct backend *backend, const struct backend_needs *needs)
+{
+    struct device *const device = backend->spec.device;
+    const struct backend_needs held = {
+        .values = backend->pool_bytes, .workspace = backend->workspace_bytes, .weights = backend->shadow_bytes
+    };
+    size_t there, total;
+    const int rc = device->ops->memory(device, &there, &total);
+    if (rc != 0)
+        return rc;
+    there += needs_pages(&held);
+    if (needs_pages(needs) <= there)
+        return 0;
+    refuse_memory(backend, needs, there);
+    return -ENOMEM;
+}
+
+/* ---- taking it ---- */
+
+/* What is there goes first: it holds nothing that is needed again, and both at once may not fit.
+ * The caller waited for the steps that used it. */
+static int resize(struct backend *backend, size_t bytes, void **memory, size_t *bytes_of)
+{
+    struct device *const device = backend->spec.device;
+    if (bytes == *bytes_of)
+        return 0;
+    device->ops->free(device, *memory);
+    *memory = NULL;
+    *bytes_of = 0;
+    if (bytes == 0)
+        return 0;
+    const int rc = device->ops->alloc(device, bytes, memory);
+    if (rc == 0)
+        *bytes_of = bytes;
+    return rc;
+}
+
+/* The shadow begins as what the weights are now. */
+static int fill_shadow(struct backend *backend)
+{
+    if (backend->shadow == NULL)
+        return 0;
+    return CUDA_CALL(backend->name, kernel_narrow(backend->stream, backend->type, backend->arenas->trained.count,
+                                                  backend->memory.weights, backend->shadow));
+}
+
+static int take_memory(struct backend *backend, const struct backend_needs *needs)
+{
+    int rc = cuda_store_wait(backend);
+    if (rc == 0)
+        rc = resize(backend, needs->values, &backend->pool, &backend->pool_bytes);
+    if (rc == 0)
+        rc = resize(backend, needs->workspace, &backend->workspace, &backend->workspace_bytes);
+    if (rc == 0)
+        rc = resize(backend, needs->weights, &backend->shadow, &backend->shadow_bytes);
+    return rc == 0 ? fill_shadow(backend) : rc;
+}
+
+static void forget_runs(struct backend *backend)
+{
+    for (struct plan *plan = backend->plans; plan != NULL; plan = plan->next)
+        plan->is_ready = false;
+}
+
+static int grow_memory(struct backend *backend)
+{
+    struct backend_needs needs;
+    cuda_memory_needs(backend, &needs);
+    if (needs.values == backend->pool_bytes && needs.workspace == backend->workspace_bytes &&
+        needs.weights == backend->shadow_bytes)
+        return 0;
+    int rc = check_memory(backend, &needs);
+    if (rc == 0)
+        rc = take_memory(backend, &needs);
+    if (rc == 0)
+        forget_runs(backend);
+    return rc;
+}
+
+/* ---- the first run ---- */
+
+/* Memory that the run reads and writes in place of a slot's and of the statistics. */
+struct rehearsal {
+    uint8_t *pixels;
+    int32_t *label;
+    float *statistics;
+};
+
+static int open_rehearsal(struct backend *backend, struct rehearsal *rehearsal)
+{
+    struct device *const device = backend->spec.device;
+    const size_t pixels = (shape_count(backend->spec.net->input) + 63) / 64 * 64, label = 64;
+    void *memory;
+    const int rc = device->ops->alloc(device, pixels + label + backend->arenas->statistics.count * sizeof(float),
+                                      &memory);
+    if (rc != 0)
+        return rc;
+    rehearsal->pixels = memory;
+    rehearsal->label = (int32_t *)(void *)(rehearsal->pixels + pixels);
+    rehearsal->statistics = (float *)(void *)(rehearsal->pixels + pixels + label);
+    return 0;
+}
+
+static void ignore_layer(void *arg, uint32_t layer)
+{
+    (void)arg;
+    (void)layer;
+}
+
+static int clear_gradients(struct backend *backend)
+{
+    return CUDA_CALL(backend->name, cudaMemsetAsync(backend->memory.gradients, 0,
+                                                    backend->arenas->trained.count * sizeof(float), backend->stream));
+}
+
+/* Of one sample; the others are as their memory is, which is zero. */
+static int queue_run(struct plan *plan, const struct rehearsal *rehearsal)
+{
+    struct backend *const backend = plan->base.backend;
+    const struct backend_input input = { .pixels = rehearsal->pixels, .labels = rehearsal->label };
+    int rc = CUDA_CALL(backend->name, cudaMemsetAsync(backend->pool, 0, backend->pool_bytes, backend->stream));
+    if (rc == 0)
+        rc = cuda_input(plan, 1, &input);
+    if (rc == 0)
+        rc = cuda_plan_forward(plan);
+    if (rc == 0 && plan->base.training)
+        rc = cuda_plan_backward(plan, ignore_layer, NULL);
+    if (rc == 0 && plan->base.training)
+        rc = clear_gradients(backend);
+    return rc;
+}
+
+/* Leaves nothing behind that outlives it. */
+static int run_once(struct plan *plan)
+{
+    struct backend *const backend = plan->base.backend;
+    float *const statistics = backend->memory.statistics;
+    struct rehearsal rehearsal;
+    int rc = open_rehearsal(backend, &rehearsal);
+    if (rc != 0)
+        return rc;
+    plan->base.painted = backend->spec.paint ? backend->pool : NULL;
+    backend->memory.statistics = rehearsal.statistics;
+    rc = queue_run(plan, &rehearsal);
+    backend->memory.statistics = statistics;
+    const int waited = cuda_store_wait(backend); /* also for what was queued before a failure */
+    backend->spec.device->ops->free(backend->spec.device, rehearsal.pixels);
+    plan->is_ready = rc == 0 && waited == 0;
+    return rc != 0 ? rc : waited;
+}
+
+int cuda_memory_allocate(struct backend *backend)
+{
+    assert(backend->memory.weights != NULL);
+    assert(backend->ends == NULL); /* recorded steps hold addresses */
+    int rc = cuda_enter(backend->spec.device);
+    if (rc == 0)
+        rc = grow_memory(backend);
+    for (struct plan *plan = backend->plans; plan != NULL && rc == 0; plan = plan->next)
+        if (!plan->is_ready)
+            rc = run_once(plan);
+    return rc;
+}
+
+/* ---- measuring convolutions while a plan is made ---- */
+
+static int take_scratch(struct plan *plan, size_t scratch)
+{
+    struct device *const device = plan->base.backend->spec.device;
+    struct conv_planner *const planner = &plan->planner;
+    int rc = device->ops->alloc(device, scratch, &planner->scratch);
+    if (rc == 0)
+        rc = device->ops->alloc(device, planner->workspace_max, &planner->workspace);
+    return rc;
+}
+
+/* Where it does not fit, convolutions are planned by the heuristics: the plan may need less. */
+int cuda_measuring_begin(struct plan *plan)
+{
+    const struct backend *const backend = plan->base.backend;
+    struct device *const device = backend->spec.device;
+    if (!backend->spec.time_plans || plan->is_measuring)
+        return 0;
+    plan->is_measuring = true;
+    const size_t scratch = cuda_conv2d_scratch(plan), wanted = pages(scratch) + pages(plan->planner.workspace_max);
+    size_t there, total;
+    const int rc = device->ops->memory(device, &there, &total);
+    if (rc != 0 || wanted <= there / device_towers(backend))
+        return rc != 0 ? rc : take_scratch(plan, scratch);
+    log_message(LOG_RUN, "%s: convolutions of %u samples are not measured: that takes %s and %s are free",
+                backend->name, plan->base.count, size_text(wanted).text, size_text(there).text);
+    return 0;
+}
+
+void cuda_measuring_end(struct plan *plan)
+{
+    struct device *const device = plan->base.backend->spec.device;
+    struct conv_planner *const planner = &plan->planner;
+    device->ops->free(device, planner->workspace);
+    device->ops->free(device, planner->scratch);
+    planner->scratch = planner->workspace = NULL;
+}

@@ -1,0 +1,141 @@
+/* Batch normalisation, by kernels of our own: alone, with a ReLU behind, or with a sum and a ReLU
+ * behind. Its statistics are kept from forward until backward. The mask of a ReLU is computed again
+ * from what is read anyway, but behind a sum, where it is taken from the result. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/cuda/cuda_plan.h"
+#include "stage/cuda/cuda_call.h"
+
+struct norm {
+    uint32_t statistics;        /* buffers */
+    /* Training: */
+    uint32_t chunks;            /* of the statistics */
+    uint32_t gradient_chunks, means;
+};
+
+static bool has_sum(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&plan->base.fusion, head, LAYER_ADD);
+}
+
+static void norm_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
+{
+    *use_out = (struct value_use){
+        .in_until = PHASE_INPUTS,
+        .out_until = has_sum(plan, head) ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .out_sign = true,
+        .in_place = !plan->base.training,
+        .gradient_in_place = true,
+        .adds = true,
+    };
+}
+
+static uint32_t columns_of(const struct plan *plan, uint32_t head)
+{
+    return value_stored(plan, plan_output(&plan->base, head));
+}
+
+static int open_training(struct plan *plan, uint32_t head, struct norm *state)
+{
+    const size_t rows = value_rows(plan, plan_output(&plan->base, head));
+    const size_t partials = kernel_norm_partials(rows, columns_of(plan, head)) * sizeof(float);
+    const size_t means = 2 * columns_of(plan, head) * sizeof(float);
+    int rc = cuda_plan_scratch(plan, head, partials, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
+    if (rc == 0)
+        rc = cuda_plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
+    if (rc == 0)
+        rc = cuda_plan_scratch(plan, head, means, PHASE_PARAMETERS, PHASE_INPUTS, &state->means);
+    return rc;
+}
+
+static int norm_plan(struct plan *plan, uint32_t head)
+{
+    const size_t statistics = 2 * columns_of(plan, head) * sizeof(float);
+    const enum value_phase until = plan->base.training ? PHASE_INPUTS : PHASE_FORWARD;
+    struct norm *const state = calloc(1, sizeof(*state));
+    if (state == NULL)
+        return -ENOMEM;
+    plan->states[head] = state;
+    const int rc = cuda_plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
+    return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
+}
+
+static struct normalisation normalisation_of(const struct plan *plan, uint32_t head)
+{
+    const struct norm *const state = plan->states[head];
+    return (struct normalisation){
+        .rows = value_rows(plan, plan_output(&plan->base, head)),
+        .columns = columns_of(plan, head),
+        .gamma = parameter_weights(plan, head, PARAMETER_GAMMA),
+        .beta = parameter_weights(plan, head, PARAMETER_BETA),
+        .statistics = cuda_plan_data(plan, state->statistics),
+    };
+}
+
+static int find_statistics(struct plan *plan, uint32_t head, const struct normalisation *norm)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct norm *const state = plan->states[head];
+    const struct layer *const layer = plan_layer(plan, head);
+    float *const mean = parameter_statistic(plan, head, PARAMETER_RUNNING_MEAN);
+    float *const variance = parameter_statistic(plan, head, PARAMETER_RUNNING_VARIANCE);
+    if (!plan->base.training)
+        return CUDA_CALL(backend->name, kernel_norm_running(backend->stream, norm, layer->epsilon, mean, variance));
+    return CUDA_CALL(backend->name, kernel_norm_statistics(backend->stream, backend->type, norm, layer->epsilon,
+                                                           layer->decay, in_value(plan, head, 0),
+                                                           cuda_plan_data(plan, state->chunks), mean, variance));
+}
+
+static int norm_forward(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct normalisation norm = normalisation_of(plan, head);
+    const void *const shortcut = has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
+    const int rc = find_statistics(plan, head, &norm);
+    if (rc != 0)
+        return rc;
+    return CUDA_CALL(backend->name, kernel_norm_apply(backend->stream, backend->type, &norm, in_value(plan, head, 0),
+                                                      shortcut, has_relu(plan, head), out_value(plan, head)));
+}
+
+static int norm_backward_parameters(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct norm *const state = plan->states[head];
+    const struct normalisation norm = normalisation_of(plan, head);
+    return CUDA_CALL(backend->name,
+                     kernel_norm_sums(backend->stream, backend->type, &norm, in_value(plan, head, 0),
+                                      has_relu(plan, head), has_sum(plan, head) ? out_value(plan, head) : NULL,
+                                      out_gradient(plan, head), cuda_plan_data(plan, state->gradient_chunks),
+                                      cuda_plan_data(plan, state->means),
+                                      parameter_gradient(plan, head, PARAMETER_GAMMA),
+                                      parameter_gradient(plan, head, PARAMETER_BETA)));
+}
+
+/* Behind a sum the gradient is masked already; its other input has the same. */
+static int norm_backward_inputs(struct plan *plan, uint32_t head)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct norm *const state = plan->states[head];
+    const struct normalisation norm = normalisation_of(plan, head);
+    const bool is_masked = has_sum(plan, head);
+    void *const to = in_gradient(plan, head, 0);
+    int rc = 0;
+    if (to != NULL)
+        rc = CUDA_CALL(backend->name,
+                       kernel_norm_gradient(backend->stream, backend->type, &norm, in_value(plan, head, 0),
+                                            has_relu(plan, head) && !is_masked, out_gradient(plan, head),
+                                            cuda_plan_data(plan, state->means), to,
+                                            plan_flow(&plan->base, head, 0)->adds));
+    return rc == 0 && is_masked ? cuda_flow_pass(plan, head, 1, out_gradient(plan, head)) : rc;
+}
+
+const struct layer_ops cuda_batch_norm_ops = {
+    .use = norm_use,
+    .plan = norm_plan,
+    .forward = norm_forward,
+    .backward_parameters = norm_backward_parameters,
+    .backward_inputs = norm_backward_inputs,
+    .release = cuda_state_release,
+};

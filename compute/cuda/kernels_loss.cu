@@ -1,0 +1,119 @@
+/* The kernels of the softmax loss. Queued by the CUDA backend from the tower's thread. */
+#include "compute/cuda/kernel_types.cuh"
+
+/* ---- softmax loss: a warp per sample, then one block over the samples ---- */
+
+#define IS_COUNTED 1u
+#define IS_CORRECT 2u
+
+struct largest { float value; uint32_t index; };
+
+static __device__ inline largest warp_largest(largest mine)
+{
+    for (uint32_t step = WARP / 2; step > 0; step /= 2) {
+        const float value = __shfl_xor_sync(WHOLE_WARP, mine.value, step);
+        const uint32_t index = __shfl_xor_sync(WHOLE_WARP, mine.index, step);
+        if (value > mine.value || (value == mine.value && index < mine.index))
+            mine = largest{ value, index };
+    }
+    return mine;
+}
+
+static __device__ inline float warp_sum(float mine)
+{
+    for (uint32_t step = WARP / 2; step > 0; step /= 2)
+        mine += __shfl_xor_sync(WHOLE_WARP, mine, step);
+    return mine;
+}
+
+/* The first largest logit: every lane begins with the first, so that a NaN there stays and
+ * one elsewhere loses, as in a plain loop. */
+template <typename T>
+static __device__ inline largest find_largest(const T *logits, uint32_t classes, uint32_t lane)
+{
+    largest mine = { widened(logits[0]), 0 };
+    FOUR_AT_ONCE
+    for (uint32_t c = lane; c < classes; c += WARP) {
+        const float value = widened(logits[c]);
+        if (value > mine.value)
+            mine = largest{ value, c };
+    }
+    return warp_largest(mine);
+}
+
+/* gradient may be the logits: a lane writes only what it alone still reads. */
+template <typename T>
+static __global__ void softmax_loss(uint32_t count, uint32_t classes, uint32_t stored, const void *logits,
+                                    const int32_t *__restrict__ labels, const struct loss_scale *__restrict__ scale,
+                                    void *gradient, sample_loss *__restrict__ samples)
+{
+    const size_t sample = thread_number() / WARP;
+    const uint32_t lane = threadIdx.x % WARP;
+    if (sample >= count)
+        return;
+    const T *const row = (const T *)logits + sample * stored;
+    const largest best = find_largest(row, classes, lane);
+    float sum = 0;
+    for (uint32_t c = lane; c < classes; c += WARP)
+        sum += expf(widened(row[c]) - best.value);
+    sum = warp_sum(sum);
+    const uint32_t label = (uint32_t)labels[sample];    /* -1 is none of the classes */
+    const bool is_counted = label < classes;
+    if (lane == (is_counted ? label % WARP : 0))
+        samples[sample] = is_counted ? sample_loss{ logf(sum) + (best.value - widened(row[label])),
+                                                    IS_COUNTED | (best.index == label ? IS_CORRECT : 0) }
+                                     : sample_loss{ 0, 0 };
+    if (gradient == NULL)
+        return;
+    const float factor = !is_counted ? 0.0f : scale != NULL ? scale->factor : 1.0f;
+    for (uint32_t c = lane; c < stored; c += WARP) {
+        const bool is_used = is_counted && c < classes;
+        const float wanted = c == label ? 1.0f : 0.0f;
+        narrowed(is_used ? (expf(widened(row[c]) - best.value) / sum - wanted) * factor : 0.0f,
+                 (T *)gradient + sample * stored + c);
+    }
+}
+
+struct loss_sums { double loss; uint32_t correct, counted; };
+
+static __device__ inline loss_sums plus(const loss_sums &a, const loss_sums &b)
+{
+    return loss_sums{ a.loss + b.loss, a.correct + b.correct, a.counted + b.counted };
+}
+
+static __global__ void sum_losses(uint32_t count, const sample_loss *__restrict__ samples,
+                                  const struct loss_scale *__restrict__ scale, backend_result *__restrict__ result)
+{
+    __shared__ loss_sums sums[THREADS];
+    loss_sums sum = { 0, 0, 0 };
+    for (size_t i = threadIdx.x; i < count; i += THREADS) {
+        const sample_loss sample = samples[i];
+        sum = plus(sum, loss_sums{ sample.loss, (sample.flags & IS_CORRECT) != 0, (sample.flags & IS_COUNTED) != 0 });
+    }
+    sums[threadIdx.x] = sum;
+    for (uint32_t step = THREADS / 2; step > 0; step /= 2) {
+        __syncthreads();
+        if (threadIdx.x < step)
+            sums[threadIdx.x] = plus(sums[threadIdx.x], sums[threadIdx.x + step]);
+    }
+    if (threadIdx.x == 0)
+        *result = backend_result{ sums[0].loss, sums[0].correct, sums[0].counted,
+                                  scale != NULL ? scale->skipped_steps : 0, scale != NULL ? scale->factor : 1.0f };
+}
+
+cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, uint32_t count, uint32_t classes,
+                                uint32_t stored, const void *logits, const int32_t *labels,
+                                const struct loss_scale *scale, void *gradient, struct sample_loss *samples,
+                                struct backend_result *result)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(uint32_t, uint32_t, uint32_t, const void *, const int32_t *,
+                                                   const struct loss_scale *, void *, sample_loss *) =
+        FOR_TYPES(softmax_loss);
+    if (classes == 0 || classes > stored)
+        return cudaErrorInvalidValue;
+    const cudaError_t status = launch_threads(stream, (size_t)count * WARP, kernels[type], count, classes, stored,
+                                              logits, labels, scale, gradient, samples);
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(stream, 1, 1, sum_losses, count, samples, scale, result);
+}

@@ -1,0 +1,374 @@
+/* Kernels of batch normalisation. Queued by the CUDA backend from the tower's thread. A thread owns
+ * eight neighbouring columns of many rows, so that neighbours read neighbouring 16 bytes and what
+ * belongs to a column is read once; every sum has a fixed order. */
+#include "compute/cuda/kernel_columns.cuh"
+
+#include <math.h>
+
+/* ---- statistics: mean and variance of chunks of rows, then of all ---- */
+
+/* Of `count` numbers: the mean, and the sum of the squares of the distances from it. */
+struct moments { float count, mean, squares; };
+
+/* Of both together (Chan, Golub, LeVeque 1979): no difference of large sums is taken. */
+static __device__ inline moments merged(const moments &a, const moments &b)
+{
+    const float count = a.count + b.count, share = b.count > 0 ? b.count / count : 0.0f;
+    const float distance = b.mean - a.mean;
+    return moments{ count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share };
+}
+
+/* Moments of a block's threads; a thread's numbers of all its columns are as many. */
+template <uint32_t COLUMNS>
+struct block_moments { float counts[THREADS], means[COLUMNS][THREADS], squares[COLUMNS][THREADS]; };
+
+template <uint32_t COLUMNS>
+static __device__ inline moments moments_at(const block_moments<COLUMNS> &all, uint32_t column, uint32_t thread)
+{
+    return moments{ all.counts[thread], all.means[column][thread], all.squares[column][thread] };
+}
+
+/* As sum_lanes. */
+template <uint32_t COLUMNS>
+static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t width)
+{
+    for (uint32_t step = THREADS / 2; step >= width; step /= 2) {
+        __syncthreads();
+        if (threadIdx.x >= step)
+            continue;
+        for (uint32_t k = 0; k < COLUMNS; k++) {
+            const moments both = merged(moments_at(*all, k, threadIdx.x), moments_at(*all, k, threadIdx.x + step));
+            all->means[k][threadIdx.x] = both.mean;
+            all->squares[k][threadIdx.x] = both.squares;
+        }
+        all->counts[threadIdx.x] += all->counts[threadIdx.x + step];
+    }
+}
+
+/* Welford's update: every value moves the mean a little. */
+template <typename T>
+static __global__ void chunk_moments(tiling tiling, size_t rows, const void *__restrict__ in,
+                                     float *__restrict__ partials)
+{
+    __shared__ block_moments<GROUP> all;
+    const share mine = share_of(tiling, rows);
+    floats<GROUP> mean = {}, squares = {};
+    float count = 0;
+    FOUR_AT_ONCE
+    for (size_t row = mine.first; row < mine.last; row += mine.step) {
+        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+        count += 1.0f;
+        const float part = 1.0f / count;
+        for (uint32_t k = 0; k < GROUP; k++) {
+            const float distance = values.value[k] - mean.value[k];
+            mean.value[k] += distance * part;
+            squares.value[k] += distance * (values.value[k] - mean.value[k]);
+        }
+    }
+    all.counts[threadIdx.x] = count;
+    for (uint32_t k = 0; k < GROUP; k++) {
+        all.means[k][threadIdx.x] = mean.value[k];
+        all.squares[k][threadIdx.x] = squares.value[k];
+    }
+    merge_lanes(&all, tiling.width);
+    if (threadIdx.x >= tiling.width || mine.group >= tiling.groups)
+        return;
+    for (uint32_t k = 0; k < GROUP; k++) {
+        mean.value[k] = all.means[k][threadIdx.x];
+        squares.value[k] = all.squares[k][threadIdx.x];
+    }
+    write(partials + mine.partial(0), mean);
+    write(partials + mine.partial(1), squares);
+}
+
+struct running { float epsilon, decay; float *mean, *variance; };
+
+static __device__ inline float deviation_inverse(float variance, float epsilon)
+{
+    return 1.0f / sqrtf(variance + epsilon);
+}
+
+/* The running variance estimates that of all data: n / (n - 1) of the batch's own. */
+static __device__ inline void keep_moments(const moments &of, const normalisation &norm, const running &running,
+                                           uint32_t column)
+{
+    const float count = (float)norm.rows, variance = of.squares / count;
+    const float unbiased = norm.rows > 1 ? of.squares / (count - 1.0f) : variance;
+    norm.statistics[column] = of.mean;
+    norm.statistics[norm.columns + column] = deviation_inverse(variance, running.epsilon);
+    running.mean[column] = running.decay * running.mean[column] + (1.0f - running.decay) * of.mean;
+    running.variance[column] = running.decay * running.variance[column] + (1.0f - running.decay) * unbiased;
+}
+
+/* A block merges the chunks of eight columns, with 32 threads for each. */
+static __global__ void merge_chunks(tiling tiling, normalisation norm, running running,
+                                    const float *__restrict__ partials)
+{
+    __shared__ block_moments<1> all;
+    const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
+    moments sum = { 0, 0, 0 };
+    for (size_t chunk = threadIdx.x / GROUP; chunk < tiling.chunks; chunk += THREADS / GROUP) {
+        const float *const of = partials + chunk * 2 * norm.columns + column;
+        const size_t left = norm.rows - chunk * tiling.rows;
+        sum = merged(sum, moments{ (float)(left < tiling.rows ? left : tiling.rows), of[0], of[norm.columns] });
+    }
+    all.counts[threadIdx.x] = sum.count;
+    all.means[0][threadIdx.x] = sum.mean;
+    all.squares[0][threadIdx.x] = sum.squares;
+    merge_lanes(&all, GROUP);
+    if (threadIdx.x < GROUP)
+        keep_moments(moments_at(all, 0, threadIdx.x), norm, running, column);
+}
+
+static __global__ void use_running(normalisation norm, float epsilon, const float *__restrict__ mean,
+                                   const float *__restrict__ variance)
+{
+    const size_t column = thread_number();
+    if (column >= norm.columns)
+        return;
+    norm.statistics[column] = mean[column];
+    norm.statistics[norm.columns + column] = deviation_inverse(variance[column], epsilon);
+}
+
+static cudaError_t check_norm(const struct normalisation *norm, std::initializer_list<const void *> pointers)
+{
+    if (norm->columns % GROUP != 0)
+        return cudaErrorInvalidValue;
+    return is_aligned(pointers) && is_aligned({ norm->statistics, norm->gamma, norm->beta })
+               ? cudaSuccess : cudaErrorMisalignedAddress;
+}
+
+size_t kernel_norm_partials(size_t rows, uint32_t columns)
+{
+    return 2 * tiling_of(rows, columns).chunks * columns;
+}
+
+cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                   float epsilon, float decay, const void *in, float *partials, float *running_mean,
+                                   float *running_variance)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, const void *, float *) = FOR_TYPES(chunk_moments);
+    const struct tiling tiling = tiling_of(norm->rows, norm->columns);
+    cudaError_t status = check_norm(norm, { in, partials });
+    if (status != cudaSuccess || norm->rows == 0)
+        return status;
+    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, in, partials);
+    if (status != cudaSuccess)
+        return status;
+    const running running = { epsilon, decay, running_mean, running_variance };
+    return launch_blocks(stream, tiling.groups, 1, merge_chunks, tiling, *norm, running, partials);
+}
+
+cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
+                                const float *running_mean, const float *running_variance)
+{
+    return launch_threads(stream, norm->columns, use_running, *norm, epsilon, running_mean, running_variance);
+}
+
+/* ---- the normalised values ---- */
+
+/* Of a thread's columns. Forward and backward see the same bits: a ReLU's mask is computed again. */
+struct line { floats<GROUP> mean, scale, beta; };
+
+static __device__ inline line line_of(const normalisation &norm, uint32_t group)
+{
+    const uint32_t column = group * GROUP;
+    line line = { read<GROUP>(norm.statistics + column), read<GROUP>(norm.statistics + norm.columns + column),
+                  read<GROUP>(norm.beta + column) };
+    if (norm.gamma == NULL)
+        return line;
+    const floats<GROUP> gamma = read<GROUP>(norm.gamma + column);
+    for (uint32_t k = 0; k < GROUP; k++)
+        line.scale.value[k] *= gamma.value[k];
+    return line;
+}
+
+static __device__ inline floats<GROUP> normalised(const line &line, const floats<GROUP> &values)
+{
+    floats<GROUP> result;
+    for (uint32_t k = 0; k < GROUP; k++)
+        result.value[k] = fmaf(values.value[k] - line.mean.value[k], line.scale.value[k], line.beta.value[k]);
+    return result;
+}
+
+/* out may be in. */
+template <typename T>
+static __global__ void normalise(tiling tiling, normalisation norm, const void *in, const void *shortcut, bool relu,
+                                 void *out)
+{
+    const share mine = share_of(tiling, norm.rows);
+    if (mine.group >= tiling.groups)
+        return;
+    const line line = line_of(norm, mine.group);
+    FOUR_AT_ONCE
+    for (size_t row = mine.first; row < mine.last; row += mine.step) {
+        floats<GROUP> values = normalised(line, read<GROUP>((const T *)in + mine.offset(row)));
+        if (shortcut != NULL)
+            values = plus(values, read<GROUP>((const T *)shortcut + mine.offset(row)));
+        write((T *)out + mine.offset(row), relu ? positive(values) : values);
+    }
+}
+
+cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                              const void *in, const void *shortcut, bool relu, void *out)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, struct normalisation, const void *, const void *, bool,
+                                                   void *) = FOR_TYPES(normalise);
+    const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
+    const cudaError_t status = check_norm(norm, { in, shortcut, out });
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, *norm, in, shortcut, relu, out);
+}
+
+/* ---- sums of the gradient ---- */
+
+/* Where the gradient passes the ReLU behind. */
+enum mask {
+    MASK_NONE,                  /* there is none */
+    MASK_OUT,                   /* by the result; what passes is written over the gradient */
+    MASK_AGAIN,                 /* by the normalised values, computed again */
+    MASK_COUNT
+};
+
+template <typename T, enum mask MASK>
+static __global__ void sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in,
+                                     const void *__restrict__ out, void *__restrict__ gradient,
+                                     float *__restrict__ partials)
+{
+    __shared__ float sums[2 * GROUP][THREADS];
+    const share mine = share_of(tiling, norm.rows);
+    floats<GROUP> sum = {}, product = {};
+    if (mine.group < tiling.groups) {
+        const line line = line_of(norm, mine.group);
+        TWO_AT_ONCE
+        for (size_t row = mine.first; row < mine.last; row += mine.step) {
+            T *const at = (T *)gradient + mine.offset(row);
+            const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+            floats<GROUP> passed = read<GROUP>(at);
+            if (MASK == MASK_AGAIN)
+                passed = where_positive(normalised(line, values), passed);
+            if (MASK == MASK_OUT) {
+                passed = where_positive(read<GROUP>((const T *)out + mine.offset(row)), passed);
+                write(at, passed);
+            }
+            for (uint32_t k = 0; k < GROUP; k++) {
+                sum.value[k] += passed.value[k];
+                product.value[k] += passed.value[k] * (values.value[k] - line.mean.value[k]);
+            }
+        }
+    }
+    for (uint32_t k = 0; k < GROUP; k++) {
+        sums[k][threadIdx.x] = sum.value[k];
+        sums[GROUP + k][threadIdx.x] = product.value[k];
+    }
+    sum_lanes(sums, 2 * GROUP, tiling.width);
+    if (threadIdx.x >= tiling.width || mine.group >= tiling.groups)
+        return;
+    for (uint32_t k = 0; k < GROUP; k++) {
+        sum.value[k] = sums[k][threadIdx.x];
+        product.value[k] = sums[GROUP + k][threadIdx.x];
+    }
+    write(partials + mine.partial(0), sum);
+    write(partials + mine.partial(1), product);
+}
+
+/* A block sums the chunks of eight columns, with 32 threads for each. What the values' gradients
+ * need of the sums goes to `means`: that of the gradients, and that of their products with the
+ * distances from the mean, over the variance. */
+static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, const float *__restrict__ partials,
+                                           float *__restrict__ means, float *__restrict__ gamma_gradient,
+                                           float *__restrict__ beta_gradient)
+{
+    __shared__ float sums[2][THREADS];
+    const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
+    float sum = 0, product = 0;
+    FOUR_AT_ONCE
+    for (uint32_t chunk = threadIdx.x / GROUP; chunk < chunks; chunk += THREADS / GROUP) {
+        const float *const of = partials + (size_t)chunk * 2 * norm.columns + column;
+        sum += of[0];
+        product += of[norm.columns];
+    }
+    sums[0][threadIdx.x] = sum;
+    sums[1][threadIdx.x] = product;
+    sum_lanes(sums, 2, GROUP);
+    if (threadIdx.x >= GROUP)
+        return;
+    const float inverse = norm.statistics[norm.columns + column], count = (float)norm.rows;
+    const float slope = sums[1][threadIdx.x] * inverse;
+    beta_gradient[column] = sums[0][threadIdx.x];
+    if (gamma_gradient != NULL)
+        gamma_gradient[column] = slope;
+    means[column] = sums[0][threadIdx.x] / count;
+    means[norm.columns + column] = slope * inverse / count;
+}
+
+#define FOR_MASKS(kernel, type) { kernel<type, MASK_NONE>, kernel<type, MASK_OUT>, kernel<type, MASK_AGAIN> }
+
+cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                             const void *in, bool relu, const void *out, void *gradient, float *partials,
+                             float *means, float *gamma_gradient, float *beta_gradient)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT][MASK_COUNT])(tiling, struct normalisation, const void *, const void *,
+                                                               void *, float *) = {
+        FOR_MASKS(sum_gradients, float), FOR_MASKS(sum_gradients, __half), FOR_MASKS(sum_gradients, __nv_bfloat16),
+    };
+    const enum mask mask = !relu ? MASK_NONE : out != NULL ? MASK_OUT : MASK_AGAIN;
+    const struct tiling tiling = tiling_of(norm->rows, norm->columns);
+    cudaError_t status = check_norm(norm, { in, out, gradient, partials });
+    if (status != cudaSuccess)
+        return status;
+    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][mask], tiling, *norm, in, out, gradient,
+                           partials);
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(stream, tiling.groups, 1, sum_gradient_chunks, *norm, (uint32_t)tiling.chunks, partials,
+                         means, gamma_gradient, beta_gradient);
+}
+
+/* ---- the values' gradient: each moves the mean and the deviation of its column, too ---- */
+
+/* in_gradient may be gradient. */
+template <typename T, bool RELU>
+static __global__ void spread_gradient(tiling tiling, normalisation norm, const void *__restrict__ in,
+                                       const void *gradient, const float *__restrict__ means, void *in_gradient,
+                                       bool adds)
+{
+    const share mine = share_of(tiling, norm.rows);
+    if (mine.group >= tiling.groups)
+        return;
+    const line line = line_of(norm, mine.group);
+    const floats<GROUP> sum = read<GROUP>(means + mine.group * GROUP);
+    const floats<GROUP> slope = read<GROUP>(means + norm.columns + mine.group * GROUP);
+    TWO_AT_ONCE
+    for (size_t row = mine.first; row < mine.last; row += mine.step) {
+        T *const to = (T *)in_gradient + mine.offset(row);
+        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+        floats<GROUP> result = read<GROUP>((const T *)gradient + mine.offset(row));
+        if (RELU)
+            result = where_positive(normalised(line, values), result);
+        for (uint32_t k = 0; k < GROUP; k++) {
+            const float shared = sum.value[k] + (values.value[k] - line.mean.value[k]) * slope.value[k];
+            result.value[k] = (result.value[k] - shared) * line.scale.value[k];
+        }
+        write(to, adds ? plus(read<GROUP>(to), result) : result);
+    }
+}
+
+#define FOR_BOTH(kernel, type) { kernel<type, false>, kernel<type, true> }
+
+cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
+                                 const void *in, bool relu, const void *gradient, const float *means,
+                                 void *in_gradient, bool adds)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT][2])(tiling, struct normalisation, const void *, const void *,
+                                                      const float *, void *, bool) = {
+        FOR_BOTH(spread_gradient, float), FOR_BOTH(spread_gradient, __half), FOR_BOTH(spread_gradient, __nv_bfloat16),
+    };
+    const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
+    const cudaError_t status = check_norm(norm, { in, gradient, means, in_gradient });
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][relu], tiling, *norm, in, gradient, means,
+                         in_gradient, adds);
+}

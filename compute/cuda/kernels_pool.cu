@@ -1,0 +1,335 @@
+/* Kernels of layers that see an image as rows and columns: pools and shortcuts. Queued by the CUDA
+ * backend from the tower's thread. A thread owns eight channels of a pixel; every sum has a fixed
+ * order. */
+#include "compute/cuda/kernel_columns.cuh"
+
+/* Which eight channels of which pixel a thread owns. */
+struct site { size_t sample; uint32_t row, column, channel; };
+
+static __device__ inline site site_of(size_t i, uint32_t height, uint32_t width, uint32_t stored)
+{
+    const uint32_t groups = stored / GROUP;
+    const size_t pixel = i / groups, line = pixel / width;
+    return site{ line / height, (uint32_t)(line % height), (uint32_t)(pixel % width), (uint32_t)(i % groups) * GROUP };
+}
+
+static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t column, uint32_t height,
+                                          uint32_t width, uint32_t stored, uint32_t channel)
+{
+    return ((sample * height + row) * width + column) * stored + channel;
+}
+
+/* Taps [begin, end) of a window of `size` that lie in an axis of `length`. */
+struct taps { uint32_t begin, end; };
+
+static __device__ inline taps taps_of(uint32_t out, uint32_t stride, uint32_t pad, uint32_t size, uint32_t length)
+{
+    const uint32_t at = out * stride;
+    return taps{ at < pad ? pad - at : 0, at + size > length + pad ? length + pad - at : size };
+}
+
+/* Windows [begin, end) along one axis that cover the input at `in`. */
+static __device__ inline taps windows_of(uint32_t in, uint32_t stride, uint32_t pad, uint32_t size, uint32_t length)
+{
+    const uint32_t last = (in + pad) / stride;
+    const uint32_t begin = in + pad < size ? 0 : (in + pad - size) / stride + 1;
+    return taps{ begin, last < length ? last + 1 : length };
+}
+
+/* ---- max_pool ---- */
+
+typedef packed<uint8_t, GROUP> places;      /* of eight winners in their windows */
+
+template <typename T>
+static __global__ void max_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
+                                void *__restrict__ out, uint8_t *__restrict__ winners)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.out_h, shape.out_w, shape.stored);
+    const taps rows = taps_of(at.row, shape.stride_h, shape.pad_top, shape.kernel_h, shape.in_h);
+    const taps columns = taps_of(at.column, shape.stride_w, shape.pad_left, shape.kernel_w, shape.in_w);
+    floats<GROUP> best = {};
+    places winner = {};
+    bool is_first = true;
+    for (uint32_t kh = rows.begin; kh < rows.end; kh++)
+        for (uint32_t kw = columns.begin; kw < columns.end; kw++) {
+            const uint32_t row = at.row * shape.stride_h + kh - shape.pad_top;
+            const uint32_t column = at.column * shape.stride_w + kw - shape.pad_left;
+            const floats<GROUP> tap = read<GROUP>((const T *)in + offset_of(at.sample, row, column, shape.in_h,
+                                                                            shape.in_w, shape.stored, at.channel));
+            for (uint32_t k = 0; k < GROUP; k++) {
+                const bool wins = is_first || tap.value[k] > best.value[k];
+                best.value[k] = wins ? tap.value[k] : best.value[k];
+                winner.value[k] = wins ? (uint8_t)(kh * shape.kernel_w + kw) : winner.value[k];
+            }
+            is_first = false;
+        }
+    write((T *)out + i * GROUP, best);
+    if (winners != NULL)
+        *reinterpret_cast<places *>(winners + i * GROUP) = winner;
+}
+
+/* Gathers instead of scattering: every input looks which of the windows over it it won. */
+template <typename T>
+static __global__ void max_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
+                                         const uint8_t *__restrict__ winners, void *__restrict__ in_gradient,
+                                         bool adds)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.in_h, shape.in_w, shape.stored);
+    const taps rows = windows_of(at.row, shape.stride_h, shape.pad_top, shape.kernel_h, shape.out_h);
+    const taps columns = windows_of(at.column, shape.stride_w, shape.pad_left, shape.kernel_w, shape.out_w);
+    floats<GROUP> sum = {};
+    for (uint32_t row = rows.begin; row < rows.end; row++)
+        for (uint32_t column = columns.begin; column < columns.end; column++) {
+            const size_t offset = offset_of(at.sample, row, column, shape.out_h, shape.out_w, shape.stored, at.channel);
+            const uint32_t kh = at.row + shape.pad_top - row * shape.stride_h;
+            const uint32_t kw = at.column + shape.pad_left - column * shape.stride_w;
+            const places winner = *reinterpret_cast<const places *>(winners + offset);
+            const floats<GROUP> gradient = read<GROUP>((const T *)out_gradient + offset);
+            for (uint32_t k = 0; k < GROUP; k++)
+                sum.value[k] += winner.value[k] == kh * shape.kernel_w + kw ? gradient.value[k] : 0.0f;
+        }
+    T *const to = (T *)in_gradient + i * GROUP;
+    write(to, adds ? plus(read<GROUP>(to), sum) : sum);
+}
+
+static cudaError_t check_pool(const struct pool_shape *shape, const void *a, const void *b, const void *c)
+{
+    if (shape->stored % GROUP != 0 || (uint64_t)shape->kernel_h * shape->kernel_w > POOL_WINDOW_MAX)
+        return cudaErrorInvalidValue;
+    return is_aligned({ a, b, c }) ? cudaSuccess : cudaErrorMisalignedAddress;
+}
+
+cudaError_t kernel_max_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                            const void *in, void *out, uint8_t *winners)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *, uint8_t *) =
+        FOR_TYPES(max_pool);
+    const cudaError_t status = check_pool(shape, in, out, winners);
+    if (status != cudaSuccess)
+        return status;
+    const size_t threads = (size_t)shape->count * shape->out_h * shape->out_w * (shape->stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, in, out, winners);
+}
+
+cudaError_t kernel_max_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                     const void *out_gradient, const uint8_t *winners, void *in_gradient, bool adds)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, const uint8_t *, void *, bool) =
+        FOR_TYPES(max_pool_backward);
+    const cudaError_t status = check_pool(shape, out_gradient, winners, in_gradient);
+    if (status != cudaSuccess)
+        return status;
+    const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, winners, in_gradient,
+                          adds);
+}
+
+/* ---- average_pool ---- */
+
+static __device__ inline uint32_t taps_count(const taps &rows, const taps &columns)
+{
+    return (rows.end - rows.begin) * (columns.end - columns.begin);
+}
+
+template <typename T>
+static __global__ void average_pool(size_t threads, pool_shape shape, const void *__restrict__ in,
+                                    void *__restrict__ out)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.out_h, shape.out_w, shape.stored);
+    const taps rows = taps_of(at.row, shape.stride_h, shape.pad_top, shape.kernel_h, shape.in_h);
+    const taps columns = taps_of(at.column, shape.stride_w, shape.pad_left, shape.kernel_w, shape.in_w);
+    floats<GROUP> sum = {};
+    for (uint32_t kh = rows.begin; kh < rows.end; kh++)
+        FOUR_AT_ONCE
+        for (uint32_t kw = columns.begin; kw < columns.end; kw++)
+            sum = plus(sum, read<GROUP>((const T *)in +
+                                        offset_of(at.sample, at.row * shape.stride_h + kh - shape.pad_top,
+                                                  at.column * shape.stride_w + kw - shape.pad_left, shape.in_h,
+                                                  shape.in_w, shape.stored, at.channel)));
+    for (uint32_t k = 0; k < GROUP; k++)
+        sum.value[k] /= (float)taps_count(rows, columns);
+    write((T *)out + i * GROUP, sum);
+}
+
+/* The mean of all pixels: a block for every sample and `width` groups of channels. */
+template <typename T>
+static __global__ void average_image(tiling tiling, uint32_t pixels, const void *__restrict__ in,
+                                     void *__restrict__ out)
+{
+    __shared__ float sums[GROUP][THREADS];
+    const size_t sample = blockIdx.x / tiling.tiles;
+    const uint32_t group = blockIdx.x % (uint32_t)tiling.tiles * tiling.width + threadIdx.x % tiling.width;
+    floats<GROUP> sum = {};
+    FOUR_AT_ONCE
+    for (uint32_t pixel = threadIdx.x / tiling.width; pixel < pixels && group < tiling.groups;
+         pixel += THREADS / tiling.width)
+        sum = plus(sum, read<GROUP>((const T *)in + ((sample * pixels + pixel) * tiling.groups + group) * GROUP));
+    for (uint32_t k = 0; k < GROUP; k++)
+        sums[k][threadIdx.x] = sum.value[k];
+    sum_lanes(sums, GROUP, tiling.width);
+    if (threadIdx.x >= tiling.width || group >= tiling.groups)
+        return;
+    for (uint32_t k = 0; k < GROUP; k++)
+        sum.value[k] = sums[k][threadIdx.x] / (float)pixels;
+    write((T *)out + (sample * tiling.groups + group) * GROUP, sum);
+}
+
+template <typename T>
+static __global__ void average_pool_backward(size_t threads, pool_shape shape, const void *__restrict__ out_gradient,
+                                             void *__restrict__ in_gradient, bool adds)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.in_h, shape.in_w, shape.stored);
+    const taps rows = windows_of(at.row, shape.stride_h, shape.pad_top, shape.kernel_h, shape.out_h);
+    const taps columns = windows_of(at.column, shape.stride_w, shape.pad_left, shape.kernel_w, shape.out_w);
+    floats<GROUP> sum = {};
+    for (uint32_t row = rows.begin; row < rows.end; row++)
+        for (uint32_t column = columns.begin; column < columns.end; column++) {
+            const taps high = taps_of(row, shape.stride_h, shape.pad_top, shape.kernel_h, shape.in_h);
+            const taps wide = taps_of(column, shape.stride_w, shape.pad_left, shape.kernel_w, shape.in_w);
+            const float count = (float)taps_count(high, wide);
+            const floats<GROUP> gradient = read<GROUP>(
+                (const T *)out_gradient +
+                offset_of(at.sample, row, column, shape.out_h, shape.out_w, shape.stored, at.channel));
+            for (uint32_t k = 0; k < GROUP; k++)
+                sum.value[k] += gradient.value[k] / count;
+        }
+    T *const to = (T *)in_gradient + i * GROUP;
+    write(to, adds ? plus(read<GROUP>(to), sum) : sum);
+}
+
+static cudaError_t check_average(const struct pool_shape *shape, const void *a, const void *b)
+{
+    if (shape->stored % GROUP != 0)
+        return cudaErrorInvalidValue;
+    return is_aligned({ a, b }) ? cudaSuccess : cudaErrorMisalignedAddress;
+}
+
+/* One window, of every pixel there is. */
+static bool is_whole(const struct pool_shape *shape)
+{
+    return shape->out_h == 1 && shape->out_w == 1 && shape->pad_top == 0 && shape->pad_left == 0 &&
+           shape->kernel_h >= shape->in_h && shape->kernel_w >= shape->in_w;
+}
+
+static cudaError_t launch_whole(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                const void *in, void *out)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, uint32_t, const void *, void *) = FOR_TYPES(average_image);
+    const struct tiling tiling = tiling_of(1, shape->stored);
+    return launch_blocks(stream, shape->count * tiling.tiles, 1, kernels[type], tiling, shape->in_h * shape->in_w, in,
+                         out);
+}
+
+cudaError_t kernel_average_pool(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                const void *in, void *out)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *) = FOR_TYPES(average_pool);
+    const cudaError_t status = check_average(shape, in, out);
+    if (status != cudaSuccess)
+        return status;
+    if (is_whole(shape))
+        return launch_whole(stream, type, shape, in, out);
+    const size_t threads = (size_t)shape->count * shape->out_h * shape->out_w * (shape->stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, in, out);
+}
+
+cudaError_t kernel_average_pool_backward(cudaStream_t stream, enum value_type type, const struct pool_shape *shape,
+                                         const void *out_gradient, void *in_gradient, bool adds)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pool_shape, const void *, void *, bool) =
+        FOR_TYPES(average_pool_backward);
+    const cudaError_t status = check_average(shape, out_gradient, in_gradient);
+    if (status != cudaSuccess)
+        return status;
+    const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
+}
+
+/* ---- pad_channels ---- */
+
+/* Eight channels from `first` on of a pixel with channels [0, channels), zeros beside them. */
+template <typename T>
+static __device__ inline floats<GROUP> read_shifted(const T *pixel, int64_t first, int64_t channels)
+{
+    if (first >= 0 && first % GROUP == 0 && first + GROUP <= channels)
+        return read<GROUP>(pixel + first);
+    floats<GROUP> values;
+    for (uint32_t k = 0; k < GROUP; k++)
+        values.value[k] = first + k >= 0 && first + k < channels ? widened(pixel[first + k]) : 0.0f;
+    return values;
+}
+
+template <typename T>
+static __global__ void pad_channels(size_t threads, pad_shape shape, const void *__restrict__ in,
+                                    void *__restrict__ out)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.out_h, shape.out_w, shape.out_stored);
+    const T *const pixel = (const T *)in + offset_of(at.sample, at.row * shape.stride, at.column * shape.stride,
+                                                     shape.in_h, shape.in_w, shape.in_stored, 0);
+    write((T *)out + i * GROUP, read_shifted(pixel, (int64_t)at.channel - shape.before, shape.channels));
+}
+
+template <typename T>
+static __global__ void pad_channels_backward(size_t threads, pad_shape shape, const void *__restrict__ out_gradient,
+                                             void *__restrict__ in_gradient, bool adds)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.in_h, shape.in_w, shape.in_stored);
+    T *const to = (T *)in_gradient + i * GROUP;
+    floats<GROUP> gradient = {};
+    if (at.row % shape.stride == 0 && at.column % shape.stride == 0) {
+        const T *const pixel =
+            (const T *)out_gradient + offset_of(at.sample, at.row / shape.stride, at.column / shape.stride,
+                                                shape.out_h, shape.out_w, shape.out_stored, 0);
+        gradient = read_shifted(pixel, (int64_t)shape.before + at.channel, (int64_t)shape.before + shape.channels);
+    }
+    write(to, adds ? plus(read<GROUP>(to), gradient) : gradient);
+}
+
+static cudaError_t check_pad(const struct pad_shape *shape, const void *a, const void *b)
+{
+    if (shape->in_stored % GROUP != 0 || shape->out_stored % GROUP != 0 || shape->channels > shape->in_stored ||
+        shape->stride == 0)
+        return cudaErrorInvalidValue;
+    return is_aligned({ a, b }) ? cudaSuccess : cudaErrorMisalignedAddress;
+}
+
+cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
+                                const void *in, void *out)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *) = FOR_TYPES(pad_channels);
+    const cudaError_t status = check_pad(shape, in, out);
+    if (status != cudaSuccess)
+        return status;
+    const size_t threads = (size_t)shape->count * shape->out_h * shape->out_w * (shape->out_stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, in, out);
+}
+
+cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
+                                         const void *out_gradient, void *in_gradient, bool adds)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *, bool) =
+        FOR_TYPES(pad_channels_backward);
+    const cudaError_t status = check_pad(shape, out_gradient, in_gradient);
+    if (status != cudaSuccess)
+        return status;
+    const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->in_stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
+}

@@ -1,0 +1,186 @@
+/* Judging the layouts around one layer with weights: by what oneDNN has for them. */
+#include "compute/onednn/onednn_choice.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The shape of a layer's bias, which it may not have. */
+nn_md bias_any(const struct layer *layer)
+{
+    const dnnl_dim_t outputs = layer->out.channels;
+    return layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, &outputs) : NULL;
+}
+
+bool bias_is_made(const struct layer *layer, nn_md bias)
+{
+    return bias != NULL || !layer_has(layer, PARAMETER_BIAS);
+}
+
+static struct weighted_how how_of(const struct choice *choice, enum nn_direction direction)
+{
+    return (struct weighted_how){ direction, true, direction == NN_FORWARD && choice->with_relu };
+}
+
+/* The descriptor of the weights that oneDNN prefers in one direction, given the layouts of
+ * src and dst; NULL when there is no implementation that is not "ref". */
+static nn_md weights_wish(const struct choice *choice, const struct weighted_mds *mds, enum nn_direction direction)
+{
+    const dnnl_engine_t engine = choice->backend->engine;
+    dnnl_primitive_desc_t forward = NULL, pd = NULL;
+    struct nn_op op;
+    nn_md wish = NULL;
+    weighted_op(&op, choice->layer, mds, how_of(choice, NN_FORWARD));
+    if (pd_find(engine, &op, NULL, &forward) == PD_NONE)
+        return NULL;
+    if (direction == NN_FORWARD) {
+        wish = nn_md_of(forward, DNNL_ARG_WEIGHTS);
+    } else {
+        weighted_op(&op, choice->layer, mds, how_of(choice, direction));
+        if (pd_find(engine, &op, forward, &pd) < PD_REF)
+            wish = nn_md_of(pd, DNNL_ARG_WEIGHTS);
+        if (pd != NULL)
+            dnnl_primitive_desc_destroy(pd);
+    }
+    dnnl_primitive_desc_destroy(forward);
+    return wish;
+}
+
+/* How bad these layouts are: the worst class first, then the sum over the directions. */
+static uint32_t score_mds(const struct choice *choice, const struct weighted_mds *mds)
+{
+    const dnnl_engine_t engine = choice->backend->engine;
+    dnnl_primitive_desc_t forward = NULL;
+    struct nn_op op;
+    weighted_op(&op, choice->layer, mds, how_of(choice, NN_FORWARD));
+    uint32_t worst = pd_find(engine, &op, NULL, &forward), sum = worst;
+    if (worst == PD_NONE)
+        return UINT32_MAX;
+    for (int i = NN_BACKWARD_DATA; i <= NN_BACKWARD_WEIGHTS; i++) {
+        const enum nn_direction direction = (enum nn_direction)i;
+        dnnl_primitive_desc_t pd = NULL;
+        if ((direction == NN_BACKWARD_DATA && !choice->has_data) ||
+            (direction == NN_BACKWARD_WEIGHTS && first_conv_fits(choice->layer, &choice->in, &choice->out)))
+            continue;
+        weighted_op(&op, choice->layer, mds, how_of(choice, direction));
+        const uint32_t class = pd_find(engine, &op, forward, &pd);
+        if (pd != NULL)
+            dnnl_primitive_desc_destroy(pd);
+        sum += class;
+        worst = class > worst ? class : worst;
+    }
+    dnnl_primitive_desc_destroy(forward);
+    return worst * 100 + sum;
+}
+
+/* Score of the layouts with the weights `weights`, or with weights in any layout. */
+uint32_t choice_score(const struct choice *choice, nn_md weights)
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    const int rank = weighted_dims(choice->layer, &choice->in, dims);
+    nn_md any = nn_md_any(rank, dims), bias = bias_any(choice->layer);
+    struct weighted_mds mds;
+    uint32_t result = UINT32_MAX;
+    if (any != NULL && bias_is_made(choice->layer, bias) &&
+        weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
+                                         choice->backend->spec.slice_max, weights != NULL ? weights : any, bias) == 0) {
+        result = score_mds(choice, &mds);
+        weighted_mds_close(&mds);
+    }
+    nn_md_release(any);
+    nn_md_release(bias);
+    return result;
+}
+
+/* The blocks oneDNN itself would take for a convolution's source and result. */
+void conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
+                      uint32_t *dst_out)
+{
+    const uint32_t count = backend->spec.slice_max;
+    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
+    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
+    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
+    struct weighted_mds mds = { nn_md_any(4, src), nn_md_any(4, weights), bias_any(layer), nn_md_any(4, dst) };
+    dnnl_primitive_desc_t pd = NULL;
+    struct nn_op op;
+    weighted_op(&op, layer, &mds, (struct weighted_how){ NN_FORWARD, true, with_relu });
+    *src_out = *dst_out = 0;
+    if (mds.src != NULL && mds.weights != NULL && bias_is_made(layer, mds.bias) && mds.dst != NULL &&
+        pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
+        nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
+        if (src_md != NULL && dst_md != NULL) {
+            *src_out = edge_block_of(src_md);
+            *dst_out = edge_block_of(dst_md);
+        }
+        nn_md_release(src_md);
+        nn_md_release(dst_md);
+        dnnl_primitive_desc_destroy(pd);
+    }
+    nn_md_release(mds.weights);
+    nn_md_release(mds.bias);
+    weighted_mds_close(&mds);
+}
+
+/* Weights in the order of the source's own values: always possible, and what matrix
+ * products read as they are. */
+static nn_md weights_plain(const struct choice *choice)
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    struct edge like = choice->in;
+    const int rank = weighted_dims(choice->layer, &choice->in, dims);
+    if (rank == 2)
+        return nn_md_tag(2, dims, dnnl_ab);
+    like.shape.height = (uint32_t)dims[2];
+    like.shape.width = (uint32_t)dims[3];
+    return edge_md(&like, (uint32_t)dims[0], 4);
+}
+
+enum { WISHES = 3 };
+
+/* The layouts the weights could be stored in, best first; NULL where there is none. */
+static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
+{
+    dnnl_dim_t dims[NN_RANK_MAX];
+    const int rank = weighted_dims(choice->layer, &choice->in, dims);
+    nn_md any = nn_md_any(rank, dims), bias = bias_any(choice->layer);
+    struct weighted_mds mds;
+    int rc = -ENOMEM;
+    if (any != NULL && bias_is_made(choice->layer, bias))
+        rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max, any,
+                               bias);
+    if (rc == 0) {
+        wishes[0] = weights_wish(choice, &mds, NN_FORWARD);
+        if (choice->layer->kind == LAYER_DENSE)
+            wishes[1] = weights_wish(choice, &mds, NN_BACKWARD_DATA);
+        wishes[2] = weights_plain(choice);
+        weighted_mds_close(&mds);
+    }
+    nn_md_release(any);
+    nn_md_release(bias);
+    return rc;
+}
+
+/* How the weights are stored: oneDNN's wish for forward, unless another one fits the
+ * three directions better. A convolution's small weights are rather reordered in a step
+ * than stored as its forward does not want them. */
+int weights_choose(const struct choice *choice, nn_md *stored_out)
+{
+    nn_md wishes[WISHES] = { NULL };
+    const int rc = wishes_open(choice, wishes);
+    int best = -1;
+    uint32_t best_score = 0;
+    for (int i = 0; i < WISHES; i++) {
+        if (wishes[i] == NULL || (best >= 0 && choice->layer->kind == LAYER_CONV2D))
+            continue;
+        const uint32_t found = choice_score(choice, wishes[i]);
+        if (best < 0 || found < best_score) {
+            best = i;
+            best_score = found;
+        }
+    }
+    for (int i = 0; i < WISHES; i++)
+        if (i != best)
+            nn_md_release(wishes[i]);
+    if (best >= 0)
+        *stored_out = wishes[best];
+    return rc ? rc : best >= 0 ? 0 : -ENOMEM;
+}

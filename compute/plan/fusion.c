@@ -1,0 +1,134 @@
+/* One pass over the graph, from the first layer to the last. Called when a plan is made. */
+#include "compute/plan/fusion.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* How often each value is read. */
+static void count_layer_readers(const struct net *net, uint32_t *readers)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        for (uint32_t k = 0; k < net->layers[i].input_count; k++)
+            readers[net->layers[i].inputs[k] + 1]++;
+}
+
+static uint32_t find_reader(const struct net *net, uint32_t layer)
+{
+    for (uint32_t i = layer + 1; i < net->layer_count; i++)
+        for (uint32_t k = 0; k < net->layers[i].input_count; k++)
+            if (net->layers[i].inputs[k] == layer)
+                return i;
+    return net->layer_count;
+}
+
+/* Everything `layer` reads but the group's own result was made before the head. */
+static bool is_ready(const struct net *net, uint32_t layer, uint32_t last, uint32_t head)
+{
+    const struct layer *const made = &net->layers[layer];
+    for (uint32_t k = 0; k < made->input_count; k++)
+        if (made->inputs[k] != last && made->inputs[k] != NET_INPUT && made->inputs[k] >= head)
+            return false;
+    return true;
+}
+
+/* The tail of `head` by the rule, or false. */
+static bool find_tail(const struct fusion *fusion, uint32_t head, const struct fusion_rule *rule, uint32_t *tail)
+{
+    const struct net *const net = fusion->net;
+    uint32_t last = head;
+    for (uint32_t t = 0; t < rule->tail_count; t++) {
+        if (fusion->readers[last + 1] != 1)
+            return false;
+        const uint32_t next = find_reader(net, last);
+        if (next == net->layer_count || net->layers[next].kind != rule->tail[t] || !is_ready(net, next, last, head))
+            return false;
+        tail[t] = last = next;
+    }
+    return true;
+}
+
+static void add_inputs(struct group *group, const struct layer *layer, uint32_t but)
+{
+    for (uint32_t k = 0; k < layer->input_count; k++)
+        if (layer->inputs[k] != but || but == NET_INPUT)
+            group->inputs[group->input_count++] = layer->inputs[k] + 1;
+}
+
+static void make_group(struct fusion *fusion, uint32_t head, uint32_t tail_count, const uint32_t *tail)
+{
+    struct group *const group = &fusion->groups[head];
+    uint32_t last = head;
+    *group = (struct group){ .head = head, .tail_count = tail_count };
+    add_inputs(group, &fusion->net->layers[head], NET_INPUT);
+    for (uint32_t t = 0; t < tail_count; t++) {
+        group->tail[t] = tail[t];
+        fusion->groups[tail[t]].head = head;
+        add_inputs(group, &fusion->net->layers[tail[t]], last);
+        fusion->readers[last + 1] = 0;
+        last = tail[t];
+    }
+    group->output = last + 1;
+}
+
+static void fold(struct fusion *fusion, uint32_t head, const struct fusion_rule *rules, uint32_t rule_count,
+                 bool training)
+{
+    uint32_t tail[FUSION_TAIL_MAX];
+    for (uint32_t r = 0; r < rule_count; r++)
+        if (rules[r].head == fusion->net->layers[head].kind && (training || !rules[r].training_only) &&
+            find_tail(fusion, head, &rules[r], tail)) {
+            make_group(fusion, head, rules[r].tail_count, tail);
+            return;
+        }
+    make_group(fusion, head, 0, NULL);
+}
+
+int fusion_open(struct fusion *fusion, const struct net *net, const struct fusion_rule *rules, uint32_t rule_count,
+                bool training)
+{
+    *fusion = (struct fusion){
+        .net = net,
+        .groups = calloc(net->layer_count, sizeof(*fusion->groups)),
+        .readers = calloc((size_t)net->layer_count + 1, sizeof(*fusion->readers)),
+    };
+    if (fusion->groups == NULL || fusion->readers == NULL) {
+        fusion_close(fusion);
+        return -ENOMEM;
+    }
+    count_layer_readers(net, fusion->readers);
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        fusion->groups[i].head = NET_INPUT;
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (fusion->groups[i].head == NET_INPUT)
+            fold(fusion, i, rules, rule_count, training);
+    return 0;
+}
+
+void fusion_close(struct fusion *fusion)
+{
+    free(fusion->groups);
+    free(fusion->readers);
+    *fusion = (struct fusion){ 0 };
+}
+
+bool fusion_has(const struct fusion *fusion, uint32_t head, enum layer_kind kind)
+{
+    const struct group *const group = &fusion->groups[head];
+    for (uint32_t t = 0; t < group->tail_count; t++)
+        if (fusion->net->layers[group->tail[t]].kind == kind)
+            return true;
+    return false;
+}
+
+uint32_t fusion_only_reader(const struct fusion *fusion, uint32_t value)
+{
+    if (fusion->readers[value] != 1)
+        return NET_INPUT;
+    for (uint32_t i = value; i < fusion->net->layer_count; i++) {
+        const struct group *const group = &fusion->groups[i];
+        for (uint32_t k = 0; group->head == i && k < group->input_count; k++)
+            if (group->inputs[k] == value)
+                return i;
+    }
+    return NET_INPUT;
+}

@@ -1,0 +1,154 @@
+/* Making and running the part of a plan that all backends share. Used from the tower's thread. */
+#include "compute/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct plan *plan_of(struct plan_base *base)
+{
+    return (struct plan *)base;
+}
+
+static const struct layer_ops *row_of(const struct plan_base *base, uint32_t head)
+{
+    return base->ops->layers[base->net->layers[head].kind];
+}
+
+/* ---- making ---- */
+
+static int find_bytes(struct plan_base *base, size_t *bytes)
+{
+    for (uint32_t v = 0; v <= base->net->layer_count; v++) {
+        bytes[v] = base->ops->value_bytes(plan_of(base), v);
+        if (bytes[v] == 0)
+            return -EOVERFLOW;
+    }
+    return 0;
+}
+
+static int open_values(struct plan_base *base)
+{
+    const uint32_t layer_count = base->net->layer_count;
+    size_t *const bytes = calloc((size_t)layer_count + 1, sizeof(*bytes));
+    struct value_use *const uses = calloc(layer_count, sizeof(*uses));
+    int rc = bytes != NULL && uses != NULL ? find_bytes(base, bytes) : -ENOMEM;
+    for (uint32_t i = 0; i < layer_count && rc == 0; i++)
+        if (fusion_is_head(&base->fusion, i))
+            row_of(base, i)->use(plan_of(base), i, &uses[i]);
+    if (rc == 0)
+        rc = value_plan_open(&base->values, &base->fusion, base->training, bytes, uses);
+    free(bytes);
+    free(uses);
+    return rc;
+}
+
+static int plan_layers(struct plan_base *base)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < base->net->layer_count && rc == 0; i++)
+        if (fusion_is_head(&base->fusion, i) && row_of(base, i)->plan != NULL)
+            rc = row_of(base, i)->plan(plan_of(base), i);
+    return rc;
+}
+
+int plan_base_open(struct plan_base *base)
+{
+    int rc = fusion_open(&base->fusion, base->net, base->ops->rules, base->ops->rule_count, base->training);
+    if (rc == 0)
+        rc = open_values(base);
+    if (rc == 0 && base->ops->begin != NULL)
+        rc = base->ops->begin(plan_of(base));
+    if (rc == 0)
+        rc = plan_layers(base);
+    return rc == 0 ? value_plan_place(&base->values) : rc;
+}
+
+void plan_base_close(struct plan_base *base)
+{
+    for (uint32_t i = 0; base->fusion.groups != NULL && i < base->net->layer_count; i++)
+        if (fusion_is_head(&base->fusion, i) && row_of(base, i)->release != NULL)
+            row_of(base, i)->release(plan_of(base), i);
+    value_plan_close(&base->values);
+    fusion_close(&base->fusion);
+}
+
+bool plan_has_inputs(const struct plan_base *base, uint32_t head)
+{
+    for (uint32_t k = 0; k < plan_group(base, head)->input_count; k++)
+        if (plan_flow(base, head, k)->buffer != BUFFER_NONE)
+            return true;
+    return false;
+}
+
+/* ---- running ---- */
+
+static int paint_piece(struct plan_base *base, size_t offset, size_t bytes)
+{
+    if (base->ops->paint != NULL)
+        return base->ops->paint(plan_of(base), offset, bytes);
+    memset((char *)base->painted + offset, PLAN_PAINT, bytes);
+    return 0;
+}
+
+static int paint(struct plan_base *base, uint32_t time)
+{
+    if (base->painted == NULL)
+        return 0;
+    const struct value_plan *const values = &base->values;
+    size_t end, at = value_plan_idle(values, time, 0, &end);
+    int rc = 0;
+    for (; at < values->bytes && rc == 0; at = value_plan_idle(values, time, end, &end))
+        rc = paint_piece(base, at, end - at);
+    return rc;
+}
+
+int plan_base_forward(struct plan_base *base)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < base->net->layer_count && rc == 0; i++) {
+        if (!fusion_is_head(&base->fusion, i))
+            continue;
+        rc = row_of(base, i)->forward(plan_of(base), i);
+        if (rc == 0)
+            rc = paint(base, time_forward(i));
+    }
+    return rc;
+}
+
+/* Gradients that the group could not add itself. */
+static int add_sums(struct plan_base *base, uint32_t head)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < plan_group(base, head)->input_count && rc == 0; k++) {
+        const struct flow *const flow = plan_flow(base, head, k);
+        if (flow->sum != BUFFER_NONE)
+            rc = base->ops->add(plan_of(base), plan_input(base, head, k), flow->buffer, flow->sum);
+    }
+    return rc;
+}
+
+int plan_base_backward_one(struct plan_base *base, uint32_t head, void (*layer_done)(void *arg, uint32_t layer),
+                           void *arg)
+{
+    const struct layer_ops *const row = row_of(base, head);
+    int rc = row->backward_parameters != NULL ? row->backward_parameters(plan_of(base), head) : 0;
+    if (rc == 0)
+        rc = paint(base, time_parameters(&base->values, head));
+    if (rc == 0 && layer_done != NULL && layer_is_trained(&base->net->layers[head]))
+        layer_done(arg, head);
+    if (rc == 0 && row->backward_inputs != NULL && plan_has_inputs(base, head))
+        rc = row->backward_inputs(plan_of(base), head);
+    if (rc == 0)
+        rc = add_sums(base, head);
+    return rc == 0 ? paint(base, time_inputs(&base->values, head)) : rc;
+}
+
+int plan_base_backward(struct plan_base *base, void (*layer_done)(void *arg, uint32_t layer), void *arg)
+{
+    int rc = 0;
+    for (uint32_t i = base->net->layer_count; i-- > 0 && rc == 0;)
+        if (value_plan_goes_back(&base->values, i))
+            rc = plan_base_backward_one(base, i, layer_done, arg);
+    return rc;
+}

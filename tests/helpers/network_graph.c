@@ -1,0 +1,219 @@
+/* Random graphs for tests. See network.h. Every piece goes from one value to another; no piece
+ * leaves a value behind that nobody reads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "stage/random.h"
+#include "tests/helpers/network.h"
+
+/* A net in the making. */
+struct draft {
+    struct net *net;
+    struct random_key key;
+    uint64_t next;
+    float dropout;
+    char name[24];
+};
+
+static uint32_t draw(struct draft *draft, uint32_t below)
+{
+    return (uint32_t)(random_u64(draft->key, draft->next++) % below);
+}
+
+static const char *name_next(struct draft *draft)
+{
+    snprintf(draft->name, sizeof(draft->name), "layer%u", draft->net->layer_count);
+    return draft->name;
+}
+
+static struct shape shape_at(const struct draft *draft, uint32_t from)
+{
+    return from == NET_INPUT ? draft->net->input : draft->net->layers[from].out;
+}
+
+/* ---- layers that keep the shape ---- */
+
+static uint32_t conv_same(struct draft *draft, uint32_t from)
+{
+    const struct window window = {
+        .kernel_h = 1 + draw(draft, 3),
+        .kernel_w = 1 + draw(draft, 3),
+        .stride_h = 1,
+        .stride_w = 1,
+        .padding = PADDING_SAME,
+    };
+    const bool with_bias = draw(draft, 2) == 0;
+    return (uint32_t)net_conv2d(draft->net, name_next(draft), from, shape_at(draft, from).channels, window, with_bias);
+}
+
+/* A large epsilon: in a small batch a channel may be as good as constant, and whatever is left of
+ * it would be blown up. */
+static uint32_t norm(struct draft *draft, uint32_t from)
+{
+    const struct batch_norm how = { .decay = 0.75f, .epsilon = 0.05f, .with_gamma = draw(draft, 2) == 0 };
+    return (uint32_t)net_batch_norm(draft->net, name_next(draft), from, how);
+}
+
+static uint32_t relu(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_relu(draft->net, name_next(draft), from);
+}
+
+static uint32_t dropout(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_dropout(draft->net, name_next(draft), from, draft->dropout);
+}
+
+static uint32_t average_same(struct draft *draft, uint32_t from)
+{
+    const struct window window = window_square(1 + draw(draft, 3), 1, PADDING_SAME);
+    return (uint32_t)net_average_pool(draft->net, name_next(draft), from, window);
+}
+
+static uint32_t add(struct draft *draft, uint32_t left, uint32_t right)
+{
+    return (uint32_t)net_add(draft->net, name_next(draft), left, right);
+}
+
+static uint32_t same_layer(struct draft *draft, uint32_t from)
+{
+    static uint32_t (*const layers[])(struct draft *, uint32_t) = {
+        conv_same, conv_same, norm, norm, relu, relu, dropout, average_same,
+    };
+    return layers[draw(draft, sizeof(layers) / sizeof(layers[0]))](draft, from);
+}
+
+/* `from` itself when the branch has no layers. */
+static uint32_t same_branch(struct draft *draft, uint32_t from, uint32_t layers)
+{
+    for (; layers > 0; layers--)
+        from = same_layer(draft, from);
+    return from;
+}
+
+/* ---- layers that change the shape ---- */
+
+static uint32_t side_draw(struct draft *draft, uint32_t side, uint32_t most)
+{
+    const uint32_t kernel = 1 + draw(draft, most);
+    return kernel < side ? kernel : side;
+}
+
+/* Neither square nor symmetric. */
+static struct window window_draw(struct draft *draft, struct shape shape)
+{
+    struct window window = {
+        .kernel_h = side_draw(draft, shape.height, 4),
+        .kernel_w = side_draw(draft, shape.width, 5),
+        .stride_h = 1 + draw(draft, 2),
+        .stride_w = 1 + draw(draft, 2),
+        .padding = (enum padding)draw(draft, 3),
+    };
+    if (window.padding == PADDING_EXPLICIT) {
+        window.top = draw(draft, window.kernel_h);
+        window.bottom = draw(draft, window.kernel_h);
+        window.left = draw(draft, window.kernel_w);
+        window.right = draw(draft, window.kernel_w);
+    }
+    return window;
+}
+
+static uint32_t conv(struct draft *draft, uint32_t from)
+{
+    static const uint32_t filters[] = { 1, 4, 8, 16, 17 };
+    const struct window window = window_draw(draft, shape_at(draft, from));
+    const bool with_bias = draw(draft, 2) == 0;
+    return (uint32_t)net_conv2d(draft->net, name_next(draft), from, filters[draw(draft, 5)], window, with_bias);
+}
+
+static uint32_t max_pool(struct draft *draft, uint32_t from)
+{
+    const struct window window = window_draw(draft, shape_at(draft, from));
+    return (uint32_t)net_max_pool(draft->net, name_next(draft), from, window);
+}
+
+static uint32_t average_pool(struct draft *draft, uint32_t from)
+{
+    const struct window window = window_draw(draft, shape_at(draft, from));
+    return (uint32_t)net_average_pool(draft->net, name_next(draft), from, window);
+}
+
+static uint32_t pad_channels(struct draft *draft, uint32_t from)
+{
+    const uint32_t channels = shape_at(draft, from).channels + draw(draft, 6);
+    return (uint32_t)net_pad_channels(draft->net, name_next(draft), from, channels, 1 + draw(draft, 2));
+}
+
+/* ---- pieces with several ways ---- */
+
+/* One way around up to three layers. */
+static uint32_t residual(struct draft *draft, uint32_t from)
+{
+    const uint32_t branch = same_branch(draft, from, 1 + draw(draft, 3));
+    return draw(draft, 2) == 0 ? add(draft, branch, from) : add(draft, from, branch);
+}
+
+static uint32_t diamond(struct draft *draft, uint32_t from)
+{
+    const uint32_t left = same_branch(draft, from, 1 + draw(draft, 3));
+    const uint32_t right = same_branch(draft, from, 1 + draw(draft, 2));
+    return add(draft, left, right);
+}
+
+static uint32_t three_readers(struct draft *draft, uint32_t from)
+{
+    const uint32_t left = same_branch(draft, from, 1 + draw(draft, 2));
+    const uint32_t right = same_branch(draft, from, 1 + draw(draft, 2));
+    return add(draft, add(draft, left, from), right);
+}
+
+static uint32_t twice(struct draft *draft, uint32_t from)
+{
+    return add(draft, from, from);
+}
+
+/* A residual block of the CIFAR networks that halves the image. */
+static uint32_t shortcut(struct draft *draft, uint32_t from)
+{
+    const uint32_t channels = shape_at(draft, from).channels + 1 + draw(draft, 5);
+    uint32_t at = (uint32_t)net_conv2d(draft->net, name_next(draft), from, channels,
+                                       window_square(3, 2, PADDING_SAME), false);
+    const uint32_t around = (uint32_t)net_pad_channels(draft->net, name_next(draft), from, channels, 2);
+    at = norm(draft, at);
+    return relu(draft, add(draft, at, around));
+}
+
+static uint32_t piece(struct draft *draft, uint32_t from)
+{
+    static uint32_t (*const pieces[])(struct draft *, uint32_t) = {
+        same_layer,   conv,     conv,    max_pool,      average_pool, pad_channels,
+        residual,     residual, diamond, three_readers, twice,        shortcut,
+    };
+    return pieces[draw(draft, sizeof(pieces) / sizeof(pieces[0]))](draft, from);
+}
+
+struct net *network_random_graph(uint32_t seed, float rate)
+{
+    struct draft draft = { .key = random_key(seed, RANDOM_DRAW, 5), .dropout = rate };
+    const uint32_t channels = 1 + draw(&draft, 8), height = 4 + draw(&draft, 8), width = 4 + draw(&draft, 8);
+    const uint32_t classes = 2 + draw(&draft, 8);
+    const struct shape input = { channels, height, width };
+    snprintf(draft.name, sizeof(draft.name), "graph %u", seed);
+    assert_int_equal(net_open(&draft.net, draft.name, input, classes), 0);
+    uint32_t from = draw(&draft, 4) == 0 ? NET_INPUT : conv(&draft, NET_INPUT);
+    for (uint32_t pieces = 1 + draw(&draft, 5); pieces > 0; pieces--)
+        from = piece(&draft, from);
+    if (draw(&draft, 2) == 0)
+        from = (uint32_t)net_global_average(draft.net, "mean", from);
+    from = (uint32_t)net_dense(draft.net, "classes", from, classes);
+    net_softmax_loss(draft.net, "loss", from);
+    net_finish(draft.net);
+    assert_string_equal(net_error(draft.net), "");
+    return draft.net;
+}

@@ -11,6 +11,8 @@ const struct model model_table[] = {
       { 1, 28, 28 }, 10, model_build_mnist_cnn },
     { "mnist_cnn2", "as mnist_cnn with 64 filters in the second convolution",
       { 1, 28, 28 }, 10, model_build_mnist_cnn2 },
+    { "resnet20_v1", "residual network of 20 layers for 32x32 colour images (CIFAR-10)",
+      { 3, 32, 32 }, 10, model_build_resnet20_v1 },
     { .name = NULL },
 };
 

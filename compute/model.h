@@ -20,6 +20,7 @@ struct model {
 /* Builders: append the layers to an empty net. What does not fit shows in net_finish. */
 void model_build_mnist_cnn(struct net *net, const struct model_options *options);
 void model_build_mnist_cnn2(struct net *net, const struct model_options *options);
+void model_build_resnet20_v1(struct net *net, const struct model_options *options);
 
 /* All models, ended by a row whose name is NULL. */
 extern const struct model model_table[];

@@ -1,0 +1,168 @@
+/* Tests of networks that are not chains: branches, sums, values read several times, batch
+ * normalisation, windows of every shape. The nets are drawn at random. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/network_check.h"
+
+/* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
+#ifdef __SANITIZE_THREAD__
+enum { NETS = 8 };
+#else
+enum { NETS = 64 };
+#endif
+enum { COUNT = 5 };
+
+/* ---- graphs at random ---- */
+
+static float rate_of(uint32_t seed)
+{
+    return seed % 2 != 0 ? 0.4f : 0.0f;
+}
+
+static void gradients_of_branches_are_the_slopes_of_the_loss(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *const net = network_random_graph(seed, rate_of(seed));
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network;
+        network_open(&network, "reference", net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_check_slopes(&network, &input, COUNT, seed);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+/* ---- one graph by hand ---- */
+
+static const struct window square = {
+    .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .padding = PADDING_SAME,
+};
+static const struct batch_norm soft = { .decay = 0.9f, .epsilon = 0.05f, .with_gamma = true };
+
+/* The result of the first convolution is read three times: by a branch of three layers, by one of
+ * one, and by the sum of both. */
+static struct net *net_by_hand(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "by hand", (struct shape){ 3, 7, 6 }, 4), 0);
+    net_conv2d(net, "stem", NET_INPUT, 8, square, true);
+    net_conv2d(net, "long1", 0, 8, square, false);
+    net_batch_norm(net, "long2", 1, soft);
+    net_relu(net, "long3", 2);
+    net_average_pool(net, "short", 0, square);
+    net_add(net, "diamond", 3, 4);
+    net_add(net, "around", 5, 0);
+    net_relu(net, "relu", 6);
+    net_pad_channels(net, "shortcut", 7, 12, 2);
+    net_conv2d(net, "half", 7, 12, window_square(3, 2, PADDING_SAME), false);
+    net_batch_norm(net, "norm", 9, soft);
+    net_add(net, "sum", 10, 8);
+    net_relu(net, "last", 11);
+    net_global_average(net, "mean", 12);
+    net_dense(net, "classes", 13, 4);
+    net_softmax_loss(net, "loss", 14);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void check_by_hand(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 3; seed++) {
+        struct net *const net = net_by_hand();
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network;
+        network_open(&network, backend, net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_check_slopes(&network, &input, COUNT, seed);
+        network_close(&network);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void gradients_of_every_backend_are_the_slopes_of_the_loss(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_by_hand);
+}
+
+/* ---- against the reference ---- */
+
+static void check_against_reference(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
+        struct net *const net = network_random_graph(1000 + seed, rate_of(seed));
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network, reference;
+        network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
+        network_open(&reference, "reference", net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_draw_weights(&reference, seed);
+        network_compare(&network, &reference, &input, COUNT);
+        network_close(&network);
+        network_close(&reference);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void every_backend_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_against_reference);
+}
+
+/* ---- painted memory ---- */
+
+static void check_painted(const char *backend, struct net *net, uint32_t seed)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, painted;
+    network_open(&network, backend, net, COUNT, 1);
+    network_open_painted(&painted, backend, net, COUNT);
+    network_draw_weights(&network, seed);
+    network_draw_weights(&painted, seed);
+    network_compare_bits(&painted, &network, &input, COUNT);
+    network_close(&network);
+    network_close(&painted);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void check_all_painted(const char *backend)
+{
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        check_painted(backend, network_random_graph(2000 + seed, rate_of(seed)), seed);
+        check_painted(backend, network_random_net(seed, rate_of(seed)), seed);
+    }
+}
+
+static void memory_that_holds_nothing_is_never_read(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_all_painted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_branches_are_the_slopes_of_the_loss),
+        cmocka_unit_test(gradients_of_every_backend_are_the_slopes_of_the_loss),
+        cmocka_unit_test(every_backend_gives_what_the_reference_gives),
+        cmocka_unit_test(memory_that_holds_nothing_is_never_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

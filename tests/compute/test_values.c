@@ -1,0 +1,533 @@
+/* Tests of the plan of values and gradients. Random graphs are run in a simulation: every word of
+ * the block says which value it belongs to, or which parts of which gradient have been added up
+ * in it; every read checks that it finds what it expects, and between instants everything that
+ * the plan holds nothing in is painted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/plan/values.h"
+#include "stage/random.h"
+#include "tests/helpers/network.h"
+
+enum { GRAPHS = 400, WORDS = 2 };       /* words of memory per number of a value */
+
+/* ---- graphs, and uses at random ---- */
+
+static const struct fusion_rule rules[] = {
+    { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
+    { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
+};
+
+struct planned {
+    struct net *net;
+    struct fusion fusion;
+    struct value_plan plan;
+    struct value_use uses[NET_LAYERS_MAX];
+    uint32_t own[NET_LAYERS_MAX];       /* a buffer of each head's own, from its forward to its last instant */
+    size_t bytes[NET_LAYERS_MAX + 1];
+};
+
+static uint32_t draw(uint32_t seed, uint32_t head, uint32_t what, uint32_t below)
+{
+    return (uint32_t)(random_u64(random_key(seed, RANDOM_DRAW, 20 + what), head) % below);
+}
+
+static bool may_be_identity(const struct planned *planned, uint32_t head)
+{
+    const struct layer *const layer = &planned->net->layers[head];
+    return planned->fusion.groups[head].tail_count == 0 && layer->kind != LAYER_SOFTMAX_LOSS &&
+           !layer_is_trained(layer) && layer->input_count == 1 && shape_count(layer->in) == shape_count(layer->out);
+}
+
+static struct value_use use_draw(const struct planned *planned, uint32_t head, uint32_t seed)
+{
+    if (planned->net->layers[head].kind == LAYER_SOFTMAX_LOSS)
+        return (struct value_use){ .gradient_early = true };
+    if (may_be_identity(planned, head) && draw(seed, head, 0, 4) == 0)
+        return (struct value_use){ .is_identity = true };
+    struct value_use use = {
+        .in_until = (enum value_phase)draw(seed, head, 1, 3),
+        .out_until = (enum value_phase)draw(seed, head, 2, 3),
+        .out_sign = draw(seed, head, 3, 2) == 0,
+        .keeps_sign = draw(seed, head, 4, 2) == 0,
+        .gradient_in_place = draw(seed, head, 5, 2) == 0,
+        .adds = draw(seed, head, 6, 2) == 0,
+    };
+    use.in_place = use.in_until == PHASE_FORWARD && draw(seed, head, 7, 4) > 0;
+    return use;
+}
+
+static void open_own_buffers(struct planned *planned)
+{
+    struct value_plan *const plan = &planned->plan;
+    for (uint32_t i = 0; i < planned->net->layer_count; i++) {
+        assert_int_equal(value_plan_buffer(plan, 8 * (1 + i % 20), &planned->own[i]), 0);
+        value_plan_use(plan, planned->own[i], time_forward(i));
+        if (plan->training)
+            value_plan_use(plan, planned->own[i], time_inputs(plan, i));
+    }
+}
+
+static void planned_open(struct planned *planned, uint32_t seed, bool training)
+{
+    struct net *const net = network_random_graph(seed, 0.5f);
+    planned->net = net;
+    const uint32_t rule_count = seed % 3 == 0 ? 0 : sizeof(rules) / sizeof(rules[0]);
+    assert_int_equal(fusion_open(&planned->fusion, net, rules, rule_count, training), 0);
+    for (uint32_t v = 0; v <= net->layer_count; v++)
+        planned->bytes[v] = 8 * WORDS * shape_count(v == 0 ? net->input : net->layers[v - 1].out);
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        planned->uses[i] = use_draw(planned, i, seed);
+    assert_int_equal(value_plan_open(&planned->plan, &planned->fusion, training, planned->bytes, planned->uses), 0);
+    open_own_buffers(planned);
+    assert_int_equal(value_plan_place(&planned->plan), 0);
+}
+
+static void planned_close(struct planned *planned)
+{
+    value_plan_close(&planned->plan);
+    fusion_close(&planned->fusion);
+    net_close(planned->net);
+}
+
+/* ---- the simulation ---- */
+
+/* What a word holds: a value, a gradient of which some parts are there, or something of a head's own. */
+enum kind { KIND_VALUE = 1, KIND_GRADIENT, KIND_OWN };
+
+static uint64_t word_of(enum kind kind, uint32_t index, uint32_t parts)
+{
+    return (uint64_t)kind << 56 | (uint64_t)index << 32 | parts;
+}
+
+struct simulation {
+    const struct value_plan *plan;
+    const struct fusion *fusion;
+    const struct value_use *uses;       /* what layers really do */
+    char *memory;
+    uint32_t same[NET_LAYERS_MAX + 1];  /* by value: the one an identity made it of, else itself */
+    uint32_t signs[NET_LAYERS_MAX + 1]; /* by value: the one it was written over with the signs kept, else itself */
+    uint32_t parts[NET_LAYERS_MAX + 1]; /* by value: of a gradient that is complete, a bit for every reader */
+    bool is_right;                      /* so far every read found what it expected */
+};
+
+static uint64_t *words_at(const struct simulation *s, uint32_t buffer, size_t *count_out)
+{
+    const struct lifetime *const life = &s->plan->buffers[buffer];
+    *count_out = life->bytes / 8;
+    return (uint64_t *)(void *)(s->memory + life->offset);
+}
+
+static void fill(struct simulation *s, uint32_t buffer, uint64_t word)
+{
+    size_t count;
+    uint64_t *const words = words_at(s, buffer, &count);
+    for (size_t i = 0; i < count; i++)
+        words[i] = word;
+}
+
+static void require(struct simulation *s, uint32_t buffer, uint64_t word)
+{
+    size_t count;
+    const uint64_t *const words = words_at(s, buffer, &count);
+    for (size_t i = 0; i < count; i++)
+        s->is_right = s->is_right && words[i] == word;
+}
+
+static uint32_t buffer_of(const struct simulation *s, uint32_t value)
+{
+    return s->plan->values[value].buffer;
+}
+
+static void require_value(struct simulation *s, uint32_t value)
+{
+    require(s, buffer_of(s, value), word_of(KIND_VALUE, s->same[value], 0));
+}
+
+/* The value, or one written over it that is above 0 where it was. */
+static void require_signs(struct simulation *s, uint32_t value)
+{
+    size_t count;
+    const uint64_t *const words = words_at(s, buffer_of(s, value), &count);
+    uint32_t found = (uint32_t)(words[0] >> 32) & 0xffffff;
+    if (words[0] >> 56 != KIND_VALUE || found > s->fusion->net->layer_count) {
+        s->is_right = false;
+        return;
+    }
+    require(s, buffer_of(s, value), words[0]);
+    while (found != s->same[value] && s->signs[found] != found)
+        found = s->signs[found];
+    s->is_right = s->is_right && found == s->same[value];
+}
+
+static bool is_held(const struct value_plan *plan, size_t offset, uint32_t time)
+{
+    for (uint32_t b = 0; b < plan->buffer_count; b++) {
+        const struct lifetime *const life = &plan->buffers[b];
+        if (life->first <= time && time <= life->last && offset >= life->offset && offset - life->offset < life->bytes)
+            return true;
+    }
+    return false;
+}
+
+/* What holds nothing behind the instant becomes something else. */
+static void paint(struct simulation *s, uint32_t time)
+{
+    for (size_t at = 0; at < s->plan->bytes; at += LIFETIME_ALIGN)
+        if (!is_held(s->plan, at, time))
+            memset(s->memory + at, 0xff, LIFETIME_ALIGN);
+}
+
+/* ---- forward ---- */
+
+static void check_inputs(struct simulation *s, uint32_t head, uint32_t first)
+{
+    const struct group *const group = &s->fusion->groups[head];
+    for (uint32_t k = first; k < group->input_count; k++)
+        require_value(s, group->inputs[k]);
+}
+
+static void give_gradients(struct simulation *s, uint32_t head);
+
+static void run_forward(struct simulation *s, uint32_t head, uint32_t own)
+{
+    const struct group *const group = &s->fusion->groups[head];
+    const uint32_t from = group->inputs[0], to = group->output;
+    const bool is_written_over = buffer_of(s, from) == buffer_of(s, to);
+    check_inputs(s, head, 0);
+    s->same[to] = s->uses[head].is_identity ? s->same[from] : to;
+    s->signs[to] = is_written_over && s->uses[head].keeps_sign ? s->same[from] : to;
+    fill(s, own, word_of(KIND_OWN, head, 0));
+    if (s->uses[head].is_identity)
+        return;
+    if (buffer_of(s, to) != BUFFER_NONE)
+        fill(s, buffer_of(s, to), word_of(KIND_VALUE, to, 0));
+    if (s->plan->training && s->uses[head].gradient_early)
+        give_gradients(s, head);
+    check_inputs(s, head, is_written_over ? 1 : 0);
+}
+
+/* ---- backward ---- */
+
+/* The part that input `k` of the group gives to the gradient of what it reads. */
+static uint32_t part_of(const struct simulation *s, uint32_t head, uint32_t k)
+{
+    const uint32_t value = s->fusion->groups[head].inputs[k];
+    uint32_t part = 1;
+    for (uint32_t i = 0; i <= head; i++)
+        for (uint32_t j = 0; fusion_is_head(s->fusion, i) && j < s->fusion->groups[i].input_count; j++) {
+            if (i == head && j == k)
+                return part;
+            part <<= s->fusion->groups[i].inputs[j] == value;
+        }
+    return 0;
+}
+
+static void find_parts(struct simulation *s)
+{
+    for (uint32_t i = 0; i < s->fusion->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(s->fusion, i) && k < s->fusion->groups[i].input_count; k++)
+            s->parts[s->fusion->groups[i].inputs[k]] |= part_of(s, i, k);
+}
+
+static void require_gradient_above(struct simulation *s, uint32_t head)
+{
+    const uint32_t value = s->fusion->groups[head].output;
+    if (s->plan->values[value].gradient != BUFFER_NONE)
+        require(s, s->plan->values[value].gradient, word_of(KIND_GRADIENT, value, s->parts[value]));
+}
+
+/* Add a part to the gradient in the buffer, of which others are there. */
+static void add_part(struct simulation *s, uint32_t buffer, uint32_t value, uint32_t part)
+{
+    size_t count;
+    const uint32_t parts = (uint32_t)words_at(s, buffer, &count)[0];
+    s->is_right = s->is_right && parts != 0 && (parts & part) == 0;
+    require(s, buffer, word_of(KIND_GRADIENT, value, parts));
+    fill(s, buffer, word_of(KIND_GRADIENT, value, parts | part));
+}
+
+static void give_gradient(struct simulation *s, uint32_t head, uint32_t k)
+{
+    const struct flow *const flow = &s->plan->flows[head][k];
+    const uint32_t value = s->fusion->groups[head].inputs[k];
+    require_gradient_above(s, head);
+    if (flow->buffer == BUFFER_NONE)
+        return;
+    if (flow->adds && s->uses[head].adds)
+        add_part(s, flow->buffer, value, part_of(s, head, k));
+    else
+        fill(s, flow->buffer, word_of(KIND_GRADIENT, value, part_of(s, head, k)));
+}
+
+static void give_gradients(struct simulation *s, uint32_t head)
+{
+    const struct group *const group = &s->fusion->groups[head];
+    for (uint32_t k = 0; k < group->input_count; k++)
+        give_gradient(s, head, k);
+}
+
+/* What the groups could not add themselves. */
+static void add_sums(struct simulation *s, uint32_t head)
+{
+    const struct group *const group = &s->fusion->groups[head];
+    for (uint32_t k = 0; k < group->input_count; k++) {
+        const struct flow *const flow = &s->plan->flows[head][k];
+        const uint32_t part = part_of(s, head, k);
+        if (flow->sum == BUFFER_NONE)
+            continue;
+        require(s, flow->buffer, word_of(KIND_GRADIENT, group->inputs[k], part));
+        add_part(s, flow->sum, group->inputs[k], part);
+    }
+}
+
+static void check_reads(struct simulation *s, uint32_t head, enum value_phase phase)
+{
+    const struct group *const group = &s->fusion->groups[head];
+    const struct value_use *const use = &s->uses[head];
+    if (use->in_until >= phase)
+        require_value(s, group->inputs[0]);
+    if (use->out_until >= phase && use->out_sign)
+        require_signs(s, group->output);
+    if (use->out_until >= phase && !use->out_sign)
+        require_value(s, group->output);
+}
+
+static bool has_flow(const struct simulation *s, uint32_t head)
+{
+    bool has = false;
+    for (uint32_t k = 0; k < s->fusion->groups[head].input_count; k++)
+        has = has || s->plan->flows[head][k].buffer != BUFFER_NONE;
+    return has;
+}
+
+static void run_inputs(struct simulation *s, uint32_t head)
+{
+    if (!has_flow(s, head))
+        return;
+    check_reads(s, head, PHASE_INPUTS);
+    if (!s->uses[head].gradient_early)
+        give_gradients(s, head);
+    check_reads(s, head, PHASE_INPUTS);
+    add_sums(s, head);
+}
+
+static void run_backward(struct simulation *s, uint32_t head, uint32_t own)
+{
+    require_gradient_above(s, head);
+    check_reads(s, head, PHASE_PARAMETERS);
+    paint(s, time_parameters(s->plan, head));
+    run_inputs(s, head);
+    require(s, own, word_of(KIND_OWN, head, 0));
+    paint(s, time_inputs(s->plan, head));
+}
+
+static void run_all(struct simulation *s, const uint32_t *own)
+{
+    const uint32_t layer_count = s->fusion->net->layer_count;
+    find_parts(s);
+    fill(s, buffer_of(s, 0), word_of(KIND_VALUE, 0, 0));
+    for (uint32_t i = 0; i < layer_count; i++)
+        if (fusion_is_head(s->fusion, i)) {
+            run_forward(s, i, own[i]);
+            paint(s, time_forward(i));
+        }
+    for (uint32_t i = layer_count; s->plan->training && i-- > 0;)
+        if (value_plan_goes_back(s->plan, i))
+            run_backward(s, i, own[i]);
+}
+
+/* Does every read find what it expects, when the layers do what `really` says? */
+static bool simulate(const struct planned *planned, const struct value_use *really)
+{
+    static struct simulation s;
+    s = (struct simulation){
+        .plan = &planned->plan,
+        .fusion = &planned->fusion,
+        .uses = really,
+        .memory = calloc(1, planned->plan.bytes),
+        .is_right = true,
+    };
+    assert_non_null(s.memory);
+    run_all(&s, planned->own);
+    free(s.memory);
+    return s.is_right;
+}
+
+/* ---- properties ---- */
+
+static struct planned planned;
+
+static void what_is_read_is_what_was_written_last(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++)
+        for (int training = 0; training <= 1; training++) {
+            planned_open(&planned, seed, training != 0);
+            if (!simulate(&planned, planned.uses))
+                fail_msg("graph %u, training %d", seed, training);
+            planned_close(&planned);
+        }
+}
+
+/* A layer that does something else than it said. */
+struct lie { const char *what; bool (*tell)(struct value_use *use); };
+
+static bool reads_its_input_in_backward(struct value_use *use)
+{
+    const bool is_new = use->in_until == PHASE_FORWARD && !use->in_place && !use->is_identity && !use->gradient_early;
+    use->in_until = is_new ? PHASE_INPUTS : use->in_until;
+    return is_new;
+}
+
+static bool reads_its_result_in_backward(struct value_use *use)
+{
+    const bool is_new = use->out_until == PHASE_FORWARD && !use->is_identity && !use->gradient_early;
+    use->out_until = is_new ? PHASE_INPUTS : use->out_until;
+    use->out_sign = use->out_sign && !is_new;
+    return is_new;
+}
+
+static bool reads_more_than_signs(struct value_use *use)
+{
+    const bool is_new = use->out_until != PHASE_FORWARD && use->out_sign;
+    use->out_sign = use->out_sign && !is_new;
+    return is_new;
+}
+
+static bool changes_signs(struct value_use *use)
+{
+    const bool is_new = use->keeps_sign;
+    use->keeps_sign = false;
+    return is_new;
+}
+
+static bool overwrites_where_it_should_add(struct value_use *use)
+{
+    const bool is_new = use->adds;
+    use->adds = false;
+    return is_new;
+}
+
+static const struct lie lies[] = {
+    { "reads its input in backward", reads_its_input_in_backward },
+    { "reads its result in backward", reads_its_result_in_backward },
+    { "reads more than signs", reads_more_than_signs },
+    { "changes signs", changes_signs },
+    { "overwrites where it should add", overwrites_where_it_should_add },
+};
+
+/* Every head in turn lies; not all lies do harm. */
+static uint32_t count_caught(const struct lie *lie)
+{
+    static struct value_use really[NET_LAYERS_MAX];
+    uint32_t caught = 0;
+    for (uint32_t i = 0; i < planned.net->layer_count; i++) {
+        for (uint32_t j = 0; j < planned.net->layer_count; j++)
+            really[j] = planned.uses[j];
+        if (fusion_is_head(&planned.fusion, i) && lie->tell(&really[i]))
+            caught += !simulate(&planned, really);
+    }
+    return caught;
+}
+
+static void layers_that_do_not_do_what_they_said_are_caught(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        uint32_t caught = 0;
+        for (uint32_t seed = 0; seed < GRAPHS && caught < 10; seed++) {
+            planned_open(&planned, seed, true);
+            caught += count_caught(&lies[i]);
+            planned_close(&planned);
+        }
+        if (caught < 10)
+            fail_msg("a layer that %s: caught %u times", lies[i].what, caught);
+    }
+}
+
+static void nothing_is_written_over_a_value_with_two_readers(void **state)
+{
+    uint32_t in_place = 0;
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        planned_open(&planned, seed, seed % 2 == 0);
+        for (uint32_t i = 0; i < planned.net->layer_count; i++) {
+            const struct group *const group = &planned.fusion.groups[i];
+            if (group->head != i || planned.uses[i].is_identity ||
+                planned.plan.values[group->inputs[0]].buffer != planned.plan.values[group->output].buffer)
+                continue;
+            assert_int_equal(planned.fusion.readers[group->inputs[0]], 1);
+            in_place++;
+        }
+        planned_close(&planned);
+    }
+    assert_true(in_place > GRAPHS / 4);
+}
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + LIFETIME_ALIGN - 1) / LIFETIME_ALIGN * LIFETIME_ALIGN;
+}
+
+static size_t bytes_held_at(const struct value_plan *plan, uint32_t time)
+{
+    size_t bytes = 0;
+    for (uint32_t b = 0; b < plan->buffer_count; b++)
+        if (plan->buffers[b].first <= time && time <= plan->buffers[b].last)
+            bytes += rounded(plan->buffers[b].bytes);
+    return bytes;
+}
+
+static void the_block_holds_the_most_at_any_time_and_no_more_than_all(void **state)
+{
+    size_t blocks = 0, sums = 0;
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        planned_open(&planned, seed, true);
+        const struct value_plan *const plan = &planned.plan;
+        size_t sum = 0;
+        for (uint32_t b = 0; b < plan->buffer_count; b++)
+            sum += rounded(plan->buffers[b].bytes);
+        assert_true(plan->bytes <= sum);
+        for (uint32_t time = 0; time <= time_inputs(plan, 0); time++)
+            assert_true(bytes_held_at(plan, time) <= plan->bytes);
+        blocks += plan->bytes;
+        sums += sum;
+        planned_close(&planned);
+    }
+    assert_true(blocks < sums * 3 / 4);
+}
+
+static void nothing_goes_back_to_where_nothing_is_trained(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        planned_open(&planned, seed, true);
+        assert_int_equal(planned.plan.values[0].gradient, BUFFER_NONE);
+        for (uint32_t i = 0; i < planned.net->layer_count; i++)
+            if (fusion_is_head(&planned.fusion, i) && layer_is_trained(&planned.net->layers[i]))
+                assert_true(value_plan_goes_back(&planned.plan, i));
+        planned_close(&planned);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_read_is_what_was_written_last),
+        cmocka_unit_test(layers_that_do_not_do_what_they_said_are_caught),
+        cmocka_unit_test(nothing_is_written_over_a_value_with_two_readers),
+        cmocka_unit_test(the_block_holds_the_most_at_any_time_and_no_more_than_all),
+        cmocka_unit_test(nothing_goes_back_to_where_nothing_is_trained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,418 @@
+/* Tests of the kernels of batch normalisation, with every type of values, against loops in double. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/cuda/kernels.h"
+#include "tests/cuda/kernel_areas.h"
+
+#define EPSILON 1e-3f
+#define DECAY 0.9f
+
+struct norm_case {
+    size_t rows;
+    uint32_t columns;
+    bool gamma, relu, shortcut;
+};
+
+static const struct norm_case cases[] = {
+    { 1, 8, true, false, false },
+    { 2, 8, false, true, false },
+    { 7, 16, true, true, true },
+    { 100, 24, true, true, false },
+    { 5003, 8, false, true, true },
+    { 1000, 264, true, false, false },
+    { 20000, 16, true, true, false },
+    { 333, 2048, false, true, false },
+    { 70000, 8, true, true, true },
+};
+
+/* Relative, of a result that is rounded once. */
+static const double steps[VALUE_TYPE_COUNT] = { [VALUE_FP32] = 2e-6, [VALUE_FP16] = 1e-3, [VALUE_BF16] = 8e-3 };
+
+/* ---- numbers, and what is made of them ---- */
+
+struct numbers {
+    struct norm_case shape;
+    enum value_type type;
+    size_t count;
+    float *in, *shortcut, *gradient, *before, *gamma, *beta, *mean, *variance; /* host */
+    double *means, *variances, *sums, *products; /* per column; sums after numbers_go_back */
+};
+
+static void numbers_open(struct numbers *n, enum value_type type, const struct norm_case *shape)
+{
+    *n = (struct numbers){ .shape = *shape, .type = type, .count = shape->rows * shape->columns };
+    n->in = draw(type, 1, n->count);
+    n->shortcut = draw(type, 2, n->count);
+    n->gradient = draw(type, 3, n->count);
+    n->before = draw(type, 4, n->count);
+    n->gamma = draw(VALUE_FP32, 5, shape->columns);
+    n->beta = draw(VALUE_FP32, 6, shape->columns);
+    n->mean = draw(VALUE_FP32, 7, shape->columns);
+    n->variance = draw(VALUE_FP32, 8, shape->columns);
+    double **const made[] = { &n->means, &n->variances, &n->sums, &n->products };
+    for (size_t i = 0; i < COUNT_OF(made); i++) {
+        *made[i] = calloc(shape->columns, sizeof(**made[i]));
+        assert_non_null(*made[i]);
+    }
+    for (size_t i = 0; i < n->count; i++)
+        n->means[i % shape->columns] += (double)n->in[i] / (double)shape->rows;
+    for (size_t i = 0; i < n->count; i++)
+        n->variances[i % shape->columns] +=
+            pow((double)n->in[i] - n->means[i % shape->columns], 2) / (double)shape->rows;
+}
+
+static void numbers_close(struct numbers *n)
+{
+    void *const all[] = { n->in, n->shortcut, n->gradient, n->before, n->gamma, n->beta,
+                          n->mean, n->variance, n->means, n->variances, n->sums, n->products };
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        free(all[i]);
+}
+
+static double inverse_of(const struct numbers *n, size_t column)
+{
+    return 1 / sqrt(n->variances[column] + (double)EPSILON);
+}
+
+static double gamma_of(const struct numbers *n, size_t column)
+{
+    return n->shape.gamma ? (double)n->gamma[column] : 1;
+}
+
+static double normal_of(const struct numbers *n, size_t i)
+{
+    const size_t column = i % n->shape.columns;
+    return ((double)n->in[i] - n->means[column]) * inverse_of(n, column);
+}
+
+static double result_of(const struct numbers *n, size_t i)
+{
+    const size_t column = i % n->shape.columns;
+    const double result = normal_of(n, i) * gamma_of(n, column) + (double)n->beta[column] +
+                          (n->shape.shortcut ? (double)n->shortcut[i] : 0);
+    return n->shape.relu && !(result > 0) ? 0 : result;
+}
+
+/* The gradient stops where `out`, the result that was found, is 0. */
+static void numbers_go_back(struct numbers *n, const float *out)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        if (n->shape.relu && !(out[i] > 0))
+            n->gradient[i] = 0;
+        n->sums[i % n->shape.columns] += (double)n->gradient[i];
+        n->products[i % n->shape.columns] += (double)n->gradient[i] * normal_of(n, i);
+    }
+}
+
+static double in_gradient_of(const struct numbers *n, size_t i)
+{
+    const size_t column = i % n->shape.columns;
+    const double shared = (n->sums[column] + normal_of(n, i) * n->products[column]) / (double)n->shape.rows;
+    return gamma_of(n, column) * inverse_of(n, column) * ((double)n->gradient[i] - shared);
+}
+
+/* ---- on the device ---- */
+
+struct areas_of_norm {
+    struct normalisation norm;
+    void *in, *shortcut, *out, *gradient, *in_gradient, *added;
+    float *partials, *means, *running_mean, *running_variance, *gamma_gradient, *beta_gradient;
+};
+
+static void areas_open(struct areas_of_norm *a, const struct numbers *n)
+{
+    const size_t columns = n->shape.columns;
+    *a = (struct areas_of_norm){
+        .norm = { .rows = n->shape.rows, .columns = n->shape.columns,
+                  .gamma = n->shape.gamma ? area_new(n->gamma, columns * sizeof(float)) : NULL,
+                  .beta = area_new(n->beta, columns * sizeof(float)),
+                  .statistics = area_new(NULL, 2 * columns * sizeof(float)) },
+        .in = values_new(n->type, n->in, n->count),
+        .shortcut = n->shape.shortcut ? values_new(n->type, n->shortcut, n->count) : NULL,
+        .out = values_poison(n->type, n->count),
+        .gradient = values_new(n->type, n->gradient, n->count),
+        .in_gradient = values_poison(n->type, n->count),
+        .added = values_new(n->type, n->before, n->count),
+        .partials = area_new(NULL, kernel_norm_partials(n->shape.rows, n->shape.columns) * sizeof(float)),
+        .means = area_new(NULL, 2 * columns * sizeof(float)),
+        .running_mean = area_new(n->mean, columns * sizeof(float)),
+        .running_variance = area_new(n->variance, columns * sizeof(float)),
+        .gamma_gradient = n->shape.gamma ? area_new(NULL, columns * sizeof(float)) : NULL,
+        .beta_gradient = area_new(NULL, columns * sizeof(float)),
+    };
+}
+
+static void run_forward(const struct areas_of_norm *a, const struct numbers *n)
+{
+    CUDA_OK(kernel_norm_statistics(stream, n->type, &a->norm, EPSILON, DECAY, a->in, a->partials, a->running_mean,
+                                   a->running_variance));
+    CUDA_OK(kernel_norm_apply(stream, n->type, &a->norm, a->in, a->shortcut, n->shape.relu, a->out));
+}
+
+/* As the backend does: behind a sum the mask is the result's, and is applied once. */
+static void run_backward(const struct areas_of_norm *a, const struct numbers *n)
+{
+    const bool again = n->shape.relu && !n->shape.shortcut;
+    CUDA_OK(kernel_norm_sums(stream, n->type, &a->norm, a->in, n->shape.relu, n->shape.shortcut ? a->out : NULL,
+                             a->gradient, a->partials, a->means, a->gamma_gradient, a->beta_gradient));
+    CUDA_OK(kernel_norm_gradient(stream, n->type, &a->norm, a->in, again, a->gradient, a->means, a->in_gradient,
+                                 false));
+    CUDA_OK(kernel_norm_gradient(stream, n->type, &a->norm, a->in, again, a->gradient, a->means, a->added, true));
+}
+
+/* ---- checks ---- */
+
+static void assert_columns_near(const float *device, const struct numbers *n,
+                                double (*expected)(const struct numbers *n, size_t column), double relative,
+                                double absolute)
+{
+    float *const found = floats_new(n->shape.columns);
+    read_back(device, found, n->shape.columns * sizeof(*found));
+    for (size_t c = 0; c < n->shape.columns; c++)
+        assert_near((double)found[c], expected(n, c), relative, absolute);
+    free(found);
+}
+
+static double mean_of(const struct numbers *n, size_t column)
+{
+    return n->means[column];
+}
+
+static double running_mean_of(const struct numbers *n, size_t column)
+{
+    return (double)DECAY * (double)n->mean[column] + (1 - (double)DECAY) * n->means[column];
+}
+
+static double running_variance_of(const struct numbers *n, size_t column)
+{
+    const double rows = (double)n->shape.rows, unbiased = rows > 1 ? rows / (rows - 1) : 1;
+    return (double)DECAY * (double)n->variance[column] + (1 - (double)DECAY) * unbiased * n->variances[column];
+}
+
+static double sum_of(const struct numbers *n, size_t column)
+{
+    return n->sums[column];
+}
+
+static double product_of(const struct numbers *n, size_t column)
+{
+    return n->products[column];
+}
+
+static void check_forward(const struct areas_of_norm *a, const struct numbers *n, float *out)
+{
+    values_read(n->type, a->out, out, n->count);
+    assert_columns_near(a->norm.statistics, n, mean_of, 1e-6, 1e-6);
+    assert_columns_near(a->norm.statistics + n->shape.columns, n, inverse_of, 3e-6, 0);
+    assert_columns_near(a->running_mean, n, running_mean_of, 1e-6, 1e-6);
+    assert_columns_near(a->running_variance, n, running_variance_of, 1e-6, 1e-6);
+    for (size_t i = 0; i < n->count; i++)
+        assert_near((double)out[i], result_of(n, i), steps[n->type], 3e-5);
+}
+
+static void check_backward(const struct areas_of_norm *a, const struct numbers *n, float *found)
+{
+    const double summed = sqrt((double)n->shape.rows) * 3e-6;
+    assert_columns_near(a->beta_gradient, n, sum_of, 1e-5, summed);
+    if (n->shape.gamma)
+        assert_columns_near(a->gamma_gradient, n, product_of, 1e-5, summed);
+    values_read(n->type, a->in_gradient, found, n->count);
+    for (size_t i = 0; i < n->count; i++)
+        assert_near((double)found[i], in_gradient_of(n, i), steps[n->type], 3e-4);
+    values_read(n->type, a->added, found, n->count);
+    for (size_t i = 0; i < n->count; i++)
+        assert_near((double)found[i], (double)n->before[i] + in_gradient_of(n, i), steps[n->type], 3e-4);
+    if (n->shape.shortcut)
+        assert_values(n->type, a->gradient, n->gradient, n->count);
+}
+
+static void check_norm(enum value_type type, const struct norm_case *shape)
+{
+    struct numbers numbers;
+    struct areas_of_norm areas;
+    numbers_open(&numbers, type, shape);
+    areas_open(&areas, &numbers);
+    float *const out = floats_new(numbers.count);
+    run_forward(&areas, &numbers);
+    run_backward(&areas, &numbers);
+    check_forward(&areas, &numbers, out);
+    numbers_go_back(&numbers, out);
+    check_backward(&areas, &numbers, out);
+    free(out);
+    areas_close();
+    numbers_close(&numbers);
+}
+
+static void batch_norm_and_its_gradients_equal_those_in_double(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        check_norm(type, &cases[i]);
+}
+
+/* ---- properties ---- */
+
+static void *copy_of(const void *device, size_t bytes)
+{
+    void *const copy = malloc(bytes);
+    assert_non_null(copy);
+    read_back(device, copy, bytes);
+    return copy;
+}
+
+/* Whatever order the blocks ran in. */
+static void sums_are_the_same_in_every_run(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct numbers numbers;
+        struct areas_of_norm first, second;
+        numbers_open(&numbers, VALUE_BF16, &cases[i]);
+        areas_open(&first, &numbers);
+        areas_open(&second, &numbers);
+        run_forward(&first, &numbers);
+        run_backward(&first, &numbers);
+        CUDA_OK(kernel_relu(stream, VALUE_FP32, 8, first.partials, first.partials)); /* turns the order around */
+        run_forward(&second, &numbers);
+        run_backward(&second, &numbers);
+        const size_t bytes = 2 * numbers.shape.columns * sizeof(float);
+        void *const statistics = copy_of(first.norm.statistics, bytes), *const means = copy_of(first.means, bytes);
+        assert_holds(second.norm.statistics, statistics, bytes);
+        assert_holds(second.means, means, bytes);
+        free(statistics);
+        free(means);
+        areas_close();
+        numbers_close(&numbers);
+    }
+}
+
+/* Where a sum of squares less the square of a sum would leave nothing. */
+static void a_mean_far_from_zero_leaves_the_variance_exact(void **state)
+{
+    enum { ROWS = 50000,
+           COLUMNS = 8 };
+    static const struct norm_case shape = { ROWS, COLUMNS, false, false, false };
+    struct numbers numbers;
+    struct areas_of_norm areas;
+    (void)state;
+    numbers_open(&numbers, VALUE_FP32, &shape);
+    for (size_t i = 0; i < numbers.count; i++)
+        numbers.in[i] = 10000 + (i / COLUMNS % 2 == 0 ? 1.0f : -1.0f);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        numbers.means[c] = 10000;
+        numbers.variances[c] = 1;
+    }
+    areas_open(&areas, &numbers);
+    run_forward(&areas, &numbers);
+    assert_columns_near(areas.norm.statistics, &numbers, mean_of, 1e-7, 0);
+    assert_columns_near(areas.norm.statistics + COLUMNS, &numbers, inverse_of, 1e-5, 0);
+    areas_close();
+    numbers_close(&numbers);
+}
+
+static void evaluation_normalises_by_the_running_statistics_in_place(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    {
+        struct numbers numbers;
+        struct areas_of_norm areas;
+        numbers_open(&numbers, type, &cases[3]);
+        for (size_t c = 0; c < numbers.shape.columns; c++) {
+            numbers.variance[c] = fabsf(numbers.variance[c]);
+            numbers.means[c] = (double)numbers.mean[c];
+            numbers.variances[c] = (double)numbers.variance[c];
+        }
+        areas_open(&areas, &numbers);
+        float *const out = floats_new(numbers.count);
+        CUDA_OK(kernel_norm_running(stream, &areas.norm, EPSILON, areas.running_mean, areas.running_variance));
+        CUDA_OK(kernel_norm_apply(stream, type, &areas.norm, areas.in, NULL, numbers.shape.relu, areas.in));
+        values_read(type, areas.in, out, numbers.count);
+        for (size_t i = 0; i < numbers.count; i++)
+            assert_near((double)out[i], result_of(&numbers, i), steps[type], 1e-5);
+        free(out);
+        areas_close();
+        numbers_close(&numbers);
+    }
+}
+
+/* Padding channels: no weights, no statistics, and zeros that stay. */
+static void columns_of_zeros_stay_zeros(void **state)
+{
+    enum { ROWS = 19,
+           COLUMNS = 8 };
+    static const struct norm_case shape = { ROWS, COLUMNS, true, true, false };
+    static const float zeros[ROWS * COLUMNS];
+    (void)state;
+    FOR_EACH_TYPE(type)
+    {
+        struct numbers numbers;
+        struct areas_of_norm areas;
+        numbers_open(&numbers, type, &shape);
+        float *const all[] = { numbers.in, numbers.gradient };
+        float *const per_column[] = { numbers.gamma, numbers.beta, numbers.mean, numbers.variance };
+        for (size_t i = 0; i < COUNT_OF(all); i++)
+            memset(all[i], 0, sizeof(zeros));
+        for (size_t i = 0; i < COUNT_OF(per_column); i++)
+            memset(per_column[i], 0, COLUMNS * sizeof(float));
+        areas_open(&areas, &numbers);
+        run_forward(&areas, &numbers);
+        run_backward(&areas, &numbers);
+        const float *const made[] = { areas.running_mean, areas.running_variance, areas.gamma_gradient,
+                                      areas.beta_gradient };
+        for (size_t i = 0; i < COUNT_OF(made); i++)
+            assert_holds(made[i], zeros, COLUMNS * sizeof(float));
+        assert_values(type, areas.out, zeros, ROWS * COLUMNS);
+        assert_values(type, areas.in_gradient, zeros, ROWS * COLUMNS);
+        areas_close();
+        numbers_close(&numbers);
+    }
+}
+
+/* ---- refusals ---- */
+
+static void odd_columns_and_misaligned_memory_are_refused(void **state)
+{
+    unsigned char *memory = area_new(NULL, 1024), *off = memory + 8;
+    float *const floats = (float *)(void *)memory;
+    const struct normalisation odd = { .rows = 1, .columns = 12, .beta = floats, .statistics = floats };
+    const struct normalisation norm = { .rows = 1, .columns = 8, .beta = floats, .statistics = floats };
+    const struct normalisation skewed = { .rows = 1, .columns = 8, .beta = (float *)(void *)off, .statistics = floats };
+    (void)state;
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory), cudaErrorInvalidValue);
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, DECAY, off, floats, floats, floats),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_norm_sums(stream, VALUE_FP32, &norm, memory, true, NULL, off, floats, floats, NULL, floats),
+                     cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_norm_gradient(stream, VALUE_FP32, &norm, memory, true, memory, floats, off, false),
+                     cudaErrorMisalignedAddress);
+    areas_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batch_norm_and_its_gradients_equal_those_in_double),
+        cmocka_unit_test(sums_are_the_same_in_every_run),
+        cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance_exact),
+        cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),
+        cmocka_unit_test(columns_of_zeros_stay_zeros),
+        cmocka_unit_test(odd_columns_and_misaligned_memory_are_refused),
+    };
+    const int status = kernel_test_status();
+    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+}

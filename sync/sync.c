@@ -37,6 +37,7 @@ static struct reduce_region region_of(struct tower *tower, enum region region)
         [REGION_WEIGHTS] = { tower_weights(tower), count },
         [REGION_STATES] = state_region(tower, 0),
         [REGION_STATES + 1] = state_region(tower, 1),
+        [REGION_STATISTICS] = { tower_statistics(tower), tower_statistics_count(tower) },
     };
     return regions[region];
 }
@@ -65,9 +66,11 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
-    for (int region = 0; region < REGION_COUNT; region++)
+    for (int region = 0; region < REGION_STATISTICS; region++)
         if (is_summed(spec, region))
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
+    if (is_summed(spec, REGION_STATISTICS))
+        buckets_add_whole(&sync->buckets, REGION_STATISTICS, tower_statistics_count(spec->tower));
     return cut_tower(sync);
 }
 
@@ -223,6 +226,12 @@ int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
     if (rc == 0)
         rc = await_mean(sync);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
+}
+
+int sync_mean_before_evaluation(struct sync *sync, const struct span *span, uint64_t every)
+{
+    const bool is_first = span->pass == PASS_EVALUATE && span->first_of_pass;
+    return is_first ? sync_mean_before(sync, span->number, every) : 0;
 }
 
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every)

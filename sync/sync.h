@@ -103,5 +103,7 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t buck
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every);
 /* The same in front of batch `number`, unless the towers are one model there anyhow. */
 int sync_mean_before(struct sync *sync, uint64_t number, uint64_t every);
+/* The same where `span` is the first batch of an evaluation. */
+int sync_mean_before_evaluation(struct sync *sync, const struct span *span, uint64_t every);
 
 #endif

@@ -10,9 +10,7 @@
 
 static int averaging_before_forward(struct sync *sync, const struct span *span)
 {
-    if (span->pass == PASS_TRAIN || !span->first_of_pass)
-        return 0;
-    return sync_mean_before(sync, span->number, sync->spec.every);
+    return sync_mean_before_evaluation(sync, span, sync->spec.every);
 }
 
 static int averaging_apply(struct sync *sync, const struct span *span)

@@ -1,4 +1,6 @@
-/* Mode replicated: one model, kept equal in all towers by summing every batch's gradients. */
+/* Mode replicated: one model, kept equal in all towers by summing every batch's gradients. Batch
+ * statistics are each tower's own while it trains, as if it were alone; their mean, weighted by the
+ * samples since the one before, takes their place in front of every evaluation and at the end. */
 #include "sync/modes.h"
 
 static int replicated_ready(struct sync *sync, const struct span *span, uint32_t bucket)
@@ -25,11 +27,23 @@ static int replicated_apply(struct sync *sync, const struct span *span)
     return rc;
 }
 
+static int replicated_before_forward(struct sync *sync, const struct span *span)
+{
+    return sync_mean_before_evaluation(sync, span, 0);
+}
+
+static int replicated_finish(struct sync *sync, uint64_t next)
+{
+    return sync_mean_before(sync, next, 0);
+}
+
 const struct sync_ops sync_replicated_ops = {
     .name = "replicated",
     .sum = "gradients",
     .is_one_model = true,
-    .sums = { [REGION_GRADIENTS] = true },
+    .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true },
+    .before_forward = replicated_before_forward,
     .bucket_ready = replicated_ready,
     .apply = replicated_apply,
+    .finish = replicated_finish,
 };

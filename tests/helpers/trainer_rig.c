@@ -13,16 +13,19 @@
 
 enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
 
-static struct net *net_make(void)
+static struct net *net_make(bool normalizes)
 {
+    static const struct batch_norm how = { .decay = 0.5f, .epsilon = 0.01f, .with_gamma = true };
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 1, SIDE, SIDE }, CLASSES), 0);
-    net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID), true);
-    net_relu(net, "relu", 0);
-    net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
-    net_dropout(net, "drop", 2, 0.25f);
-    net_dense(net, "fc", 3, CLASSES);
-    net_softmax_loss(net, "loss", 4);
+    uint32_t last = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID), !normalizes);
+    if (normalizes)
+        last = (uint32_t)net_batch_norm(net, "norm", last, how);
+    last = (uint32_t)net_relu(net, "relu", last);
+    last = (uint32_t)net_max_pool(net, "pool", last, window_square(2, 2, PADDING_VALID));
+    last = (uint32_t)net_dropout(net, "drop", last, 0.25f);
+    last = (uint32_t)net_dense(net, "fc", last, CLASSES);
+    net_softmax_loss(net, "loss", last);
     assert_int_equal(net_finish(net), 0);
     return net;
 }
@@ -118,7 +121,7 @@ static void add_count(uint32_t counts[2], uint32_t count)
 
 struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
 {
-    static const struct learning_rate rate = { .constant = 0.05 };
+    static const struct learning_rate rate = { .constant = 0.05 }, frozen = { .constant = 0 };
     struct lane *lane = &rig->lanes[tower];
     struct trainer_spec spec = {
         .name = "tower",
@@ -127,7 +130,8 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = rig->spec.optimizer, .seed = 11 },
         .sync = { .ops = sync_table[rig->spec.mode], .schedule = &rig->schedule, .reduce = rig->reduce,
-                  .communication = lane->communication, .learning_rate = &rate, .bucket_bytes = 64,
+                  .communication = lane->communication, .bucket_bytes = 64,
+                  .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
                   .every = rig->spec.every },
         .slots = lane->slots, .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
         .slice_max = rig->layout.capacity,
@@ -143,8 +147,8 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
 void rig_open(struct rig *rig, const struct rig_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
-    *rig = (struct rig){ .spec = *spec, .schedule = *schedule, .net = net_make() };
-    assert_in_range(rig->net->trainable_count, 1, RIG_FLOATS_MAX);
+    *rig = (struct rig){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes) };
+    assert_in_range(rig_floats(rig), 1, RIG_FLOATS_MAX);
     assert_int_equal(batch_layout_init(&rig->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
     assert_int_equal(stop_open(&rig->stop), 0);
     assert_int_equal(gate_open(&rig->gate), 0);
@@ -224,6 +228,11 @@ int rig_next_batch(struct rig *rig)
     }
     rig->batches++;
     return 0;
+}
+
+size_t rig_floats(const struct rig *rig)
+{
+    return rig->net->trainable_count + rig->net->statistic_count;
 }
 
 void rig_read_weights(struct rig *rig, uint32_t tower, float *weights)

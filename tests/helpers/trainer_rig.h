@@ -28,6 +28,8 @@ struct rig_spec {
     const char *reduction;      /* of towers that sum something */
     uint64_t every;
     struct optimizer optimizer;
+    bool normalizes;            /* the net has batch statistics */
+    bool is_frozen;             /* the rate is 0: weights stay as they are */
 };
 
 struct rig {
@@ -56,7 +58,8 @@ void rig_go_all(struct rig *rig);
 int rig_next_batch(struct rig *rig);
 /* Start, run to the end of the schedule. */
 void rig_run(struct rig *rig);
-/* All weights of a tower, at most RIG_FLOATS_MAX. */
+/* All weights and statistics of a tower, rig_floats of them, at most RIG_FLOATS_MAX. */
+size_t rig_floats(const struct rig *rig);
 void rig_read_weights(struct rig *rig, uint32_t tower, float *weights);
 
 #endif

@@ -54,7 +54,7 @@ struct outcome { float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX]; size_t count; };
 static void read_outcome(struct outcome *outcome)
 {
     memset(outcome, 0, sizeof(*outcome));
-    outcome->count = rig.net->trainable_count;
+    outcome->count = rig_floats(&rig);
     for (uint32_t d = 0; d < rig.schedule.towers; d++)
         rig_read_weights(&rig, d, outcome->weights[d]);
 }

@@ -1,6 +1,6 @@
 /* Initial weights: a counted function of (seed, parameter, element), independent of
  * backend, layout and towers. Glorot uniform: U(-L, L), L = sqrt(6 / (fan_in + fan_out))
- * (Glorot, Bengio 2010; models spec 1.3). */
+ * (Glorot, Bengio 2010; doc/models.md). */
 #ifndef PIPETRAIN_INIT_H
 #define PIPETRAIN_INIT_H
 

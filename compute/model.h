@@ -1,4 +1,4 @@
-/* The models by name (models spec section 7). */
+/* The models by name (doc/models.md). */
 #ifndef PIPETRAIN_MODEL_H
 #define PIPETRAIN_MODEL_H
 

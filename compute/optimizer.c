@@ -1,4 +1,4 @@
-/* Update rules (models spec section 3). Called through a backend's update from the
+/* Update rules (doc/numerics.md). Called through a backend's update from the
  * tower's threads, each on a range of its own, once per bucket and step; with few
  * operations per number they run at the speed of the memory. */
 #include "compute/optimizer.h"

@@ -1,4 +1,4 @@
-/* Update rules over flat ranges of the arenas (models spec section 3). Elementwise,
+/* Update rules over flat ranges of the arenas (doc/numerics.md). Elementwise,
  * so any split of a range gives the same bits. */
 #ifndef PIPETRAIN_OPTIMIZER_H
 #define PIPETRAIN_OPTIMIZER_H

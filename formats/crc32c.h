@@ -1,4 +1,4 @@
-/* CRC-32C (Castagnoli) and the TFRecord mask (data formats 1.1, 1.2). */
+/* CRC-32C (Castagnoli) and the TFRecord mask (doc/formats.md). */
 #ifndef PIPETRAIN_CRC32C_H
 #define PIPETRAIN_CRC32C_H
 

@@ -1,5 +1,5 @@
 /* tf.train.Example: a zero-copy walk of the wire format, and a writer
- * (data formats 4). Readers accept all legal encodings: any order, duplicates (last
+ * (doc/formats.md). Readers accept all legal encodings: any order, duplicates (last
  * wins), packed, unpacked and mixed lists, unknown fields, merged Features. */
 #ifndef PIPETRAIN_EXAMPLE_H
 #define PIPETRAIN_EXAMPLE_H

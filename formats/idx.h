@@ -1,4 +1,4 @@
-/* The IDX format of MNIST (data formats 9): big-endian magic 00 00 08 0d, d sizes, uint8 data. */
+/* The IDX format of MNIST (doc/formats.md): big-endian magic 00 00 08 0d, d sizes, uint8 data. */
 #ifndef PIPETRAIN_IDX_H
 #define PIPETRAIN_IDX_H
 

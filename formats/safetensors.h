@@ -1,4 +1,4 @@
-/* Writing safetensors files (output formats 3.1, 3.2). Memory only; the caller writes
+/* Writing safetensors files (doc/formats.md). Memory only; the caller writes
  * the header, then the tensors in the order given, each `bytes` long. */
 #ifndef PIPETRAIN_SAFETENSORS_H
 #define PIPETRAIN_SAFETENSORS_H

@@ -1,4 +1,4 @@
-/* TFRecord framing (data formats 1): length, its CRC, payload, its CRC. */
+/* TFRecord framing (doc/formats.md): length, its CRC, payload, its CRC. */
 #ifndef PIPETRAIN_TFRECORD_H
 #define PIPETRAIN_TFRECORD_H
 

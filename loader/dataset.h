@@ -14,7 +14,7 @@
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */
     const char *pattern;        /* a glob, a file or a directory (its files *.tfrecord*, NAME-NNNNN-of-NNNNN) */
-    const char *image_key;      /* NULL or "": found from the first record (data formats 5.2) */
+    const char *image_key;      /* NULL or "": found from the first record (doc/formats.md) */
     const char *label_key;
     struct image_shape shape;   /* of the network */
     uint32_t classes;

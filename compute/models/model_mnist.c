@@ -1,5 +1,5 @@
 /* The Keras "simple convnet" for MNIST and its variant with a wider second
- * convolution (models spec 7.1, 7.2). */
+ * convolution (doc/models.md). */
 #include "compute/model.h"
 
 static int64_t dropout(struct net *net, const struct model_options *options, const char *name, int64_t from,

@@ -3,7 +3,7 @@ stage_libstage_a_SOURCES = \
 	%D%/cache_folder.c %D%/log.c %D%/random.c %D%/refusal.c %D%/stop.c %D%/thread.c \
 	%D%/batch.c %D%/queue.c %D%/ring.c %D%/schedule.c \
 	%D%/feeder.c %D%/slots.c \
-	%D%/device.c %D%/device_host.c %D%/device_null.c
+	%D%/device.c %D%/device_host.c %D%/device_null.c %D%/host_stream.c
 if HAVE_CUDA
 stage_libstage_a_SOURCES += %D%/cuda/cuda_call.c %D%/cuda/cuda_count.c %D%/cuda/cuda_queue.c \
 	%D%/cuda/device_cuda.c %D%/cuda/near_cpus.c

@@ -25,7 +25,7 @@ tools/run           tools/config tools formats stage loader compute sync
 tools               tools/config tools/convert tools/run formats stage loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
-long=' stage/device_host.c '
+long=' '
 failed=0
 
 refuse() {

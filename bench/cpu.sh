@@ -20,7 +20,7 @@ torch=${PEER_TORCH:-python3}
 tensorflow=${PEER_TENSORFLOW:-python3}
 cores=$(nproc)
 
-comparisons='torch128 keras128 torch1024 keras1024 primitives128 primitives1024
+comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
 synthetic input_wait replicated ddp scaling ddp_scaling loader tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_startup old_memory'
@@ -57,6 +57,8 @@ export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
 # The two sides. Arguments are section.key=value for ours, options for a peer.
 run_of() { echo "python3 '$bench/ours.py' '$1/pipetrain' model.name=mnist_cnn 'data.train=$shards'"; }
 ours() { echo "$(run_of "$build") $*"; }
+resnet20() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=resnet20_v1 input.source=synthetic $*"; }
+torch_resnet20() { echo "'$torch' '$bench/peer_torch_resnet20.py' --threads $cores $*"; }
 torch() { echo "'$torch' '$bench/peer_torch.py' --threads $cores $mnist $*"; }
 keras() { echo "'$tensorflow' '$bench/peer_keras.py' --threads $cores $mnist $*"; }
 ddp() { echo "'$torch' '$bench/peer_ddp.py' $mnist $*"; }
@@ -84,6 +86,12 @@ run_torch1024()
 {
     compare --name 'images/s, batch 1024: ours / PyTorch' --target '>= 1.7' \
         --a "$(ours train.batch=1024 train.steps=22)" --b "$(torch --batch 1024 --steps 16 --warmup 4)"
+}
+run_torch_resnet20()
+{
+    compare --name 'images/s, resnet20_v1, batch 128: ours / PyTorch' --target '>= 1.2' \
+        --a "$(resnet20 train.batch=128 train.optimizer=momentum train.learning_rate=0.1 train.steps=60)" \
+        --b "$(torch_resnet20 --batch 128 --steps 50)"
 }
 run_keras1024()
 {

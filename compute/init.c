@@ -24,23 +24,14 @@ static void uniform(struct random_key key, float limit, size_t count, float *out
     }
 }
 
-/* Element e is the first of the normals at counters (e, 0), (e, 1), ... that lies within two
- * deviations: four to a block, by Box-Muller. */
-static float truncated_normal(struct random_key key, size_t element)
+/* Element e is the first of the normals at e, e + 2^40, e + 2 * 2^40, ... that lies within two
+ * deviations: elements are fewer. */
+static float truncated_normal(struct random_key key, uint64_t element)
 {
-    for (uint32_t attempt = 0;; attempt++) {
-        uint32_t word[4];
-        const uint32_t counter[4] = { (uint32_t)element, (uint32_t)((uint64_t)element >> 32), attempt, 1 };
-        random_block(key, counter, word);
-        for (int pair = 0; pair < 4; pair += 2) {
-            const double radius = sqrt(-2.0 * log(((double)word[pair] + 1.0) * 0x1p-32));
-            const double angle = 6.283185307179586 * (double)word[pair + 1] * 0x1p-32;
-            if (fabs(radius * cos(angle)) <= 2.0)
-                return (float)(radius * cos(angle));
-            if (fabs(radius * sin(angle)) <= 2.0)
-                return (float)(radius * sin(angle));
-        }
-    }
+    float value = random_normal(key, element);
+    for (uint64_t at = element; fabsf(value) > 2.0f; value = random_normal(key, at))
+        at += (uint64_t)1 << 40;
+    return value;
 }
 
 static void fill_constant(const struct parameter *parameter, struct random_key key, float *out)

@@ -25,10 +25,6 @@ struct tower_needs {
     size_t arenas;              /* weights, gradients, optimizer states, statistics */
     struct backend_needs backend;
 };
-static inline size_t tower_needs_bytes(const struct tower_needs *needs)
-{
-    return needs->arenas + needs->backend.values + needs->backend.workspace + needs->backend.weights;
-}
 
 struct tower;
 

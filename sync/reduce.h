@@ -46,6 +46,7 @@ struct reduce_spec {
 struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl" */
     const struct library *libraries;    /* it stands on, NULL: none */
+    bool pins_regions;          /* of members on devices with memory of their own: sums pinned copies */
     /* Called before the first call of any device's library, when the reduction may be chosen
      * later. NULL: nothing to do. */
     void (*prepare)(void);

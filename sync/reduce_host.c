@@ -151,6 +151,7 @@ static int host_supports(const struct reduce_towers *towers, struct refusal *ref
 
 const struct reduce_ops reduce_host_ops = {
     .name = "host",
+    .pins_regions = true,
     .supports = host_supports,
     .open = host_open,
     .close = host_close,

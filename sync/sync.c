@@ -24,8 +24,8 @@ const struct sync_ops *sync_find(const char *name)
 
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
-    float *const floats = tower_state(tower, state);
-    return (struct reduce_region){ floats, floats != NULL ? tower_arena(tower)->count : 0 };
+    const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
+    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->count : 0 };
 }
 
 /* Nothing (count 0) where the tower has no such arena. */
@@ -72,6 +72,15 @@ int sync_init(struct sync *sync, const struct sync_spec *spec)
     if (is_summed(spec, REGION_STATISTICS))
         buckets_add_whole(&sync->buckets, REGION_STATISTICS, tower_statistics_count(spec->tower));
     return cut_tower(sync);
+}
+
+size_t sync_pinned_bytes(const struct sync_spec *spec)
+{
+    size_t floats = 0;
+    for (int region = 0; region < REGION_COUNT; region++)
+        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_summed(spec, region))
+            floats += region_of(spec->tower, region).count;
+    return floats * sizeof(float);
 }
 
 uint32_t sync_marks(const struct sync *sync)

@@ -70,6 +70,8 @@ extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
 /* The mode named `name`, or NULL. */
 const struct sync_ops *sync_find(const char *name);
 
+/* Pinned bytes that joining takes, for the plan. For a tower that is planned. */
+size_t sync_pinned_bytes(const struct sync_spec *spec);
 /* For a tower that is open: cut what is summed into buckets. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
 /* Marks that one step makes on the clock, at most. */

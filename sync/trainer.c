@@ -1,24 +1,22 @@
-/* The trainer thread: one tower's life, from opening its arenas to the last report. */
+/* The trainer thread: one tower's life, from its plan to the last report. */
 #include "sync/trainer.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "stage/thread.h"
+#include "sync/phases.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
-
-/* Where the thread is; main and the thread move it forward under the lock. */
-enum phase { PHASE_OPENING, PHASE_OPEN, PHASE_FAILED, PHASE_RUNNING, PHASE_DONE, PHASE_LEAVING };
 
 struct trainer {
     struct trainer_spec spec;
     struct thread *thread;
     struct tower *tower;
+    struct slots *slots;            /* lent, from trainer_allocate on */
     struct sync sync;
     struct step_clock *clock;
     uint32_t depth;                 /* steps that may be queued and not yet reported */
@@ -30,33 +28,8 @@ struct trainer {
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
     struct queue *full, *empty;
-    pthread_mutex_t lock;           /* guards phase, result, cancelled */
-    pthread_cond_t changed;
-    enum phase phase;
-    int result;
-    bool cancelled;
+    struct phases phases;
 };
-
-static void set_phase(struct trainer *trainer, enum phase phase, int result)
-{
-    pthread_mutex_lock(&trainer->lock);
-    trainer->phase = phase;
-    trainer->result = result;
-    pthread_cond_broadcast(&trainer->changed);
-    pthread_mutex_unlock(&trainer->lock);
-}
-
-/* Wait until the phase is `phase` or further; a cancel ends only waits of a run that
- * goes on, never those that order the end. 0 or -ECANCELED. */
-static int await_phase(struct trainer *trainer, enum phase phase)
-{
-    pthread_mutex_lock(&trainer->lock);
-    while (trainer->phase < phase && (!trainer->cancelled || phase >= PHASE_DONE))
-        pthread_cond_wait(&trainer->changed, &trainer->lock);
-    const int rc = trainer->phase >= phase ? 0 : -ECANCELED;
-    pthread_mutex_unlock(&trainer->lock);
-    return rc;
-}
 
 static int open_flights(struct trainer *trainer)
 {
@@ -94,16 +67,19 @@ static struct sync_spec complete_sync(const struct trainer *trainer)
     return spec;
 }
 
-static int open_tower(struct trainer *trainer)
+static int plan_tower(struct trainer *trainer)
 {
     const struct trainer_spec *const spec = &trainer->spec;
     if (spec->cpus != NULL)
         thread_bind(spec->cpus, spec->cpu_count);
     else
         spec->tower.device->ops->bind(spec->tower.device);
-    int rc = tower_open(&trainer->tower, &spec->tower);
-    if (rc == 0)
-        rc = tower_allocate(trainer->tower);
+    return tower_open(&trainer->tower, &spec->tower);
+}
+
+static int open_tower(struct trainer *trainer)
+{
+    int rc = tower_allocate(trainer->tower);
     if (rc != 0)
         return rc;
     const struct sync_spec sync = complete_sync(trainer);
@@ -120,14 +96,6 @@ static uint32_t place_of(const struct trainer *trainer, uint64_t number)
     return (uint32_t)(number % trainer->depth);
 }
 
-static bool is_cancelled(struct trainer *trainer)
-{
-    pthread_mutex_lock(&trainer->lock);
-    const bool cancelled = trainer->cancelled;
-    pthread_mutex_unlock(&trainer->lock);
-    return cancelled;
-}
-
 /* Wait for the device, looking after a reduction that can fail by itself. */
 static int await_end(struct trainer *trainer, struct event *end)
 {
@@ -136,7 +104,7 @@ static int await_end(struct trainer *trainer, struct event *end)
     int rc = 0;
     while (sync_needs_poll(&trainer->sync) && !device->event_passed(end) && rc == 0) {
         nanosleep(&nap, NULL);
-        rc = is_cancelled(trainer) ? -ECANCELED : sync_poll(&trainer->sync);
+        rc = phases_cancelled(&trainer->phases) ? -ECANCELED : sync_poll(&trainer->sync);
     }
     return rc != 0 ? rc : device->event_wait(end);
 }
@@ -187,7 +155,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     int rc = sync_before_forward(&trainer->sync, &report->span);
     if (rc == 0)
         rc = tower_forward(trainer->tower, slot, training);
-    slots_give_back(spec->slots, slot);
+    slots_give_back(trainer->slots, slot);
     if (rc == 0)
         rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
     if (rc == 0 && training)
@@ -208,7 +176,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
 static uint64_t waited_ns(const struct trainer *trainer)
 {
     struct slots_counts counts;
-    slots_count(trainer->spec.slots, &counts);
+    slots_count(trainer->slots, &counts);
     return counts.take_waited_ns;
 }
 
@@ -220,11 +188,11 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     struct slot *slot;
     int rc = step_clock_mark(trainer->clock, SPENT_OTHER);
     if (rc == 0)
-        rc = slots_take(spec->slots, &slot);
+        rc = slots_take(trainer->slots, &slot);
     if (rc != 0)
         return rc;
     if (!gate_pass(spec->gate, slot->span.number)) {
-        slots_give_back(spec->slots, slot);
+        slots_give_back(trainer->slots, slot);
         return -ENODATA;
     }
     const bool copied = slot->ready->device->ops->event_passed(slot->ready);
@@ -276,24 +244,42 @@ static void run_steps(struct trainer *trainer)
     if (rc != 0 && rc != -ECANCELED)
         stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : EXIT_CODE_DEVICE, "%s: a step failed: %s",
                   trainer->spec.name, strerror(-rc));
-    slots_end(trainer->spec.slots);
+    slots_end(trainer->slots);
     queue_finish(trainer->full);
+}
+
+static int fail(struct trainer *trainer, const char *what, int rc)
+{
+    const bool is_memory = rc == -ENOMEM || rc == -EOVERFLOW;
+    if (rc != 0 && rc != -ECANCELED)
+        stop_fail(trainer->spec.stop, is_memory ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
+                  "%s: steps of %u samples could not be %s: %s", trainer->spec.name,
+                  trainer->spec.tower.train_counts[0], what, rc == -EOVERFLOW ? "they are too large" : strerror(-rc));
+    return rc;
+}
+
+/* Both halves, with main's word between them. */
+static int set_up(struct trainer *trainer)
+{
+    int rc = fail(trainer, "planned", plan_tower(trainer));
+    if (rc != 0)
+        return rc;
+    phases_set(&trainer->phases, PHASE_PLANNED, 0);
+    rc = phases_await(&trainer->phases, PHASE_OPENING);
+    return rc == 0 ? fail(trainer, "set up", open_tower(trainer)) : rc;
 }
 
 static void trainer_loop(void *arg)
 {
     struct trainer *const trainer = arg;
-    const int rc = open_tower(trainer);
-    if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
-                  "%s: could not be set up: %s", trainer->spec.name, strerror(-rc));
-    set_phase(trainer, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
-    if (rc == 0 && await_phase(trainer, PHASE_RUNNING) == 0)
+    const int rc = set_up(trainer);
+    phases_set(&trainer->phases, rc == 0 ? PHASE_OPEN : PHASE_FAILED, rc);
+    if (rc == 0 && phases_await(&trainer->phases, PHASE_RUNNING) == 0)
         run_steps(trainer);
     sync_leave(&trainer->sync);
     trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
-    set_phase(trainer, PHASE_DONE, rc);
-    await_phase(trainer, PHASE_LEAVING);
+    phases_set(&trainer->phases, PHASE_DONE, rc);
+    phases_await(&trainer->phases, PHASE_LEAVING);
     close_flights(trainer);
     snapshot_pool_close(&trainer->snapshots);
     tower_close(trainer->tower);
@@ -304,8 +290,7 @@ static void release(struct trainer *trainer)
     queue_close(trainer->full);
     queue_close(trainer->empty);
     snapshot_pool_release(&trainer->snapshots);
-    pthread_cond_destroy(&trainer->changed);
-    pthread_mutex_destroy(&trainer->lock);
+    phases_release(&trainer->phases);
     free(trainer->reports);
     free(trainer->ids);
     free(trainer);
@@ -336,8 +321,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         return -ENOMEM;
     trainer->spec = *spec;
     trainer->next = spec->sync.schedule->first;
-    pthread_mutex_init(&trainer->lock, NULL);
-    pthread_cond_init(&trainer->changed, NULL);
+    phases_init(&trainer->phases);
     int rc = open_reports(trainer);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
@@ -351,23 +335,35 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     return 0;
 }
 
+int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
+{
+    const int rc = phases_result(&trainer->phases, PHASE_PLANNED);
+    if (rc != 0)
+        return rc;
+    const struct sync_spec sync = complete_sync(trainer);
+    *needs_out = (struct trainer_needs){
+        .tower = tower_needs(trainer->tower),
+        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower),
+        .reduction = sync_pinned_bytes(&sync),
+        .samples = trainer->spec.tower.train_counts[0],
+    };
+    return 0;
+}
+
+void trainer_allocate(struct trainer *trainer, struct slots *slots)
+{
+    trainer->slots = slots;
+    phases_advance(&trainer->phases, PHASE_PLANNED, PHASE_OPENING);
+}
+
 int trainer_ready(struct trainer *trainer)
 {
-    await_phase(trainer, PHASE_OPEN);
-    pthread_mutex_lock(&trainer->lock);
-    const int rc = trainer->phase == PHASE_OPENING ? -ECANCELED : trainer->result;
-    pthread_mutex_unlock(&trainer->lock);
-    return rc;
+    return phases_result(&trainer->phases, PHASE_OPEN);
 }
 
 void trainer_go(struct trainer *trainer)
 {
-    /* A thread that was cancelled while it waited is done and must stay so. */
-    pthread_mutex_lock(&trainer->lock);
-    if (trainer->phase == PHASE_OPEN)
-        trainer->phase = PHASE_RUNNING;
-    pthread_cond_broadcast(&trainer->changed);
-    pthread_mutex_unlock(&trainer->lock);
+    phases_advance(&trainer->phases, PHASE_OPEN, PHASE_RUNNING);
 }
 
 int trainer_report(struct trainer *trainer, struct step_report **report_out)
@@ -407,7 +403,7 @@ struct tower *trainer_tower(struct trainer *trainer)
 void trainer_settle(struct trainer *trainer)
 {
     if (trainer != NULL)
-        await_phase(trainer, PHASE_DONE);
+        phases_await(&trainer->phases, PHASE_DONE);
 }
 
 void trainer_join(struct trainer *trainer)
@@ -415,7 +411,7 @@ void trainer_join(struct trainer *trainer)
     if (trainer == NULL)
         return;
     trainer_settle(trainer);
-    set_phase(trainer, PHASE_LEAVING, 0);
+    phases_set(&trainer->phases, PHASE_LEAVING, 0);
     thread_join(trainer->thread);
     release(trainer);
 }
@@ -426,8 +422,5 @@ void trainer_cancel(void *arg)
     queue_cancel(trainer->full);
     queue_cancel(trainer->empty);
     snapshot_pool_cancel(&trainer->snapshots);
-    pthread_mutex_lock(&trainer->lock);
-    trainer->cancelled = true;
-    pthread_cond_broadcast(&trainer->changed);
-    pthread_mutex_unlock(&trainer->lock);
+    phases_cancel(&trainer->phases);
 }

@@ -30,7 +30,6 @@ struct trainer_spec {
     const char *name;
     struct tower_spec tower;
     struct sync_spec sync;
-    struct slots *slots;
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;
@@ -40,10 +39,23 @@ struct trainer_spec {
     uint32_t cpu_count;
 };
 
+/* Bytes that trainer_allocate will take. */
+struct trainer_needs {
+    struct tower_needs tower;   /* of the device */
+    size_t snapshots, reduction; /* pinned, of the host */
+    uint32_t samples;           /* of a full training step, which that is for */
+};
+
 struct trainer;
 
-/* Start the thread: it opens the tower (arenas, plans) first, then waits in trainer_go. */
+/* Start the thread: it plans the tower, takes no memory for it, and waits for trainer_allocate. */
 int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec);
+/* Wait until the tower is planned: 0 with what it needs, or a negative errno (the message went to
+ * stop). Before trainer_allocate. Main only. */
+int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out);
+/* Let the tower take its memory; then the thread waits in trainer_go. The slots are lent until
+ * trainer_settle. After trainer_planned. Main only. */
+void trainer_allocate(struct trainer *trainer, struct slots *slots);
 /* Wait until the tower is open (0), or failed to (negative errno; the message went to stop). */
 int trainer_ready(struct trainer *trainer);
 /* Let the steps begin. */
@@ -59,8 +71,8 @@ struct snapshot *trainer_last(struct trainer *trainer);
  * are all lent goes on up to where it has to take the next one and waits there, and the others for
  * it in their reduction: who waits for reports meanwhile must not hold them all. Any thread. */
 void trainer_return(struct trainer *trainer, struct snapshot *snapshot);
-/* The tower, usable by main before trainer_go and after the last report (the thread keeps
- * it open until trainer_join). */
+/* The tower, usable by main once it is planned, as far as it needs no memory, once it is open until
+ * trainer_go, and after the last report (the thread keeps it open until trainer_join). */
 struct tower *trainer_tower(struct trainer *trainer);
 /* Wait until the thread does no more steps (the run ended, failed, or never began and
  * was cancelled). Its arenas stay: other towers' reductions may still read them. */

@@ -39,13 +39,13 @@ sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_config
-tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_config %D%/tools/test_device_plan \
-	%D%/tools/test_glyph %D%/tools/test_options %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
+tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config %D%/tools/test_device_plan \
+	%D%/tools/test_glyph %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
 
 script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/shard_maker
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
-script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
 	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh \
 	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh

@@ -2,8 +2,10 @@
 #include "tools/describe.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "compute/model.h"
+#include "compute/tower.h"
 #include "tools/config/number.h"
 
 static const char *const kind_names[LAYER_KIND_COUNT] = {
@@ -78,24 +80,109 @@ static void describe_shape(struct shape shape, char *text, size_t text_size)
         snprintf(text, text_size, "%ux%ux%u", shape.channels, shape.height, shape.width);
 }
 
-void describe_net(const struct net *net, uint32_t batch, FILE *out)
+/* One row of the table, and how wide its columns are. */
+struct row {
+    const char *name, *kind;
+    char detail[112], shape[40];
+    struct number parameters, macs;
+};
+
+struct widths { int name, kind, detail, shape, parameters, macs; };
+
+static struct row describe_row(const struct net *net, uint32_t index)
 {
+    const struct layer *const layer = &net->layers[index];
+    struct row row = { .name = layer->name,
+                       .kind = kind_names[layer->kind],
+                       .parameters = number_grouped(layer_parameters(net, index)),
+                       .macs = number_grouped(layer->macs) };
+    describe_detail(net, index, row.detail, sizeof(row.detail));
+    describe_shape(layer->out, row.shape, sizeof(row.shape));
+    return row;
+}
+
+static int wider(int width, const char *text)
+{
+    const int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
+static struct widths find_widths(const struct net *net)
+{
+    struct widths widths = { .name = 5, .shape = 9, .parameters = 10, .macs = 4 };
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct row row = describe_row(net, i);
+        widths.name = wider(widths.name, row.name);
+        widths.kind = wider(widths.kind, row.kind);
+        widths.detail = wider(widths.detail, row.detail);
+        widths.shape = wider(widths.shape, row.shape);
+        widths.parameters = wider(widths.parameters, row.parameters.text);
+        widths.macs = wider(widths.macs, row.macs.text);
+    }
+    return widths;
+}
+
+static void print_row(const struct row *row, const struct widths *widths, FILE *out)
+{
+    fprintf(out, "%-*s  %-*s  %-*s  %-*s  %*s  %*s\n", widths->name, row->name, widths->kind, row->kind,
+            widths->detail, row->detail, widths->shape, row->shape, widths->parameters, row->parameters.text,
+            widths->macs, row->macs.text);
+}
+
+static void print_layers(const struct net *net, FILE *out)
+{
+    static const struct row head = { .name = "layer", .kind = "kind", .shape = "out CxHxW",
+                                     .parameters = { "parameters" }, .macs = { "MACs" } };
+    const struct widths widths = find_widths(net);
+    print_row(&head, &widths, out);
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct row row = describe_row(net, i);
+        print_row(&row, &widths, out);
+    }
+}
+
+/* Bytes that the reference needs for values and gradients: planned, not taken. */
+static int plan_values(const struct net *net, uint32_t batch, struct device *device, size_t *bytes_out)
+{
+    struct tower_spec spec = { .net = net, .device = device, .backend = &backend_reference_ops,
+                               .backend_spec = { .threads = 1, .slice_max = batch }, .train_counts = { batch } };
+    struct tower *tower = NULL;
+    int rc = device->ops->stream_open(device, STREAM_COMPUTE, "compute", &spec.compute);
+    if (rc != 0)
+        return rc;
+    rc = tower_open(&tower, &spec);
+    if (rc == 0)
+        *bytes_out = tower_needs(tower).backend.values;
+    tower_close(tower);
+    device->ops->stream_close(spec.compute);
+    return rc;
+}
+
+static int find_values(const struct net *net, uint32_t batch, size_t *bytes_out)
+{
+    const struct device_spec spec = { .name = "cpu0" };
+    struct device *device;
+    int rc = device_host_ops.open(&device, &spec);
+    if (rc != 0)
+        return rc;
+    rc = plan_values(net, batch, device, bytes_out);
+    device->ops->close(device);
+    return rc;
+}
+
+int describe_net(const struct net *net, uint32_t batch, FILE *out)
+{
+    size_t values;
+    const int rc = find_values(net, batch, &values);
+    if (rc != 0)
+        return rc;
     fprintf(out, "%s: image %ux%ux%u, %u classes\n\n", net->model, net->input.height, net->input.width,
             net->input.channels, net->classes);
-    fprintf(out, "%-10s %-13s %-24s %-14s %12s %14s\n", "layer", "kind", "", "output (CxHxW)", "parameters", "MACs");
-    uint64_t activations = 0;
-    for (uint32_t i = 0; i < net->layer_count; i++) {
-        const struct layer *const layer = &net->layers[i];
-        char detail[112], shape[40];
-        describe_detail(net, i, detail, sizeof(detail));
-        describe_shape(layer->out, shape, sizeof(shape));
-        fprintf(out, "%-10s %-13s %-24s %-14s %12s %14s\n", layer->name, kind_names[layer->kind], detail, shape,
-                number_grouped(layer_parameters(net, i)).text, number_grouped(layer->macs).text);
-        activations += shape_count(layer->out);
-    }
+    print_layers(net, out);
     fprintf(out, "\nparameters   %s (%s)\n", number_grouped(net->trainable_count).text,
             number_bytes(net->trainable_count * sizeof(float)).text);
     fprintf(out, "MACs         %s an image, forward\n", number_grouped(net->macs).text);
-    fprintf(out, "activations  %s at batch %u, gradients the same\n",
-            number_bytes(activations * batch * sizeof(float)).text, batch);
+    fprintf(out, "activations  %s at most, with gradients, training at batch %u\n",
+            number_bytes(values).text, batch);
+    return 0;
 }

@@ -115,9 +115,9 @@ static int describe(const char *name)
         log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
         return EXIT_CODE_USAGE;
     }
-    describe_net(net, 128, stdout);
+    const int rc = describe_net(net, 128, stdout);
     net_close(net);
-    return EXIT_CODE_OK;
+    return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 
 /* File, then --set, then checks between keys: every problem is collected before any is printed. */

@@ -17,11 +17,13 @@ static const struct layer_ops *row_of(const struct plan_base *base, uint32_t hea
 
 /* ---- making ---- */
 
+/* A plan holds a few buffers the size of each value, whose sum must not overflow. */
 static int find_bytes(struct plan_base *base, size_t *bytes)
 {
+    const size_t most = SIZE_MAX / 16 / (base->net->layer_count + 1);
     for (uint32_t v = 0; v <= base->net->layer_count; v++) {
         bytes[v] = base->ops->value_bytes(plan_of(base), v);
-        if (bytes[v] == 0)
+        if (bytes[v] == 0 || bytes[v] > most)
             return -EOVERFLOW;
     }
     return 0;

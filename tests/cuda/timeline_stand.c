@@ -257,11 +257,14 @@ static void trainer_open(struct timeline *timeline)
                    .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f }, .train_counts = { batch, 0 } },
         .sync = { .ops = &sync_replicated_ops, .schedule = &timeline->schedule, .reduce = timeline->reduce,
                   .communication = timeline->communication, .learning_rate = &rate, .bucket_bytes = SIZE_MAX },
-        .slots = timeline->slots, .gate = timeline->gate, .stop = timeline->stop,
+        .gate = timeline->gate, .stop = timeline->stop,
         .report_depth = timeline->spec.report_depth, .slice_max = batch,
     };
     assert_int_equal(trainer_start(&timeline->trainer, &spec), 0);
     assert_int_equal(stop_on_failure(timeline->stop, trainer_cancel, timeline->trainer), 0);
+    struct trainer_needs needs;
+    assert_int_equal(trainer_planned(timeline->trainer, &needs), 0);
+    trainer_allocate(timeline->trainer, timeline->slots);
     assert_int_equal(trainer_ready(timeline->trainer), 0);
 }
 

@@ -146,5 +146,5 @@ expect_code 4 'a budget smaller than the batches'
 expect_err 'ram_budget.*batches.*slots'
 try unused --set "run.dir=$work/runs/memory" --set input.ram_budget=12MiB --set devices.towers=2
 expect_code 4 'a budget smaller than the towers'
-expect_err 'ram_budget.*towers'
+expect_err 'ram_budget.*activations'
 finish

@@ -234,7 +234,8 @@ static void open_pipeline(struct part *part)
         .snapshots = { .count = 1, .every = part->save, .last = part->save == 0 }, .stop = part->stop,
     };
     must(account_open(&part->account, &part->plan.schedule) == 0, "account");
-    must(pipeline_open(&part->pipeline, &parts) == 0, "pipeline");
+    must(pipeline_open(&part->pipeline, &parts) == 0, "plan of the pipeline");
+    must(pipeline_allocate(part->pipeline) == 0, "pipeline");
 }
 
 /* From the start, or from where a file says. */

@@ -133,7 +133,7 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
                   .every = rig->spec.every },
-        .slots = lane->slots, .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
+        .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
         .slice_max = rig->layout.capacity,
     };
     struct schedule epoch = rig->schedule;
@@ -180,6 +180,12 @@ void rig_start_all(struct rig *rig)
 int rig_ready_all(struct rig *rig)
 {
     int result = 0;
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        struct trainer_needs needs;
+        const int error = trainer_planned(rig->lanes[d].trainer, &needs);
+        result = result ? result : error;
+        trainer_allocate(rig->lanes[d].trainer, rig->lanes[d].slots);
+    }
     for (uint32_t d = 0; d < rig->schedule.towers; d++) {
         const int error = trainer_ready(rig->lanes[d].trainer);
         result = result ? result : error;

@@ -227,6 +227,57 @@ static void towers_that_never_begin_end_by_a_cancel(void **state)
     rig_close(&rig);
 }
 
+/* Main may find that the plan does not fit. */
+static void towers_that_are_planned_and_refused_end_by_a_cancel(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    const struct schedule schedule = schedule_of(3);
+    rig_make(&rig, &schedule, SYNC_REPLICATED);
+    rig_start_all(&rig);
+    for (uint32_t d = 0; d < 3; d++) {
+        struct trainer_needs needs;
+        assert_int_equal(trainer_planned(rig.lanes[d].trainer, &needs), 0);
+        assert_true(needs.tower.arenas >= 2 * rig.net->trainable_count * sizeof(float));
+        assert_true(needs.tower.backend.values > 0);
+        assert_in_range(needs.samples, 1, rig.layout.capacity);
+        assert_null(tower_weights(trainer_tower(rig.lanes[d].trainer)));
+    }
+    for (uint32_t d = 0; d < 3; d++)
+        trainer_cancel(rig.lanes[d].trainer);
+    rig_close(&rig);
+}
+
+static int allocate_nothing(struct backend *backend)
+{
+    (void)backend;
+    return -ENOMEM;
+}
+
+static void a_tower_that_gets_no_memory_ends_the_others(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    struct backend_ops broken;
+    struct capture capture;
+    char text[512];
+    const struct schedule schedule = schedule_of(3);
+    rig_make(&rig, &schedule, SYNC_REPLICATED);
+    broken = *rig_trainer(&rig, 1).tower.backend;
+    broken.allocate = allocate_nothing;
+    capture_begin(&capture);
+    for (uint32_t d = 0; d < 3; d++) {
+        struct trainer_spec spec = rig_trainer(&rig, d);
+        if (d == 1)
+            spec.tower.backend = &broken;
+        rig_start(&rig, d, &spec);
+    }
+    assert_true(rig_ready_all(&rig) < 0);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(stop_code(rig.stop), EXIT_CODE_MEMORY);
+    rig_close(&rig);
+}
+
 /* On any device: the backend touches none of its memory. */
 static void towers_of_the_null_backend_only_take_and_count_samples(void **state)
 {
@@ -261,6 +312,8 @@ int main(void)
         cmocka_unit_test(a_cancel_at_any_time_ends_everything),
         cmocka_unit_test(a_run_that_failed_before_it_began_ends_even_when_told_to_go),
         cmocka_unit_test(towers_that_never_begin_end_by_a_cancel),
+        cmocka_unit_test(towers_that_are_planned_and_refused_end_by_a_cancel),
+        cmocka_unit_test(a_tower_that_gets_no_memory_ends_the_others),
         cmocka_unit_test(towers_of_the_null_backend_only_take_and_count_samples),
     };
     int failed = cmocka_run_group_tests_name("gradients summed on the host", tests, NULL, NULL);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/log.h"
+#include "tools/run/tower_plan.h"
 
 #define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
 
@@ -20,6 +20,7 @@ struct lane {
     struct slots *slots;
     struct feeder *feeder;
     struct trainer *trainer;
+    struct trainer_needs needs;
     uint32_t *cpus;
 };
 
@@ -56,7 +57,7 @@ static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t d)
     return rc;
 }
 
-static int open_ring(struct pipeline *pipeline, struct lane *lane)
+static int fill_ring(struct pipeline *pipeline, struct lane *lane)
 {
     const struct run_plan *const plan = pipeline->parts.plan;
     const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
@@ -71,33 +72,31 @@ static int open_ring(struct pipeline *pipeline, struct lane *lane)
     return ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
 }
 
+/* Everything that can block ends when the run fails. */
 static int open_lane(struct pipeline *pipeline, uint32_t d)
 {
     struct lane *const lane = &pipeline->lanes[d];
-    const struct run_plan *const plan = pipeline->parts.plan;
-    lane->tower = plan->devices.towers.first + d;
-    int rc = open_device(pipeline, lane, d);
-    if (rc == 0 && !is_synthetic(pipeline))
-        rc = open_ring(pipeline, lane);
-    if (rc == 0)
-        rc = slots_open(&lane->slots, lane->device, (uint32_t)pipeline->parts.settings->input.staging_depth,
-                        &plan->layout);
-    pipeline->rings[d] = lane->ring;
-    return rc;
+    lane->tower = pipeline->parts.plan->devices.towers.first + d;
+    const int rc = open_device(pipeline, lane, d);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, lane->device) : rc;
 }
 
-/* Everything that can block ends when the run fails. */
-static int register_lane(struct pipeline *pipeline, const struct lane *lane)
+static int open_ring(struct pipeline *pipeline, uint32_t d)
 {
-    struct stop *const stop = pipeline->parts.stop;
-    int rc = 0;
-    if (lane->ring != NULL)
-        rc = stop_on_failure(stop, ring_cancel, lane->ring);
-    if (rc == 0)
-        rc = stop_on_failure(stop, slots_cancel, lane->slots);
-    if (rc == 0)
-        rc = stop_on_failure(stop, device_cancel, lane->device);
-    return rc;
+    struct lane *const lane = &pipeline->lanes[d];
+    if (is_synthetic(pipeline))
+        return 0;
+    const int rc = fill_ring(pipeline, lane);
+    pipeline->rings[d] = lane->ring;
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, lane->ring) : rc;
+}
+
+static int open_slots(struct pipeline *pipeline, uint32_t d)
+{
+    struct lane *const lane = &pipeline->lanes[d];
+    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.staging_depth;
+    const int rc = slots_open(&lane->slots, lane->device, depth, &pipeline->parts.plan->layout);
+    return rc == 0 ? stop_on_failure(pipeline->parts.stop, slots_cancel, lane->slots) : rc;
 }
 
 static int open_reduction(struct pipeline *pipeline)
@@ -109,54 +108,6 @@ static int open_reduction(struct pipeline *pipeline)
     };
     const int rc = ops->open(&pipeline->reduce, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
-}
-
-/* The slice sizes tower `tower` meets: in full batches and in the last one of a pass. */
-static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
-{
-    const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
-    const uint64_t steps = schedule_step_count(schedule);
-    struct span span;
-    if (schedule_find(schedule, 0, tower, &span) == 0)
-        spec->train_counts[0] = span.count;
-    if (train_last < steps && schedule_find(schedule, train_last, tower, &span) == 0)
-        spec->train_counts[1] = span.count;
-    const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
-    if (evaluations == 0)
-        return;
-    const uint64_t first = schedule_batch_count(schedule) - evaluations;
-    if (schedule_find(schedule, first, tower, &span) == 0)
-        spec->evaluate_counts[0] = span.count;
-    if (schedule_find(schedule, first + evaluations - 1, tower, &span) == 0)
-        spec->evaluate_counts[1] = span.count;
-}
-
-static struct tower_spec make_tower_spec(const struct pipeline *pipeline, const struct lane *lane)
-{
-    const struct settings *const settings = pipeline->parts.settings;
-    const struct run_plan *const plan = pipeline->parts.plan;
-    struct tower_spec spec = {
-        .index = lane->tower,
-        .net = pipeline->parts.net,
-        .device = lane->device,
-        .compute = lane->compute,
-        .backend = plan->devices.backend,
-        .backend_spec = { .threads = plan->threads_per_tower,
-                         .slice_max = plan->layout.capacity,
-                         .layout = settings->devices.layout,
-                         .seed = (uint64_t)settings->run.seed,
-                         .allow_ref = settings->devices.allow_ref,
-                         .precision = settings->devices.precision,
-                         .graph = settings->devices.graph,
-                         .device_towers = (pipeline->towers + plan->devices.count - 1) / plan->devices.count,
-                         .workspace_max = (size_t)settings->devices.workspace,
-                         .time_plans = settings->devices.time_plans,
-                         .plan_cache = plan->devices.plan_cache[0] != '\0' ? plan->devices.plan_cache : NULL },
-        .optimizer = plan->optimizer,
-        .seed = (uint64_t)settings->run.seed,
-    };
-    find_counts(&plan->schedule, lane->tower, &spec);
-    return spec;
 }
 
 /* The d-th tower of this process gets cores [d * threads, (d + 1) * threads), counted around. */
@@ -179,9 +130,13 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
     int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, d) : 0;
     if (rc != 0)
         return rc;
+    struct tower_spec tower = tower_plan(plan, settings, lane->tower);
+    tower.net = pipeline->parts.net;
+    tower.device = lane->device;
+    tower.compute = lane->compute;
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
-        .tower = make_tower_spec(pipeline, lane),
+        .tower = tower,
         .sync = { .ops = sync_table[settings->sync.mode],
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
@@ -189,7 +144,6 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
                  .every = (uint64_t)settings->sync.every },
-        .slots = lane->slots,
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots,
@@ -232,6 +186,22 @@ static int start_loader(struct pipeline *pipeline)
     return loader_start(&pipeline->loader, &spec);
 }
 
+/* All are waited for: none plans any more when the devices' memory is looked at. */
+static int await_plans(struct pipeline *pipeline)
+{
+    struct run_plan *const plan = pipeline->parts.plan;
+    int rc = 0;
+    for (uint32_t d = 0; d < pipeline->towers; d++) {
+        struct lane *const lane = &pipeline->lanes[d];
+        const int planned = trainer_planned(lane->trainer, &lane->needs);
+        if (planned == 0)
+            memory_plan_add_tower(&plan->memory, d % plan->devices.count, &lane->needs);
+        if (rc == 0)
+            rc = planned;
+    }
+    return rc;
+}
+
 static int await_towers(struct pipeline *pipeline)
 {
     int rc = 0;
@@ -239,12 +209,6 @@ static int await_towers(struct pipeline *pipeline)
         const int ready = trainer_ready(pipeline->lanes[d].trainer);
         if (rc == 0)
             rc = ready;
-    }
-    for (uint32_t d = 0; d < pipeline->towers && rc == 0; d++) {
-        struct tower *const tower = trainer_tower(pipeline->lanes[d].trainer);
-        const struct tower_needs needs = tower_needs(tower);
-        pipeline->parts.plan->tower_bytes += tower_needs_bytes(&needs);
-        pipeline->parts.plan->snapshot_bytes += pipeline->parts.snapshots.count * snapshot_bytes(tower);
     }
     return rc;
 }
@@ -258,22 +222,35 @@ static int make_room(struct pipeline *pipeline)
     return pipeline->lanes != NULL && pipeline->rings != NULL && pipeline->reports != NULL ? 0 : -ENOMEM;
 }
 
-/* The list. What blocks is registered with stop before any thread of its kind runs. Nothing is
- * copied to a device before its towers are open: they measure, and warm up collectives. */
-static int build(struct pipeline *pipeline)
+/* The list, up to where all that the run needs is known. What blocks is registered with stop before
+ * any thread that it could block. */
+static int plan(struct pipeline *pipeline)
 {
     const uint32_t towers = pipeline->towers;
     int rc = make_room(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = open_lane(pipeline, d);
-    for (uint32_t d = 0; d < towers && rc == 0; d++)
-        rc = register_lane(pipeline, &pipeline->lanes[d]);
     if (rc == 0)
         rc = open_reduction(pipeline);
     if (rc == 0)
         rc = gate_open(&pipeline->gate);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_trainer(pipeline, d);
+    return rc == 0 ? await_plans(pipeline) : rc;
+}
+
+/* The rest of it. Nothing is copied to a device before its towers are open: they warm up
+ * collectives. */
+static int build(struct pipeline *pipeline)
+{
+    const uint32_t towers = pipeline->towers;
+    int rc = 0;
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_ring(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        rc = open_slots(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        trainer_allocate(pipeline->lanes[d].trainer, pipeline->lanes[d].slots);
     if (rc == 0)
         rc = start_loader(pipeline);
     if (rc == 0)
@@ -283,22 +260,52 @@ static int build(struct pipeline *pipeline)
     return rc;
 }
 
+/* The cause is there already when it was a thread's. */
+static int fail(const struct pipeline_parts *parts, int rc)
+{
+    if (rc != 0)
+        stop_fail(parts->stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
+                  "the pipeline could not be built: %s", strerror(-rc));
+    return rc;
+}
+
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts)
 {
     struct pipeline *const pipeline = calloc(1, sizeof(*pipeline));
     if (pipeline == NULL)
-        return -ENOMEM;
+        return fail(parts, -ENOMEM);
     pipeline->parts = *parts;
     pipeline->towers = parts->plan->devices.towers.count;
-    const int rc = build(pipeline);
+    const int rc = fail(parts, plan(pipeline));
     if (rc != 0) {
-        stop_fail(parts->stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
-                  "the pipeline could not be built: %s", strerror(-rc));
         pipeline_close(pipeline, NULL);
         return rc;
     }
     *pipeline_out = pipeline;
     return 0;
+}
+
+int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_out)
+{
+    const uint32_t devices = pipeline->parts.plan->memory.device_count;
+    there_out->host = memory_host_there();
+    size_t total;
+    int rc = 0;
+    for (uint32_t d = 0; d < devices && rc == 0; d++) {
+        struct device *const device = pipeline->lanes[d].device;
+        rc = device->ops->memory(device, &there_out->devices[d], &total);
+    }
+    return rc;
+}
+
+const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower)
+{
+    return &pipeline->lanes[tower].needs;
+}
+
+int pipeline_allocate(struct pipeline *pipeline)
+{
+    return fail(&pipeline->parts, build(pipeline));
 }
 
 void pipeline_go(struct pipeline *pipeline)

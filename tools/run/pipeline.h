@@ -1,6 +1,6 @@
 /* The whole pipeline, built in one function that reads as a list and taken down in the
  * reverse order: shards -> loader -> rings -> feeders -> slots -> trainers, with the
- * reduction between them. Used by main only. */
+ * reduction between them. First all is planned, then memory is taken. Used by main only. */
 #ifndef PIPETRAIN_PIPELINE_H
 #define PIPETRAIN_PIPELINE_H
 
@@ -15,7 +15,7 @@ struct pipeline;
 
 struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct settings *settings;
-    struct run_plan *plan;              /* pipeline_open fills in tower_bytes and snapshot_bytes */
+    struct run_plan *plan;              /* pipeline_open adds the towers to its memory */
     const struct net *net;
     const struct dataset *datasets[PASS_COUNT];
     struct snapshot_rule snapshots;     /* none: all 0 */
@@ -29,11 +29,19 @@ struct pipeline_counts {
     struct feeder_counts feeders;
 };
 
-/* Make everything; the loader starts filling the rings with the batches from plan->schedule.first
- * on, the towers are planned and have their first weights. No step begins yet: a run that goes on
- * from a snapshot writes its state to every tower now. 0, or a negative errno with the cause in
- * stop. */
+/* Devices, and on each its towers' threads, which plan; nothing large is taken. What towers need is
+ * added to plan->memory. 0, or a negative errno with the cause in stop. */
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
+/* What can be had now, by plan->memory's order of devices. 0 or a negative errno. Before
+ * pipeline_allocate. */
+int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_out);
+/* What one tower of this process needs. */
+const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower);
+/* Take the memory, once: the loader starts filling the rings with the batches from
+ * plan->schedule.first on, the towers have their first weights. No step begins yet: a run that goes
+ * on from a snapshot writes its state to every tower now. 0, or a negative errno with the cause in
+ * stop. */
+int pipeline_allocate(struct pipeline *pipeline);
 /* Let the towers begin. */
 void pipeline_go(struct pipeline *pipeline);
 /* The reports of all towers of this process for the next global batch, in tower order, waiting for the
@@ -49,7 +57,8 @@ struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower);
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
-/* The tower-th of this process, between steps: before pipeline_go and after the last step. */
+/* The tower-th of this process, between steps: planned only before pipeline_allocate, with its memory
+ * before pipeline_go and after the last step. */
 struct tower *pipeline_tower(struct pipeline *pipeline, uint32_t tower);
 /* End and join all threads, release everything; *counts_out (may be NULL) gets what the
  * stages counted. Accepts NULL. */

@@ -207,7 +207,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
     report_damage_write(end->counts.damage, json);
     json_open_object(json, "memory");
-    json_u64(json, "planned_bytes", run_plan_bytes(report->plan));
+    json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
     json_u64(json, "peak_rss_bytes", peak_rss_bytes());
     json_close_object(json);
     json_quoted(json, "sample_order_hash", hash);

@@ -152,8 +152,6 @@ static int prepare(struct run *run)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
-    if (code == 0 && run_plan_check_memory(&run->plan, run->settings, &problems) != 0)
-        code = refuse(&problems, EXIT_CODE_MEMORY);
     problems_release(&problems);
     return code;
 }
@@ -191,6 +189,21 @@ static int open_outputs(struct run *run)
     return account_open(&run->account, &run->plan.schedule) == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
+static int check_memory(const struct run *run)
+{
+    struct memory_there there;
+    struct problems problems;
+    if (pipeline_memory(run->pipeline, &there) != 0)
+        return EXIT_CODE_DEVICE;
+    problems_init(&problems);
+    int code = 0;
+    if (memory_plan_check(&run->plan.memory, run->settings, &there, &problems) != 0)
+        code = refuse(&problems, EXIT_CODE_MEMORY);
+    problems_release(&problems);
+    return code;
+}
+
+/* Plan the towers; refused is what does not fit. */
 static int open_pipeline(struct run *run)
 {
     const struct pipeline_parts parts = {
@@ -200,15 +213,7 @@ static int open_pipeline(struct run *run)
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
         .stop = run->stop,
     };
-    if (pipeline_open(&run->pipeline, &parts) != 0)
-        return stop_code(run->stop);
-    struct problems problems;
-    problems_init(&problems);
-    int code = 0;
-    if (run_plan_check_memory(&run->plan, run->settings, &problems) != 0)
-        code = refuse(&problems, EXIT_CODE_MEMORY);
-    problems_release(&problems);
-    return code;
+    return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
 static void check_finite(struct run *run, struct step_report *const *reports)
@@ -296,6 +301,11 @@ static void print_plan(struct run *run)
     print_start(run);
     if (run->kind != RUN_DRY)
         return;
+    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++) {
+        printf("          tower %u: ", run->plan.devices.towers.first + d);
+        memory_plan_print_tower(pipeline_needs(run->pipeline, d), stdout);
+        printf("\n");
+    }
     printf("layers    of tower 0, as planned\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
 }
@@ -338,28 +348,38 @@ static int listen_to_signals(struct run *run)
 
 static int start_pipeline(struct run *run)
 {
-    const int code = open_pipeline(run);
-    if (code != 0)
-        return code;
     atomic_store(&run->is_open, true);
     if (atomic_load(&run->is_asked))
         pipeline_request_stop(run->pipeline);
-    return 0;
+    return pipeline_allocate(run->pipeline) == 0 ? 0 : (int)stop_code(run->stop);
 }
 
-static int train(struct run *run)
+static void open_report(struct run *run)
 {
-    int code = open_outputs(run);
-    if (code != 0)
-        return code;
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
                                   .account = run->account, .directory = run->directory,
                                   .process_start_ns = run->process_start_ns };
     report_init(&run->report);
-    code = listen_to_signals(run);
-    run->began_ns = clock_now_ns();
+}
+
+/* All that can be refused comes before the first output and the first large allocation. */
+static int begin(struct run *run)
+{
+    int code = listen_to_signals(run);
     if (code == 0)
-        code = start_pipeline(run);
+        code = open_pipeline(run);
+    if (code == 0)
+        code = open_outputs(run);
+    if (code != 0)
+        return code;
+    open_report(run);
+    run->began_ns = clock_now_ns();
+    return start_pipeline(run);
+}
+
+static int train(struct run *run)
+{
+    int code = begin(run);
     if (code != 0)
         return code;
     print_plan(run);
@@ -378,6 +398,15 @@ static int train(struct run *run)
         code = finished;
     if (code == 0)
         print_next(run);
+    return code;
+}
+
+/* Towers on the host's memory are planned; devices need not be there. */
+static int check(struct run *run)
+{
+    const int code = run->plan.devices.ops->host_memory ? open_pipeline(run) : 0;
+    if (code == 0)
+        print_start(run);
     return code;
 }
 
@@ -410,10 +439,8 @@ int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_
     if (kind == RUN_DRY)
         settings->train.steps = 1;
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : EXIT_CODE_MEMORY;
-    if (code == 0 && kind == RUN_CHECK)
-        print_start(&run);
-    else if (code == 0)
-        code = train(&run);
+    if (code == 0)
+        code = kind == RUN_CHECK ? check(&run) : train(&run);
     release(&run);
     return end_output(code);
 }

@@ -8,7 +8,7 @@
 #include "tools/config/settings.h"
 
 enum run_kind {
-    RUN_CHECK,      /* settings, data and plan are checked; no device, no thread */
+    RUN_CHECK,      /* settings, data and plan are checked; no step, no device but the host */
     RUN_DRY,        /* everything is built, the plan is printed, one step is run */
     RUN_TRAIN
 };

@@ -105,6 +105,30 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
+/* Of what does not depend on towers. */
+static int init_memory(struct run_plan *plan, const struct settings *settings,
+                       const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    const struct device_plan *const devices = &plan->devices;
+    struct memory_plan *const memory = &plan->memory;
+    *memory = (struct memory_plan){ .device_count = devices->ops->host_memory ? 0 : devices->count };
+    for (uint32_t d = 0; d < devices->towers.count; d++)
+        memory_share_add(memory_plan_on(memory, d % devices->count), MEMORY_SLOTS,
+                         (size_t)settings->input.staging_depth * plan->layout.block_bytes);
+    if (settings->input.source == INPUT_SYNTHETIC)
+        return 0;
+    memory_share_add(&memory->host, MEMORY_BATCHES,
+                     devices->towers.count * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes);
+    const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
+    const struct loader_memory loader = loader_memory(&spec);
+    memory_share_add(&memory->host, MEMORY_LOADER, loader.bytes);
+    memory->kept_bytes = loader.kept_bytes;
+    if (loader.bytes != SIZE_MAX)
+        return 0;
+    problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
+    return -EINVAL;
+}
+
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
@@ -123,20 +147,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
         return -EINVAL;
     }
-
-    const size_t towers = plan->devices.towers.count;
-    plan->slot_bytes = towers * (size_t)settings->input.staging_depth * plan->layout.block_bytes;
-    if (settings->input.source == INPUT_SYNTHETIC)
-        return 0;
-    plan->ring_bytes = towers * (size_t)settings->input.prefetch_depth * plan->layout.block_bytes;
-    const struct loader_spec loader = run_plan_loader(plan, settings, datasets);
-    const struct loader_memory memory = loader_memory(&loader);
-    plan->loader_bytes = memory.bytes;
-    plan->kept_bytes = memory.kept_bytes;
-    if (plan->loader_bytes != SIZE_MAX)
-        return 0;
-    problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
-    return -EINVAL;
+    return init_memory(plan, settings, datasets, problems);
 }
 
 static size_t keep_bytes(const struct input_settings *input)
@@ -162,43 +173,6 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
         .corrupt_max = plan->corrupt_max,
     };
-}
-
-size_t run_plan_bytes(const struct run_plan *plan)
-{
-    return plan->ring_bytes + plan->loader_bytes + plan->slot_bytes + plan->tower_bytes + plan->snapshot_bytes;
-}
-
-size_t run_plan_host_bytes(const struct run_plan *plan)
-{
-    return plan->devices.ops->host_memory ? run_plan_bytes(plan)
-                                          : plan->ring_bytes + plan->loader_bytes + plan->snapshot_bytes;
-}
-
-static uint64_t available_bytes(void)
-{
-    size_t available = 0, total = 0;
-    device_host_ops.memory(NULL, &available, &total);
-    return available;
-}
-
-int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems)
-{
-    const bool in_host = plan->devices.ops->host_memory;
-    const size_t bytes = run_plan_host_bytes(plan);
-    const uint64_t budget = (uint64_t)settings->input.ram_budget;
-    const bool over_budget = budget > 0 && bytes > budget;
-    const uint64_t limit = over_budget ? budget : available_bytes();
-    if (bytes <= limit)
-        return 0;
-    problems_add(problems, over_budget ? "[input] ram_budget" : "memory",
-                 "the run needs %s (batches %s, loader %s, slots %s, towers %s), %s %s: use a smaller batch, "
-                 "prefetch_depth or staging_depth%s",
-                 number_bytes(bytes).text, number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-                 number_bytes(in_host ? plan->slot_bytes : 0).text, number_bytes(in_host ? plan->tower_bytes : 0).text,
-                 over_budget ? "the budget is" : "available are", number_bytes(limit).text,
-                 settings->input.source == INPUT_CACHED ? ", or input.source = real" : "");
-    return -ENOMEM;
 }
 
 static void print_data(const char *what, const struct dataset *dataset, FILE *out)
@@ -249,21 +223,6 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
 }
 
-static void print_memory(const struct run_plan *plan, FILE *out)
-{
-    fprintf(out, "memory    %s: batches %s, loader %s (shards %s), slots %s", number_bytes(run_plan_bytes(plan)).text,
-            number_bytes(plan->ring_bytes).text, number_bytes(plan->loader_bytes).text,
-            number_bytes(plan->kept_bytes).text, number_bytes(plan->slot_bytes).text);
-    if (plan->snapshot_bytes > 0)
-        fprintf(out, ", snapshots %s", number_bytes(plan->snapshot_bytes).text);
-    const char *const place = plan->devices.ops->host_memory ? "" : " (slots and towers on the devices)";
-    if (plan->tower_bytes > 0)
-        fprintf(out, ", towers %s%s; the program and its libraries come on top\n", number_bytes(plan->tower_bytes).text,
-                place);
-    else
-        fprintf(out, "%s; what towers need is known once they are planned (--dry-run)\n", place);
-}
-
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
@@ -284,6 +243,6 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device%s\n",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
-                (long long)settings->input.staging_depth, plan->kept_bytes > 0 ? ", shards kept in memory" : "");
-    print_memory(plan, out);
+                (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
+    memory_plan_print(&plan->memory, out);
 }

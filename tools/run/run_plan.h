@@ -15,6 +15,7 @@
 #include "stage/schedule.h"
 #include "tools/config/settings.h"
 #include "tools/run/device_plan.h"
+#include "tools/run/memory_plan.h"
 
 struct run_plan {
     struct schedule schedule;
@@ -27,11 +28,7 @@ struct run_plan {
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
-    /* Bytes, all towers of this process together. Slots and towers are in device memory. */
-    size_t ring_bytes, loader_bytes, slot_bytes;
-    size_t kept_bytes;                  /* of loader_bytes, for shards kept in memory */
-    size_t tower_bytes;                 /* arenas and plans; known once the towers are open */
-    size_t snapshot_bytes;              /* pinned; likewise */
+    struct memory_plan memory;          /* without towers, until they are planned */
 };
 
 /* Decide everything but the devices, which are there already. `datasets` may hold NULLs
@@ -45,12 +42,6 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 uint32_t run_plan_cpu(uint32_t n);
 /* Threads of each of the process' `towers` on the CPU. */
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
-size_t run_plan_bytes(const struct run_plan *plan);
-/* The part of it that is host memory. */
-size_t run_plan_host_bytes(const struct run_plan *plan);
-/* 0, or -ENOMEM with the arithmetic in `problems`: over ram_budget or over the host
- * memory that is available now. What devices have, their backends look after. */
-int run_plan_check_memory(const struct run_plan *plan, const struct settings *settings, struct problems *problems);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out);
 

@@ -13,6 +13,7 @@ static void input_verdict(char *text, size_t text_size, double wait, const struc
     const double reading = (double)loader->read_busy_ns / (wall * plan->read_threads);
     const double decoding = (double)loader->decode_busy_ns / (wall * plan->decode_threads);
     const bool decoders = decoding >= reading;
+    const bool is_kept = plan->memory.kept_bytes > 0;
     const double busy = decoders ? decoding : reading;
     const uint32_t threads = decoders ? plan->decode_threads : plan->read_threads;
     if (busy < 0.5)
@@ -25,7 +26,7 @@ static void input_verdict(char *text, size_t text_size, double wait, const struc
                  "%s limits (towers waited %.1f %% of their time; %u %s %.0f %% busy): raise input.%s to %u%s",
                  decoders ? "decoding" : "reading", 100 * wait, threads, decoders ? "decoders" : "readers", 100 * busy,
                  decoders ? "decode_threads" : "read_threads", threads + 1,
-                 decoders || plan->kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
+                 decoders || is_kept ? "" : ", or set input.source = cached to read every shard once");
 }
 
 void verdict_write(char *text, size_t text_size, const struct fractions *fractions, const struct loader_counts *loader,

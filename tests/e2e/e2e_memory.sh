@@ -1,0 +1,108 @@
+#!/bin/sh
+# Memory: what does not fit is refused with the arithmetic before anything large is taken, and the
+# limits of control groups count.
+. "$(dirname "$0")/e2e.sh"
+[ "$sanitizer" = no ] || skip 'a sanitizer takes memory of its own'
+cat >"$work/resnet.conf" <<END
+[input]
+source = synthetic
+[model]
+name = resnet20_v1
+[devices]
+kind = cpu
+[run]
+dir = $work/run
+END
+
+# Nothing large is taken: an address space of 2 GB is enough to refuse, however much the machine has.
+# WHAT OPTION...: the last run's messages are left.
+refused() {
+    what=$1
+    shift
+    command_line="$pipetrain -c $work/resnet.conf $*"
+    began=$(date +%s)
+    (ulimit -v 2000000 && exec timeout 60 "$pipetrain" -c "$work/resnet.conf" "$@") >"$work/out" 2>"$work/err"
+    code=$?
+    [ $(($(date +%s) - began)) -le 10 ] || fail "$what took long"
+    expect_code 4 "$what"
+    expect_err '^(memory|\[input\] ram_budget): the run needs .* \(.*\), (available are|the budget is)'
+    expect_err_lines 1
+    [ ! -s "$work/out" ] || fail "$what printed results"
+    [ ! -e "$work/run" ] || fail "$what made a run directory"
+}
+
+# A batch for about 90 GB, with the batch that would fit; that one is taken.
+for backend in onednn reference; do
+    "$pipetrain" --help=devices.backend | grep -q "$backend" || continue
+    refused "60000 samples on $backend" --set train.batch=60000 --set input.ram_budget=8GiB \
+        --set devices.backend=$backend
+    expect_err 'needs [0-9.]+ GiB \(.*slots [0-9.]+ MiB, weights and states [0-9.]+ MiB, activations [0-9.]+ GiB'
+    batch=$(sed -n 's/.* a batch of \([0-9]*\) would fit.*/\1/p' "$work/err")
+    [ "${batch:-0}" -gt 1000 ] || fail 'no batch that would fit'
+    budget=$([ "$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)" -gt 9000000 ] && echo 8GiB || echo skip)
+    [ "$budget" = skip ] && continue
+    run "$pipetrain" -c "$work/resnet.conf" --set "train.batch=${batch:-1}" --set input.ram_budget=$budget \
+        --set devices.backend=$backend --check
+    expect_code 0 'the batch that is said to fit'
+done
+
+# More than any machine has, without a budget: terabytes of slots.
+refused 'terabytes' --set train.batch=1048576 --set input.staging_depth=1024
+expect_err '^memory: .*slots 3\.[0-9] TiB'
+refused 'terabytes on eight towers' --set train.batch=1048576 --set input.staging_depth=1024 --set devices.towers=8 \
+    --set devices.threads_per_tower=1
+refused 'terabytes, checked' --set train.batch=1048576 --set input.staging_depth=1024 --check
+refused 'terabytes, dry' --set train.batch=1048576 --set input.staging_depth=1024 --dry-run
+
+# What towers need, by purpose.
+run "$pipetrain" -c "$work/resnet.conf" --set devices.towers=2 --set devices.threads_per_tower=1 --set train.batch=16 \
+    --dry-run
+expect_code 0 'a dry run'
+expect_out '^ +tower 0: 8 samples, [0-9.]+ MiB: weights and states [0-9.]+ MiB, activations [0-9.]+ MiB'
+expect_out '^ +tower 1: 8 samples'
+run "$pipetrain" --describe resnet20_v1
+expect_code 0 'a description'
+expect_out '^activations  1[0-9][0-9]\.[0-9] MiB at most, with gradients, training at batch 128$'
+[ "$(awk '{ print length }' "$work/out" | sort -n | tail -n 1)" -le 100 ] || fail 'a wide description'
+
+# A control group's limit, in a mount namespace whose /sys/fs/cgroup is made here.
+group=$(sed -n 's/^[0-9]*:\(.*,\)\{0,1\}memory\(,.*\)\{0,1\}:/memory/p' /proc/self/cgroup)
+version=1
+if [ -z "$group" ]; then
+    group=$(sed -n 's/^0:://p' /proc/self/cgroup)
+    version=2
+fi
+cat >"$work/limited.sh" <<'END'
+set -e
+mount -t tmpfs tmpfs /sys/fs/cgroup
+folder=/sys/fs/cgroup/$1
+mkdir -p "$folder"
+if [ "$2" -eq 2 ]; then
+    echo "$3" >"$folder/memory.max"
+    echo 100000000 >"$folder/memory.current"
+else
+    echo "$3" >"$folder/memory.limit_in_bytes"
+    echo 100000000 >"$folder/memory.usage_in_bytes"
+fi
+shift 3
+exec "$@"
+END
+limited() {
+    limit=$1
+    shift
+    run unshare -rm sh "$work/limited.sh" "$group" $version "$limit" \
+        "$pipetrain" -c "$work/resnet.conf" --set devices.threads_per_tower=1 --set train.steps=1 "$@"
+}
+finish_note=
+unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no control group could be made'
+if [ -z "$finish_note" ]; then
+    limited 300000000
+    expect_code 4 'a batch larger than the control group'
+    expect_err '^memory: the run needs 19[0-9]\.[0-9] MiB .* available are 190\.7 MiB: a batch of 12[0-9] would fit'
+    limited 500000000
+    expect_code 0 'a batch as large as the control group'
+    limited max
+    expect_code 0 'a control group without a limit'
+fi
+[ "$failures" -gt 0 ] || [ -z "$finish_note" ] || skip "$finish_note; the rest is as expected"
+finish

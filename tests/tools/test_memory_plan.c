@@ -1,0 +1,150 @@
+/* Tests of the sums of memory and of what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/run/memory_plan.h"
+
+#define MIB ((size_t)1 << 20)
+
+static struct settings settings;
+static struct memory_plan plan;
+static struct memory_there there;
+static struct problems problems;
+
+static const struct trainer_needs needs = {
+    .tower = { .arenas = 10 * MIB, .backend = { .values = 100 * MIB, .workspace = 3 * MIB, .weights = 2 * MIB } },
+    .snapshots = 5 * MIB,
+    .reduction = 4 * MIB,
+    .samples = 50,
+};
+
+static int begin(void **state)
+{
+    (void)state;
+    plan = (struct memory_plan){ .device_count = 0 };
+    there = (struct memory_there){ .host = SIZE_MAX };
+    problems_init(&problems);
+    return settings_init(&settings);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    problems_release(&problems);
+    settings_release(&settings);
+    return 0;
+}
+
+static int check(void)
+{
+    problems_release(&problems);
+    return memory_plan_check(&plan, &settings, &there, &problems);
+}
+
+static void towers_on_the_host_add_up_there(void **state)
+{
+    (void)state;
+    memory_share_add(&plan.host, MEMORY_BATCHES, MIB);
+    memory_plan_add_tower(&plan, 0, &needs);
+    memory_plan_add_tower(&plan, 1, &needs);
+    assert_int_equal(memory_plan_bytes(&plan), MIB + 2 * 124 * MIB);
+    there.host = memory_plan_bytes(&plan);
+    assert_int_equal(check(), 0);
+    there.host--;
+    assert_int_equal(check(), -ENOMEM);
+    assert_int_equal(problems.count, 1);
+}
+
+static void towers_that_share_a_device_add_up_on_it(void **state)
+{
+    (void)state;
+    plan.device_count = 2;
+    for (uint32_t d = 0; d < 3; d++)
+        memory_plan_add_tower(&plan, d % 2, &needs);
+    there.host = 3 * 9 * MIB;
+    there.devices[0] = 2 * 115 * MIB;
+    there.devices[1] = 115 * MIB;
+    assert_int_equal(check(), 0);
+    there.devices[0]--;
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], "device 0"));
+    there.devices[1]--;
+    there.host--;
+    assert_int_equal(check(), -ENOMEM);
+    assert_int_equal(problems.count, 3);
+}
+
+static void the_budget_counts_where_it_is_smaller(void **state)
+{
+    (void)state;
+    memory_plan_add_tower(&plan, 0, &needs);
+    settings.input.ram_budget = (int64_t)(124 * MIB);
+    assert_int_equal(check(), 0);
+    settings.input.ram_budget--;
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], "ram_budget"));
+    there.host = MIB;
+    assert_int_equal(check(), -ENOMEM);
+    assert_null(strstr(problems.lines[0], "ram_budget"));
+}
+
+static void a_refusal_names_what_is_needed_and_a_batch_that_fits(void **state)
+{
+    (void)state;
+    memory_plan_add_tower(&plan, 0, &needs);
+    there.host = 24 * MIB + 50 * MIB;
+    assert_int_equal(check(), -ENOMEM);
+    static const char *const parts[] = { "124.0 MiB", "74.0 MiB", "weights and states 10.0 MiB",
+                                         "activations 100.0 MiB", "snapshots", "a batch of 25 would fit" };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        assert_non_null(strstr(problems.lines[0], parts[i]));
+    assert_null(strstr(problems.lines[0], "loader"));
+    there.host = 24 * MIB;
+    assert_int_equal(check(), -ENOMEM);
+    assert_null(strstr(problems.lines[0], "would fit"));
+}
+
+static void sums_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    struct trainer_needs huge = needs;
+    huge.tower.backend.values = SIZE_MAX / 2;
+    for (uint32_t d = 0; d < 4; d++)
+        memory_plan_add_tower(&plan, 0, &huge);
+    assert_true(memory_plan_bytes(&plan) == SIZE_MAX);
+    there.host = SIZE_MAX / 4;
+    assert_int_equal(check(), -ENOMEM);
+}
+
+static void what_a_tower_needs_is_one_line(void **state)
+{
+    (void)state;
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    memory_plan_print_tower(&needs, out);
+    fclose(out);
+    assert_string_equal(text, "50 samples, 124.0 MiB: weights and states 10.0 MiB, activations 100.0 MiB, workspace "
+                              "3.0 MiB, copies of weights 2.0 MiB, snapshots 5.0 MiB, reduction 4.0 MiB");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(towers_on_the_host_add_up_there, begin, end),
+        cmocka_unit_test_setup_teardown(towers_that_share_a_device_add_up_on_it, begin, end),
+        cmocka_unit_test_setup_teardown(the_budget_counts_where_it_is_smaller, begin, end),
+        cmocka_unit_test_setup_teardown(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end),
+        cmocka_unit_test_setup_teardown(sums_that_overflow_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_tower_needs_is_one_line, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

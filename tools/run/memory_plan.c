@@ -1,0 +1,181 @@
+/* Sums of bytes, and the refusal when they are too many. */
+#include "tools/run/memory_plan.h"
+
+#include <errno.h>
+
+#include "tools/config/number.h"
+#include "tools/run/cgroup.h"
+
+#define TEXT_BYTES 512u
+
+/* What grows with the batch, a smaller batch makes smaller. */
+static const struct {
+    const char *name;
+    bool grows;
+} purposes[MEMORY_PURPOSE_COUNT] = {
+    [MEMORY_BATCHES] = { "batches", true },
+    [MEMORY_LOADER] = { "loader", false },
+    [MEMORY_SLOTS] = { "slots", true },
+    [MEMORY_ARENAS] = { "weights and states", false },
+    [MEMORY_VALUES] = { "activations", true },
+    [MEMORY_WORKSPACE] = { "workspace", false },
+    [MEMORY_WEIGHT_COPIES] = { "copies of weights", false },
+    [MEMORY_SNAPSHOTS] = { "snapshots", false },
+    [MEMORY_REDUCTION] = { "reduction", false },
+};
+
+struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)
+{
+    return plan->device_count > 0 ? &plan->devices[device] : &plan->host;
+}
+
+static size_t sum(size_t a, size_t b)
+{
+    return a < SIZE_MAX - b ? a + b : SIZE_MAX;
+}
+
+void memory_share_add(struct memory_share *share, enum memory_purpose purpose, size_t bytes)
+{
+    share->bytes[purpose] = sum(share->bytes[purpose], bytes);
+}
+
+static void add_needs(struct memory_share *device, struct memory_share *host, const struct trainer_needs *needs)
+{
+    memory_share_add(device, MEMORY_ARENAS, needs->tower.arenas);
+    memory_share_add(device, MEMORY_VALUES, needs->tower.backend.values);
+    memory_share_add(device, MEMORY_WORKSPACE, needs->tower.backend.workspace);
+    memory_share_add(device, MEMORY_WEIGHT_COPIES, needs->tower.backend.weights);
+    memory_share_add(host, MEMORY_SNAPSHOTS, needs->snapshots);
+    memory_share_add(host, MEMORY_REDUCTION, needs->reduction);
+}
+
+void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const struct trainer_needs *needs)
+{
+    add_needs(memory_plan_on(plan, device), &plan->host, needs);
+    plan->samples += needs->samples;
+}
+
+static size_t share_bytes(const struct memory_share *share)
+{
+    size_t bytes = 0;
+    for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
+        bytes = sum(bytes, share->bytes[purpose]);
+    return bytes;
+}
+
+static struct memory_share all_of(const struct memory_plan *plan)
+{
+    struct memory_share all = plan->host;
+    for (uint32_t device = 0; device < plan->device_count; device++)
+        for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
+            memory_share_add(&all, purpose, plan->devices[device].bytes[purpose]);
+    return all;
+}
+
+size_t memory_plan_bytes(const struct memory_plan *plan)
+{
+    const struct memory_share all = all_of(plan);
+    return share_bytes(&all);
+}
+
+/* "batches 1.0 KiB, slots 2.0 MiB": what is not 0. */
+struct share_text { char text[TEXT_BYTES]; };
+
+static struct share_text share_text(const struct memory_share *share, size_t kept_bytes)
+{
+    struct share_text text = { "" };
+    size_t used = 0;
+    for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++) {
+        if (share->bytes[purpose] == 0)
+            continue;
+        used += (size_t)snprintf(text.text + used, TEXT_BYTES - used, "%s%s %s", used > 0 ? ", " : "",
+                                 purposes[purpose].name, number_bytes(share->bytes[purpose]).text);
+        if (purpose == MEMORY_LOADER && kept_bytes > 0)
+            used += (size_t)snprintf(text.text + used, TEXT_BYTES - used, " (shards %s)",
+                                     number_bytes(kept_bytes).text);
+    }
+    return text;
+}
+
+/* How many of the `samples` that all towers together were planned for would fit, 0: none. */
+static uint32_t fitting(const struct memory_share *share, uint32_t samples, size_t there)
+{
+    struct backend_needs needs = { .values = 0 };
+    for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++) {
+        size_t *const part = purposes[purpose].grows ? &needs.values : &needs.weights;
+        *part = sum(*part, share->bytes[purpose]);
+    }
+    return needs.values > 0 ? backend_fitting(&needs, samples, there) : 0;
+}
+
+/* One memory, and what limits it. */
+struct limit {
+    const char *where, *verb;
+    char of[32];
+    size_t bytes;
+};
+
+static int refuse(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
+                  const struct settings *settings, struct problems *problems)
+{
+    char hint[64] = "use a smaller batch";
+    const uint32_t batch = fitting(share, plan->samples, limit->bytes);
+    if (batch > 0)
+        snprintf(hint, sizeof(hint), "a batch of %u would fit; or use a smaller", batch);
+    const struct share_text parts = share_text(share, plan->kept_bytes);
+    problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s prefetch_depth or staging_depth%s",
+                 number_bytes(share_bytes(share)).text, limit->of, parts.text, limit->verb,
+                 number_bytes(limit->bytes).text, hint, batch > 0 ? "" : ",",
+                 settings->input.source == INPUT_CACHED ? ", or input.source = real" : "");
+    return -ENOMEM;
+}
+
+static struct limit host_limit(const struct settings *settings, size_t there)
+{
+    const uint64_t budget = (uint64_t)settings->input.ram_budget;
+    if (budget > 0 && budget < there)
+        return (struct limit){ .where = "[input] ram_budget", .verb = "the budget is", .bytes = (size_t)budget };
+    return (struct limit){ .where = "memory", .verb = "available are", .bytes = there };
+}
+
+size_t memory_host_there(void)
+{
+    size_t available = 0, total;
+    device_host_ops.memory(NULL, &available, &total);
+    const size_t left = cgroup_memory_left("");
+    return left < available ? left : available;
+}
+
+int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
+                      const struct memory_there *there, struct problems *problems)
+{
+    int rc = 0;
+    const struct limit host = host_limit(settings, there->host);
+    if (share_bytes(&plan->host) > host.bytes)
+        rc = refuse(plan, &plan->host, &host, settings, problems);
+    for (uint32_t device = 0; device < plan->device_count; device++) {
+        struct limit limit = { .where = "memory", .verb = "free are", .bytes = there->devices[device] };
+        snprintf(limit.of, sizeof(limit.of), " of device %u of those in use", device);
+        if (share_bytes(&plan->devices[device]) > limit.bytes)
+            rc = refuse(plan, &plan->devices[device], &limit, settings, problems);
+    }
+    return rc;
+}
+
+void memory_plan_print(const struct memory_plan *plan, FILE *out)
+{
+    const struct memory_share all = all_of(plan);
+    const char *const place = plan->device_count > 0 ? " (slots and towers on the devices)" : "";
+    fprintf(out, "memory    %s: %s%s; %s\n", number_bytes(share_bytes(&all)).text,
+            share_text(&all, plan->kept_bytes).text, place,
+            plan->samples > 0 ? "the program and its libraries come on top"
+                             : "what towers need is known once they are planned (--dry-run)");
+}
+
+void memory_plan_print_tower(const struct trainer_needs *needs, FILE *out)
+{
+    struct memory_share share = { { 0 } };
+    add_needs(&share, &share, needs);
+    fprintf(out, "%u samples, %s: %s", needs->samples, number_bytes(share_bytes(&share)).text,
+            share_text(&share, 0).text);
+}

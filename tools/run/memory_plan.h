@@ -1,0 +1,63 @@
+/* What a run takes, by purpose and by the memory it lies in, and whether that is there: summed up
+ * before anything large is taken. Used by main only. */
+#ifndef PIPETRAIN_MEMORY_PLAN_H
+#define PIPETRAIN_MEMORY_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "stage/device.h"
+#include "sync/trainer.h"
+#include "tools/config/problems.h"
+#include "tools/config/settings.h"
+#include "tools/run/device_plan.h"
+
+enum memory_purpose {
+    MEMORY_BATCHES,             /* on their way to a device */
+    MEMORY_LOADER,
+    MEMORY_SLOTS,
+    MEMORY_ARENAS,
+    MEMORY_VALUES,
+    MEMORY_WORKSPACE,
+    MEMORY_WEIGHT_COPIES,
+    MEMORY_SNAPSHOTS,
+    MEMORY_REDUCTION,
+    MEMORY_PURPOSE_COUNT
+};
+
+/* Bytes in one memory; what does not fit into a size_t is SIZE_MAX. */
+struct memory_share { size_t bytes[MEMORY_PURPOSE_COUNT]; };
+
+/* Of all towers of this process. */
+struct memory_plan {
+    struct memory_share host;
+    struct memory_share devices[DEVICES_MAX];
+    uint32_t device_count;              /* 0 where they use the host's memory */
+    size_t kept_bytes;                  /* of the loader's, for shards kept in memory */
+    uint32_t samples;                   /* of a full training step, all towers; 0: what they need is not in it yet */
+};
+
+/* The share that what lies on device `device` (of those in use) is part of. */
+struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device);
+void memory_share_add(struct memory_share *share, enum memory_purpose purpose, size_t bytes);
+/* A tower on that device is planned: what it needs counts from here on. */
+void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const struct trainer_needs *needs);
+/* All of it. */
+size_t memory_plan_bytes(const struct memory_plan *plan);
+
+/* What can be had. */
+struct memory_there { size_t host, devices[DEVICES_MAX]; };
+
+/* The smaller of what the machine has, as far as the kernel knows, and what control groups leave. */
+size_t memory_host_there(void);
+/* 0, or -ENOMEM with the arithmetic in `problems`, and the batch that would fit where there is one:
+ * over ram_budget, over what the host has, or over what a device has. */
+int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
+                      const struct memory_there *there, struct problems *problems);
+/* The sums, on one line. */
+void memory_plan_print(const struct memory_plan *plan, FILE *out);
+/* What one tower needs, without an end of line. */
+void memory_plan_print_tower(const struct trainer_needs *needs, FILE *out);
+
+#endif

@@ -131,8 +131,8 @@ static void print_row(const struct row *row, const struct widths *widths, FILE *
 
 static void print_layers(const struct net *net, FILE *out)
 {
-    static const struct row head = { .name = "layer", .kind = "kind", .shape = "out CxHxW",
-                                     .parameters = { "parameters" }, .macs = { "MACs" } };
+    const struct row head = { .name = "layer", .kind = "kind", .shape = "out CxHxW",
+                              .parameters = { "parameters" }, .macs = { "MACs" } };
     const struct widths widths = find_widths(net);
     print_row(&head, &widths, out);
     for (uint32_t i = 0; i < net->layer_count; i++) {

@@ -66,7 +66,9 @@ static void towers_on_the_host_add_up_there(void **state)
 static void towers_that_share_a_device_add_up_on_it(void **state)
 {
     (void)state;
+    static const struct device_plan names = { .ops = &device_host_ops, .index = { 3, 5 } };
     plan.device_count = 2;
+    plan.names = &names;
     for (uint32_t d = 0; d < 3; d++)
         memory_plan_add_tower(&plan, d % 2, &needs);
     there.host = 3 * 9 * MIB;
@@ -75,7 +77,7 @@ static void towers_that_share_a_device_add_up_on_it(void **state)
     assert_int_equal(check(), 0);
     there.devices[0]--;
     assert_int_equal(check(), -ENOMEM);
-    assert_non_null(strstr(problems.lines[0], "device 0"));
+    assert_non_null(strstr(problems.lines[0], " of cpu3 "));
     there.devices[1]--;
     there.host--;
     assert_int_equal(check(), -ENOMEM);

@@ -155,7 +155,7 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
         rc = refuse(plan, &plan->host, &host, settings, problems);
     for (uint32_t device = 0; device < plan->device_count; device++) {
         struct limit limit = { .where = "memory", .verb = "free are", .bytes = there->devices[device] };
-        snprintf(limit.of, sizeof(limit.of), " of device %u of those in use", device);
+        snprintf(limit.of, sizeof(limit.of), " of %s%u", plan->names->ops->kind, plan->names->index[device]);
         if (share_bytes(&plan->devices[device]) > limit.bytes)
             rc = refuse(plan, &plan->devices[device], &limit, settings, problems);
     }

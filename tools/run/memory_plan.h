@@ -34,6 +34,7 @@ struct memory_plan {
     struct memory_share host;
     struct memory_share devices[DEVICES_MAX];
     uint32_t device_count;              /* 0 where they use the host's memory */
+    const struct device_plan *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* of the loader's, for shards kept in memory */
     uint32_t samples;                   /* of a full training step, all towers; 0: what they need is not in it yet */
 };

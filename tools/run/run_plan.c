@@ -111,7 +111,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
 {
     const struct device_plan *const devices = &plan->devices;
     struct memory_plan *const memory = &plan->memory;
-    *memory = (struct memory_plan){ .device_count = devices->ops->host_memory ? 0 : devices->count };
+    *memory = (struct memory_plan){ .device_count = devices->ops->host_memory ? 0 : devices->count, .names = devices };
     for (uint32_t d = 0; d < devices->towers.count; d++)
         memory_share_add(memory_plan_on(memory, d % devices->count), MEMORY_SLOTS,
                          (size_t)settings->input.staging_depth * plan->layout.block_bytes);

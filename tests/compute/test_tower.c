@@ -523,6 +523,38 @@ static void memory_and_layers_are_described(void **state)
     network_for_each_backend(check_description);
 }
 
+static struct net *giant_net(void)
+{
+    struct net *net = NULL;
+    assert_int_equal(net_open(&net, "giant", (struct shape){ 1, 1 << 14, 1 << 14 }, 2), 0);
+    net_relu(net, "relu", NET_INPUT);
+    net_max_pool(net, "pool", 0, window_square(1 << 12, 1 << 12, PADDING_VALID));
+    net_dense(net, "fc", 1, 2);
+    net_softmax_loss(net, "loss", 2);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Each value for itself has a size, all together do not. */
+static void check_giant(const char *backend)
+{
+    struct net *net = giant_net();
+    struct stand stand;
+    stand_open_device(&stand, backend);
+    struct tower_spec spec = stand_spec(&stand, backend, net);
+    spec.train_counts[0] = spec.backend_spec.slice_max = UINT32_MAX;
+    assert_int_equal(tower_open(&stand.tower, &spec), -EOVERFLOW);
+    stand.tower = NULL;
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_giant);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -541,6 +573,7 @@ int main(void)
         cmocka_unit_test(slices_without_a_plan_and_nets_with_branches_are_refused),
         cmocka_unit_test(a_tower_short_of_memory_at_any_point_does_not_open),
         cmocka_unit_test(memory_and_layers_are_described),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

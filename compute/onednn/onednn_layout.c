@@ -257,13 +257,17 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
     return found;
 }
 
-/* Where branches meet, all values lie alike: as the convolution with most to compute wants its own. */
+/* Where branches meet, all values lie alike: as is asked for, or as the convolution with most to compute
+ * wants its own. */
 static uint32_t find_uniform(const struct layouts *layouts)
 {
     const uint32_t layer = largest_conv(layouts->net);
+    const enum layout asked = layouts->backend->spec.layout;
     uint32_t source, unused;
-    if (!meets(layouts->net) || layer == layouts->net->layer_count)
+    if (!meets(layouts->net) || layer == layouts->net->layer_count || asked == LAYOUT_NCHW)
         return 0;
+    if (asked == LAYOUT_NHWC)
+        return NHWC;
     if (has_brgconv(layouts, layer))
         return NHWC;
     const struct layer *const conv = &layouts->net->layers[layer];

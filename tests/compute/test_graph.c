@@ -125,6 +125,34 @@ static void every_backend_gives_what_the_reference_gives(void **state)
     network_for_each_backend(check_against_reference);
 }
 
+/* Layouts are the CPU's to choose: on CUDA and in the reference there is one. */
+static void check_layouts(const char *backend)
+{
+    static const enum layout layouts[] = { LAYOUT_NHWC, LAYOUT_NCHW };
+    if (strcmp(backend, "onednn") != 0)
+        return;
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *const net = network_random_graph(3000 + seed, rate_of(seed));
+        struct backend_input input = network_input(net, COUNT, seed);
+        struct network network, reference;
+        network_open_laid_out(&network, backend, net, COUNT, layouts[seed / 2 % 2]);
+        network_open(&reference, "reference", net, COUNT, 1);
+        network_draw_weights(&network, seed);
+        network_draw_weights(&reference, seed);
+        network_compare(&network, &reference, &input, COUNT);
+        network_close(&network);
+        network_close(&reference);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void every_layout_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_layouts);
+}
+
 /* ---- painted memory ---- */
 
 static void check_painted(const char *backend, struct net *net, uint32_t seed)
@@ -162,6 +190,7 @@ int main(void)
         cmocka_unit_test(gradients_of_branches_are_the_slopes_of_the_loss),
         cmocka_unit_test(gradients_of_every_backend_are_the_slopes_of_the_loss),
         cmocka_unit_test(every_backend_gives_what_the_reference_gives),
+        cmocka_unit_test(every_layout_gives_what_the_reference_gives),
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,12 @@ void network_open(struct network *network, const char *backend, const struct net
     open_on_device(network, backend, net, (struct backend_spec){ .threads = threads, .slice_max = slice_max });
 }
 
+void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                           enum layout layout)
+{
+    open_on_device(network, backend, net,
+                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .layout = layout });
+}
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
 {
     open_on_device(network, backend, net,

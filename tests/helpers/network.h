@@ -41,6 +41,9 @@ void network_for_each_backend(void (*check)(const char *backend));
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
 /* With one thread, and with memory that holds nothing painted between layers. */
+/* With one thread, and values in the layout asked for. */
+void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                           enum layout layout);
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
 void network_close(struct network *network);
 /* The memory the parameter itself lies in: weights or statistics. */

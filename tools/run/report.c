@@ -35,13 +35,22 @@ static void end_progress_line(struct report *report)
     report->line_is_open = false;
 }
 
+/* The training steps of the epoch that a step lies in: fewer than others when the run ends there. */
+static uint64_t steps_of_epoch(const struct schedule *schedule, const struct span *span)
+{
+    const uint64_t per_epoch = schedule_steps_per_epoch(schedule), steps = schedule_step_count(schedule);
+    const uint64_t first = span->step / per_epoch * per_epoch;
+    return steps - first < per_epoch ? steps - first : per_epoch;
+}
+
 static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
 {
     const struct fractions share = tally_fractions(tally);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
     fprintf(stderr,
             "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
-            report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1, per_epoch, tally_loss(tally),
+            report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1,
+            steps_of_epoch(&report->plan->schedule, span), tally_loss(tally),
             100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
             100 * share.input_wait, report->rewrites ? "   " : "\n");
     report->line_is_open = report->rewrites;

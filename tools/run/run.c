@@ -308,6 +308,7 @@ static void print_plan(struct run *run)
     }
     printf("layers    of tower 0, as planned\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
+    fflush(stdout);             /* in front of what goes to stderr */
 }
 
 static void print_next(const struct run *run)

@@ -38,6 +38,8 @@ struct part {
     uint32_t lag;               /* batches followed since */
 };
 
+static void must(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 static void must(bool holds, const char *format, ...)
 {
     va_list arguments;

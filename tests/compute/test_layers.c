@@ -53,16 +53,10 @@ static void check_against_reference(const char *backend)
 {
     for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
         struct net *net = network_random_net(1000 + seed, seed % 2 ? 0.4f : 0.0f);
-        struct backend_input input = network_input(net, COUNT, seed);
-        struct network network, reference;
+        struct network network;
         network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
-        network_open(&reference, "reference", net, COUNT, 1);
-        network_draw_weights(&network, seed);
-        network_draw_weights(&reference, seed);
-        network_compare(&network, &reference, &input, COUNT);
+        network_compare_with_reference(&network, COUNT, seed);
         network_close(&network);
-        network_close(&reference);
-        network_input_release(&input);
         net_close(net);
     }
 }

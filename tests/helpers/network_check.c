@@ -184,3 +184,15 @@ void network_compare_bits(struct network *network, struct network *same, const s
     for (uint32_t less = 0; less <= 2; less += 2)
         compare(network, same, input, count - less, 0, 0);
 }
+
+void network_compare_with_reference(struct network *network, uint32_t count, uint64_t seed)
+{
+    struct backend_input input = network_input(network->net, count, seed);
+    struct network reference;
+    network_open(&reference, "reference", network->net, count, 1);
+    network_draw_weights(network, seed);
+    network_draw_weights(&reference, seed);
+    network_compare(network, &reference, &input, count);
+    network_close(&reference);
+    network_input_release(&input);
+}

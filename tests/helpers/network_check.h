@@ -25,7 +25,10 @@ void network_assert_same_result(struct backend_result result, struct backend_res
  * samples smaller, to 1e-4. Both have the same weights. */
 void network_compare(struct network *network, struct network *reference, const struct backend_input *input,
                      uint32_t count);
-/* The same, bit for bit. */
+/* The same of a network that is open against the reference on the same net, with weights and
+ * samples drawn from `seed`. */
+void network_compare_with_reference(struct network *network, uint32_t count, uint64_t seed);
+/* The same as network_compare, bit for bit. */
 void network_compare_bits(struct network *network, struct network *same, const struct backend_input *input,
                           uint32_t count);
 

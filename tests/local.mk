@@ -47,7 +47,7 @@ script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/shard_maker
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
-	%D%/e2e/hardening.sh %D%/e2e/sim_e2e.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh \
+	%D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh \
 	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
@@ -56,7 +56,8 @@ program_tests = $(unit_tests) $(sim_twins) $(fuzz_tests)
 if HAVE_TESTS
 check_PROGRAMS = $(unit_tests) $(fuzz_tests) $(script_programs)
 check_SCRIPTS = $(sim_twins)
-TESTS = $(program_tests) $(script_tests)
+# The longest one begins first, so that others run beside it and it does not end alone.
+TESTS = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
 else
 check-local:
 	@echo 'make check needs cmocka and jansson: install libcmocka-dev and libjansson-dev, then configure again' >&2; exit 1

@@ -3,8 +3,8 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/frame_text.c %D%/shards/text.c \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c \
-	%D%/shards/shard_kind.c %D%/shards/shard_list.c \
-	%D%/dataset.c %D%/shard_store.c %D%/decode_context.c %D%/image.c \
+	%D%/shards/shard_kind.c %D%/shards/shard_list.c %D%/shards/split_name.c \
+	%D%/dataset.c %D%/dataset_overlap.c %D%/shard_store.c %D%/decode_context.c %D%/image.c \
 	%D%/damage.c %D%/damage_list.c %D%/record.c %D%/sample.c \
 	%D%/cursor.c %D%/order.c %D%/work.c \
 	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c

@@ -29,14 +29,15 @@ static int open_to_read(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-static int find_stamp(int fd, struct shard_stamp *stamp_out)
+static int identify(int fd, struct shard_source *source)
 {
     struct stat status;
     if (fstat(fd, &status) < 0)
         return -errno;
     if (!S_ISREG(status.st_mode))
         return S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
-    *stamp_out = stamp_of(&status);
+    source->device = status.st_dev;
+    source->stamp = stamp_of(&status);
     return 0;
 }
 
@@ -46,7 +47,7 @@ static int file_open(struct shard_source **source_out, const char *path)
     if (fd < 0)
         return fd;
     struct shard_file *const file = calloc(1, sizeof(*file));
-    const int rc = file == NULL ? -ENOMEM : find_stamp(fd, &file->source.stamp);
+    const int rc = file == NULL ? -ENOMEM : identify(fd, &file->source);
     if (rc < 0) {
         close(fd);
         free(file);

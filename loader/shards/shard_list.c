@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "loader/shards/index_file.h"
+#include "loader/shards/split_name.h"
 #include "stage/log.h"
 
 /* Companions of shards, and files still being written. */
@@ -95,31 +96,68 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Whether the file is of the split called `what`: WHAT-NNNNN-of-NNNNN or WHAT.tfrecord*. */
-static bool is_of_split(const char *path, const char *what)
+static int path_compare(const void *a, const void *b)
 {
-    const char *name = base_name(path);
-    const size_t length = strlen(what);
-    return strncmp(name, what, length) == 0 && (name[length] == '-' || name[length] == '.');
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A directory that holds a training and a validation set: of those only the one that is
- * meant. Without such names all files stay. */
-static void keep_split(struct shard_list *list, const char *what)
+static void list_sort(struct shard_list *list)
+{
+    if (list->count > 0)
+        qsort(list->paths, list->count, sizeof(*list->paths), path_compare);
+}
+
+/* Leave only the shards whose names tell of `split`. */
+static void keep_split(struct shard_list *list, enum split split)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < list->count; i++)
-        kept += is_of_split(list->paths[i], what);
-    if (kept == 0)
-        return;
-    kept = 0;
     for (uint32_t i = 0; i < list->count; i++) {
-        if (is_of_split(list->paths[i], what))
+        if (split_of_name(base_name(list->paths[i])) == split)
             list->paths[kept++] = list->paths[i];
         else
             free(list->paths[i]);
     }
     list->count = kept;
+}
+
+static bool has_split(const struct shard_list *list, enum split split)
+{
+    uint32_t i = 0;
+    while (i < list->count && split_of_name(base_name(list->paths[i])) != split)
+        i++;
+    return i < list->count;
+}
+
+static int report_other_split(const struct shard_list *list, const char *folder, const char *what,
+                              struct text *problems)
+{
+    text_line(problems);
+    text_add(problems, "%s: ", what);
+    text_add_escaped(problems, folder);
+    text_add(problems, ": no shard here is called %s; of another set: ", what);
+    text_add_escaped(problems, base_name(list->paths[0]));
+    if (list->count > 1)
+        text_add(problems, " and %" PRIu32 " more", list->count - 1);
+    text_add(problems, ": name the files by a glob to take them all the same");
+    return -ENOENT;
+}
+
+/* A directory may hold several sets: of those only the one that is meant, and a test set where there is
+ * none for validation. Without such names all files stay. */
+static int choose_split(struct shard_list *list, const char *folder, const char *what, struct text *problems)
+{
+    static const enum split choices[][2] = { { SPLIT_TRAIN, SPLIT_UNSAID }, { SPLIT_VALIDATION, SPLIT_TEST } };
+    const enum split *const wanted = choices[strcmp(what, "validation") == 0];
+    for (size_t i = 0; i < 2; i++) {
+        if (has_split(list, wanted[i])) {
+            keep_split(list, wanted[i]);
+            return 0;
+        }
+    }
+    if (list->count > 0 && !has_split(list, SPLIT_UNSAID))
+        return report_other_split(list, folder, what, problems);
+    keep_split(list, SPLIT_UNSAID);
+    return 0;
 }
 
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
@@ -135,12 +173,12 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
             rc = list_add(list, path_join(folder, entry->d_name));
     }
     closedir(entries);
-    keep_split(list, what);
+    list_sort(list);
     if (rc == 0 && list->count == 0)
         return report(problems, what, folder,
                       "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
                       "pipetrain-convert makes them", -ENOENT);
-    return rc;
+    return rc == 0 ? choose_split(list, folder, what, problems) : rc;
 }
 
 static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
@@ -153,14 +191,10 @@ static int find_by_glob(struct shard_list *list, const char *pattern, const char
             rc = list_add(list, strdup(found.gl_pathv[i]));
     }
     globfree(&found);
+    list_sort(list);
     if (rc == 0 && list->count == 0)
         return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
     return rc;
-}
-
-static int path_compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* The two numbers at the end of NAME-NNNNN-of-NNNNN. */
@@ -205,7 +239,6 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
         shard_list_release(&list);
         return rc;
     }
-    qsort(list.paths, list.count, sizeof(*list.paths), path_compare);
     tell_missing(&list, what);
     *list_out = list;
     return 0;

@@ -13,9 +13,10 @@ struct shard_list {
 };
 
 /* The files of `pattern`: an existing file; a directory (its files named *.tfrecord* or
- * NAME-NNNNN-of-NNNNN, of these only the ones called WHAT-... when there are some); else a
- * glob. A set that lacks shards its names tell of is said on stderr. Index files, temporary files and the like are left
- * out. 0, or a negative errno with a line in `problems` that begins with `what`. */
+ * NAME-NNNNN-of-NNNNN, of these only the ones whose names tell of the set `what`, "train" or
+ * "validation", where some do; else those that tell of none); else a glob. A set that lacks
+ * shards its names tell of is said on stderr. Index files, temporary files and the like are
+ * left out. 0, or a negative errno with a line in `problems` that begins with `what`. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
 void shard_list_release(struct shard_list *list);
 

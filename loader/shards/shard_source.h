@@ -43,6 +43,7 @@ struct shard_source_ops {
 struct shard_source {
     const struct shard_source_ops *ops;
     const char *path;
+    uint64_t device;          /* that holds it: with the stamp's inode, which shard this is under any name */
     struct shard_stamp stamp; /* when it was opened */
 };
 

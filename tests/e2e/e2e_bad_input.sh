@@ -72,6 +72,29 @@ expect_code 3 'an image key that is not there'
 expect_err picture
 [ ! -e "$work/runs/bad" ] || fail 'nothing is started with bad data'
 
+# What is trained on is not evaluated on: a folder without a validation set, shards of both, under any
+# name, unless that is asked for. The first lines name the files of each set.
+mkdir "$work/only"
+ln "$work"/data/train-* "$work/only"
+try bad $quick --set "data.train=$work/only" --set "data.validation=$work/only"
+expect_code 3 'a folder of training shards for validation'
+expect_err "^pipetrain: validation: $work/only: no shard here is called validation; .*train-00000-of-00004 and 3 more"
+expect_err_lines 1
+mkdir "$work/links"
+ln -s "$work/data/train-00001-of-00004" "$work/links/one.tfrecord"
+ln "$work/data/train-00002-of-00004" "$work/links/two.tfrecord"
+for validation in "$work/links" "$work/data/../data/train-0000[12]*" "$work/only/train-0000[12]*"; do
+    try bad $quick --set "data.validation=$validation"
+    expect_code 3 'shards of both sets'
+    expect_err '^pipetrain: validation: .*(one.tfrecord|00001-of-00004) is a training shard too, as 2 of these 2 shards'
+    expect_err 'data.allow_overlap'
+done
+[ ! -e "$work/runs/bad" ] || fail 'nothing is started with shards of both sets'
+train overlap $quick --set "data.validation=$work/links" --set data.allow_overlap=yes
+expect_summary overlap validation.images 300
+expect_out '^          train-00000-of-00004 \.\.\. train-00003-of-00004$'
+expect_out '^          one.tfrecord \.\.\. two.tfrecord$'
+
 # expect_listed RUN INDEX SET PATH RECORD OFFSET: damage as the summary lists it.
 expect_listed() {
     expect_summary "$1" "damage.records.$2.set" "$3"

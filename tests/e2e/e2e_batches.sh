@@ -25,7 +25,7 @@ expect_run none '--set data.validation= --set train.batch=200' 3 600 0
 
 "$shard_maker" "$work/single.tfrecord" 1 28
 "$shard_maker" "$work/three.tfrecord" 3 28
-expect_run single "--set data.train=$work/single.tfrecord --set data.validation=$work/single.tfrecord --set train.epochs=3" 3 3 1
+expect_run single "--set data.train=$work/single.tfrecord --set data.validation=$work/single.tfrecord --set data.allow_overlap=yes --set train.epochs=3" 3 3 1
 expect_run ones "--set data.train=$work/three.tfrecord --set train.batch=1 --set train.epochs=2" 6 6 150
 expect_run single_towers "--set data.train=$work/single.tfrecord --set data.validation=$work/three.tfrecord --set devices.towers=3" 1 1 3
 

@@ -54,7 +54,8 @@ train whole --set train.epochs=100000 --set train.steps="$steps" --set train.bat
 expect_same_file "$work/runs/INT-1/weights.safetensors" "$work/runs/whole/weights.safetensors" 'an interrupted run'
 
 # Most of this run is evaluation.
-start_long evaluating --set data.train="$work/data/train-00000-*" --set data.validation="$work/data/train-*"
+start_long evaluating --set data.train="$work/data/train-00000-*" --set data.validation="$work/data/train-*" \
+    --set data.allow_overlap=yes
 end_with INT
 expect_code 130 'during evaluation'
 

@@ -71,6 +71,8 @@ const struct option_row option_table[] = {
       FIELD(data.train), .help = "training shards: a glob, a file or a directory" },
     { SECTION_DATA, "validation", OPTION_STRING, .initial = "", .initial_note = "no evaluation",
       FIELD(data.validation), .help = "validation shards: a glob, a file or a directory" },
+    { SECTION_DATA, "allow_overlap", OPTION_YES_NO, .initial = "no",
+      FIELD(data.allow_overlap), .help = "evaluate on shards that are trained on too, instead of refusing them" },
     { SECTION_DATA, "classes", OPTION_INTEGER, .initial = "0", .initial_note = "the model's own",
       RANGE(0, BATCH_MAX), FIELD(data.classes), .help = "number of classes" },
     { SECTION_DATA, "label_offset", OPTION_INTEGER, .initial = "0", RANGE(-BATCH_MAX, BATCH_MAX),

@@ -33,6 +33,7 @@ struct run_settings {
 
 struct data_settings {
     char *train, *validation;   /* glob, file or directory; "" = none */
+    bool allow_overlap;         /* of the two */
     int64_t classes;            /* 0 = the model's own number */
     int64_t label_offset;
     char *image_key, *label_key;        /* "" = found from the first record */

@@ -16,6 +16,7 @@
 #include "tools/run/account.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
+#include "tools/run/run_data.h"
 #include "tools/run/run_directory.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
@@ -64,49 +65,6 @@ static int open_net(struct run *run, struct problems *problems)
     return refuse(problems, EXIT_CODE_USAGE);
 }
 
-/* A problem for each line of `text`, which is cut up. */
-static void add_lines(struct problems *problems, char *text)
-{
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        problems_add(problems, "pipetrain", "%s", line);
-}
-
-static void open_dataset(struct run *run, enum pass pass, const char *what, const char *pattern,
-                         struct problems *problems)
-{
-    const struct data_settings *const data = &run->settings->data;
-    if (pattern[0] == '\0')
-        return;
-    const struct shape image = run->net->input;
-    const struct dataset_options options = {
-        .what = what,
-        .pattern = pattern,
-        .image_key = data->image_key,
-        .label_key = data->label_key,
-        .shape = { image.height, image.width, image.channels },
-        .classes = run->net->classes,
-        .label_offset = data->label_offset,
-        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
-        .use_index_cache = data->index_cache,
-    };
-    char *const text = calloc(1, PROBLEM_BYTES);
-    const int rc = text == NULL ? -ENOMEM : dataset_open(&run->datasets[pass], &options, text, PROBLEM_BYTES);
-    if (rc != 0 && text != NULL && text[0] != '\0')
-        add_lines(problems, text);
-    else if (rc != 0)
-        problems_add(problems, "pipetrain", "%s: %s", pattern, strerror(-rc));
-    free(text);
-}
-
-static int open_data(struct run *run, struct problems *problems)
-{
-    const struct data_settings *const data = &run->settings->data;
-    open_dataset(run, PASS_TRAIN, "train", data->train, problems);
-    open_dataset(run, PASS_EVALUATE, "validation", data->validation, problems);
-    return problems->count == 0 ? 0 : refuse(problems, EXIT_CODE_DATA);
-}
-
 static const struct dataset *const *datasets_of(const struct run *run)
 {
     return (const struct dataset *const *)run->datasets;
@@ -146,8 +104,8 @@ static int prepare(struct run *run)
     struct problems problems;
     problems_init(&problems);
     int code = open_net(run, &problems);
-    if (code == 0)
-        code = open_data(run, &problems);
+    if (code == 0 && run_data_open(run->datasets, run->settings, run->net, &problems) != 0)
+        code = refuse(&problems, EXIT_CODE_DATA);
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/config/number.h"
+#include "tools/run/run_data.h"
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
@@ -175,14 +176,6 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
     };
 }
 
-static void print_data(const char *what, const struct dataset *dataset, FILE *out)
-{
-    if (dataset == NULL)
-        return;
-    fprintf(out, "data      %-10s %s records in %u shard%s (%s)\n", what, number_grouped(dataset->record_count).text,
-            dataset->shard_count, dataset->shard_count == 1 ? "" : "s", dataset->options.pattern);
-}
-
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const struct device_plan *const devices = &plan->devices;
@@ -229,8 +222,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     const struct schedule *const schedule = &plan->schedule;
     fprintf(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image\n", net->model,
             number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
-    print_data("train", datasets[PASS_TRAIN], out);
-    print_data("validation", datasets[PASS_EVALUATE], out);
+    run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");
     print_devices(plan, settings, out);

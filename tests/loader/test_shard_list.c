@@ -1,0 +1,171 @@
+/* Which files a set takes: the splits that names tell of, and files that two sets share. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loader/dataset_overlap.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/split_name.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+static char folder[256];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static const char *make_set(char *place, size_t place_size, const char *name)
+{
+    snprintf(place, place_size, "%s", fixture_path(folder, name));
+    assert_int_equal(mkdir(place, 0700), 0);
+    return place;
+}
+
+static void names_tell_of_a_split_by_their_last_word_for_one(void **state)
+{
+    (void)state;
+    static const struct { const char *name; enum split split; } cases[] = {
+        { "train-00000-of-00004", SPLIT_TRAIN },
+        { "mnist-train.tfrecord", SPLIT_TRAIN },
+        { "mnist_Training.tfrecords", SPLIT_TRAIN },
+        { "train2017-1-of-9", SPLIT_TRAIN },
+        { "trainval.tfrecord", SPLIT_TRAIN },
+        { "latest-train.tfrecord", SPLIT_TRAIN },
+        { "validation-00000-of-00001", SPLIT_VALIDATION },
+        { "imagenet-validation-00000-of-00128", SPLIT_VALIDATION },
+        { "VAL.tfrecord", SPLIT_VALIDATION },
+        { "val-1-of-2", SPLIT_VALIDATION },
+        { "train_val.tfrecord", SPLIT_VALIDATION },
+        { "dev.tfrecord", SPLIT_VALIDATION },
+        { "mnist-test.tfrecord", SPLIT_TEST },
+        { "cifar10-test.tfrecord-00000-of-00001", SPLIT_TEST },
+        { "contest.tfrecord", SPLIT_UNSAID },
+        { "constrained-1-of-2", SPLIT_UNSAID },
+        { "values.tfrecord", SPLIT_UNSAID },
+        { "a.tfrecord", SPLIT_UNSAID },
+        { "", SPLIT_UNSAID },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (split_of_name(cases[i].name) != cases[i].split)
+            fail_msg("%s", cases[i].name);
+    }
+}
+
+static void write_names(const char *place, const char *const *names)
+{
+    for (uint32_t i = 0; names[i] != NULL; i++)
+        fixture_write_shard(fixture_path(place, names[i]), 3 * i, 3);
+}
+
+/* The names of what a folder gives for `what`, or the problem. */
+static void list_folder(const char *place, const char *what, char *out, size_t out_size)
+{
+    struct shard_list list = { 0 };
+    struct text text;
+    text_init(&text, out, out_size);
+    if (shard_list_find(&list, place, what, &text) < 0)
+        return;
+    for (uint32_t i = 0; i < list.count; i++)
+        text_add(&text, "%s%s", i > 0 ? " " : "", strrchr(list.paths[i], '/') + 1);
+    shard_list_release(&list);
+}
+
+static void a_folder_gives_the_split_that_is_meant(void **state)
+{
+    (void)state;
+    static const struct { const char *names[5], *train, *validation; } cases[] = {
+        { { "mnist-train.tfrecord", "mnist-test.tfrecord" }, "mnist-train.tfrecord", "mnist-test.tfrecord" },
+        { { "train-0-of-1", "test-0-of-1", "val-0-of-1" }, "train-0-of-1", "val-0-of-1" },
+        { { "x-validation-0-of-1", "x-train-0-of-1" }, "x-train-0-of-1", "x-validation-0-of-1" },
+        { { "other.tfrecord", "a-train.tfrecord" }, "a-train.tfrecord", "other.tfrecord" },
+        { { "1.tfrecord", "2.tfrecord" }, "1.tfrecord 2.tfrecord", "1.tfrecord 2.tfrecord" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char name[32], place[320], found[2048];
+        snprintf(name, sizeof(name), "split%zu", i);
+        write_names(make_set(place, sizeof(place), name), cases[i].names);
+        list_folder(place, "train", found, sizeof(found));
+        assert_string_equal(found, cases[i].train);
+        list_folder(place, "validation", found, sizeof(found));
+        assert_string_equal(found, cases[i].validation);
+    }
+}
+
+static void a_folder_of_other_splits_only_is_refused_and_a_glob_is_not(void **state)
+{
+    (void)state;
+    char place[320], glob[400], problem[2048];
+    make_set(place, sizeof(place), "others");
+    fixture_write_set(place, 3, 9);
+    list_folder(place, "validation", problem, sizeof(problem));
+    assert_non_null(strstr(problem, "others: no shard here is called validation"));
+    assert_non_null(strstr(problem, "train-00000-of-00003 and 2 more"));
+    assert_non_null(strstr(problem, "by a glob"));
+    snprintf(glob, sizeof(glob), "%s/train-*", place);
+    list_folder(glob, "validation", problem, sizeof(problem));
+    assert_string_equal(problem, "train-00000-of-00003 train-00001-of-00003 train-00002-of-00003");
+}
+
+static struct dataset_overlap overlap_of(const char *pattern, const char *other_pattern)
+{
+    const struct dataset_options options = fixture_options(pattern), other_options = fixture_options(other_pattern);
+    struct dataset *const dataset = fixture_open(&options), *const other = fixture_open(&other_options);
+    struct dataset_overlap overlap;
+    assert_int_equal(dataset_overlap_find(&overlap, dataset, other), 0);
+    dataset_close(dataset);
+    dataset_close(other);
+    return overlap;
+}
+
+static void files_of_two_sets_are_found_under_any_name(void **state)
+{
+    (void)state;
+    char place[320], links[320], glob[400], detour[400];
+    make_set(place, sizeof(place), "whole");
+    fixture_write_set(place, 5, 50);
+    snprintf(glob, sizeof(glob), "%s/train-*[13]-of-*", place);
+    assert_int_equal(overlap_of(place, glob).count, 2);
+    struct dataset_overlap overlap = overlap_of(place, glob);
+    assert_int_equal(overlap.first, 1);
+    snprintf(detour, sizeof(detour), "%s/../whole/./train-00004-of-00005", place);
+    overlap = overlap_of(place, detour);
+    assert_int_equal(overlap.count, 1);
+    assert_int_equal(overlap.first, 4);
+    make_set(links, sizeof(links), "links");
+    assert_int_equal(symlink(fixture_path(place, "train-00002-of-00005"), fixture_path(links, "soft.tfrecord")), 0);
+    assert_int_equal(link(fixture_path(place, "train-00003-of-00005"), fixture_path(links, "hard.tfrecord")), 0);
+    fixture_write_shard(fixture_path(links, "own.tfrecord"), 0, 3);
+    assert_int_equal(overlap_of(links, place).count, 2);
+    assert_int_equal(overlap_of(fixture_path(links, "own.tfrecord"), place).count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_tell_of_a_split_by_their_last_word_for_one),
+        cmocka_unit_test(a_folder_gives_the_split_that_is_meant),
+        cmocka_unit_test(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not),
+        cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

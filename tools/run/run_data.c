@@ -1,0 +1,130 @@
+/* From settings to data sets. */
+#include "tools/run/run_data.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/dataset_overlap.h"
+#include "stage/log.h"
+#include "tools/config/number.h"
+
+#define PROBLEM_BYTES 16384u
+#define NAME_TEXT_BYTES 1024u
+#define NAMES_COLUMNS 70u       /* of 80, behind those of what the line is about */
+
+static const char *const what[PASS_COUNT] = { [PASS_TRAIN] = "train", [PASS_EVALUATE] = "validation" };
+
+/* A problem for each line of `text`, which is cut up. */
+static void add_lines(struct problems *problems, char *text)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        problems_add(problems, "pipetrain", "%s", line);
+}
+
+static struct dataset_options options_of(const struct data_settings *data, const struct net *net)
+{
+    const struct shape image = net->input;
+    return (struct dataset_options){
+        .image_key = data->image_key,
+        .label_key = data->label_key,
+        .shape = { image.height, image.width, image.channels },
+        .classes = net->classes,
+        .label_offset = data->label_offset,
+        .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
+        .use_index_cache = data->index_cache,
+    };
+}
+
+static void open_set(struct dataset **dataset_out, const struct dataset_options *options, struct problems *problems)
+{
+    if (options->pattern[0] == '\0')
+        return;
+    char *const text = calloc(1, PROBLEM_BYTES);
+    const int rc = text == NULL ? -ENOMEM : dataset_open(dataset_out, options, text, PROBLEM_BYTES);
+    if (rc != 0 && text != NULL && text[0] != '\0')
+        add_lines(problems, text);
+    else if (rc != 0)
+        problems_add(problems, "pipetrain", "%s: %s", options->pattern, strerror(-rc));
+    free(text);
+}
+
+static void report_overlap(const struct dataset *validation, const struct dataset_overlap *overlap,
+                           struct problems *problems)
+{
+    char path[NAME_TEXT_BYTES], more[64] = "";
+    const char *const first = validation->paths[overlap->first];
+    log_escape(first, strlen(first), path, sizeof(path));
+    if (overlap->count > 1)
+        snprintf(more, sizeof(more), ", as %" PRIu32 " of these %" PRIu32 " shards are", overlap->count,
+                 validation->shard_count);
+    problems_add(problems, "pipetrain",
+                 "validation: %.500s is a training shard too%s: name other files, or set data.allow_overlap = yes to "
+                 "evaluate on what is trained on",
+                 path, more);
+}
+
+/* What is evaluated on must not have been trained on, unless that is asked for. */
+static void check_overlap(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    struct dataset_overlap overlap;
+    const struct dataset *const validation = datasets[PASS_EVALUATE];
+    if (datasets[PASS_TRAIN] == NULL || validation == NULL)
+        return;
+    if (dataset_overlap_find(&overlap, validation, datasets[PASS_TRAIN]) < 0)
+        problems_add(problems, "pipetrain", "not enough memory to compare the sets' files");
+    else if (overlap.count > 0)
+        report_overlap(validation, &overlap, problems);
+}
+
+int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
+                  struct problems *problems)
+{
+    const struct data_settings *const data = &settings->data;
+    const char *const patterns[PASS_COUNT] = { [PASS_TRAIN] = data->train, [PASS_EVALUATE] = data->validation };
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        struct dataset_options options = options_of(data, net);
+        options.what = what[pass];
+        options.pattern = patterns[pass];
+        open_set(&datasets[pass], &options, problems);
+    }
+    if (!data->allow_overlap)
+        check_overlap(datasets, problems);
+    return problems->count == 0 ? 0 : -EINVAL;
+}
+
+static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])
+{
+    const char *const slash = strrchr(path, '/');
+    const char *const name = slash != NULL ? slash + 1 : path;
+    log_escape(name, strlen(name), name_out, NAME_TEXT_BYTES);
+}
+
+/* The first and the last file, on a line each where they do not fit on one. */
+static void print_names(const struct dataset *dataset, FILE *out)
+{
+    char first[NAME_TEXT_BYTES], last[NAME_TEXT_BYTES];
+    escape_name(dataset->paths[0], first);
+    escape_name(dataset->paths[dataset->shard_count - 1], last);
+    if (dataset->shard_count == 1)
+        fprintf(out, "%10s%s\n", "", first);
+    else if (strlen(first) + strlen(last) + 5 <= NAMES_COLUMNS)
+        fprintf(out, "%10s%s ... %s\n", "", first, last);
+    else
+        fprintf(out, "%10s%s ...\n%10s%s\n", "", first, "", last);
+}
+
+void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
+{
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *const dataset = datasets[pass];
+        if (dataset == NULL)
+            continue;
+        fprintf(out, "data      %-10s %s records in %u shard%s (%s)\n", what[pass],
+                number_grouped(dataset->record_count).text, dataset->shard_count,
+                dataset->shard_count == 1 ? "" : "s", dataset->options.pattern);
+        print_names(dataset, out);
+    }
+}

@@ -1,0 +1,20 @@
+/* The data sets of a run: opened, checked against each other, told. From main's thread. */
+#ifndef PIPETRAIN_RUN_DATA_H
+#define PIPETRAIN_RUN_DATA_H
+
+#include <stdio.h>
+
+#include "compute/net.h"
+#include "loader/dataset.h"
+#include "stage/schedule.h"
+#include "tools/config/problems.h"
+#include "tools/config/settings.h"
+
+/* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. 0,
+ * or -EINVAL with the problems; the caller closes what is open. */
+int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
+                  struct problems *problems);
+/* For each set its records, its shards, and which files those are. */
+void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out);
+
+#endif

@@ -3,7 +3,7 @@
  *
  *   header | u32 payload bytes of every record | {u64 before_record, u64 bytes} of every damage
  *
- * Offsets follow from the lengths, and together they must give the size of the shard. */
+ * Offsets follow from the lengths, each must end inside the shard, and together they must give its size. */
 #include "loader/shards/index_file.h"
 
 #include <errno.h>
@@ -82,42 +82,59 @@ static bool path_in_cache(const char *path, char *out, size_t out_size)
     return wanted > 0 && (size_t)wanted < out_size;
 }
 
-/* Reading. */
+/* Reading. Nothing in the file is believed: its checksum shows damage, not who wrote it. */
 
-static int image_read(struct image *image, struct shard_source *source)
+/* Damages lie between records, so that there is one more of them at most. */
+static bool counts_fit(const struct index_header *header)
 {
-    image->bytes = source->stamp.bytes;
-    if (image->bytes < sizeof(struct index_header))
+    return header->record_count <= header->stream_bytes / TFRECORD_FRAME_BYTES &&
+           header->damage_count <= header->record_count + 1;
+}
+
+/* Whether the header is one of ours for the shard, and the file as long as it says. */
+static bool header_fits(const struct index_header *header, const struct shard_source *shard, uint64_t file_bytes)
+{
+    size_t bytes;
+    return memcmp(header->magic, INDEX_MAGIC, sizeof(header->magic)) == 0 && header->version == INDEX_VERSION &&
+           header->byte_order == INDEX_BYTE_ORDER && shard_stamp_equal(&header->stamp, &shard->stamp) &&
+           (!shard->ops->is_plain || header->stream_bytes == shard->stamp.bytes) && counts_fit(header) &&
+           image_size(header->record_count, header->damage_count, &bytes) && bytes == file_bytes;
+}
+
+/* The header first: a file of any size that is no index costs a read of its beginning. */
+static int image_read(struct image *image, struct shard_source *file, const struct shard_source *shard)
+{
+    struct index_header header;
+    const uint64_t bytes = file->stamp.bytes;
+    if (shard_source_read(file, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
         return -EBADMSG;
-    image->data = malloc(image->bytes);
+    if (!header_fits(&header, shard, bytes))
+        return -ESTALE;
+    image->data = malloc(bytes);
     if (image->data == NULL)
         return -ENOMEM;
-    return shard_source_read(source, image->data, image->bytes, 0) == (ssize_t)image->bytes ? 0 : -EBADMSG;
+    image->bytes = bytes;
+    return shard_source_read(file, image->data, bytes, 0) == (ssize_t)bytes ? 0 : -EBADMSG;
 }
 
 /* An index lies in a file as a shard does. */
-static int image_load(struct image *image, const char *file)
+static int image_load(struct image *image, const char *path, const struct shard_source *shard)
 {
-    struct shard_source *source;
-    int rc = shard_source_open(&source, &shard_file_ops, file);
+    struct shard_source *file;
+    int rc = shard_source_open(&file, &shard_file_ops, path);
     if (rc < 0)
         return rc;
-    rc = image_read(image, source);
-    shard_source_close(source);
+    rc = image_read(image, file, shard);
+    shard_source_close(file);
     return rc;
 }
 
-/* Whether the image is undamaged and belongs to the shard that `index` describes. */
-static bool image_is_of(struct image *image, const struct shard_index *index, struct index_header *header_out)
+/* Whether the image is as it was written, for the shard; it may have changed since its header was read. */
+static bool image_is_whole(struct image *image, const struct shard_source *shard, struct index_header *header_out)
 {
     struct index_header header;
     memcpy(&header, image->data, sizeof(header));
-    size_t bytes;
-    const bool is_ours = memcmp(header.magic, INDEX_MAGIC, sizeof(header.magic)) == 0
-        && header.version == INDEX_VERSION && header.byte_order == INDEX_BYTE_ORDER
-        && shard_stamp_equal(&header.stamp, &index->stamp)
-        && image_size(header.record_count, header.damage_count, &bytes) && bytes == image->bytes;
-    if (!is_ours)
+    if (!header_fits(&header, shard, image->bytes))
         return false;
     *header_out = header;
     header.checksum = 0;
@@ -125,41 +142,58 @@ static bool image_is_of(struct image *image, const struct shard_index *index, st
     return image_checksum(image) == header_out->checksum;
 }
 
-/* Take damages that lie before the next record, then that record. */
+static int take_record(struct shard_index *index, uint64_t *offset, const uint8_t *length)
+{
+    const uint64_t at = *offset;
+    uint32_t payload_bytes;
+    memcpy(&payload_bytes, length, sizeof(payload_bytes));
+    const uint64_t bytes = (uint64_t)payload_bytes + TFRECORD_FRAME_BYTES;
+    if (payload_bytes > TFRECORD_PAYLOAD_MAX || bytes > index->bytes - at)
+        return -EBADMSG;
+    *offset += bytes;
+    return shard_index_add_record(index, at, payload_bytes);
+}
+
+static int take_damage(struct shard_index *index, uint64_t *offset, const struct index_damage *damage)
+{
+    const uint64_t at = *offset;
+    if (damage->before_record != index->record_count || damage->bytes == 0 || damage->bytes > index->bytes - at)
+        return -EBADMSG;
+    *offset += damage->bytes;
+    return shard_index_add_damage(index, at, damage->bytes);
+}
+
+/* Take the damage that lies before the next record, if one does, then that record. */
 static int image_unpack(const struct image *image, const struct index_header *header, struct shard_index *index)
 {
-    const uint8_t *lengths = image->data + sizeof(*header);
-    const uint8_t *damages = lengths + header->record_count * sizeof(uint32_t);
+    const uint8_t *length = image->data + sizeof(*header);
+    const uint8_t *const lengths_end = length + header->record_count * sizeof(uint32_t);
+    const uint8_t *next = lengths_end, *const end = image->data + image->bytes;
     uint64_t offset = 0;
     int rc = 0;
     index->bytes = header->stream_bytes;
-    for (uint64_t i = 0, record = 0; rc == 0 && (record < header->record_count || i < header->damage_count);) {
+    while (rc == 0 && (length < lengths_end || next < end)) {
         struct index_damage damage = { .before_record = UINT64_MAX };
-        if (i < header->damage_count)
-            memcpy(&damage, damages + i * sizeof(damage), sizeof(damage));
-        if (damage.before_record <= record || record == header->record_count) {
-            rc = shard_index_add_damage(index, offset, damage.bytes);
-            offset += damage.bytes;
-            i++;
+        if (next < end)
+            memcpy(&damage, next, sizeof(damage));
+        if (length == lengths_end || damage.before_record <= index->record_count) {
+            rc = take_damage(index, &offset, &damage);
+            next += sizeof(damage);
         } else {
-            uint32_t payload_bytes;
-            memcpy(&payload_bytes, lengths + record * sizeof(payload_bytes), sizeof(payload_bytes));
-            rc = payload_bytes > TFRECORD_PAYLOAD_MAX ? -EBADMSG
-                                                          : shard_index_add_record(index, offset, payload_bytes);
-            offset += (uint64_t)payload_bytes + TFRECORD_FRAME_BYTES;
-            record++;
+            rc = take_record(index, &offset, length);
+            length += sizeof(uint32_t);
         }
     }
     return rc == 0 && offset != index->bytes ? -EBADMSG : rc;
 }
 
-static int index_load(struct shard_index *index, const char *file)
+static int index_load(struct shard_index *index, const char *file, const struct shard_source *shard)
 {
     struct image image = { 0 };
     struct index_header header;
     struct shard_index loaded = *index;
-    int rc = image_load(&image, file);
-    if (rc == 0 && !image_is_of(&image, index, &header))
+    int rc = image_load(&image, file, shard);
+    if (rc == 0 && !image_is_whole(&image, shard, &header))
         rc = -ESTALE;
     if (rc == 0)
         rc = image_unpack(&image, &header, &loaded);
@@ -171,14 +205,14 @@ static int index_load(struct shard_index *index, const char *file)
     return rc;
 }
 
-int index_file_read(struct shard_index *index, const char *path)
+int index_file_read(struct shard_index *index, const struct shard_source *shard)
 {
     char file[PATH_MAX];
     int rc = -ENOENT;
-    if (path_beside(path, file, sizeof(file)))
-        rc = index_load(index, file);
-    if (rc < 0 && path_in_cache(path, file, sizeof(file)))
-        rc = index_load(index, file);
+    if (path_beside(shard->path, file, sizeof(file)))
+        rc = index_load(index, file, shard);
+    if (rc < 0 && path_in_cache(shard->path, file, sizeof(file)))
+        rc = index_load(index, file, shard);
     return rc;
 }
 

@@ -10,11 +10,11 @@
  * patterns such as `train-*` are given to other programs too. */
 #define INDEX_FILE_SUFFIX ".pipetrain-index"
 
-/* Fill in records and damages of the shard at `path` from its index file: beside the
- * shard, else in the user's cache directory. index->stamp says which state of it is
- * meant. 0, or a negative errno when there is none that can
- * be trusted; the index is unchanged then. */
-int index_file_read(struct shard_index *index, const char *path);
+/* Fill in records and damages of an open shard from its index file: beside the shard, else
+ * in the user's cache directory. Every offset and length lies inside the stream then, whoever
+ * wrote the file. 0, or a negative errno when there is none that fits the shard as it is; the
+ * index is unchanged then. */
+int index_file_read(struct shard_index *index, const struct shard_source *shard);
 /* Keep the index beside the shard, else in the user's cache directory, else nowhere. */
 void index_file_write(const struct shard_index *index, const char *path);
 /* True for names of index files, finished or not. */

@@ -114,4 +114,5 @@ const struct shard_source_ops shard_file_ops = {
     .read = file_read,
     .read_afresh = file_read_afresh,
     .stamp = file_stamp,
+    .is_plain = true,
 };

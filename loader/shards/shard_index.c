@@ -257,7 +257,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size)
 {
     struct shard_index index = { .stamp = source->stamp };
-    if (options->use_cache && index_file_read(&index, source->path) == 0) {
+    if (options->use_cache && index_file_read(&index, source) == 0) {
         if (is_usable(&index, options)) {
             *index_out = index;
             return 0;

@@ -37,6 +37,7 @@ struct shard_source_ops {
     ssize_t (*read_afresh)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
     /* The stamp of what is found under the name now. */
     int (*stamp)(const struct shard_source *source, struct shard_stamp *stamp_out);
+    bool is_plain; /* the stream is what is kept, so that its length is the stamp's */
 };
 
 /* An open shard, constant until it is closed. Rows keep what they need behind it. */

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "formats/tfrecord.h"
 #include "loader/shards/index_file.h"
@@ -394,6 +395,92 @@ static void an_index_with_swapped_lengths_is_built_again(void **state)
     free(data);
 }
 
+/* The kept index of a shard of two records of 3 and 0 bytes with other contents, and a right checksum. */
+struct made_index {
+    char magic[8];
+    uint32_t version, byte_order;
+    uint64_t checksum;
+    struct shard_stamp stamp;
+    uint64_t stream_bytes, record_count, damage_count;
+    uint32_t lengths[2];
+    uint64_t damages[4];        /* in front of which record, bytes; twice */
+};
+
+static void keep_made_index(const char *kept, struct made_index *made, const uint64_t parts[7])
+{
+    made->stream_bytes = parts[0];
+    made->record_count = 2;
+    made->damage_count = 2;
+    made->lengths[0] = (uint32_t)parts[1];
+    made->lengths[1] = (uint32_t)parts[2];
+    memcpy(made->damages, &parts[3], sizeof(made->damages));
+    made->checksum = 0;
+    made->checksum = XXH3_64bits(made, sizeof(*made));
+    (void)unlink(kept);
+    fixture_write(kept, made, sizeof(*made));
+}
+
+static void an_index_that_leads_out_of_the_shard_is_built_again(void **state)
+{
+    (void)state;
+    static const uint64_t cases[][7] = {
+        /* stream, two lengths, damages; 48 bytes: records of 19 and 16, damages of 6 and 7 fit */
+        { 48, 3, 0, 0, UINT64_MAX - 9, 2, 23 },
+        { 48, 3, 0, 0, 1ull << 63, 2, (1ull << 63) + 13 },
+        { 48, 3, 0, 1, 13, 2, 0 },
+        { 48, 3, 0, 2, 6, 1, 7 },
+        { 48, 3, 0, 0, 6, 3, 7 },
+        { 48, 0xfffffff0, 0, 0, 6, 1, 7 },
+        { 48, 3, 60, 0, 6, 1, UINT64_MAX - 52 },
+        { 49, 3, 0, 0, 6, 1, 8 },
+        { 1ull << 40, 3, 0, 0, 6, 2, (1ull << 40) - 41 },
+    };
+    const char *path = fixture_path(folder, "led");
+    uint8_t data[48] = { 0 };
+    struct shard_index right, index;
+    memset(data, 0xff, sizeof(data));
+    tfrecord_write_header(3, data + 6);
+    tfrecord_write_footer(data + 18, 3, data + 21);
+    tfrecord_write_header(0, data + 25);
+    tfrecord_write_footer(data + 37, 0, data + 37);
+    fixture_write(path, data, sizeof(data));
+    assert_opens(&right, path, true, true);
+    assert_int_equal(right.record_count, 2);
+    char kept[512];
+    snprintf(kept, sizeof(kept), "%s", index_beside("led"));
+    size_t bytes;
+    uint8_t *const kept_data = fixture_read(kept, &bytes);
+    struct made_index made;
+    assert_int_equal(bytes, sizeof(made));
+    memcpy(&made, kept_data, sizeof(made));
+    free(kept_data);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        keep_made_index(kept, &made, cases[i]);
+        assert_opens(&index, path, true, true);
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    shard_index_release(&right);
+}
+
+static void a_large_file_in_place_of_an_index_is_not_read(void **state)
+{
+    (void)state;
+    const off_t large = (off_t)256 << 20;
+    const char *path = fixture_path(folder, "sparse");
+    struct shard_index index;
+    struct rusage before, after;
+    fixture_write_shard(path, 0, 7);
+    fixture_write(index_beside("sparse"), "", 0);
+    assert_int_equal(truncate(index_beside("sparse"), large), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_opens(&index, path, false, true);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_int_equal(index.record_count, 7);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    shard_index_release(&index);
+}
+
 /* 0 when there is no such directory. */
 static uint32_t count_files(const char *path)
 {
@@ -467,6 +554,8 @@ int main(void)
         cmocka_unit_test(a_stale_index_is_built_again),
         cmocka_unit_test(a_damaged_index_is_built_again),
         cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
+        cmocka_unit_test(an_index_that_leads_out_of_the_shard_is_built_again),
+        cmocka_unit_test(a_large_file_in_place_of_an_index_is_not_read),
         cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),
         cmocka_unit_test(no_place_for_an_index_is_no_error),
         cmocka_unit_test(nothing_but_the_index_is_left_behind),

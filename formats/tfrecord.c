@@ -53,6 +53,13 @@ enum tfrecord_check tfrecord_header(const uint8_t header[TFRECORD_HEADER_BYTES],
     return TFRECORD_OK;
 }
 
+enum tfrecord_check tfrecord_footer(const uint8_t footer[TFRECORD_FOOTER_BYTES], uint32_t payload_crc,
+                                    struct tfrecord_problem *problem_out)
+{
+    const uint32_t stored = get_le32(footer), computed = crc32c_mask(payload_crc);
+    return stored == computed ? TFRECORD_OK : differs(TFRECORD_PAYLOAD_CRC, stored, computed, problem_out);
+}
+
 enum tfrecord_check tfrecord_verify(const uint8_t *frame, size_t bytes, uint64_t *payload_bytes_out,
                                     struct tfrecord_problem *problem_out)
 {
@@ -60,19 +67,17 @@ enum tfrecord_check tfrecord_verify(const uint8_t *frame, size_t bytes, uint64_t
         return cut(TFRECORD_HEADER_BYTES, bytes, problem_out);
 
     uint64_t payload_bytes;
-    const enum tfrecord_check check = tfrecord_header(frame, &payload_bytes, problem_out);
+    enum tfrecord_check check = tfrecord_header(frame, &payload_bytes, problem_out);
     if (check != TFRECORD_OK)
         return check;
     if (bytes < payload_bytes + TFRECORD_FRAME_BYTES)
         return cut(payload_bytes + TFRECORD_FRAME_BYTES, bytes, problem_out);
 
-    const uint8_t *payload = frame + TFRECORD_HEADER_BYTES;
-    const uint32_t stored = get_le32(payload + payload_bytes);
-    const uint32_t computed = crc32c_masked(payload, (size_t)payload_bytes);
-    if (stored != computed)
-        return differs(TFRECORD_PAYLOAD_CRC, stored, computed, problem_out);
-    *payload_bytes_out = payload_bytes;
-    return TFRECORD_OK;
+    const uint8_t *const payload = frame + TFRECORD_HEADER_BYTES;
+    check = tfrecord_footer(payload + payload_bytes, crc32c(payload, (size_t)payload_bytes), problem_out);
+    if (check == TFRECORD_OK)
+        *payload_bytes_out = payload_bytes;
+    return check;
 }
 
 void tfrecord_write_header(uint64_t payload_bytes, uint8_t header_out[TFRECORD_HEADER_BYTES])

@@ -12,6 +12,7 @@
 #include "loader/shards/frame_text.h"
 #include "loader/shards/index_file.h"
 #include "loader/shards/shard_kind.h"
+#include "loader/shards/stretch_sums.h"
 #include "stage/log.h"
 
 /* A large window makes small records sequential reading; behind a long payload a small
@@ -30,8 +31,7 @@ struct walk {
     uint64_t window_offset;
     size_t window_bytes;
     size_t read_bytes;              /* how much the next read of the window takes */
-    uint8_t *frame;                 /* for whole frames while resynchronising, grown as needed */
-    size_t frame_room;
+    struct stretch_sums sums;       /* of payloads while resynchronising, where any bytes may look like headers */
     char *problem;
     size_t problem_size;
 };
@@ -147,34 +147,25 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
     return -EBADMSG;
 }
 
-static int frame_reserve(struct walk *walk, size_t bytes)
-{
-    if (bytes <= walk->frame_room)
-        return 0;
-    uint8_t *grown = realloc(walk->frame, bytes);
-    if (grown == NULL)
-        return -ENOMEM;
-    walk->frame = grown;
-    walk->frame_room = bytes;
-    return 0;
-}
-
 /* 1 when a whole frame with both checksums right begins at `offset`, 0 when not, or a
  * negative errno. */
 static int frame_is_whole(struct walk *walk, uint64_t offset)
 {
     uint64_t payload_bytes;
+    uint32_t payload_crc;
+    uint8_t footer[TFRECORD_FOOTER_BYTES];
     struct tfrecord_problem problem;
     const int check = walk_header(walk, offset, &payload_bytes, &problem);
     if (check != TFRECORD_OK)
         return check < 0 ? check : 0;
-    const size_t frame_bytes = payload_bytes + TFRECORD_FRAME_BYTES;
-    if (frame_reserve(walk, frame_bytes) < 0)
-        return -ENOMEM;
-    const ssize_t got = shard_source_read(walk->source, walk->frame, frame_bytes, offset);
+    const uint64_t payload_offset = offset + TFRECORD_HEADER_BYTES;
+    const int rc = stretch_sums_find(&walk->sums, payload_offset, payload_bytes, &payload_crc);
+    if (rc < 0)
+        return rc == -ENOMEM ? rc : report_unreadable(walk, offset, rc);
+    const ssize_t got = shard_source_read(walk->source, footer, sizeof(footer), payload_offset + payload_bytes);
     if (got < 0)
         return report_unreadable(walk, offset, (int)got);
-    return tfrecord_verify(walk->frame, (size_t)got, &payload_bytes, &problem) == TFRECORD_OK;
+    return got == (ssize_t)sizeof(footer) && tfrecord_footer(footer, payload_crc, &problem) == TFRECORD_OK;
 }
 
 /* The first position from `offset` on where a whole frame begins, or the end of the file. */
@@ -236,15 +227,15 @@ static int walk_shard(struct walk *walk, bool skip_damage)
 static int index_build(struct shard_index *index, struct shard_source *source, bool skip_damage, char *problem,
                        size_t problem_size)
 {
-    struct walk walk = { .source = source, .index = index, .read_bytes = WINDOW_BYTES, .problem = problem,
-                         .problem_size = problem_size };
+    struct walk walk = { .source = source, .sums = { .source = source }, .index = index, .read_bytes = WINDOW_BYTES,
+                         .problem = problem, .problem_size = problem_size };
     log_escape(source->path, strlen(source->path), walk.path, sizeof(walk.path));
     walk.window = malloc(WINDOW_BYTES);
     const int rc = walk.window != NULL ? walk_shard(&walk, skip_damage) : -ENOMEM;
     if (rc == -ENOMEM)
         snprintf(problem, problem_size, "%s: not enough memory for its index", walk.path);
     free(walk.window);
-    free(walk.frame);
+    stretch_sums_release(&walk.sums);
     return rc;
 }
 

@@ -74,11 +74,28 @@ static void equals_a_bitwise_loop_for_any_length_and_alignment(void **state)
     }
 }
 
+static void sums_of_parts_follow_from_those_of_the_whole(void **state)
+{
+    (void)state;
+    static uint8_t data[70000];
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(i * i >> 3 ^ i);
+    for (size_t bytes = 0; bytes <= sizeof(data); bytes = bytes * 2 + 1) {
+        const uint32_t whole = crc32c(data, bytes);
+        for (size_t front = 0; front <= bytes; front = front * 3 + 1) {
+            const uint32_t front_crc = crc32c(data, front);
+            assert_int_equal(crc32c_more(front_crc, data + front, bytes - front), whole);
+            assert_int_equal(crc32c_behind(whole, front_crc, bytes - front), crc32c(data + front, bytes - front));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_the_published_sums),
         cmocka_unit_test(masks_as_tfrecord_does),
+        cmocka_unit_test(sums_of_parts_follow_from_those_of_the_whole),
         cmocka_unit_test(equals_a_bitwise_loop_for_any_length_and_alignment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,18 @@ static void check_index(const struct shard_index *index, const uint8_t *data)
         abort();
 }
 
+/* No whole record is lost in damage. */
+static void check_damages(const struct shard_index *index, const uint8_t *data)
+{
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    for (uint64_t i = 0; i < index->damage_count; i++)
+        for (uint64_t at = 1; at < index->damages[i].bytes; at++)
+            if (tfrecord_verify(data + index->damages[i].offset + at, index->bytes - index->damages[i].offset - at,
+                                &payload_bytes, &problem) == TFRECORD_OK)
+                abort();
+}
+
 static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
 {
     struct memory_shard shard = { .name = "shard", .data = data, .bytes = bytes };
@@ -100,6 +112,7 @@ static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
     shard_source_close(source);
     if (rc == 0) {
         check_index(&index, data);
+        check_damages(&index, data);
         shard_index_release(&index);
     } else if (rc != -EBADMSG || problem[0] == '\0') {
         abort();

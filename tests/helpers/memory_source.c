@@ -85,6 +85,7 @@ static ssize_t read_from(struct memory_shard *shard, const uint8_t *data, void *
     shard->read++;
     if (shard->error < 0 && shard->bad_offset >= offset && shard->bad_offset < offset + given)
         return shard->error;
+    shard->given += given;
     memcpy(buffer, data + (left > 0 ? offset : 0), given);
     return (ssize_t)given;
 }

@@ -18,6 +18,7 @@ struct memory_shard {
     int error;                  /* negative errno */
     atomic_bool is_changed;     /* the stamp is no longer the one at opening */
     atomic_uint opened, sized, read;    /* calls */
+    atomic_ullong given;        /* bytes, by all reads */
 };
 
 /* What memory_source_ops can open from now on: `count` shards, lent. */

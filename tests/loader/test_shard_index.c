@@ -18,9 +18,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "formats/crc32c.h"
 #include "formats/tfrecord.h"
 #include "loader/shards/index_file.h"
 #include "loader/shards/shard_index.h"
+#include "loader/shards/stretch_sums.h"
+#include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static char folder[256];
@@ -207,6 +210,69 @@ static void resynchronizes_after_any_flipped_header_bit(void **state)
             shard_index_release(&index);
         }
     }
+}
+
+/* Row by row what looks like the header of a record that ends at the shard's end, then a good record. */
+static size_t make_false_headers(uint8_t *data, size_t bytes)
+{
+    size_t at = 0;
+    memset(data, 0x5a, bytes);
+    for (; at + 100 < bytes; at += TFRECORD_HEADER_BYTES)
+        tfrecord_write_header(bytes - at - TFRECORD_FRAME_BYTES, data + at);
+    tfrecord_write_header(bytes - at - TFRECORD_FRAME_BYTES, data + at);
+    tfrecord_write_footer(data + at + TFRECORD_HEADER_BYTES, bytes - at - TFRECORD_FRAME_BYTES,
+                          data + bytes - TFRECORD_FOOTER_BYTES);
+    return at;
+}
+
+static void what_looks_like_headers_is_read_in_proportion_to_its_length(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)512 << 10;
+    uint8_t *const data = malloc(bytes);
+    assert_non_null(data);
+    const size_t good = make_false_headers(data, bytes);
+    struct memory_shard shard = { .name = "false", .data = data, .bytes = bytes };
+    struct shard_source *source;
+    struct shard_index index;
+    const struct shard_index_options options = { .skip_damage = true };
+    char problem[512];
+    memory_source_set(&shard, 1);
+    assert_int_equal(shard_source_open(&source, &memory_source_ops, "false"), 0);
+    data[0] ^= 1;
+    assert_int_equal(shard_index_open(&index, source, &options, problem, sizeof(problem)), 0);
+    assert_int_equal(index.record_count, 1);
+    assert_int_equal(index.records[0].offset, good);
+    assert_int_equal(index.damage_count, 1);
+    assert_true(shard.given < 200 * bytes);
+    shard_index_release(&index);
+    shard_source_close(source);
+    free(data);
+}
+
+static void sums_of_stretches_are_those_of_their_bytes(void **state)
+{
+    (void)state;
+    static uint8_t data[40000];
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(i * i >> 5);
+    struct memory_shard shard = { .name = "sums", .data = data, .bytes = sizeof(data), .piece = 3000 };
+    struct shard_source *source;
+    memory_source_set(&shard, 1);
+    assert_int_equal(shard_source_open(&source, &memory_source_ops, "sums"), 0);
+    struct stretch_sums sums = { .source = source };
+    uint32_t crc;
+    for (size_t offset = 5; offset < sizeof(data); offset += 1 + offset / 7) {
+        for (size_t bytes = 0; bytes <= sizeof(data) - offset; bytes = bytes * 3 / 2 + 1) {
+            assert_int_equal(stretch_sums_find(&sums, offset, bytes, &crc), 0);
+            assert_int_equal(crc, crc32c(data + offset, bytes));
+        }
+    }
+    assert_int_equal(stretch_sums_find(&sums, 100, sizeof(data), &crc), -ESTALE);
+    assert_int_equal(stretch_sums_find(&sums, 100, 3, &crc), 0);
+    assert_int_equal(crc, crc32c(data + 100, 3));
+    stretch_sums_release(&sums);
+    shard_source_close(source);
 }
 
 static void refuses_absurd_lengths_without_allocating(void **state)
@@ -545,6 +611,8 @@ int main(void)
         cmocka_unit_test(names_a_cut_at_any_byte),
         cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),
         cmocka_unit_test(resynchronizes_after_any_flipped_header_bit),
+        cmocka_unit_test(what_looks_like_headers_is_read_in_proportion_to_its_length),
+        cmocka_unit_test(sums_of_stretches_are_those_of_their_bytes),
         cmocka_unit_test(refuses_absurd_lengths_without_allocating),
         cmocka_unit_test(names_what_a_foreign_file_is),
         cmocka_unit_test(a_file_without_any_record_is_refused_when_skipping_too),

@@ -1,0 +1,50 @@
+/* What the driver of the torture and the functions it loads into a tried process (faults.c) share: a
+ * page of memory in a file, whose name the process finds in its environment. The driver writes the
+ * order before the process starts; the process counts its calls and says when the order was carried out. */
+#ifndef PIPETRAIN_TEST_BOARD_H
+#define PIPETRAIN_TEST_BOARD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define BOARD_VARIABLE "PIPETRAIN_TORTURE"
+
+/* Calls that can fail, by what they do. */
+enum call {
+    CALL_MEMORY,    /* malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign */
+    CALL_MMAP,
+    CALL_THREAD,    /* pthread_create */
+    CALL_OPEN,      /* open, openat, opendir, fopen, eventfd, signalfd: a descriptor is made */
+    CALL_STAT,      /* stat, fstat, access, faccessat, statvfs */
+    CALL_READ,      /* read, also of a stream */
+    CALL_PREAD,
+    CALL_WRITE,     /* write, also of a stream */
+    CALL_SYNC,      /* fsync, fdatasync */
+    CALL_RENAME,
+    CALL_UNLINK,
+    CALL_LOCK,      /* flock */
+    CALL_MKDIR,
+    CALL_COUNT
+};
+
+/* Whose calls: the program's own and those of the C library on its behalf, or those of other libraries. */
+enum caller { CALLER_PROGRAM, CALLER_LIBRARY, CALLER_COUNT };
+
+/* Besides failing with an errno, which is positive. */
+enum { ACTION_SHORT = -1, ACTION_KILL = -2 };
+
+struct order {
+    enum call call;
+    enum caller caller;
+    uint32_t number;        /* the call that fails, from 1 on; 0: none */
+    uint32_t lasting;       /* and all that follow */
+    int32_t action;
+};
+
+struct board {
+    struct order order;
+    atomic_uint calls[CALL_COUNT][CALLER_COUNT];
+    atomic_uint fired;      /* calls that failed */
+};
+
+#endif

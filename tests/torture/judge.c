@@ -1,0 +1,228 @@
+/* The judge of a try: how it ended, what it said, what it left. */
+#include "tests/torture/judge.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/shards/index_file.h"
+#include "stage/stop.h"
+#include "tests/torture/tree.h"
+
+#define ERRORS_MAX 4u       /* one for each of the outputs that can fail by themselves */
+
+struct judgement {
+    const struct scenario *scenario;
+    const struct promise *promise;
+    const char *folder;
+    char begin[PATH_MAX], done[PATH_MAX];
+    struct child_end end;
+    char *verdict;          /* of VERDICT_BYTES */
+};
+
+__attribute__((format(printf, 2, 3)))
+static int broken(const struct judgement *judgement, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(judgement->verdict, VERDICT_BYTES, format, arguments);
+    va_end(arguments);
+    return 1;
+}
+
+static bool code_is_promised(const struct promise *promise, int code)
+{
+    return (code < 64 && (promise->codes >> code & 1) != 0) || (promise->may_stop && code == EXIT_CODE_STOPPED) ||
+           (promise->may_interrupt && code == EXIT_CODE_INTERRUPTED);
+}
+
+static int judge_end(const struct judgement *judgement)
+{
+    const struct child_end *const end = &judgement->end;
+    if (end->is_late)
+        return broken(judgement, "did not end in time");
+    if (end->signal != 0)
+        return judgement->promise->may_die ? 0 : broken(judgement, "died by signal %d (%s)", end->signal,
+                                                       strsignal(end->signal));
+    return code_is_promised(judgement->promise, end->code) ? 0 : broken(judgement, "exit code %d", end->code);
+}
+
+static bool contains(const char *text, const char *word)
+{
+    return word == NULL || strcasestr(text, word) != NULL;
+}
+
+/* Lines "pipetrain: ..." or "pipetrain-convert: ...": none twice, and one names the cause. */
+static int judge_errors(const struct judgement *judgement, char *said)
+{
+    const char *seen[ERRORS_MAX];
+    uint32_t count = 0;
+    bool is_named = false;
+    char *rest = NULL;
+    for (char *line = strtok_r(said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, "pipetrain", strlen("pipetrain")) != 0)
+            continue;
+        for (uint32_t i = 0; i < count; i++)
+            if (strcmp(seen[i], line) == 0)
+                return broken(judgement, "said twice: %.150s", line);
+        if (count == ERRORS_MAX)
+            return broken(judgement, "more than %u messages: %.150s", ERRORS_MAX, line);
+        seen[count++] = line;
+        is_named |= contains(line, judgement->promise->word) ||
+                    (judgement->promise->other_word != NULL && contains(line, judgement->promise->other_word));
+    }
+    if (count == 0)
+        return broken(judgement, "exit code %d without a message", judgement->end.code);
+    return is_named ? 0 : broken(judgement, "exit code %d, no word of '%s': %.150s", judgement->end.code,
+                                judgement->promise->word, seen[0]);
+}
+
+static int judge_message(const struct judgement *judgement)
+{
+    const int code = judgement->end.code;
+    if (judgement->end.signal != 0 || judgement->promise->is_silent || code == 0 || code == EXIT_CODE_STOPPED ||
+        code == EXIT_CODE_INTERRUPTED)
+        return 0;
+    struct content said = content_read(judgement->folder, "err");
+    char nothing[1] = "";
+    const int rc = judge_errors(judgement, said.bytes != NULL ? said.bytes : nothing);
+    content_release(&said);
+    return rc;
+}
+
+static bool is_json(const char *bytes, size_t count)
+{
+    json_t *const value = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+/* The last line may lack its end only when the process was killed. */
+static bool is_json_lines(const struct content *content, bool was_killed)
+{
+    const char *line = content->bytes;
+    for (const char *end = strchr(line, '\n'); end != NULL; line = end + 1, end = strchr(line, '\n'))
+        if (!is_json(line, (size_t)(end - line)))
+            return false;
+    return *line == '\0' || was_killed;
+}
+
+/* What nobody promised anything about. */
+static bool is_free(const char *file, const char *name)
+{
+    return strcmp(file, "out") == 0 || strcmp(file, "err") == 0 || strncmp(file, "cache/", 6) == 0 ||
+           strcmp(name, ".lock") == 0 || index_file_is_name(name);
+}
+
+static bool is_as(const char *folder, const char *file, const struct content *found)
+{
+    struct content other = content_read(folder, file);
+    const bool is_equal = content_equal(&other, found);
+    content_release(&other);
+    return is_equal;
+}
+
+static bool is_known(const struct judgement *judgement, const char *file, const struct content *found)
+{
+    const struct scenario *const scenario = judgement->scenario;
+    const bool is_later = scenario->kept_later != NULL && strcmp(file, scenario->kept_later) == 0;
+    return is_as(judgement->begin, file, found) || is_as(judgement->done, file, found) ||
+           (is_later && is_as(judgement->begin, scenario->kept, found)) ||
+           (is_later && is_as(judgement->done, scenario->kept, found));
+}
+
+static int judge_content(const struct judgement *judgement, const char *file, const char *name,
+                         const struct content *found)
+{
+    const bool was_killed = judgement->end.signal != 0;
+    if (strcmp(name, "summary.json") == 0)
+        return is_json(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
+    if (strcmp(name, "metrics.jsonl") == 0)
+        return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
+    if (judgement->scenario->is_endless && strncmp(file, "run/", 4) == 0)
+        return found->count > 0 ? 0 : broken(judgement, "%s is empty", file);
+    return is_known(judgement, file, found) ? 0 : broken(judgement, "%s is neither as before nor as promised", file);
+}
+
+static int judge_file(void *arg, const char *file)
+{
+    const struct judgement *const judgement = arg;
+    const char *const slash = strrchr(file, '/'), *const name = slash != NULL ? slash + 1 : file;
+    const bool is_temporary = strstr(name, ".tmp") != NULL;
+    if (is_temporary && judgement->end.signal == 0 && !judgement->promise->may_leave)
+        return broken(judgement, "%s is left behind", file);
+    if (is_temporary || is_free(file, name))
+        return 0;
+    struct content found = content_read(judgement->folder, file);
+    const int rc = found.bytes == NULL ? broken(judgement, "%s cannot be read", file)
+                                       : judge_content(judgement, file, name, &found);
+    content_release(&found);
+    return rc;
+}
+
+/* A file of the folder before, outside of the results: it stays as it was. */
+static int judge_source(void *arg, const char *file)
+{
+    const struct judgement *const judgement = arg;
+    if (strncmp(file, "run/", 4) == 0 || strchr(file, '.') == file || strstr(file, "/.") != NULL ||
+        strcmp(file, "out") == 0 || strcmp(file, "err") == 0)
+        return 0;
+    struct content found = content_read(judgement->folder, file);
+    const bool is_same = is_as(judgement->begin, file, &found);
+    content_release(&found);
+    return is_same ? 0 : broken(judgement, "%s has changed", file);
+}
+
+/* A file of the folder after: a command that says it succeeded has made it. */
+static int judge_success(void *arg, const char *file)
+{
+    const struct judgement *const judgement = arg;
+    const char *const slash = strrchr(file, '/'), *const name = slash != NULL ? slash + 1 : file;
+    if (is_free(file, name))
+        return 0;
+    struct content found = content_read(judgement->folder, file);
+    const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0;
+    const bool is_right = varies ? found.bytes != NULL : is_as(judgement->done, file, &found);
+    content_release(&found);
+    return is_right ? 0 : broken(judgement, "exit code 0, but %s is not as it should be", file);
+}
+
+/* Earlier results are there under one of their names. */
+static int judge_kept(const struct judgement *judgement)
+{
+    const struct scenario *const scenario = judgement->scenario;
+    if (scenario->kept == NULL || judgement->promise->is_second)
+        return 0;
+    struct content before = content_read(judgement->begin, scenario->kept);
+    const bool is_there = is_as(judgement->folder, scenario->kept, &before) ||
+                          is_as(judgement->folder, scenario->kept_later, &before);
+    content_release(&before);
+    return is_there ? 0 : broken(judgement, "the earlier %s is gone", scenario->kept);
+}
+
+void judge_try(const struct stand *stand, const struct scenario *scenario, const struct promise *promise,
+               const char *folder, const struct child_end *end, char verdict_out[VERDICT_BYTES])
+{
+    struct judgement judgement = { .scenario = scenario, .promise = promise, .folder = folder, .end = *end,
+                                  .verdict = verdict_out };
+    stand_folder(stand, "begin", scenario->name, judgement.begin, sizeof(judgement.begin));
+    stand_folder(stand, "done", scenario->name, judgement.done, sizeof(judgement.done));
+    verdict_out[0] = '\0';
+    const bool must_be_done = end->signal == 0 && end->code == 0 && !scenario->is_endless && !promise->may_be_short;
+    int rc = judge_end(&judgement);
+    if (rc == 0)
+        rc = judge_message(&judgement);
+    if (rc == 0)
+        rc = tree_visit(folder, judge_file, &judgement);
+    if (rc == 0)
+        rc = tree_visit(judgement.begin, judge_source, &judgement);
+    if (rc == 0)
+        rc = judge_kept(&judgement);
+    if (rc == 0 && must_be_done)
+        (void)tree_visit(judgement.done, judge_success, &judgement);
+}

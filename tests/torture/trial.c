@@ -1,0 +1,194 @@
+/* Running a try. A worker of the driver runs one at a time. */
+#include "tests/torture/trial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "stage/random.h"
+#include "tests/torture/tree.h"
+
+#define DEADLINE_US 10000000u
+#define PHASE_WAIT_US 20000000u
+
+int trials_add(struct trials *trials, const struct trial *trial, const char *detail)
+{
+    struct trial *const list = realloc(trials->list, (trials->count + 1) * sizeof(*list));
+    if (list == NULL)
+        return -ENOMEM;
+    trials->list = list;
+    list[trials->count] = *trial;
+    snprintf(list[trials->count].name, sizeof(list->name), "%s: %s: %s%s%s", trial->scenario->name, trial->group,
+             trial->what, *detail != '\0' ? ": " : "", detail);
+    trials->count++;
+    return 0;
+}
+
+uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound)
+{
+    uint64_t sum = trials->seed;
+    for (; *of != '\0'; of++)
+        sum = sum * 1099511628211u + (uint8_t)*of;
+    return bound == 0 ? 0 : random_u64(random_key(sum, RANDOM_SHUFFLE, 0), index) % bound;
+}
+
+/* The file of a board in the folder, with the order on it. */
+static struct board *board_open(const char *folder, const struct order *order, char *path_out, size_t path_size)
+{
+    snprintf(path_out, path_size, "%s.board", folder);
+    const int fd = open(path_out, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0 || ftruncate(fd, sizeof(struct board)) != 0)
+        return NULL;
+    void *const memory = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED)
+        return NULL;
+    struct board *const board = memory;
+    board->order = *order;
+    return board;
+}
+
+static void board_close(struct board *board, const char *path)
+{
+    munmap(board, sizeof(*board));
+    (void)unlink(path);
+}
+
+/* Signals, or the end of its terminal, at the time that is meant. Whether that time came. */
+static bool disturb(const struct trials *trials, const struct trial *trial, struct child *child)
+{
+    if (trial->phase != NULL && !child_await_phase(child, trial->phase, (uint64_t)PHASE_WAIT_US * trials->patience))
+        return false;
+    if (trial->delay_us > 0)
+        (void)child_wait(child, trial->delay_us);
+    if (trial->hangs_up)
+        child_hang_up(child);
+    for (size_t i = 0; i < 2 && trial->signals[i] != 0; i++) {
+        if (i > 0)
+            (void)child_wait(child, trial->gap_us);
+        child_signal(child, trial->signals[i]);
+    }
+    return true;
+}
+
+static int run_child(const struct trials *trials, const struct trial *trial, const char *folder,
+                     struct child_end *end_out, bool *was_disturbed_out)
+{
+    char path[PATH_MAX];
+    struct child child;
+    struct board *const board = trial->has_faults ? board_open(folder, &trial->order, path, sizeof(path)) : NULL;
+    if (trial->has_faults && board == NULL)
+        return -EIO;
+    const struct child_spec spec = {
+        .folder = folder,
+        .argv = stand_command(trials->stand, trial->scenario),
+        .faults = board != NULL ? trials->stand->faults : NULL,
+        .board = path,
+        .out = trial->out,
+        .err = trial->err,
+        .limit = trial->has_limit ? &trial->limit : NULL,
+        .wants_phases = trial->phase != NULL,
+    };
+    const int rc = child_start(&child, &spec);
+    if (rc == 0) {
+        *was_disturbed_out = disturb(trials, trial, &child);
+        *end_out = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+    }
+    if (board != NULL)
+        board_close(board, path);
+    return rc;
+}
+
+/* After a kill: the same command again works, and clears away what was left. */
+static void run_again(const struct trials *trials, const struct trial *killed, const char *folder,
+                      char verdict_out[VERDICT_BYTES])
+{
+    const struct trial again = { .scenario = killed->scenario, .promise = { .codes = 1, .is_second = true } };
+    struct child_end end;
+    bool was_disturbed;
+    if (run_child(trials, &again, folder, &end, &was_disturbed) != 0) {
+        snprintf(verdict_out, VERDICT_BYTES, "the second run could not be started");
+        return;
+    }
+    char verdict[VERDICT_BYTES];
+    judge_try(trials->stand, again.scenario, &again.promise, folder, &end, verdict);
+    if (verdict[0] != '\0')
+        snprintf(verdict_out, VERDICT_BYTES, "run again: %.200s", verdict);
+}
+
+/* A program that the system's loader could not start has not begun. */
+static bool has_begun(const char *folder, const struct child_end *end)
+{
+    struct content said = content_read(folder, "err");
+    const bool is_loaders = end->code == 127 && said.bytes != NULL &&
+                            strstr(said.bytes, "error while loading shared libraries") != NULL;
+    content_release(&said);
+    return !is_loaders;
+}
+
+/* Whether a signal ended it. */
+static bool run_in(const struct trials *trials, const struct trial *trial, const char *folder,
+                   char verdict_out[VERDICT_BYTES])
+{
+    struct child_end end;
+    bool was_disturbed = false;
+    verdict_out[0] = '\0';
+    if (run_child(trials, trial, folder, &end, &was_disturbed) != 0) {
+        snprintf(verdict_out, VERDICT_BYTES, "could not be started: %s", strerror(errno));
+        return false;
+    }
+    if (trial->has_limit && !has_begun(folder, &end))
+        return false;
+    judge_try(trials->stand, trial->scenario, &trial->promise, folder, &end, verdict_out);
+    if (verdict_out[0] == '\0' && !was_disturbed)
+        snprintf(verdict_out, VERDICT_BYTES, "never said that it enters the phase '%s'", trial->phase);
+    if (verdict_out[0] == '\0' && end.signal == SIGKILL && !trial->scenario->is_endless)
+        run_again(trials, trial, folder, verdict_out);
+    return end.signal != 0;
+}
+
+bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VERDICT_BYTES])
+{
+    const struct trial *const trial = &trials->list[number];
+    char begin[PATH_MAX], folder[PATH_MAX], broken[PATH_MAX], text[16];
+    snprintf(text, sizeof(text), "%u", number);
+    stand_folder(trials->stand, "begin", trial->scenario->name, begin, sizeof(begin));
+    stand_folder(trials->stand, "try", text, folder, sizeof(folder));
+    stand_folder(trials->stand, "broken", text, broken, sizeof(broken));
+    bool has_died = false;
+    if (tree_copy(begin, folder) != 0)
+        snprintf(verdict_out, VERDICT_BYTES, "its folder cannot be made");
+    else
+        has_died = run_in(trials, trial, folder, verdict_out);
+    if (verdict_out[0] == '\0' || rename(folder, broken) != 0)
+        tree_remove(folder);
+    return has_died;
+}
+
+int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out)
+{
+    char begin[PATH_MAX], folder[PATH_MAX], path[PATH_MAX];
+    stand_folder(trials->stand, "begin", scenario->name, begin, sizeof(begin));
+    stand_folder(trials->stand, "try", "count", folder, sizeof(folder));
+    struct child child;
+    struct board *const board = board_open(folder, &(struct order){ .number = 0 }, path, sizeof(path));
+    if (board == NULL || tree_copy(begin, folder) != 0)
+        return -EIO;
+    const struct child_spec spec = { .folder = folder, .argv = stand_command(trials->stand, scenario),
+                                    .faults = trials->stand->faults, .board = path };
+    int rc = child_start(&child, &spec);
+    if (rc == 0) {
+        const struct child_end end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : 0;
+    }
+    memcpy(counted_out, board, sizeof(*counted_out));
+    board_close(board, path);
+    tree_remove(folder);
+    return rc;
+}

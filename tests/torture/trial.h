@@ -1,0 +1,55 @@
+/* One try: a scenario, what is done to it, and what may come of it. */
+#ifndef PIPETRAIN_TEST_TRIAL_H
+#define PIPETRAIN_TEST_TRIAL_H
+
+#include "tests/torture/board.h"
+#include "tests/torture/judge.h"
+
+struct trial {
+    const struct scenario *scenario;
+    char group[32], what[48];       /* the line of the report it belongs to */
+    char name[160];                 /* of this very try: --only finds it by this */
+    struct promise promise;
+    struct order order;             /* number 0: no call fails */
+    bool has_faults;
+    enum outlet out, err;
+    struct child_limit limit;
+    bool has_limit;
+    const char *phase;              /* what is done waits for this one; NULL: it is done from the start */
+    uint64_t delay_us;              /* and so long after */
+    int signals[2];                 /* one after the other, 0: none */
+    uint64_t gap_us;
+    bool hangs_up;
+};
+
+/* The tries of a torture. */
+struct trials {
+    const struct stand *stand;
+    struct trial *list;
+    uint32_t count;
+    uint32_t share;                 /* of each line of the report and scenario at most so many; 0: all */
+    uint64_t seed;
+    uint32_t patience;              /* deadlines are so many times longer */
+    bool has_sanitizer;
+    const uint64_t *took_us;        /* by scenario */
+};
+
+/* A copy of `trial` with its name, made of its line, its scenario and `detail`. 0 or -ENOMEM. */
+int trials_add(struct trials *trials, const struct trial *trial, const char *detail);
+/* A number below `bound`, another one for every `of` and `index`, the same for the same seed. */
+uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound);
+
+/* Run it in a folder of its own, WORK/try/NUMBER; when it is broken the folder is moved to WORK/broken.
+ * Whether a signal ended it. */
+bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VERDICT_BYTES]);
+/* Run a scenario and count its calls. 0 or a negative errno. */
+int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out);
+
+/* The walks: each adds its tries. 0 or a negative errno. */
+int plan_calls(struct trials *trials);      /* every call that can fail */
+int plan_kills(struct trials *trials);      /* the process killed at any moment */
+int plan_signals(struct trials *trials);    /* signals at any moment and in every phase */
+int plan_streams(struct trials *trials);    /* standard streams that lead nowhere */
+int plan_limits(struct trials *trials);     /* limits of what the system gives a process */
+
+#endif

@@ -1,0 +1,141 @@
+/* Processes that are killed, asked to end, or left alone by their terminal at any moment. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/stop.h"
+#include "tests/torture/trial.h"
+
+#define KILLS 200u              /* of a scenario, when all is tried */
+#define SIGNALS 40u             /* of a scenario and a pair of signals */
+#define ENDLESS_US 800000u      /* how far into a scenario without an end */
+#define GAP_US 20000u           /* most between two signals */
+
+/* The first phase: what comes before it is the system's loader. */
+#define FIRST_PHASE "start"
+
+static const char *const phases[] = { FIRST_PHASE, "indexing", "planning", "allocating", "first step", "evaluating",
+                                     "saving", "closing" };
+
+/* The same signal twice is a second wish only where a person may have meant it. */
+static const struct pair {
+    const char *name;
+    int signals[2];
+    bool may_stop, may_interrupt;
+} pairs[] = {
+    { "INT", { SIGINT, 0 }, false, true },
+    { "TERM", { SIGTERM, 0 }, true, false },
+    { "HUP", { SIGHUP, 0 }, true, false },
+    { "USR1", { SIGUSR1, 0 }, true, false },
+    { "INT INT", { SIGINT, SIGINT }, false, true },
+    { "TERM TERM", { SIGTERM, SIGTERM }, true, true },
+    { "HUP HUP", { SIGHUP, SIGHUP }, true, false },
+    { "HUP TERM", { SIGHUP, SIGTERM }, true, true },
+    { "PIPE TERM", { SIGPIPE, SIGTERM }, true, false },
+};
+
+static uint32_t tries_of(const struct trials *trials, uint32_t all)
+{
+    return trials->share == 0 || trials->share > all ? all : trials->share;
+}
+
+static uint64_t lasts_us(const struct trials *trials, const struct scenario *scenario)
+{
+    return scenario->is_endless ? (uint64_t)ENDLESS_US * trials->patience : trials->took_us[scenario - scenarios];
+}
+
+static int add_kill(struct trials *trials, const struct scenario *scenario, uint32_t index)
+{
+    struct trial trial = { .scenario = scenario, .group = "killed", .what = "at any moment",
+                          .promise = { .codes = 1, .may_die = true }, .signals = { SIGKILL } };
+    char detail[40];
+    trial.delay_us = 1 + trials_random(trials, scenario->name, index, lasts_us(trials, scenario));
+    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
+    return trials_add(trials, &trial, detail);
+}
+
+int plan_kills(struct trials *trials)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < scenario_count; s++)
+        for (uint32_t i = 0; i < tries_of(trials, KILLS) && rc == 0; i++)
+            if (scenarios[s].catches)
+                rc = add_kill(trials, &scenarios[s], i);
+    return rc;
+}
+
+static struct trial trial_of(const struct scenario *scenario, const struct pair *pair, const char *phase)
+{
+    struct trial trial = {
+        .scenario = scenario,
+        .promise = { .codes = scenario->is_endless ? 0 : 1, .may_stop = pair->may_stop,
+                    .may_interrupt = pair->may_interrupt, .may_be_short = true },
+        .signals = { pair->signals[0], pair->signals[1] },
+        .phase = phase,
+    };
+    snprintf(trial.group, sizeof(trial.group), "signal %s", pair->name);
+    return trial;
+}
+
+static int add_moment(struct trials *trials, const struct scenario *scenario, const struct pair *pair, uint32_t index)
+{
+    struct trial trial = trial_of(scenario, pair, FIRST_PHASE);
+    char detail[64];
+    snprintf(trial.what, sizeof(trial.what), "at any moment");
+    trial.delay_us = trials_random(trials, pair->name, 2 * index, lasts_us(trials, scenario));
+    trial.gap_us = trials_random(trials, pair->name, 2 * index + 1, GAP_US);
+    snprintf(detail, sizeof(detail), "after %llu us, gap %llu us", (unsigned long long)trial.delay_us,
+             (unsigned long long)trial.gap_us);
+    return trials_add(trials, &trial, detail);
+}
+
+static int add_phase(struct trials *trials, const struct scenario *scenario, const struct pair *pair, uint32_t phase,
+                     uint32_t index)
+{
+    struct trial trial = trial_of(scenario, pair, phases[phase]);
+    char detail[64];
+    snprintf(trial.what, sizeof(trial.what), "in each phase");
+    trial.delay_us = trials_random(trials, phases[phase], index, 2000);
+    snprintf(detail, sizeof(detail), "%s and %llu us", phases[phase], (unsigned long long)trial.delay_us);
+    return trials_add(trials, &trial, detail);
+}
+
+static int plan_pair(struct trials *trials, const struct scenario *scenario, const struct pair *pair)
+{
+    const uint32_t phase_count = sizeof(phases) / sizeof(phases[0]);
+    int rc = 0;
+    for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0; i++)
+        rc = add_moment(trials, scenario, pair, i);
+    for (uint32_t phase = 0; phase < phase_count && rc == 0 && strcmp(scenario->name, "train") == 0; phase++)
+        for (uint32_t i = 0; i < tries_of(trials, 4) && rc == 0; i++)
+            rc = add_phase(trials, scenario, pair, phase, i);
+    return rc;
+}
+
+static int plan_hang_up(struct trials *trials, const struct scenario *scenario, uint32_t index)
+{
+    static const struct pair none = { "", { 0, 0 }, true, false };
+    struct trial trial = trial_of(scenario, &none, FIRST_PHASE);
+    char detail[40];
+    snprintf(trial.group, sizeof(trial.group), "terminal");
+    snprintf(trial.what, sizeof(trial.what), "closed at any moment");
+    trial.out = trial.err = OUTLET_TERMINAL;
+    trial.promise.is_silent = true;
+    trial.hangs_up = true;
+    trial.delay_us = trials_random(trials, trial.group, index, lasts_us(trials, scenario));
+    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
+    return trials_add(trials, &trial, detail);
+}
+
+int plan_signals(struct trials *trials)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < scenario_count; s++) {
+        const struct scenario *const scenario = &scenarios[s];
+        for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]) && rc == 0 && scenario->catches; p++)
+            rc = plan_pair(trials, scenario, &pairs[p]);
+        for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0 && scenario->catches; i++)
+            rc = plan_hang_up(trials, scenario, i);
+    }
+    return rc;
+}

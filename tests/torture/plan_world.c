@@ -1,0 +1,122 @@
+/* A world that gives less than usual: standard streams that lead nowhere, limits of memory,
+ * descriptors, file sizes and stacks. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "stage/stop.h"
+#include "tests/torture/trial.h"
+
+#define CODE(name) (1ull << EXIT_CODE_##name)
+#define ASK_AFTER_US 300000u
+
+static const char *const outlet_names[OUTLET_COUNT] = {
+    [OUTLET_FILE] = "a file", [OUTLET_CLOSED] = "closed", [OUTLET_FULL] = "full", [OUTLET_UNREAD] = "unread",
+    [OUTLET_TERMINAL] = "a terminal",
+};
+
+/* A scenario without an end is asked to end. */
+static int add_streams(struct trials *trials, const struct scenario *scenario, enum outlet out, enum outlet err)
+{
+    struct trial trial = {
+        .scenario = scenario, .group = "streams", .out = out, .err = err,
+        .promise = { .codes = CODE(OUTPUT) | (scenario->is_endless || out == OUTLET_FULL ? 0 : CODE(OK)),
+                    .may_stop = scenario->is_endless, .may_be_short = true, .is_silent = err != OUTLET_FILE,
+                    .word = "standard output" },
+    };
+    /* Nothing is printed by a converter that is asked to end. */
+    if (scenario->is_endless) {
+        trial.delay_us = (uint64_t)ASK_AFTER_US * trials->patience;
+        trial.signals[0] = SIGTERM;
+    }
+    snprintf(trial.what, sizeof(trial.what), "output %s, errors %s", outlet_names[out], outlet_names[err]);
+    return trials_add(trials, &trial, "");
+}
+
+int plan_streams(struct trials *trials)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < scenario_count; s++)
+        for (int out = 0; out < OUTLET_TERMINAL; out++)
+            for (int err = 0; err < OUTLET_TERMINAL && rc == 0; err++)
+                rc = add_streams(trials, &scenarios[s], (enum outlet)out, (enum outlet)err);
+    return rc;
+}
+
+/* Values from `least` on in steps; a process may get by with less than it asked for, or say why not. */
+static const struct range {
+    const char *name, *unit;
+    int resource;
+    uint64_t least, step, most, bytes;
+    uint64_t codes;
+    const char *word, *other_word;
+    bool is_memory;
+} ranges[] = {
+    { "address space", "MiB", RLIMIT_AS, 1, 1, 400, 1 << 20, CODE(MEMORY), "memory", "address space", true },
+    { "data", "MiB", RLIMIT_DATA, 1, 1, 400, 1 << 20, CODE(MEMORY), "memory", "address space", true },
+    { "stack", "KiB", RLIMIT_STACK, 128, 64, 16384, 1 << 10, CODE(MEMORY), "memory", "thread", false },
+    { "open files", "descriptors", RLIMIT_NOFILE, 3, 1, 48, 1,
+      CODE(USAGE) | CODE(DATA) | CODE(MEMORY) | CODE(OUTPUT), "open files", "descriptor", false },
+    { "file size", "KiB", RLIMIT_FSIZE, 0, 16, 6144, 1 << 10, CODE(OUTPUT), "too large", "large", false },
+};
+
+static int add_limit(struct trials *trials, const struct scenario *scenario, const struct range *range, uint64_t value)
+{
+    struct trial trial = {
+        .scenario = scenario, .group = "limit", .has_limit = true,
+        .limit = { range->resource, value * range->bytes },
+        .promise = { .codes = range->codes | CODE(OK), .word = range->word, .other_word = range->other_word },
+    };
+    char detail[40];
+    snprintf(trial.what, sizeof(trial.what), "%s", range->name);
+    snprintf(detail, sizeof(detail), "%llu %s", (unsigned long long)value, range->unit);
+    return trials_add(trials, &trial, detail);
+}
+
+/* The address space with which the program can be loaded and does nothing. */
+static int find_least(const struct trials *trials, const struct scenario *scenario, const struct range *range,
+                      uint64_t *least_out)
+{
+    char program[PATH_MAX];
+    snprintf(program, sizeof(program), "%s/%s", trials->stand->build, scenario->program);
+    char *const argv[] = { program, "--version", NULL };
+    for (uint64_t value = range->least; value < range->most; value += range->step) {
+        const struct child_limit limit = { range->resource, value * range->bytes };
+        const struct child_spec spec = { .folder = trials->stand->work, .argv = argv, .limit = &limit };
+        struct child child;
+        if (child_start(&child, &spec) != 0)
+            return -errno;
+        const struct child_end end = child_end(&child, 20000000);
+        *least_out = value;
+        if (end.code == 0 && end.signal == 0)
+            return 0;
+    }
+    return -ERANGE;
+}
+
+static int plan_range(struct trials *trials, const struct scenario *scenario, const struct range *range)
+{
+    uint64_t least = range->least;
+    int rc = range->is_memory ? find_least(trials, scenario, range, &least) : 0;
+    const uint64_t count = (range->most - least) / range->step + 1;
+    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
+    for (uint64_t i = 0; i < tries && rc == 0; i++) {
+        const uint64_t at = tries == count ? i : trials_random(trials, range->name, i, count);
+        rc = add_limit(trials, scenario, range, least + at * range->step);
+    }
+    return rc;
+}
+
+int plan_limits(struct trials *trials)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < scenario_count; s++)
+        for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]) && rc == 0; r++)
+            if (!scenarios[s].is_endless && !(ranges[r].is_memory && trials->has_sanitizer))
+                rc = plan_range(trials, &scenarios[s], &ranges[r]);
+    return rc;
+}

@@ -17,7 +17,7 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "stage/cache_folder.h"
+#include "stage/file/cache_folder.h"
 #include "stage/clock.h"
 
 #define INDEX_MAGIC "PTINDEX"

@@ -6,8 +6,9 @@ cd "$(dirname "$0")/../.." || exit 99
 walls='
 formats
 stage
+stage/file
 stage/cuda          stage
-loader/shards       formats stage
+loader/shards       formats stage stage/file
 loader              loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
@@ -21,7 +22,7 @@ sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda
 tools/config        tools formats stage loader compute sync
 tools/convert       tools formats stage
-tools/run           tools/config tools formats stage loader compute sync
+tools/run           tools/config tools formats stage stage/file loader compute sync
 tools               tools/config tools/convert tools/run formats stage loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

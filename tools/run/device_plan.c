@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stage/cache_folder.h"
+#include "stage/file/cache_folder.h"
 
 /* The tables' names of what may be chosen; NULL: the best there is. */
 static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",

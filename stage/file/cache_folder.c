@@ -1,5 +1,5 @@
 /* The user's cache folder. See cache_folder.h. */
-#include "stage/cache_folder.h"
+#include "stage/file/cache_folder.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -17,8 +17,9 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "stage/file/cache_folder.h"
 #include "stage/clock.h"
+#include "stage/file/cache_folder.h"
+#include "stage/file/file.h"
 
 #define INDEX_MAGIC "PTINDEX"
 #define INDEX_VERSION 2u
@@ -242,20 +243,6 @@ static int image_pack(struct image *image, const struct shard_index *index)
     return 0;
 }
 
-static int write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t written = write(fd, data, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? -errno : -EIO;
-        data += written;
-        bytes -= (size_t)written;
-    }
-    return 0;
-}
-
 /* The file appears whole or not at all. */
 static int image_store(const struct image *image, const char *file)
 {
@@ -267,7 +254,7 @@ static int image_store(const struct image *image, const char *file)
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
-    int rc = write_all(fd, image->data, image->bytes);
+    int rc = file_write(fd, image->data, image->bytes);
     if (close(fd) < 0 && rc == 0)
         rc = -errno;
     if (rc == 0 && rename(temporary, file) < 0)

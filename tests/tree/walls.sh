@@ -21,7 +21,7 @@ compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda
 tools/config        tools formats stage loader compute sync
-tools/convert       tools formats stage
+tools/convert       tools formats stage stage/file
 tools/run           tools/config tools formats stage stage/file loader compute sync
 tools               tools/config tools/convert tools/run formats stage loader compute sync
 '

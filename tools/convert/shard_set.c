@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "stage/file/file.h"
+#include "stage/file/whole_file.h"
+#include "stage/log.h"
 
 #define MANIFEST_TEMPORARY "." MANIFEST_NAME ".tmp"
 #define NUMBERS_LENGTH 15u      /* -NNNNN-of-NNNNN */
@@ -112,12 +115,14 @@ static int open_directory(struct shard_set *set)
     set->directory_fd = open(set->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (set->directory_fd < 0)
         return fail(set, "open", "", errno);
-    /* Some network file systems have no locks: then two writers are the user's concern. */
-    if (flock(set->directory_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    const int rc = file_lock(set->directory_fd);
+    if (rc == -EWOULDBLOCK) {
         stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", set->directory);
         return -EWOULDBLOCK;
     }
-    return 0;
+    if (rc == -EOPNOTSUPP)
+        log_message(LOG_RUN, "%s: the file system has no locks: nothing keeps a second writer out", set->directory);
+    return rc == 0 || rc == -EOPNOTSUPP ? 0 : fail(set, "lock", "", -rc);
 }
 
 /* Shard i of k holds the positions from i*n/k to (i+1)*n/k. */
@@ -178,31 +183,17 @@ int shard_set_create(const struct shard_set *set, const char *temporary_name)
     return fd < 0 ? -errno : fd;
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t done = write(fd, text, bytes);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return -errno;
-        text += done;
-        bytes -= (size_t)done;
-    }
-    return 0;
-}
-
 static int write_manifest(const struct shard_set *set, const char *manifest)
 {
     const int fd = shard_set_create(set, MANIFEST_TEMPORARY);
 
     if (fd < 0)
         return fail(set, "make", MANIFEST_TEMPORARY, -fd);
-    int rc = write_all(fd, manifest, strlen(manifest));
+    int rc = file_write(fd, manifest, strlen(manifest));
     if (rc == 0)
-        rc = write_all(fd, "\n", 1);
-    if (rc == 0 && fsync(fd) != 0)
-        rc = -errno;
+        rc = file_write(fd, "\n", 1);
+    if (rc == 0)
+        rc = file_sync(fd);
     if (close(fd) != 0 && rc == 0)
         rc = -errno;
     return rc == 0 ? 0 : fail(set, "write", MANIFEST_TEMPORARY, -rc);
@@ -235,8 +226,9 @@ int shard_set_commit(struct shard_set *set, const char *manifest)
     rc = give_names(set);
     if (rc < 0)
         return rc;
-    if (fsync(set->directory_fd) != 0)
-        return fail(set, "sync", "", errno);
+    rc = whole_file_sync_names(set->directory_fd);
+    if (rc < 0)
+        return fail(set, "sync", "", -rc);
     set->committed = true;
     return 0;
 }

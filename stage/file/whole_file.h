@@ -1,0 +1,30 @@
+/* Files that appear in a directory whole or not at all: FILE is written as .FILE.tmp.PROCESS, synced,
+ * and then renamed. No link is followed, and nothing is allocated. Any thread, one for each file. */
+#ifndef PIPETRAIN_WHOLE_FILE_H
+#define PIPETRAIN_WHOLE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define WHOLE_FILE_NAME_MAX 128u        /* bytes of FILE */
+
+/* A piece of a file's content. */
+struct file_part { const void *data; size_t bytes; };
+
+/* Write the parts, one behind the other, under the temporary name. 0, or the negative errno of what
+ * failed: then it is gone again. */
+int whole_file_prepare(int directory_fd, const char *file, const struct file_part *parts, size_t count);
+/* An empty file under the temporary name, to append to: its descriptor, or a negative errno. */
+int whole_file_make(int directory_fd, const char *file);
+/* Give it its name, in the place of what had it. 0 or a negative errno: then it keeps the temporary one. */
+int whole_file_appear(int directory_fd, const char *file);
+/* Remove the temporary file, if there is one. */
+void whole_file_drop(int directory_fd, const char *file);
+/* Wait until names are on the disk; file systems that cannot do that are let off. 0 or a negative errno. */
+int whole_file_sync_names(int directory_fd);
+/* All of it: prepare, appear, sync. Without success nothing temporary stays. */
+int whole_file_write(int directory_fd, const char *file, const struct file_part *parts, size_t count);
+/* Is this the temporary name of `file`, whatever the process? */
+bool whole_file_is_temporary(const char *name, const char *file);
+
+#endif

@@ -111,11 +111,12 @@ struct backend_ops {
     /* Take what `needs` said, and make ready for the first step. Again after further plans. */
     int (*allocate)(struct backend *backend);
     /* Between the plain row-major parameter (host, parameter->count floats) and its
-     * stored range (device; any arena: weights, gradients, a state, statistics). After bind. Blocks. */
+     * stored range (device; any arena: weights, gradients, a state, statistics). After bind. Blocks;
+     * unpack allocates nothing, so that a run that has begun can be saved. */
     int (*pack)(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
     int (*unpack)(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
     /* The same way as unpack, from a copy of the stored range in host memory; any thread, while
-     * the backend is used. 0 or -ENOMEM. */
+     * the backend is used; allocates nothing. 0 or a negative errno. */
     int (*plain)(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
     /* What the backend carries from step to step beside the arenas (fp16: the loss scale), in
      * device memory of *bytes_out bytes; and that set to what host memory holds, which blocks.

@@ -29,7 +29,8 @@ int snapshot_queue(struct snapshot *snapshot);
 int snapshot_wait(struct snapshot *snapshot);
 
 /* The plain form of a parameter (parameter->count floats): its value, or, of one that is trained,
- * its part of optimizer buffer `state` < optimizer_state_count. Any thread. 0, or -ENOMEM. */
+ * its part of optimizer buffer `state` < optimizer_state_count. Any thread; allocates nothing. 0 or a
+ * negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
 /* What the backend carries besides, for snapshot_write_carried of the same kind of tower; *bytes_out

@@ -55,12 +55,15 @@ static void filter_pack(const struct filter *f, const float *plain, float *store
                 stored[(output * f->pixels + pixel) * f->stored + channel] = *plain++;
 }
 
-static void filter_unpack(const struct filter *f, const float *stored, float *plain)
+/* The plain form of a piece of the stored one: floats [begin, begin + count), of which `stored` is the first. */
+static void filter_unpack(const struct filter *f, size_t begin, size_t count, const float *stored, float *plain)
 {
-    for (size_t output = 0; output < f->outputs; output++)
-        for (size_t channel = 0; channel < f->channels; channel++)
-            for (size_t pixel = 0; pixel < f->pixels; pixel++)
-                *plain++ = stored[(output * f->pixels + pixel) * f->stored + channel];
+    for (size_t i = 0; i < count; i++) {
+        const size_t channel = (begin + i) % f->stored, pixel = (begin + i) / f->stored % f->pixels;
+        const size_t output = (begin + i) / f->stored / f->pixels;
+        if (channel < f->channels && output < f->outputs)
+            plain[(output * f->channels + channel) * f->pixels + pixel] = stored[i];
+    }
 }
 
 /* ---- copies ---- */
@@ -88,21 +91,6 @@ int cuda_store_write(struct backend *backend, void *to, const void *from, size_t
         rc = ops->copy(backend->spec.compute, (char *)to + at, backend->bounce, piece, COPY_TO_DEVICE);
         if (rc == 0)
             rc = cuda_store_wait(backend);
-    }
-    return rc;
-}
-
-static int store_read(struct backend *backend, void *to, const void *from, size_t bytes)
-{
-    const struct device_ops *const ops = backend->spec.device->ops;
-    int rc = 0;
-    for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
-        const size_t piece = piece_of(bytes - at);
-        rc = ops->copy(backend->spec.compute, backend->bounce, (const char *)from + at, piece, COPY_FROM_DEVICE);
-        if (rc == 0)
-            rc = cuda_store_wait(backend);
-        if (rc == 0)
-            memcpy((char *)to + at, backend->bounce, piece);
     }
     return rc;
 }
@@ -140,20 +128,24 @@ int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *pl
 int cuda_store_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     const struct filter filter = filter_of(backend->spec.net, parameter);
-    filter_unpack(&filter, stored, plain);
+    filter_unpack(&filter, 0, filter_count(&filter), stored, plain);
     return 0;
 }
 
+/* Piece by piece from pinned memory, as cuda_store_write. */
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
+    const struct device_ops *const ops = backend->spec.device->ops;
     const struct filter filter = filter_of(backend->spec.net, parameter);
-    const size_t count = filter_count(&filter);
-    float *const packed = malloc(count * sizeof(*packed));
-    int rc = packed != NULL ? cuda_enter(backend->spec.device) : -ENOMEM;
-    if (rc == 0)
-        rc = store_read(backend, packed, stored, count * sizeof(*packed));
-    if (rc == 0)
-        filter_unpack(&filter, packed, plain);
-    free(packed);
+    const size_t bytes = filter_count(&filter) * sizeof(*stored);
+    int rc = cuda_enter(backend->spec.device);
+    for (size_t at = 0; at < bytes && rc == 0; at += BOUNCE_BYTES) {
+        const size_t piece = piece_of(bytes - at);
+        rc = ops->copy(backend->spec.compute, backend->bounce, (const char *)stored + at, piece, COPY_FROM_DEVICE);
+        if (rc == 0)
+            rc = cuda_store_wait(backend);
+        if (rc == 0)
+            filter_unpack(&filter, at / sizeof(*stored), piece / sizeof(*stored), backend->bounce, plain);
+    }
     return rc;
 }

@@ -1,4 +1,4 @@
-/* The CPU backend on oneDNN: opening, parameters in and out, updates. Used from the
+/* The CPU backend on oneDNN: opening, parameters in, updates. Used from the
  * tower's thread, whose OpenMP team oneDNN and the loops of ours share. */
 #include "compute/onednn/backend_onednn.h"
 
@@ -166,16 +166,6 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
         return -ENOMEM;
     /* oneDNN's handles are not const; the source is only read. */
     const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
-    nn_md_release(md);
-    return rc;
-}
-
-static int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
-{
-    nn_md md = plain_md(backend, parameter);
-    if (md == NULL)
-        return -ENOMEM;
-    const int rc = reorder_run(backend, backend->stored[parameter], (void *)(uintptr_t)stored, md, plain);
     nn_md_release(md);
     return rc;
 }

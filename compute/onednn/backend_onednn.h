@@ -14,5 +14,6 @@ int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t la
 int onednn_result(struct plan *plan, struct backend_result *result_out);
 /* onednn_store.c: */
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 
 #endif

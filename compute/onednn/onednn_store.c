@@ -20,41 +20,35 @@ static size_t offset_of(const struct nn_layout *layout, int dim, dnnl_dim_t inde
     return (size_t)(offset + index * layout->strides[dim]);
 }
 
-/* Offsets of every index of every dimension, those of dimension d from offsets[d] on; dimensions
- * that the layout does not have have one index. */
-static size_t *offsets_make(const struct nn_layout *layout, size_t *offsets[NN_RANK_MAX], size_t counts[NN_RANK_MAX])
+/* The elements of one row: those that differ in the last dimension only. */
+static float *read_row(const struct nn_layout *layout, const float *from, float *plain)
 {
-    size_t total = 0;
-    for (int d = 0; d < NN_RANK_MAX; d++)
-        total += counts[d] = d < layout->rank ? (size_t)layout->dims[d] : 1;
-    size_t *const all = calloc(total, sizeof(*all));
-    size_t *next = all;
-    for (int d = 0; all != NULL && d < NN_RANK_MAX; d++) {
-        offsets[d] = next;
-        for (size_t i = 0; d < layout->rank && i < counts[d]; i++)
-            next[i] = offset_of(layout, d, (dnnl_dim_t)i);
-        next += counts[d];
-    }
-    return all;
+    const dnnl_dim_t count = layout->dims[layout->rank - 1];
+    for (dnnl_dim_t i = 0; i < count; i++)
+        *plain++ = from[offset_of(layout, layout->rank - 1, i)];
+    return plain;
+}
+
+static dnnl_dim_t dim_of(const struct nn_layout *layout, int dim)
+{
+    return dim < layout->rank - 1 ? layout->dims[dim] : 1;
 }
 
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain)
 {
     struct nn_layout layout;
-    size_t *offsets[NN_RANK_MAX], counts[NN_RANK_MAX];
     const int rc = nn_md_layout(backend->stored[parameter], &layout);
     if (rc != 0)
         return rc;
-    size_t *const all = offsets_make(&layout, offsets, counts);
-    if (all == NULL)
-        return -ENOMEM;
-    for (size_t a = 0; a < counts[0]; a++)
-        for (size_t b = 0; b < counts[1]; b++)
-            for (size_t c = 0; c < counts[2]; c++) {
-                const float *const from = stored + offsets[0][a] + offsets[1][b] + offsets[2][c];
-                for (size_t d = 0; d < counts[3]; d++)
-                    *plain++ = from[offsets[3][d]];
-            }
-    free(all);
+    for (dnnl_dim_t a = 0; a < dim_of(&layout, 0); a++)
+        for (dnnl_dim_t b = 0; b < dim_of(&layout, 1); b++)
+            for (dnnl_dim_t c = 0; c < dim_of(&layout, 2); c++)
+                plain = read_row(&layout, stored + offset_of(&layout, 0, a) + offset_of(&layout, 1, b) +
+                                              offset_of(&layout, 2, c), plain);
     return 0;
+}
+
+int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain)
+{
+    return onednn_plain(backend, parameter, stored, plain);
 }

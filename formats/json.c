@@ -2,6 +2,7 @@
  * once the buffer has grown to the size of a line, writing more lines allocates nothing. */
 #include "formats/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -186,6 +187,15 @@ void json_reset(struct json *json)
         json->text[0] = '\0';
 }
 
+int json_reserve(struct json *json, size_t bytes)
+{
+    if (bytes > json->bytes && !reserve(json, bytes - json->bytes))
+        return -ENOMEM;
+    if (json->text != NULL)
+        json->text[json->bytes] = '\0';
+    return 0;
+}
+
 void json_open_object(struct json *json, const char *key) { open_group(json, key, "{"); }
 void json_close_object(struct json *json) { close_group(json, "}"); }
 void json_open_array(struct json *json, const char *key) { open_group(json, key, "["); }
@@ -220,6 +230,17 @@ void json_double(struct json *json, const char *key, double value)
     }
     replace_decimal_point(text);
     put_value(json, key, text);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    put_value(json, key, value ? "true" : "false");
+}
+
+void json_pad(struct json *json, size_t bytes)
+{
+    while (json->bytes % bytes != 0 && !json->failed)
+        put_text(json, " ");
 }
 
 const char *json_text(struct json *json)

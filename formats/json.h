@@ -18,6 +18,8 @@ struct json {
 void json_init(struct json *json, bool indent);
 void json_release(struct json *json);
 void json_reset(struct json *json);         /* empty again, memory kept */
+/* Room for `bytes` in all: up to there writing allocates nothing. 0 or -ENOMEM. */
+int json_reserve(struct json *json, size_t bytes);
 /* `key` is NULL inside arrays and for the outermost value. */
 void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);
@@ -27,6 +29,9 @@ void json_close_array(struct json *json);
 void json_quoted(struct json *json, const char *key, const char *value);
 void json_u64(struct json *json, const char *key, uint64_t value);
 void json_double(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+/* Spaces behind a complete value, up to a whole number of `bytes`. */
+void json_pad(struct json *json, size_t bytes);
 /* The text, or NULL after a failure. */
 const char *json_text(struct json *json);
 

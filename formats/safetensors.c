@@ -3,12 +3,8 @@
 #include "formats/safetensors.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "formats/json.h"
-
-#define LENGTH_BYTES 8u
 #define DATA_ALIGNMENT 8u
 
 static uint64_t dtype_bytes(const char *dtype)
@@ -86,43 +82,27 @@ static void put_entry(struct json *json, const struct safetensors_entry *entry, 
     json_close_object(json);
 }
 
-/* The length field, the JSON and the spaces that bring the data to its alignment. */
-static int frame_header(const char *text, size_t text_bytes, uint8_t **header_out, size_t *bytes_out)
+void safetensors_length(size_t bytes, uint8_t length_out[SAFETENSORS_LENGTH_BYTES])
 {
-    const size_t padded = (text_bytes + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
-    uint8_t *header = malloc(LENGTH_BYTES + padded);
-
-    if (header == NULL)
-        return -ENOMEM;
-    for (unsigned i = 0; i < LENGTH_BYTES; i++)
-        header[i] = (uint8_t)((uint64_t)padded >> (8 * i));
-    memcpy(header + LENGTH_BYTES, text, text_bytes);
-    memset(header + LENGTH_BYTES + text_bytes, ' ', padded - text_bytes);
-    *header_out = header;
-    *bytes_out = LENGTH_BYTES + padded;
-    return 0;
+    for (unsigned i = 0; i < SAFETENSORS_LENGTH_BYTES; i++)
+        length_out[i] = (uint8_t)((uint64_t)bytes >> (8 * i));
 }
 
-int safetensors_header(const struct safetensors_entry *entries, size_t entry_count,
-                       const struct safetensors_text *metadata, size_t metadata_count,
-                       uint8_t **header_out, size_t *bytes_out)
+int safetensors_header(struct json *json, const struct safetensors_entry *entries, size_t entry_count,
+                       const struct safetensors_text *metadata, size_t metadata_count)
 {
     if (!entries_are_sound(entries, entry_count))
         return -EINVAL;
 
-    struct json json;
     uint64_t begin = 0;
-    json_init(&json, false);
-    json_open_object(&json, NULL);
-    put_metadata(&json, metadata, metadata_count);
+    json_reset(json);
+    json_open_object(json, NULL);
+    put_metadata(json, metadata, metadata_count);
     for (size_t i = 0; i < entry_count; i++) {
-        put_entry(&json, &entries[i], begin);
+        put_entry(json, &entries[i], begin);
         begin += entries[i].bytes;
     }
-    json_close_object(&json);
-
-    const char *text = json_text(&json);
-    const int rc = text != NULL ? frame_header(text, json.bytes, header_out, bytes_out) : -ENOMEM;
-    json_release(&json);
-    return rc;
+    json_close_object(json);
+    json_pad(json, DATA_ALIGNMENT);
+    return json_text(json) != NULL ? 0 : -ENOMEM;
 }

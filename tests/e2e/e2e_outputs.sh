@@ -15,6 +15,7 @@ damage.records
 damage.unlisted
 device
 devices
+ended
 epochs
 fractions.backward
 fractions.exposed_copy
@@ -40,6 +41,7 @@ step_ms.p99
 steps
 towers
 validation.accuracy
+validation.complete
 validation.correct
 validation.images
 validation.loss
@@ -56,6 +58,8 @@ expect_summary first precision fp32
 expect_summary first epochs 2
 expect_summary first steps 20
 expect_summary first corrupt_records 0
+expect_summary first ended finished
+expect_summary first validation.complete true
 "$json_value" "$dir/summary.json" fractions.input_wait fractions.exposed_copy fractions.forward fractions.backward \
     fractions.exposed_reduction fractions.update fractions.other |
     awk '{ if ($1 < 0) bad = 1; sum += $1 } END { exit bad || sum < 1 - 1e-9 || sum > 1 + 1e-9 }' ||
@@ -96,10 +100,30 @@ run "$pipetrain" -c "$dir/run.conf" --set "run.dir=$work/runs/repeated"
 expect_code 0 'training with the stored configuration'
 expect_same_file "$dir/weights.safetensors" "$work/runs/repeated/weights.safetensors" 'the repeated run'
 
+# A run that fails before its first step leaves earlier results as they are, and no directory of its own.
+mkdir "$work/bad"
+cp "$work"/data/* "$work/bad"
+for shard in "$work"/bad/train-*; do
+    flip "$shard" 20000
+done
+cp -R "$dir" "$work/before"
+for times in once twice; do
+    try first --set "data.train=$work/bad/train-*" --set data.shuffle=none
+    expect_code 3 "damage in the first batch, $times"
+    for file in summary.json metrics.jsonl run.conf weights.safetensors; do
+        expect_same_file "$dir/$file" "$work/before/$file" 'results of a run before one that did no step'
+    done
+    expect_equal "$(ls -A "$dir" | wc -l)" "$(ls -A "$work/before" | wc -l)" 'files beside them'
+done
+try deep/nothing --set "data.train=$work/bad/train-*" --set data.shuffle=none
+expect_code 3 'damage in the first batch of a new directory'
+[ ! -e "$work/runs/deep" ] || fail 'a run that did no step left a directory'
+
 # A directory named by hand is used again; the default one never is.
 train first --set train.steps=2
 expect_summary first steps 2
 expect_equal "$(grep -c . "$dir/metrics.jsonl")" 3 'metrics begin again'
+expect_same_file "$dir/weights.previous.safetensors" "$work/before/weights.safetensors" 'the weights of the run before'
 cd "$work" || exit 99
 for expected in tiny tiny-2 tiny-3; do
     run "$pipetrain" -c tiny.conf --set train.steps=1
@@ -121,13 +145,39 @@ try unused --set "run.dir=$work/linked" --set train.steps=1
 expect_code 5 'a link in place of an output'
 [ ! -e "$work/elsewhere" ] || fail 'an output followed a link'
 
+# What is no file in the place of one: refused at once, though nobody reads or writes the FIFO.
+for file in metrics.jsonl run.conf .lock; do
+    mkdir "$work/special"
+    mkfifo "$work/special/$file"
+    run timeout 20 "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/special" --set train.steps=1
+    expect_code 5 "a FIFO in place of $file"
+    expect_err "special: $file is a FIFO"
+    rm -r "$work/special"
+done
+
+# A small file system: refused with the arithmetic before training; files of a run that was killed go.
+if unshare -rm sh -c "mkdir '$work/small' && mount -t tmpfs -o size=3m tmpfs '$work/small'" 2>/dev/null; then
+    run unshare -rm sh -c "mount -t tmpfs -o size=3m tmpfs '$work/small' && exec '$pipetrain' -c '$work/tiny.conf' \
+        --set 'run.dir=$work/small/run'"
+    expect_code 5 'a file system that has no room for the results'
+    expect_err 'run: the results need 2\.[0-9] MiB, twice .*free are [23]\.[0-9] MiB'
+    expect_err_lines 1
+    [ ! -s "$work/out" ] || fail 'it was planned and trained all the same'
+fi
+mkdir "$work/killed"
+: >"$work/killed/.weights.safetensors.tmp.1"
+: >"$work/killed/.metrics.jsonl.tmp.999999"
+try unused --set "run.dir=$work/killed" --set train.steps=1
+expect_code 0 'a directory with temporary files'
+expect_equal "$(ls -A "$work/killed" | grep -c tmp)" 0 'temporary files of killed runs'
+
 # A file-size limit is met when the weights are saved: told, exit 5, the rest is there.
 command_line='training with ulimit -f 1000'
 (ulimit -f 1000 && exec "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/limited" --set train.steps=2) \
     >"$work/out" 2>"$work/err"
 code=$?
 expect_code 5 'weights over the file-size limit'
-expect_err 'weights.safetensors'
+expect_err 'weights.safetensors: File too large'
 [ ! -e "$work/runs/limited/weights.safetensors" ] || fail 'half a weights file'
 expect_equal "$(ls -A "$work/runs/limited" | grep -c tmp)" 0 'temporary files left'
 expect_summary limited steps 2

@@ -16,16 +16,30 @@
 
 static const struct safetensors_text format_pt[] = { { "format", "pt" } };
 
+/* Length and header in one block, to be freed. */
+static uint8_t *header_make(const struct safetensors_entry *entries, size_t count,
+                            const struct safetensors_text *metadata, size_t metadata_count, size_t *bytes_out)
+{
+    struct json json;
+    json_init(&json, false);
+    assert_int_equal(safetensors_header(&json, entries, count, metadata, metadata_count), 0);
+    uint8_t *header = malloc(SAFETENSORS_LENGTH_BYTES + json.bytes);
+    assert_non_null(header);
+    safetensors_length(json.bytes, header);
+    memcpy(header + SAFETENSORS_LENGTH_BYTES, json.text, json.bytes);
+    *bytes_out = SAFETENSORS_LENGTH_BYTES + json.bytes;
+    json_release(&json);
+    return header;
+}
+
 static void writes_the_known_bytes(void **state)
 {
     (void)state;
     static const char known[] = "{\"__metadata__\":{\"format\":\"pt\"},\"fc.bias\":{\"dtype\":\"F32\",\"shape\":[2],"
                                 "\"data_offsets\":[0,8]}}     ";
     const struct safetensors_entry entry = { .name = "fc.bias", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
-    uint8_t *header;
     size_t bytes;
-
-    assert_int_equal(safetensors_header(&entry, 1, format_pt, 1, &header, &bytes), 0);
+    uint8_t *header = header_make(&entry, 1, format_pt, 1, &bytes);
     assert_int_equal(bytes, 104);
     assert_memory_equal(header, "\x60\0\0\0\0\0\0\0", 8);
     assert_memory_equal(header + 8, known, 96);
@@ -45,9 +59,8 @@ static void any_header_is_aligned_json_whose_tensors_chain(void **state)
             { .name = "half", .dtype = "BF16", .rank = 1, .dims = { 3 }, .bytes = 6 },
             { .name = "scalar", .dtype = "U8", .rank = 0, .bytes = 1 },
         };
-        uint8_t *header;
         size_t bytes;
-        assert_int_equal(safetensors_header(entries, 4, NULL, 0, &header, &bytes), 0);
+        uint8_t *header = header_make(entries, 4, NULL, 0, &bytes);
         assert_int_equal(bytes % 8, 0);
         assert_int_equal(header[0] | header[1] << 8, bytes - 8);
         json_t *read = json_loadb((const char *)header + 8, bytes - 8, JSON_REJECT_DUPLICATES, NULL);
@@ -67,10 +80,8 @@ static void any_header_is_aligned_json_whose_tensors_chain(void **state)
 static void a_file_may_have_no_tensors(void **state)
 {
     (void)state;
-    uint8_t *header;
     size_t bytes;
-
-    assert_int_equal(safetensors_header(NULL, 0, NULL, 0, &header, &bytes), 0);
+    uint8_t *header = header_make(NULL, 0, NULL, 0, &bytes);
     assert_int_equal(bytes, 16);
     assert_memory_equal(header, "\x08\0\0\0\0\0\0\0{}      ", 16);
     free(header);
@@ -80,10 +91,8 @@ static void escapes_metadata(void **state)
 {
     (void)state;
     const struct safetensors_text metadata[] = { { "pipetrain.note", "a \"quoted\"\nline" } };
-    uint8_t *header;
     size_t bytes;
-
-    assert_int_equal(safetensors_header(NULL, 0, metadata, 1, &header, &bytes), 0);
+    uint8_t *header = header_make(NULL, 0, metadata, 1, &bytes);
     json_t *read = json_loadb((const char *)header + 8, bytes - 8, 0, NULL);
     const json_t *note = json_object_get(json_object_get(read, "__metadata__"), "pipetrain.note");
     assert_string_equal(json_string_value(note), "a \"quoted\"\nline");
@@ -91,13 +100,29 @@ static void escapes_metadata(void **state)
     free(header);
 }
 
+static void the_same_entries_again_take_no_more_room(void **state)
+{
+    (void)state;
+    const struct safetensors_entry entry = { .name = "fc.bias", .dtype = "F32", .rank = 1, .dims = { 2 }, .bytes = 8 };
+    const struct safetensors_text longer[] = { { "steps", "18446744073709551615" } }, shorter[] = { { "steps", "7" } };
+    struct json json;
+    json_init(&json, false);
+    assert_int_equal(safetensors_header(&json, &entry, 1, longer, 1), 0);
+    const char *const text = json.text;
+    const size_t room = json.room;
+    assert_int_equal(safetensors_header(&json, &entry, 1, shorter, 1), 0);
+    assert_ptr_equal(json.text, text);
+    assert_int_equal(json.room, room);
+    assert_non_null(strstr(json.text, "\"steps\":\"7\""));
+    json_release(&json);
+}
+
 static void expect_refused(struct safetensors_entry entry)
 {
-    uint8_t *header = NULL;
-    size_t bytes;
-
-    assert_int_equal(safetensors_header(&entry, 1, NULL, 0, &header, &bytes), -EINVAL);
-    assert_null(header);
+    struct json json;
+    json_init(&json, false);
+    assert_int_equal(safetensors_header(&json, &entry, 1, NULL, 0), -EINVAL);
+    json_release(&json);
 }
 
 static void refuses_entries_that_no_reader_would_take(void **state)
@@ -127,9 +152,10 @@ static void refuses_entries_that_no_reader_would_take(void **state)
     expect_refused(bad);
 
     const struct safetensors_entry twice[] = { good, good };
-    uint8_t *header;
-    size_t bytes;
-    assert_int_equal(safetensors_header(twice, 2, NULL, 0, &header, &bytes), -EINVAL);
+    struct json json;
+    json_init(&json, false);
+    assert_int_equal(safetensors_header(&json, twice, 2, NULL, 0), -EINVAL);
+    json_release(&json);
 }
 
 int main(void)
@@ -139,6 +165,7 @@ int main(void)
         cmocka_unit_test(any_header_is_aligned_json_whose_tensors_chain),
         cmocka_unit_test(a_file_may_have_no_tensors),
         cmocka_unit_test(escapes_metadata),
+        cmocka_unit_test(the_same_entries_again_take_no_more_room),
         cmocka_unit_test(refuses_entries_that_no_reader_would_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,9 +18,33 @@
 #include <xxhash.h>
 
 #include "tools/config/config.h"
-#include "tools/run/weights.h"
+#include "tools/results/weights.h"
 
 static char folder[512];
+
+/* No call of the program (--wrap) gets memory while this is set. */
+static bool no_memory;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+    return no_memory ? NULL : __real_malloc(bytes);
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return no_memory ? NULL : __real_calloc(count, bytes);
+}
+
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    return no_memory ? NULL : __real_realloc(memory, bytes);
+}
 
 /* A tower of its own with a directory to save to. */
 struct fixture {
@@ -29,6 +53,7 @@ struct fixture {
     struct net *net;
     struct tower *tower;
     struct run_directory *directory;
+    struct weights *weights;
 };
 
 static struct net *net_make(void)
@@ -77,6 +102,8 @@ static int fixture_open(void **state)
     assert_int_equal(tower_open(&fixture->tower, &spec), 0);
     assert_int_equal(tower_allocate(fixture->tower), 0);
     directory_open(fixture);
+    assert_int_equal(run_directory_begin(fixture->directory), 0);
+    assert_int_equal(weights_open(&fixture->weights, fixture->net), 0);
     *state = fixture;
     return 0;
 }
@@ -86,6 +113,8 @@ static int fixture_close(void **state)
     struct fixture *fixture = *state;
     const struct device_ops *ops = &device_host_ops;
     char command[600];
+    weights_close(fixture->weights);
+    weights_close(NULL);
     tower_close(fixture->tower);
     net_close(fixture->net);
     ops->stream_close(fixture->compute);
@@ -94,6 +123,11 @@ static int fixture_close(void **state)
     free(fixture);
     snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     return system(command);
+}
+
+static int save(struct fixture *fixture, const char *file, uint64_t steps, const char **broken_out)
+{
+    return weights_save(fixture->weights, fixture->directory, file, fixture->tower, steps, broken_out);
 }
 
 static FILE *file_open(const char *name)
@@ -157,7 +191,7 @@ static void the_file_holds_the_weights_of_the_tower(void **state)
     const struct net *net = fixture->net;
     const char *broken = NULL;
     uint64_t data_begin;
-    assert_int_equal(weights_save(fixture->directory, "w.safetensors", net, fixture->tower, 77, &broken), 0);
+    assert_int_equal(save(fixture, "w.safetensors", 77, &broken), 0);
     assert_null(broken);
     FILE *file = file_open("w.safetensors");
     assert_non_null(file);
@@ -185,7 +219,7 @@ static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
     static const char *const names[] = { "ant.bias", "ant.weight", "zebra.bias", "zebra.weight" };
     const char *broken = NULL;
     uint64_t data_begin, end = 0;
-    assert_int_equal(weights_save(fixture->directory, "w.safetensors", fixture->net, fixture->tower, 1, &broken), 0);
+    assert_int_equal(save(fixture, "w.safetensors", 1, &broken), 0);
     FILE *file = file_open("w.safetensors");
     json_t *header = header_read(file, &data_begin);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -211,11 +245,47 @@ static void weights_that_are_not_finite_are_not_saved(void **state)
         changed[count - 1] = bad[i % 3];
         assert_int_equal(tower_write(fixture->tower, i, changed), 0);
         const char *broken = NULL;
-        assert_int_equal(weights_save(fixture->directory, "bad.safetensors", net, fixture->tower, 1, &broken), -EDOM);
+        assert_int_equal(save(fixture, "bad.safetensors", 1, &broken), -EDOM);
         assert_string_equal(broken, net->parameters[i].name);
         assert_null(file_open("bad.safetensors"));
         assert_int_equal(tower_write(fixture->tower, i, good), 0);
     }
+}
+
+/* After days of training, memory may be short. */
+static void saving_takes_no_memory(void **state)
+{
+    struct fixture *fixture = *state;
+    static const uint64_t steps[] = { 0, 12345, UINT64_MAX };
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        const char *broken = NULL;
+        uint64_t data_begin;
+        char text[32];
+        no_memory = true;
+        const int rc = save(fixture, "w.safetensors", steps[i], &broken);
+        no_memory = false;
+        assert_int_equal(rc, 0);
+        FILE *file = file_open("w.safetensors");
+        json_t *header = header_read(file, &data_begin);
+        snprintf(text, sizeof(text), "%" PRIu64, steps[i]);
+        assert_string_equal(
+            json_string_value(json_object_get(json_object_get(header, "__metadata__"), "pipetrain.steps")), text);
+        assert_int_equal(fseek(file, 0, SEEK_END), 0);
+        assert_in_range(ftell(file), 1, weights_bytes(fixture->net));
+        json_decref(header);
+        fclose(file);
+    }
+}
+
+static void opening_without_memory_fails(void **state)
+{
+    struct fixture *fixture = *state;
+    struct weights *weights = NULL;
+    no_memory = true;
+    const int rc = weights_open(&weights, fixture->net);
+    no_memory = false;
+    assert_int_equal(rc, -ENOMEM);
+    assert_null(weights);
 }
 
 int main(void)
@@ -224,6 +294,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_holds_the_weights_of_the_tower),
         cmocka_unit_test(tensors_lie_in_the_order_of_their_names_without_gaps),
+        cmocka_unit_test(saving_takes_no_memory),
+        cmocka_unit_test(opening_without_memory_fails),
         cmocka_unit_test(weights_that_are_not_finite_are_not_saved),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);

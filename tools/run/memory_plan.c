@@ -22,6 +22,7 @@ static const struct {
     [MEMORY_WEIGHT_COPIES] = { "copies of weights", false },
     [MEMORY_SNAPSHOTS] = { "snapshots", false },
     [MEMORY_REDUCTION] = { "reduction", false },
+    [MEMORY_RESULTS] = { "results", false },
 };
 
 struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)

@@ -23,6 +23,7 @@ enum memory_purpose {
     MEMORY_WEIGHT_COPIES,
     MEMORY_SNAPSHOTS,
     MEMORY_REDUCTION,
+    MEMORY_RESULTS,             /* to save the weights */
     MEMORY_PURPOSE_COUNT
 };
 

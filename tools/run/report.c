@@ -14,18 +14,25 @@
 #include "tools/run/verdict.h"
 #include "tools/version.h"
 
-void report_init(struct report *report)
+#define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
+#define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records */
+
+int report_init(struct report *report)
 {
     const bool terminal = isatty(STDERR_FILENO) == 1;
     const enum progress progress = report->settings->report.progress;
     report->progress = progress != PROGRESS_NO;
     report->rewrites = terminal && progress == PROGRESS_AUTO;
     json_init(&report->json, false);
+    json_init(&report->summary, true);
+    const int rc = json_reserve(&report->json, LINE_BYTES);
+    return rc == 0 ? json_reserve(&report->summary, SUMMARY_BYTES) : rc;
 }
 
 void report_release(struct report *report)
 {
     json_release(&report->json);
+    json_release(&report->summary);
 }
 
 static void end_progress_line(struct report *report)
@@ -154,6 +161,13 @@ static double first_step_seconds(const struct report *report)
     return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
 }
 
+/* Has the last evaluation seen all of its samples? */
+static bool evaluation_is_complete(const struct report *report)
+{
+    const uint64_t steps = account_pass(report->account, PASS_EVALUATE)->steps;
+    return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
+}
+
 static void summarize_result(const struct report *report, struct json *json)
 {
     const struct tally *const training = account_training(report->account);
@@ -179,6 +193,7 @@ static void summarize_result(const struct report *report, struct json *json)
     json_u64(json, "correct", evaluation->correct);
     json_double(json, "accuracy", tally_accuracy(evaluation));
     json_double(json, "loss", tally_loss(evaluation));
+    json_bool(json, "complete", evaluation_is_complete(report));
     json_close_object(json);
 }
 
@@ -201,6 +216,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
     json_open_object(json, NULL);
     json_quoted(json, "version", PIPETRAIN_VERSION);
+    json_quoted(json, "ended", end->early != NULL ? end->early : "finished");
     json_quoted(json, "model", report->net->model);
     json_u64(json, "parameters", report->net->trainable_count);
     json_quoted(json, "device", report->plan->devices.ops->kind);
@@ -223,24 +239,18 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_close_object(json);
 }
 
-static int put_text(void *arg, FILE *out)
-{
-    const struct json *const json = arg;
-    return fwrite(json->text, 1, json->bytes, out) == json->bytes && fputc('\n', out) != EOF ? 0 : -EIO;
-}
-
 static int write_summary(struct report *report, const struct report_end *end, const char *verdict)
 {
     if (report->directory == NULL)
         return 0;
-    struct json json;
-    json_init(&json, true);
-    summarize(report, &json, end, verdict);
-    const int rc = json_text(&json) == NULL
+    summarize(report, &report->summary, end, verdict);
+    const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };
+    const int rc = json_text(&report->summary) == NULL
                        ? -ENOMEM
-                       : run_directory_write(report->directory, "summary.json", put_text, &json);
-    json_release(&json);
-    return rc;
+                       : run_directory_write(report->directory, "summary.json", parts, 2);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s/summary.json: %s", run_directory_path(report->directory), strerror(-rc));
+    return rc != 0 ? rc : run_directory_failed(report->directory);
 }
 
 static void print_speed(const struct report *report)
@@ -272,11 +282,9 @@ int report_result(struct report *report, const struct report_end *end)
     verdict_write(verdict, sizeof(verdict), &share, &end->counts.loader, end->loader_wall_ns, report->plan,
                   report->settings);
     end_progress_line(report);
-    if (end->ended[0] != '\0')
-        printf("ended     early, %s\n", end->ended);
-    const bool is_whole =
-        evaluation->steps > 0 && evaluation->steps == schedule_batches_per_evaluation(&report->plan->schedule);
-    if (is_whole && report->plan->devices.backend->computes)
+    if (end->early != NULL)
+        printf("ended     early, %s\n", end->early);
+    if (evaluation_is_complete(report) && report->plan->devices.backend->computes)
         printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
                number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
                tally_loss(evaluation));

@@ -4,9 +4,9 @@
 #define PIPETRAIN_REPORT_H
 
 #include "compute/net.h"
+#include "tools/results/run_directory.h"
 #include "tools/run/account.h"
 #include "tools/run/pipeline.h"
-#include "tools/run/run_directory.h"
 #include "tools/run/run_plan.h"
 
 /* All that the reports are made of; lent. */
@@ -20,10 +20,11 @@ struct report {
     bool progress, rewrites;            /* print progress; on one line again and again */
     bool line_is_open;                  /* a progress line without its end stands on the terminal */
     bool table_has_head;
-    struct json json;
+    struct json json, summary;
 };
 
-void report_init(struct report *report);
+/* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
+int report_init(struct report *report);
 void report_release(struct report *report);
 /* Every report.interval training steps: progress line on stderr, a line in metrics.jsonl. */
 void report_progress(struct report *report, const struct span *span);
@@ -33,9 +34,10 @@ void report_epoch(struct report *report, const struct span *span);
 struct report_end {
     struct pipeline_counts counts;
     uint64_t loader_wall_ns;
-    const char *ended;          /* "", or why the run ended early */
+    const char *early;          /* why the run ended early, NULL: it did not */
 };
-/* The last lines on stdout, and summary.json. 0 or a negative errno of writing. */
+/* The last lines on stdout, and summary.json. 0, or a negative errno when that or a line of metrics.jsonl
+ * could not be written, which was said on stderr. */
 int report_result(struct report *report, const struct report_end *end);
 
 #endif

@@ -12,15 +12,14 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
+#include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/run_data.h"
-#include "tools/run/run_directory.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
-#include "tools/run/weights.h"
 #include "tools/version.h"
 
 #define PROBLEM_BYTES 16384u
@@ -33,7 +32,7 @@ struct run {
     struct dataset *datasets[PASS_COUNT];
     struct run_plan plan;
     struct stop *stop;
-    struct run_directory *directory;
+    struct results results;
     struct account *account;
     struct pipeline *pipeline;
     struct signals *signals;
@@ -130,21 +129,40 @@ static void print_settings(const struct settings *settings)
 
 static void print_start(const struct run *run)
 {
-    printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, run->directory != NULL ? ", run directory " : "",
-           run->directory != NULL ? run_directory_path(run->directory) : "");
+    const struct run_directory *const directory = run->results.directory;
+    printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, directory != NULL ? ", run directory " : "",
+           directory != NULL ? run_directory_path(directory) : "");
     print_settings(run->settings);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
     fflush(stdout);
 }
 
+/* The net whose weights the run leaves, NULL: none. */
+static const struct net *saved_net(const struct run *run)
+{
+    return run->kind != RUN_DRY && run->plan.devices.backend->computes ? run->net : NULL;
+}
+
+static int open_report(struct run *run)
+{
+    run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
+                                  .account = run->account, .directory = run->results.directory,
+                                  .process_start_ns = run->process_start_ns };
+    return report_init(&run->report);
+}
+
 static int open_outputs(struct run *run)
 {
-    char problem[PROBLEM_BYTES / 4];
-    if (run->kind == RUN_TRAIN &&
-        run_directory_open(&run->directory, run->settings, problem, sizeof(problem)) != 0)
-        return log_message(LOG_ERROR, "%s", problem), EXIT_CODE_OUTPUT;
-    return account_open(&run->account, &run->plan.schedule) == 0 ? 0 : EXIT_CODE_MEMORY;
+    const int code = run->kind == RUN_TRAIN ? results_open(&run->results, run->settings, saved_net(run), run->stop) : 0;
+    if (code != 0)
+        return code;
+    int rc = account_open(&run->account, &run->plan.schedule);
+    if (rc == 0)
+        rc = open_report(run);
+    if (rc != 0)
+        log_message(LOG_ERROR, "the sums and reports of the run: %s", strerror(-rc));
+    return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
 static int check_memory(const struct run *run)
@@ -171,6 +189,8 @@ static int open_pipeline(struct run *run)
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
         .stop = run->stop,
     };
+    if (saved_net(run) != NULL)
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net));
     return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
@@ -193,6 +213,8 @@ static void follow(struct run *run, struct step_report *const *reports)
     const struct span *const span = &reports[0]->span;
     const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
     check_finite(run, reports);
+    if (stop_failed(run->stop) || results_begin(&run->results) != 0)
+        return;
     account_add(run->account, reports, run->plan.devices.towers.count);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
@@ -216,35 +238,14 @@ static void run_steps(struct run *run)
     }
 }
 
-static int save_weights(struct run *run)
-{
-    struct tower *const tower = pipeline_tower(run->pipeline, 0);
-    if (!run->plan.devices.backend->computes || run->directory == NULL)
-        return 0;
-    const uint64_t steps = account_step(run->account);
-    const char *broken = NULL;
-    const int rc = weights_save(run->directory, "weights.safetensors", run->net, tower, steps, &broken);
-    /* A ReLU may hide such numbers from the loss. */
-    if (rc == -EDOM)
-        stop_fail(run->stop, EXIT_CODE_NONFINITE,
-                  "%s holds a number that is not finite after step %llu: try a smaller learning rate than %g", broken,
-                  (unsigned long long)steps, run->settings->train.learning_rate);
-    else if (rc == -EREMOTEIO)
-        stop_fail(run->stop, EXIT_CODE_DEVICE, "the weights could not be read back from the device after step %llu",
-                  (unsigned long long)steps);
-    else if (rc != 0)
-        log_message(LOG_ERROR, "%s/weights.safetensors: %s", run_directory_path(run->directory), strerror(-rc));
-    return rc == 0 ? 0 : EXIT_CODE_OUTPUT;
-}
-
 static int finish(struct run *run, int signal_received)
 {
-    run->end.ended = signal_received == SIGINT ? "interrupted" : signal_received != 0 ? "asked to stop" : "";
-    if (report_result(&run->report, &run->end) != 0) {
-        log_message(LOG_ERROR, "%s/summary.json could not be written", run_directory_path(run->directory));
-        return EXIT_CODE_OUTPUT;
+    run->end.early = signal_received == SIGINT ? "interrupted" : signal_received != 0 ? "asked to stop" : NULL;
+    if (run->results.directory != NULL && !run->results.have_begun) {
+        log_message(LOG_RUN, "no step was done, and nothing is written");
+        run->report.directory = NULL;
     }
-    if (run->directory != NULL && run_directory_failed(run->directory) != 0)
+    if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
     return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : signal_received != 0 ? EXIT_CODE_STOPPED : 0;
 }
@@ -271,9 +272,9 @@ static void print_plan(struct run *run)
 
 static void print_next(const struct run *run)
 {
-    if (run->directory == NULL)
+    if (run->results.directory == NULL)
         return;
-    const char *const path = run_directory_path(run->directory);
+    const char *const path = run_directory_path(run->results.directory);
     printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
            run->plan.devices.backend->computes ? ", weights.safetensors" : "");
     if (!run->plan.devices.backend->computes)
@@ -313,14 +314,6 @@ static int start_pipeline(struct run *run)
     return pipeline_allocate(run->pipeline) == 0 ? 0 : (int)stop_code(run->stop);
 }
 
-static void open_report(struct run *run)
-{
-    run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
-                                  .account = run->account, .directory = run->directory,
-                                  .process_start_ns = run->process_start_ns };
-    report_init(&run->report);
-}
-
 /* All that can be refused comes before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
@@ -331,7 +324,6 @@ static int begin(struct run *run)
         code = open_outputs(run);
     if (code != 0)
         return code;
-    open_report(run);
     run->began_ns = clock_now_ns();
     return start_pipeline(run);
 }
@@ -345,7 +337,8 @@ static int train(struct run *run)
     run_steps(run);
     run->end.loader_wall_ns = clock_now_ns() - run->began_ns;
     if (!stop_failed(run->stop))
-        code = save_weights(run);
+        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
+                            run->settings->train.learning_rate);
     const int signal_received = signals_join(run->signals);
     run->signals = NULL;
     pipeline_close(run->pipeline, &run->end.counts);
@@ -376,7 +369,7 @@ static void release(struct run *run)
     free(run->end.counts.damage);
     report_release(&run->report);
     account_close(run->account);
-    run_directory_close(run->directory);
+    results_close(&run->results);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         dataset_close(run->datasets[pass]);
     net_close(run->net);

@@ -1,0 +1,81 @@
+/* What a run leaves. */
+#include "tools/results/results.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "stage/log.h"
+
+#define WEIGHTS_FILE "weights.safetensors"
+#define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
+#define PROBLEM_BYTES 8192u
+
+static int open_all(struct results *results, const struct settings *settings, const struct net *net, char *problem)
+{
+    int rc = run_directory_open(&results->directory, settings, problem, PROBLEM_BYTES);
+    if (rc == 0)
+        rc = run_directory_room(results->directory, SMALL_BYTES + (net != NULL ? weights_bytes(net) : 0), problem,
+                                PROBLEM_BYTES);
+    if (rc != 0 || net == NULL)
+        return rc;
+    rc = weights_open(&results->weights, net);
+    if (rc != 0)
+        snprintf(problem, PROBLEM_BYTES, "what saving the weights needs: %s", strerror(-rc));
+    return rc;
+}
+
+int results_open(struct results *results, const struct settings *settings, const struct net *net, struct stop *stop)
+{
+    *results = (struct results){ .stop = stop };
+    char problem[PROBLEM_BYTES];
+    const int rc = open_all(results, settings, net, problem);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s", problem);
+    return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
+}
+
+int results_begin(struct results *results)
+{
+    if (results->directory == NULL || results->have_begun)
+        return 0;
+    const int rc = run_directory_begin(results->directory);
+    results->have_begun = rc == 0;
+    if (rc != 0)
+        stop_fail(results->stop, EXIT_CODE_OUTPUT, "run directory %s: earlier results cannot be replaced: %s",
+                  run_directory_path(results->directory), strerror(-rc));
+    return rc;
+}
+
+/* A ReLU may hide numbers that are not finite from the loss. */
+static int fail_to_save(const struct results *results, int rc, const char *broken, uint64_t steps,
+                        double learning_rate)
+{
+    if (rc == -EDOM)
+        stop_fail(results->stop, EXIT_CODE_NONFINITE,
+                  "%s holds a number that is not finite after step %" PRIu64 ": try a smaller learning rate than %g",
+                  broken, steps, learning_rate);
+    else if (rc == -EREMOTEIO)
+        stop_fail(results->stop, EXIT_CODE_DEVICE,
+                  "the weights could not be read back from the device after step %" PRIu64, steps);
+    else
+        log_message(LOG_ERROR, "%s/" WEIGHTS_FILE ": %s", run_directory_path(results->directory), strerror(-rc));
+    return EXIT_CODE_OUTPUT;
+}
+
+int results_save(struct results *results, struct tower *tower, uint64_t steps, double learning_rate)
+{
+    if (results->weights == NULL || !results->have_begun)
+        return 0;
+    const char *broken = NULL;
+    const int rc = weights_save(results->weights, results->directory, WEIGHTS_FILE, tower, steps, &broken);
+    return rc == 0 ? 0 : fail_to_save(results, rc, broken, steps, learning_rate);
+}
+
+void results_close(struct results *results)
+{
+    weights_close(results->weights);
+    run_directory_close(results->directory);
+    *results = (struct results){ NULL };
+}

@@ -1,0 +1,394 @@
+/* Files of a run. Outputs never follow links and appear whole or not at all. */
+#include "tools/results/run_directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "stage/file/file.h"
+#include "stage/file/whole_file.h"
+#include "stage/log.h"
+#include "tools/config/number.h"
+#include "tools/config/options.h"
+
+#define DIRECTORIES_MAX 10000   /* runs/NAME-10000 ends the search for a free name */
+#define ENTRIES_MAX 100         /* tries to enter a directory that others make and remove */
+
+static const char *const result_names[] = {
+    "run.conf", "metrics.jsonl", "summary.json", "weights.safetensors", "weights.previous.safetensors",
+};
+#define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
+
+struct run_directory {
+    char path[PATH_MAX];
+    size_t made;                /* length of the shortest path that this run made a directory of, 0: none */
+    int fd, lock_fd, metrics_fd;
+    bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
+    bool has_begun;
+    int failed;                 /* first errno of a metrics write, negative */
+    char obstacle[64];          /* what stands in the place of a file, "" = nothing */
+};
+
+/* ---- entering ---- */
+
+static int make_one(struct run_directory *directory, const char *path)
+{
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST ? 0 : -errno;
+    if (directory->made == 0)
+        directory->made = strlen(path);
+    return 0;
+}
+
+static int make_directories(struct run_directory *directory)
+{
+    char part[PATH_MAX];
+    strcpy(part, directory->path);
+    for (char *at = part + 1; *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        const int rc = make_one(directory, part);
+        if (rc != 0)
+            return rc;
+        *at = '/';
+    }
+    return make_one(directory, part);
+}
+
+/* Those that this run made, as far as nothing else is in them. */
+static void remove_directories(struct run_directory *directory)
+{
+    char *const path = directory->path;
+    size_t end = strlen(path);
+    while (directory->made > 0 && end >= directory->made) {
+        while (end > 1 && path[end - 1] == '/')
+            end--;
+        path[end] = '\0';
+        if (rmdir(path) != 0)
+            return;
+        while (end > 0 && path[end - 1] != '/')
+            end--;
+    }
+}
+
+static void close_fds(struct run_directory *directory)
+{
+    const int fds[] = { directory->metrics_fd, directory->lock_fd, directory->fd };
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    directory->fd = directory->lock_fd = directory->metrics_fd = -1;
+}
+
+static int check_kind(struct run_directory *directory, const char *file, mode_t mode)
+{
+    const char *const kind = file_kind(mode);
+    if (kind == NULL)
+        return 0;
+    snprintf(directory->obstacle, sizeof(directory->obstacle), "%s is %s, not a regular file", file, kind);
+    return S_ISLNK(mode) ? -ELOOP : -EINVAL;
+}
+
+static int check_results(struct run_directory *directory)
+{
+    int rc = 0;
+    for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++) {
+        struct stat status;
+        if (fstatat(directory->fd, result_names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)
+            rc = check_kind(directory, result_names[i], status.st_mode);
+        else if (errno != ENOENT)
+            rc = -errno;
+    }
+    return rc;
+}
+
+/* -ESTALE: the run that held the lock has removed it. */
+static int lock(struct run_directory *directory)
+{
+    directory->lock_fd =
+        openat(directory->fd, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat status;
+    if (directory->lock_fd < 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    int rc = fstat(directory->lock_fd, &status) == 0 ? check_kind(directory, ".lock", status.st_mode) : -errno;
+    if (rc == 0)
+        rc = file_lock(directory->lock_fd);
+    directory->is_locked = rc == 0;
+    if (rc == 0 && fstat(directory->lock_fd, &status) == 0 && status.st_nlink == 0)
+        rc = -ESTALE;
+    return rc;
+}
+
+static bool holds_a_run(const struct run_directory *directory)
+{
+    return faccessat(directory->fd, "run.conf", F_OK, 0) == 0;
+}
+
+/* Without locks, a directory that is new is nobody else's; one that was named is the user's concern. */
+static int go_without_lock(const struct run_directory *directory, bool fresh)
+{
+    if (fresh && directory->made == 0)
+        return -EEXIST;
+    log_message(LOG_RUN, "%s: the file system has no locks: nothing keeps a second run out of the directory",
+                directory->path);
+    return 0;
+}
+
+static int try_to_enter(struct run_directory *directory, bool fresh)
+{
+    int rc = make_directories(directory);
+    if (rc != 0)
+        return rc == -ENOENT ? -ESTALE : rc;
+    directory->fd = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory->fd < 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    if (fresh && holds_a_run(directory))
+        return -EEXIST;
+    rc = lock(directory);
+    if (rc == -EOPNOTSUPP)
+        rc = go_without_lock(directory, fresh);
+    directory->is_ours = rc == 0;
+    if (rc == 0 && fresh && holds_a_run(directory))
+        rc = -EEXIST;
+    return rc == 0 ? check_results(directory) : rc;
+}
+
+/* Open and lock directory->path. -EEXIST when it holds a run and `fresh` is asked for,
+ * -EWOULDBLOCK when another run holds it. */
+static int enter(struct run_directory *directory, bool fresh)
+{
+    int rc = -ESTALE;
+    for (int i = 0; i < ENTRIES_MAX && rc == -ESTALE; i++) {
+        close_fds(directory);
+        directory->made = 0;
+        rc = try_to_enter(directory, fresh);
+    }
+    return rc;
+}
+
+static int enter_free_name(struct run_directory *directory, const char *base)
+{
+    for (int number = 1; number <= DIRECTORIES_MAX; number++) {
+        const int length = number == 1 ? snprintf(directory->path, sizeof(directory->path), "%s", base)
+                                       : snprintf(directory->path, sizeof(directory->path), "%s-%d", base, number);
+        if (length < 0 || (size_t)length >= sizeof(directory->path))
+            return -ENAMETOOLONG;
+        const int rc = enter(directory, true);
+        if (rc != -EEXIST && rc != -EWOULDBLOCK)
+            return rc;
+    }
+    return -EEXIST;
+}
+
+static int enter_named(struct run_directory *directory, const char *path)
+{
+    if (strlen(path) >= sizeof(directory->path))
+        return -ENAMETOOLONG;
+    strcpy(directory->path, path);
+    return enter(directory, false);
+}
+
+/* ---- leftovers ---- */
+
+static bool is_leftover(const char *name)
+{
+    for (size_t i = 0; i < RESULT_COUNT; i++)
+        if (whole_file_is_temporary(name, result_names[i]))
+            return true;
+    return false;
+}
+
+/* Who holds the lock is the only one that writes here: what others left is nobody's. */
+static void remove_leftovers(const struct run_directory *directory)
+{
+    const int fd = directory->is_locked ? openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *const entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (entries == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        if (is_leftover(entry->d_name))
+            unlinkat(directory->fd, entry->d_name, 0);
+    closedir(entries);
+}
+
+/* ---- opening and beginning ---- */
+
+static int write_settings(const struct run_directory *directory, const struct settings *settings)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    int rc = settings_write(settings, out);
+    if (fclose(out) != 0 && rc == 0)
+        rc = -ENOMEM;
+    if (rc == 0)
+        rc = whole_file_prepare(directory->fd, "run.conf", &(struct file_part){ text, bytes }, 1);
+    free(text);
+    return rc;
+}
+
+static int make_metrics(struct run_directory *directory)
+{
+    directory->metrics_fd = whole_file_make(directory->fd, "metrics.jsonl");
+    return directory->metrics_fd < 0 ? directory->metrics_fd : 0;
+}
+
+static bool dir_was_named(const struct settings *settings)
+{
+    const struct option_row *const option = option_find(SECTION_RUN, "dir");
+    return settings->origins[option_index(option)].origin != ORIGIN_DEFAULT;
+}
+
+static int prepare(struct run_directory *directory, const struct settings *settings)
+{
+    int rc = dir_was_named(settings) ? enter_named(directory, settings->run.dir)
+                                     : enter_free_name(directory, settings->run.dir);
+    if (rc == 0)
+        remove_leftovers(directory);
+    if (rc == 0)
+        rc = write_settings(directory, settings);
+    return rc == 0 ? make_metrics(directory) : rc;
+}
+
+static int refuse(const struct run_directory *directory, int rc, char *problem_out, size_t problem_size)
+{
+    const char *const why = directory->obstacle[0] != '\0' ? directory->obstacle
+                          : rc == -EWOULDBLOCK             ? "another run is writing here"
+                                                           : strerror(-rc);
+    snprintf(problem_out, problem_size, "run directory %s: %s", directory->path, why);
+    return rc;
+}
+
+int run_directory_open(struct run_directory **directory_out, const struct settings *settings, char *problem_out,
+                       size_t problem_size)
+{
+    struct run_directory *const directory = calloc(1, sizeof(*directory));
+    if (directory == NULL) {
+        snprintf(problem_out, problem_size, "run directory %s: %s", settings->run.dir, strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    directory->fd = directory->lock_fd = directory->metrics_fd = -1;
+    const int rc = prepare(directory, settings);
+    if (rc != 0) {
+        refuse(directory, rc, problem_out, problem_size);
+        run_directory_close(directory);
+        return rc;
+    }
+    *directory_out = directory;
+    return 0;
+}
+
+int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size)
+{
+    struct statvfs status;
+    if (fstatvfs(directory->fd, &status) != 0 || status.f_blocks == 0)
+        return 0;
+    const uint64_t free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+    if (free_bytes / 2 >= bytes)
+        return 0;
+    snprintf(problem_out, problem_size,
+             "run directory %s: the results need %s, twice while they are replaced, free are %s", directory->path,
+             number_bytes(bytes).text, number_bytes(free_bytes).text);
+    return -ENOSPC;
+}
+
+static int begin(const struct run_directory *directory)
+{
+    const int fd = directory->fd;
+    if (unlinkat(fd, "summary.json", 0) != 0 && errno != ENOENT)
+        return -errno;
+    if (renameat(fd, "weights.safetensors", fd, "weights.previous.safetensors") != 0 && errno != ENOENT)
+        return -errno;
+    int rc = whole_file_appear(fd, "metrics.jsonl");
+    if (rc == 0)
+        rc = whole_file_appear(fd, "run.conf");
+    return rc == 0 ? whole_file_sync_names(fd) : rc;
+}
+
+int run_directory_begin(struct run_directory *directory)
+{
+    const int rc = begin(directory);
+    directory->has_begun = rc == 0;
+    return rc;
+}
+
+/* ---- files ---- */
+
+int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
+                        size_t count)
+{
+    return whole_file_write(directory->fd, file, parts, count);
+}
+
+
+/* The whole line with its end in one write; what is cut short would spoil the next line. */
+static int append(int fd, struct json *line)
+{
+    const off_t whole = lseek(fd, 0, SEEK_END);
+    if (json_text(line) == NULL || whole < 0)
+        return whole < 0 ? -errno : -ENOMEM;
+    line->text[line->bytes] = '\n';
+    const int rc = file_write(fd, line->text, line->bytes + 1);
+    line->text[line->bytes] = '\0';
+    if (rc != 0 && lseek(fd, 0, SEEK_END) > whole && ftruncate(fd, whole) != 0)
+        return -errno;
+    return rc;
+}
+
+void run_directory_metrics(struct run_directory *directory, struct json *line)
+{
+    if (directory == NULL)
+        return;
+    const int rc = append(directory->metrics_fd, line);
+    if (rc != 0 && directory->failed == 0)
+        log_message(LOG_ERROR, "%s/metrics.jsonl: %s: the run goes on without", directory->path, strerror(-rc));
+    if (rc != 0)
+        directory->failed = rc;
+}
+
+int run_directory_failed(const struct run_directory *directory)
+{
+    return directory->failed;
+}
+
+/* ---- closing ---- */
+
+/* The lock goes while it is held: who opened it before notices that it has no name. */
+static void withdraw(struct run_directory *directory)
+{
+    if (directory->fd >= 0) {
+        whole_file_drop(directory->fd, "run.conf");
+        whole_file_drop(directory->fd, "metrics.jsonl");
+    }
+    if (directory->made > 0 && directory->is_ours)
+        unlinkat(directory->fd, ".lock", 0);
+    remove_directories(directory);
+}
+
+void run_directory_close(struct run_directory *directory)
+{
+    if (directory == NULL)
+        return;
+    if (!directory->has_begun)
+        withdraw(directory);
+    close_fds(directory);
+    free(directory);
+}
+
+const char *run_directory_path(const struct run_directory *directory)
+{
+    return directory->path;
+}

@@ -1,0 +1,45 @@
+/* The directory of a run: resolved run.conf, metrics.jsonl, summary.json, weights.
+ * One run at a time: a lock file is held while the run lasts. Used by main only. */
+#ifndef PIPETRAIN_RUN_DIRECTORY_H
+#define PIPETRAIN_RUN_DIRECTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/json.h"
+#include "stage/file/whole_file.h"
+#include "tools/config/settings.h"
+
+struct run_directory;
+
+/* Make (with parents) and lock the directory, and write there what the run begins with, under
+ * temporary names. What an earlier run left stays as it is until run_directory_begin; temporary files
+ * of runs that died are removed. A directory that was named by hand is used again; for the default
+ * runs/NAME the next free runs/NAME-2, -3, ... is taken. What stands in the place of a result and is
+ * not a regular file is refused. A file system without locks is told of once on stderr, and nothing
+ * is removed there. 0, or a negative errno with a message in problem_out. */
+int run_directory_open(struct run_directory **directory_out, const struct settings *settings, char *problem_out,
+                       size_t problem_size);
+/* Is there room for `bytes` twice? 0 also where the file system does not tell; -ENOSPC with the
+ * arithmetic in problem_out. */
+int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
+/* The first step is done: results of an earlier run go, but its weights, which become
+ * weights.previous.safetensors; run.conf and an empty metrics.jsonl appear. The summary goes first and
+ * run.conf comes last, so what has a summary is whole, at any moment. Once; allocates nothing. 0 or a
+ * negative errno. */
+int run_directory_begin(struct run_directory *directory);
+/* A directory that this run made and in which it did not begin goes again. Accepts NULL. */
+void run_directory_close(struct run_directory *directory);
+const char *run_directory_path(const struct run_directory *directory);
+/* Append one object as a line to metrics.jsonl, after run_directory_begin; what could be written only
+ * in part is taken back. Failures are said once on stderr; the run goes on, and
+ * run_directory_failed tells. */
+void run_directory_metrics(struct run_directory *directory, struct json *line);
+int run_directory_failed(const struct run_directory *directory);
+
+/* Write the parts, one behind the other, as `file` in the directory, by way of a temporary name,
+ * synced, then renamed. Allocates nothing. 0 or the negative errno of what failed. */
+int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
+                        size_t count);
+
+#endif

@@ -1,0 +1,25 @@
+/* Weights to and from people's tools: one safetensors file with PyTorch-style names. */
+#ifndef PIPETRAIN_WEIGHTS_H
+#define PIPETRAIN_WEIGHTS_H
+
+#include <stdint.h>
+
+#include "compute/tower.h"
+#include "tools/results/run_directory.h"
+
+struct weights;
+
+/* What weights_open takes, or a little more, for the plan; the file is no larger. */
+size_t weights_bytes(const struct net *net);
+/* Take all that saving the weights of `net` (lent) needs. 0 or -ENOMEM. */
+int weights_open(struct weights **weights_out, const struct net *net);
+/* Accepts NULL. */
+void weights_close(struct weights *weights);
+/* Write the tower's weights as `file` in the run directory, atomically, with the xxh3 of
+ * every tensor in the metadata; allocates nothing. 0 or a negative errno: -EDOM when a weight is not
+ * a finite number, nothing is written then and *broken_out names its tensor; -EREMOTEIO when the tower
+ * cannot be read. The tower does no steps now. */
+int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
+                 uint64_t steps, const char **broken_out);
+
+#endif

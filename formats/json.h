@@ -25,7 +25,7 @@ void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
-/* A string; jansson, the reader that tests use, has a function json_string. */
+/* A string; jansson, which JSON is read with, has a function json_string. */
 void json_quoted(struct json *json, const char *key, const char *value);
 void json_u64(struct json *json, const char *key, uint64_t value);
 void json_double(struct json *json, const char *key, double value);

@@ -2,4 +2,4 @@
 formats_libformats_a_SOURCES = \
 	%D%/crc32c.c %D%/gunzip.c \
 	%D%/example.c %D%/example_write.c %D%/tfrecord.c \
-	%D%/idx.c %D%/json.c %D%/safetensors.c
+	%D%/idx.c %D%/json.c %D%/manifest.c %D%/safetensors.c

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/manifest.h"
 #include "formats/tfrecord.h"
 #include "stage/log.h"
 
@@ -29,7 +30,8 @@ size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
 /* Count, list and tell. Any thread. */
 static void add_record(struct damage *damage, const struct damaged_record *record)
 {
-    const uint64_t before = atomic_fetch_add(&damage->count, 1);
+    const uint64_t before = atomic_fetch_add(&damage->told, 1);
+    atomic_fetch_add(&damage->count, record->count);
     char text[DAMAGE_TEXT_BYTES];
     damaged_record_describe(record, text, sizeof(text));
     if (before < TOLD_MAX)
@@ -76,9 +78,44 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
             .path = dataset->paths[shard],
             .record = lost->before_record + i,
             .offset = lost->offset,
+            .count = 1,
         };
         find_loss(dataset, shard, lost, &record.problem);
         add_record(damage, &record);
+    }
+}
+
+/* Records that are not there at all, behind all that is. */
+static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
+{
+    const struct dataset *const dataset = damage->datasets[pass];
+    const struct shard_index *const index = &dataset->indexes[shard];
+    const uint64_t missing = dataset->missing_records[shard], known = index->record_count + index->damage_count;
+    struct damaged_record record = {
+        .pass = pass,
+        .shard = shard,
+        .path = dataset->paths[shard],
+        .record = known,
+        .offset = index->bytes,
+        .count = missing,
+    };
+    if (missing == 0)
+        return;
+    if (index->bytes == 0 && missing == 1)
+        snprintf(record.problem.text, sizeof(record.problem.text), "is empty: 0 bytes");
+    else
+        snprintf(record.problem.text, sizeof(record.problem.text),
+                 "%" PRIu64 " record%s missing from here on: " MANIFEST_FILE " says %" PRIu64, missing,
+                 missing == 1 ? " is" : "s are", known + missing);
+    add_record(damage, &record);
+}
+
+static void add_losses(struct damage *damage, enum pass pass)
+{
+    const struct dataset *const dataset = damage->datasets[pass];
+    for (uint32_t shard = 0; dataset != NULL && shard < dataset->shard_count; shard++) {
+        add_lost(damage, pass, shard);
+        add_missing(damage, pass, shard);
     }
 }
 
@@ -98,8 +135,7 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
     pthread_mutex_init(&damage->lock, NULL);
     damage->has_lock = true;
     for (int pass = 0; pass < PASS_COUNT; pass++)
-        for (uint32_t shard = 0; datasets[pass] != NULL && shard < datasets[pass]->shard_count; shard++)
-            add_lost(damage, (enum pass)pass, shard);
+        add_losses(damage, (enum pass)pass);
     return 0;
 }
 
@@ -126,6 +162,7 @@ bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct
         .path = dataset->paths[place.shard],
         .record = place.record,
         .offset = place.offset,
+        .count = 1,
         .problem = *problem,
     };
     add_record(damage, &record);

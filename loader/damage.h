@@ -15,7 +15,8 @@
 struct damage {
     const struct dataset *datasets[PASS_COUNT];
     _Atomic uint8_t *known[PASS_COUNT];     /* a bit per record */
-    atomic_uint_fast64_t count;
+    atomic_uint_fast64_t count;             /* records lost */
+    atomic_uint_fast64_t told;              /* messages wanted */
     pthread_mutex_t lock;                   /* of the list */
     bool has_lock;
     struct damage_list *list;

@@ -22,8 +22,10 @@ static bool make_room(struct damage_list *list, const struct damaged_record *rec
         list->count++;
         return true;
     }
-    list->unlisted++;
-    return comes_before(record, &list->records[DAMAGE_LISTED_MAX - 1]);
+    const struct damaged_record *const last = &list->records[DAMAGE_LISTED_MAX - 1];
+    const bool comes_in = comes_before(record, last);
+    list->unlisted += comes_in ? last->count : record->count;
+    return comes_in;
 }
 
 void damage_list_add(struct damage_list *list, const struct damaged_record *record)

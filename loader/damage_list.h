@@ -17,12 +17,13 @@ struct damaged_record {
     uint32_t shard;             /* of the data set */
     const char *path;           /* of the shard, lent by the data set */
     uint64_t record, offset;    /* in the shard */
+    uint64_t count;             /* records lost here: 1, or more where some are missing */
     struct record_problem problem;
 };
 
 /* A block of its own, released by free. */
 struct damage_list {
-    uint64_t unlisted;          /* records that found no room */
+    uint64_t unlisted;          /* records lost that found no room */
     size_t count;
     struct damaged_record records[DAMAGE_LISTED_MAX];   /* by pass, shard and offset */
 };

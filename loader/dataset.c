@@ -5,14 +5,17 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <xxhash.h>
 
 #include "loader/record.h"
+#include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
+#include "stage/log.h"
 
 /* More problems than this are counted, not listed. */
 #define PROBLEM_LINES_MAX 20u
@@ -21,6 +24,7 @@
 /* A data set being opened. */
 struct opening {
     struct dataset *dataset;
+    struct shard_counts counts; /* of the shards opened now */
     struct text problems;
     uint32_t problem_count;
     int result;                 /* of the first problem */
@@ -103,7 +107,10 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
     dataset->sources = calloc(count, sizeof(*dataset->sources));
     dataset->indexes = calloc(count, sizeof(*dataset->indexes));
     dataset->first_ids = calloc((size_t)count + 1, sizeof(*dataset->first_ids));
-    return dataset->sources != NULL && dataset->indexes != NULL && dataset->first_ids != NULL ? 0 : -ENOMEM;
+    dataset->missing_records = calloc(count, sizeof(*dataset->missing_records));
+    const bool is_all = dataset->sources != NULL && dataset->indexes != NULL && dataset->first_ids != NULL &&
+                        dataset->missing_records != NULL;
+    return is_all ? 0 : -ENOMEM;
 }
 
 /* Why a shard cannot be opened. */
@@ -124,28 +131,74 @@ static const char *open_problem(int error)
     return strerror(error);
 }
 
+/* A shard in which nothing can be told is lost as a whole where damage is skipped, if it is known to
+ * be one, and how much is lost. */
+static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, char *line,
+                      size_t line_size)
+{
+    struct shard_source *const source = dataset->sources[shard];
+    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
+    const int rc = shard_index_open(&dataset->indexes[shard], source, &options, line, line_size);
+    if (rc != -EBADMSG || !options.skip_damage || listed == NULL)
+        return rc;
+    return shard_index_lose(&dataset->indexes[shard], source);
+}
+
+/* What is wrong with a shard's size or counts; false where nothing is. */
+static bool find_difference(const struct shard_index *index, const struct manifest_shard *listed, char *text,
+                            size_t text_size)
+{
+    if (listed != NULL && !shard_counts_agree(listed, index, text, text_size)) {
+        const size_t length = strlen(text);
+        snprintf(text + length, text_size - length,
+                 ": convert again, or remove " MANIFEST_FILE " if the shard is right");
+        return true;
+    }
+    snprintf(text, text_size, "is empty: 0 bytes");
+    return listed == NULL && index->bytes == 0;
+}
+
+static void check_counts(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
+{
+    char text[PROBLEM_BYTES];
+    struct dataset *const dataset = opening->dataset;
+    const struct shard_index *const index = &dataset->indexes[shard];
+    if (!find_difference(index, listed, text, sizeof(text)))
+        return;
+    if (!dataset->options.skip_damage) {
+        opening_report_path(opening, -EBADMSG, dataset->paths[shard], text);
+        return;
+    }
+    dataset->missing_records[shard] = shard_counts_missing(listed, index);
+    if (dataset->missing_records[shard] == 0 && index->damage_count == 0)
+        log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
+}
+
 static void open_shard(struct opening *opening, uint32_t shard)
 {
     struct dataset *const dataset = opening->dataset;
     const char *const path = dataset->paths[shard];
+    const struct manifest_shard *listed;
+    char line[PROBLEM_BYTES] = "";
     int rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
+    if (rc == 0)
+        rc = shard_counts_find(&opening->counts, path, &listed);
     if (rc < 0) {
         opening_report_path(opening, rc, path, open_problem(-rc));
         return;
     }
-    char line[PROBLEM_BYTES] = "";
-    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
-    rc = shard_index_open(&dataset->indexes[shard], dataset->sources[shard], &options, line, sizeof(line));
+    rc = open_index(dataset, shard, listed, line, sizeof(line));
     if (rc < 0)
         opening_report(opening, rc, line);
-    else if (dataset->indexes[shard].bytes == 0 && !dataset->options.skip_damage)
-        opening_report_path(opening, -EBADMSG, path, "is empty: 0 bytes");
+    else
+        check_counts(opening, shard, listed);
 }
 
 static void open_shards(struct opening *opening)
 {
     for (uint32_t i = 0; i < opening->dataset->shard_count; i++)
         open_shard(opening, i);
+    shard_counts_release(&opening->counts);
     if (opening->problem_count > PROBLEM_LINES_MAX) {
         text_line(&opening->problems);
         text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
@@ -181,7 +234,7 @@ static void number_records(struct dataset *dataset)
         const struct shard_index *index = &dataset->indexes[i];
         dataset->first_ids[i] = dataset->record_count;
         dataset->record_count += index->record_count;
-        dataset->lost_records += index->damage_count;
+        dataset->lost_records += index->damage_count + dataset->missing_records[i];
         for (uint64_t j = 0; j < index->record_count; j++) {
             if (index->records[j].payload_bytes > dataset->payload_bytes_max)
                 dataset->payload_bytes_max = index->records[j].payload_bytes;
@@ -338,6 +391,7 @@ void dataset_close(struct dataset *dataset)
     free(dataset->sources);
     free(dataset->indexes);
     free(dataset->first_ids);
+    free(dataset->missing_records);
     free((char *)dataset->options.what);
     free((char *)dataset->options.pattern);
     free((char *)dataset->options.image_key);

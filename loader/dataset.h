@@ -31,8 +31,9 @@ struct dataset {
     struct shard_source **sources;
     struct shard_index *indexes;
     uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */
+    uint64_t *missing_records;  /* of each shard: lost besides one for every damage, as far as is known */
     uint64_t record_count;
-    uint64_t lost_records;      /* stretches of damage met while indexing */
+    uint64_t lost_records;      /* found lost while indexing: one for every damage, and those missing */
     uint32_t payload_bytes_max;
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
@@ -40,8 +41,9 @@ struct dataset {
 };
 
 /* Open every shard. On failure all that is wrong is written to problem_out, a line each, the
- * last without a line end: no such file, no match, empty, cut, damaged, foreign, key missing,
- * image of another size, label out of range. 0 or a negative errno. */
+ * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
+ * than dataset.json beside it says, key missing, image of another size, label out of range. 0
+ * or a negative errno. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

@@ -83,6 +83,14 @@ static int open_damage(struct loader *loader)
                      damage_count(&loader->damage), loader->spec.corrupt_max, first);
 }
 
+int loader_check(const struct loader_spec *spec)
+{
+    struct loader loader = { .spec = *spec };
+    const int rc = open_damage(&loader);
+    damage_release(&loader.damage);
+    return rc;
+}
+
 static void limit_rings(const struct loader *loader)
 {
     const struct schedule *const schedule = loader->spec.schedule;

@@ -56,6 +56,9 @@ struct loader_memory {
     size_t kept_bytes;                  /* of these, for shards kept as read */
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);
+/* Whether what the data sets lost while they were indexed is no more than corrupt_max: what loader_start
+ * refuses at once. 0, -ENOMEM, or -ECANCELED when the stop has been told why. */
+int loader_check(const struct loader_spec *spec);
 /* Allocate, limit the rings to the schedule's batches and start all threads. Everything in
  * the spec is lent until loader_close. A stop that fails ends the loader and the rings' waits. 0, or a
  * negative errno with nothing running; -ECANCELED when the stop has been told why. */

@@ -1,5 +1,7 @@
-/* What shards are read with. ISA-L cannot be asked: its version is the one compiled for. */
+/* What shards are read with. ISA-L and older janssons cannot be asked: their version is the one
+ * compiled for. */
 #include <isa-l.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -22,5 +24,13 @@ static void put_xxhash(char *text, size_t text_size)
     snprintf(text, text_size, "%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
 }
 
-const struct library loader_libraries[] = {
-    { "ISA-L", put_isal }, { "zlib", put_zlib }, { "xxHash", put_xxhash }, { NULL, NULL } };
+static void put_jansson(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s", JANSSON_VERSION);
+}
+
+const struct library loader_libraries[] = { { "ISA-L", put_isal },
+                                            { "zlib", put_zlib },
+                                            { "xxHash", put_xxhash },
+                                            { "jansson", put_jansson },
+                                            { NULL, NULL } };

@@ -8,20 +8,20 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
-LDADD = $(FORMATS) $(JANSSON_LIBS)
+LDADD = $(FORMATS)
 
 formats_tests = %D%/formats/test_crc32c %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
-	%D%/formats/test_json %D%/formats/test_safetensors %D%/formats/test_tfrecord
-$(formats_tests): LDADD = $(HELPERS) $(FORMATS) $(JANSSON_LIBS)
+	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
+$(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_device %D%/stage/test_log %D%/stage/test_queue %D%/stage/test_random \
 	%D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord \
-	%D%/fuzz/fuzz_shard_index
+	%D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_shard_index
 loader_tests = %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_order \
-	%D%/loader/test_sample %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source
+	%D%/loader/test_sample %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph \
@@ -41,7 +41,7 @@ $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 tools_fuzz = %D%/fuzz/fuzz_config
 tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config %D%/tools/test_device_plan \
 	%D%/tools/test_glyph %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
-$(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS) $(JANSSON_LIBS)
+$(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs $(wrap)renameat $(wrap)unlinkat
@@ -64,7 +64,7 @@ check_SCRIPTS = $(sim_twins)
 TESTS = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
 else
 check-local:
-	@echo 'make check needs cmocka and jansson: install libcmocka-dev and libjansson-dev, then configure again' >&2; exit 1
+	@echo 'make check needs cmocka: install libcmocka-dev, then configure again' >&2; exit 1
 endif
 .SECONDEXPANSION:
 $(program_tests): $$(filter %.a %.$(OBJEXT),$$(LDADD))

@@ -266,6 +266,17 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
     return 0;
 }
 
+int shard_index_lose(struct shard_index *index_out, struct shard_source *source)
+{
+    struct shard_index index = { .stamp = source->stamp };
+    int rc = shard_source_size(source, &index.bytes);
+    if (rc == 0)
+        rc = shard_index_add_damage(&index, 0, index.bytes);
+    if (rc == 0)
+        *index_out = index;
+    return rc;
+}
+
 void shard_index_release(struct shard_index *index)
 {
     free(index->records);

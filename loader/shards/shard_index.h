@@ -37,6 +37,8 @@ struct shard_index_options {
  * foreign). */
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
+/* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */
+int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
 void shard_index_release(struct shard_index *index);
 
 /* Building an index record by record, in file order. 0 or -ENOMEM. */

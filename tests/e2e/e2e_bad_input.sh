@@ -158,6 +158,37 @@ train skip_validation $quick --set "data.validation=$work/flip500.tfrecord" --se
 expect_summary skip_validation validation.images 149
 expect_listed skip_validation 0 validation "$work/flip500.tfrecord" 70 $((record_bytes * 70))
 
+# A shard cut between two records is whole to itself: dataset.json tells. What is missing counts.
+cp -r "$work/data" "$work/short"
+truncate -s $((record_bytes * 100)) "$work/short/train-00002-of-00004"
+try bad $quick --set "data.train=$work/short"
+expect_code 3 'a shard cut between two records'
+expect_err 'short/train-00002-of-00004: holds 100 records, dataset.json says 150'
+expect_err_lines 1
+skip50="--set data.train=$work/short --set data.on_corrupt=skip --set data.max_corrupt"
+try bad $quick $skip50=49
+expect_code 3 'more missing records than max_corrupt'
+expect_err '50 damaged records, more than max_corrupt = 49; the first: .*record 100 at byte '
+try bad $quick $skip50=49 --check
+expect_code 3 'a check of what would be refused'
+expect_out '^data +train +550 records in 4 shards, 50 lost \('
+train short $quick $skip50=50
+expect_summary short corrupt_records 50
+expect_listed short 0 train "$work/short/train-00002-of-00004" 100 $((record_bytes * 100))
+expect_summary short damage.records.0.count 50
+expect_summary short damage.unlisted 0
+expect_out '^damage +50 records replaced or left out:'
+expect_out '50 records are missing from here on: dataset.json says 150$'
+mkdir "$work/hollow"
+cp "$first" "$work/hollow/a.tfrecord"
+: >"$work/hollow/b.tfrecord"
+try bad $quick --set "data.train=$work/hollow" --set data.on_corrupt=skip --set data.max_corrupt=0
+expect_code 3 'an empty shard where nothing may be damaged'
+expect_err 'b.tfrecord: record 0 at byte 0: is empty: 0 bytes'
+printf '{"splits": ' >"$work/hollow/dataset.json"
+train foreign_manifest $quick --set "data.train=$work/hollow/a.tfrecord"
+expect_err 'hollow/dataset.json: line 1: .*: shards are not compared with it'
+
 # Of more damage than there is room for, the first records are listed, whatever the threads.
 cp "$first" "$work/worn.tfrecord"
 for record in 149 3 20 41 62 83 104 125 146 7 66 99; do

@@ -350,7 +350,8 @@ static void the_list_keeps_the_first_records_whatever_order_they_come_in(void **
         for (uint32_t i = 0; i < COUNT; i++) {
             const uint32_t number = turn == 1 ? i : turn == 311 ? COUNT - 1 - i : i * 31 * turn % COUNT;
             const struct damaged_record record = {
-                .pass = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number };
+                .pass = number >= 900, .shard = number / 100 % 9, .path = "x", .record = 1, .offset = number,
+                .count = 1 };
             damage_list_add(list, &record);
         }
         assert_int_equal(list->count, DAMAGE_LISTED_MAX);

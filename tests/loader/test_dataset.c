@@ -269,6 +269,7 @@ static void an_empty_shard_is_skipped_only_when_asked(void **state)
     options.skip_damage = true;
     struct dataset *dataset = fixture_open(&options);
     assert_all_records(dataset, 9);
+    assert_int_equal(dataset->lost_records, 3);
     dataset_close(dataset);
     options.pattern = fixture_path(place, "a.tfrecord");
     assert_refused(&options, "a.tfrecord", "holds no records");

@@ -22,11 +22,14 @@ void report_damage_print(const struct damage_list *list, uint64_t total, FILE *o
     if (total == 0)
         return;
     const size_t printed = list->count < PRINTED_MAX ? list->count : PRINTED_MAX;
+    uint64_t more = total;
     fprintf(out, "damage    %s record%s replaced or left out:\n", number_grouped(total).text, total == 1 ? "" : "s");
     for (size_t i = 0; i < printed; i++)
         print_record(&list->records[i], out);
-    if (total > printed)
-        fprintf(out, "          and %s more (summary.json lists the first %zu)\n", number_grouped(total - printed).text,
+    for (size_t i = 0; i < printed; i++)
+        more -= list->records[i].count;
+    if (more > 0)
+        fprintf(out, "          and %s more (summary.json lists the first %zu)\n", number_grouped(more).text,
                 list->count);
 }
 
@@ -44,6 +47,7 @@ static void write_record(struct json *json, const struct damaged_record *record)
     json_quoted(json, "path", record->path);
     json_u64(json, "record", record->record);
     json_u64(json, "offset", record->offset);
+    json_u64(json, "count", record->count);
     json_quoted(json, "problem", record->problem.text);
     if (record->problem.has_crcs) {
         write_crc(json, "stored_crc", record->problem.stored_crc);

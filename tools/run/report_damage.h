@@ -10,7 +10,7 @@
 
 /* How many there were, and the first of them, a line each. Nothing when `total` is 0. */
 void report_damage_print(const struct damage_list *list, uint64_t total, FILE *out);
-/* "damage": {"records": [{"set", "path", "record", "offset", "problem", and where a checksum
+/* "damage": {"records": [{"set", "path", "record", "offset", "count", "problem", and where a checksum
  * differs "stored_crc", "computed_crc"}], "unlisted"}. `list` may be NULL: there are none. */
 void report_damage_write(const struct damage_list *list, struct json *json);
 

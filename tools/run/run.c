@@ -353,13 +353,22 @@ static int train(struct run *run)
     return code;
 }
 
+static int check_losses(struct run *run)
+{
+    struct loader_spec spec = run_plan_loader(&run->plan, run->settings, datasets_of(run));
+    spec.stop = run->stop;
+    const int rc = loader_check(&spec);
+    return rc == 0 ? 0 : rc == -ENOMEM ? EXIT_CODE_MEMORY : (int)stop_code(run->stop);
+}
+
 /* Towers on the host's memory are planned; devices need not be there. */
 static int check(struct run *run)
 {
     const int code = run->plan.devices.ops->host_memory ? open_pipeline(run) : 0;
-    if (code == 0)
-        print_start(run);
-    return code;
+    if (code != 0)
+        return code;
+    print_start(run);
+    return check_losses(run);
 }
 
 static void release(struct run *run)

@@ -122,9 +122,12 @@ void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
         const struct dataset *const dataset = datasets[pass];
         if (dataset == NULL)
             continue;
-        fprintf(out, "data      %-10s %s records in %u shard%s (%s)\n", what[pass],
+        fprintf(out, "data      %-10s %s records in %u shard%s", what[pass],
                 number_grouped(dataset->record_count).text, dataset->shard_count,
-                dataset->shard_count == 1 ? "" : "s", dataset->options.pattern);
+                dataset->shard_count == 1 ? "" : "s");
+        if (dataset->lost_records > 0)
+            fprintf(out, ", %s lost", number_grouped(dataset->lost_records).text);
+        fprintf(out, " (%s)\n", dataset->options.pattern);
         print_names(dataset, out);
     }
 }

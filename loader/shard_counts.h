@@ -1,0 +1,29 @@
+/* How many records shards should hold, by the manifests that lie beside them. Used while a data
+ * set is opened. */
+#ifndef PIPETRAIN_SHARD_COUNTS_H
+#define PIPETRAIN_SHARD_COUNTS_H
+
+#include <stdbool.h>
+
+#include "formats/manifest.h"
+#include "loader/shards/shard_index.h"
+
+/* The manifest of the folder looked at last. Zeros to begin with. */
+struct shard_counts {
+    char *folder;               /* with its slash; NULL before the first */
+    struct manifest manifest;   /* nothing in it where there is none to be used */
+};
+
+/* What the manifest in its folder says of the shard at `path`, NULL when nothing is said. Cheap while
+ * shards come folder by folder. A manifest that cannot be used is told and not an error. 0 or -ENOMEM. */
+int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out);
+void shard_counts_release(struct shard_counts *counts);
+
+/* Whether a shard is as the manifest says; if not, a text that follows "PATH: ". */
+bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_index *index, char *text_out,
+                        size_t text_size);
+/* Records the shard should hold besides those that are found and one for every damage. `listed` may be NULL:
+ * then only a shard of no bytes misses one, at least. */
+uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index);
+
+#endif

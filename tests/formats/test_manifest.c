@@ -1,0 +1,79 @@
+/* The manifest of a data set: what it says of shards, in whatever company, and what is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "formats/manifest.h"
+
+static int read_text(struct manifest *manifest, const char *text)
+{
+    char problem[256];
+    return manifest_read(manifest, text, strlen(text), problem, sizeof(problem));
+}
+
+static void finds_every_shard_of_every_split(void **state)
+{
+    (void)state;
+    struct manifest manifest;
+    assert_int_equal(read_text(&manifest, "{\"name\": \"x\", \"splits\": {"
+        "\"train\": {\"records\": 9, \"more\": [1, {}], \"shards\": ["
+        "{\"file\": \"train-1\", \"records\": 4, \"bytes\": 400, \"xxh3\": \"00\"},"
+        "{\"file\": \"train-0\", \"records\": 5}]},"
+        "\"validation\": {\"shards\": [{\"file\": \"v\", \"records\": 0, \"bytes\": 0}]},"
+        "\"test\": {\"shards\": []}}}"), 0);
+    assert_int_equal(manifest.count, 3);
+    assert_int_equal(manifest_find(&manifest, "train-1")->records, 4);
+    assert_int_equal(manifest_find(&manifest, "train-1")->bytes, 400);
+    assert_int_equal(manifest_find(&manifest, "train-0")->records, 5);
+    assert_true(manifest_find(&manifest, "train-0")->bytes == MANIFEST_SIZE_UNSAID);
+    assert_int_equal(manifest_find(&manifest, "v")->records, 0);
+    assert_null(manifest_find(&manifest, "train-2"));
+    assert_null(manifest_find(&manifest, ""));
+    manifest_release(&manifest);
+    assert_null(manifest_find(&manifest, "v"));
+    assert_int_equal(read_text(&manifest, "{\"splits\": {}}"), 0);
+    assert_null(manifest_find(&manifest, "v"));
+    manifest_release(&manifest);
+}
+
+static void says_what_is_no_manifest(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *part; } cases[] = {
+        { "", "line 1" },
+        { "{\n\"splits\": {,", "line 2" },
+        { "[]", "no splits" },
+        { "{\"features\": 3}", "no splits" },
+        { "{\"splits\": 3}", "no splits" },
+        { "{\"splits\": {\"train\": 3}}", "a split has no shards" },
+        { "{\"splits\": {\"train\": {\"shards\": [3]}}}", "a split has no shards" },
+        { "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a\"}]}}}", "a split has no shards" },
+        { "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a\", \"records\": -1}]}}}", "a split has no shards" },
+        { "{\"splits\": {\"t\": {\"shards\": [{\"file\": \"a\", \"records\": 9000000000000000}]}}}", "a split has" },
+        { "{\"splits\": {\"t\": {\"shards\": [{\"file\": \"a\", \"records\": 1e99999}]}}}", "line 1" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct manifest manifest;
+        char problem[256] = "";
+        assert_int_equal(manifest_read(&manifest, cases[i].text, strlen(cases[i].text), problem, sizeof(problem)),
+                         -EBADMSG);
+        if (strstr(problem, cases[i].part) == NULL)
+            fail_msg("'%s' of %s", problem, cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_every_shard_of_every_split),
+        cmocka_unit_test(says_what_is_no_manifest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* Shards compared with the manifest beside them: what is missing is named, or counted as lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats/manifest.h"
+#include "loader/damage.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+#define SHARDS 3u
+#define SHARD_RECORDS 20u
+
+static char folder[256], set[300];
+static uint64_t sizes[SHARDS];
+
+static const char *shard_path(uint32_t shard)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "train-%05u-of-%05u", shard, SHARDS);
+    return fixture_path(set, name);
+}
+
+/* Shards of 20 records, and a manifest that says so. */
+static int make_set(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    snprintf(set, sizeof(set), "%s", fixture_path(folder, "set"));
+    assert_int_equal(mkdir(set, 0700), 0);
+    char text[1024] = "{\"splits\": {\"train\": {\"shards\": [";
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct stat status;
+        fixture_write_shard(shard_path(i), i * SHARD_RECORDS, SHARD_RECORDS);
+        assert_int_equal(stat(shard_path(i), &status), 0);
+        sizes[i] = (uint64_t)status.st_size;
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "%s{\"file\": \"train-%05u-of-%05u\", \"records\": %u, \"bytes\": %llu}", i > 0 ? "," : "", i, SHARDS,
+                 SHARD_RECORDS, (unsigned long long)sizes[i]);
+    }
+    strcat(text, "]}}}");
+    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
+    return 0;
+}
+
+static int remove_set(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static void assert_refused(const char *part, const char *other)
+{
+    const struct dataset_options options = fixture_options(set);
+    struct dataset *dataset;
+    char problem[4096];
+    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
+    if (strstr(problem, part) == NULL || strstr(problem, other) == NULL)
+        fail_msg("'%s' does not hold '%s' and '%s'", problem, part, other);
+}
+
+/* The losses of the set where damage is skipped, of which there are `lost` and `records` are left. */
+static struct damage_list *assert_lost(uint64_t records, uint64_t lost)
+{
+    struct dataset_options options = fixture_options(set);
+    options.skip_damage = true;
+    struct dataset *const dataset = fixture_open(&options);
+    const struct dataset *const datasets[PASS_COUNT] = { dataset };
+    struct damage damage;
+    assert_int_equal(dataset->record_count, records);
+    assert_int_equal(dataset->lost_records, lost);
+    assert_int_equal(damage_init(&damage, datasets), 0);
+    assert_int_equal(damage_count(&damage), lost);
+    struct damage_list *const list = damage_take_list(&damage);
+    damage_release(&damage);
+    uint64_t listed = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        listed += list->records[i].count;
+        list->records[i].path = NULL;   /* goes with the data set */
+    }
+    assert_int_equal(listed, lost);
+    dataset_close(dataset);
+    return list;
+}
+
+/* The last `count` records of shard 1. */
+static uint64_t cut_records(uint32_t count)
+{
+    uint8_t frame[FIXTURE_FRAME_MAX];
+    uint64_t bytes = sizes[1];
+    for (uint32_t i = 0; i < count; i++)
+        bytes -= fixture_record(2 * SHARD_RECORDS - 1 - i, frame);
+    assert_int_equal(truncate(shard_path(1), (off_t)bytes), 0);
+    return bytes;
+}
+
+static void a_set_as_it_was_written_is_taken(void **state)
+{
+    (void)state;
+    const struct dataset_options options = fixture_options(set);
+    dataset_close(fixture_open(&options));
+    free(assert_lost(SHARDS * SHARD_RECORDS, 0));
+}
+
+static void a_shard_cut_between_two_records_is_named_or_its_records_count(void **state)
+{
+    (void)state;
+    const uint64_t bytes = cut_records(3);
+    assert_refused("train-00001-of-00003: holds 17 records, dataset.json says 20", "remove dataset.json");
+    struct damage_list *const list = assert_lost(SHARDS * SHARD_RECORDS - 3, 3);
+    assert_int_equal(list->count, 1);
+    assert_int_equal(list->records[0].shard, 1);
+    assert_int_equal(list->records[0].record, 17);
+    assert_int_equal(list->records[0].offset, bytes);
+    assert_string_equal(list->records[0].problem.text, "3 records are missing from here on: dataset.json says 20");
+    free(list);
+}
+
+static void a_shard_cut_inside_a_record_loses_all_that_follow(void **state)
+{
+    (void)state;
+    const uint64_t bytes = cut_records(3);
+    assert_int_equal(truncate(shard_path(1), (off_t)bytes - 5), 0);
+    struct damage_list *const list = assert_lost(SHARDS * SHARD_RECORDS - 4, 4);
+    assert_int_equal(list->count, 2);
+    assert_non_null(strstr(list->records[0].problem.text, "record is cut short"));
+    assert_int_equal(list->records[1].count, 3);
+    free(list);
+}
+
+static void a_shard_of_no_bytes_loses_all_records(void **state)
+{
+    (void)state;
+    fixture_write(shard_path(1), "", 0);
+    assert_refused("train-00001-of-00003: holds 0 records", "says 20");
+    free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
+}
+
+static void a_shard_of_garbage_loses_all_records(void **state)
+{
+    (void)state;
+    uint8_t garbage[4000];
+    memset(garbage, 0xa5, sizeof(garbage));
+    fixture_write(shard_path(1), garbage, sizeof(garbage));
+    assert_refused("train-00001-of-00003: record 0 at byte 0: length checksum differs", "");
+    struct damage_list *const list = assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS);
+    assert_non_null(strstr(list->records[0].problem.text, "length checksum differs"));
+    assert_int_equal(list->records[1].count, SHARD_RECORDS - 1);
+    free(list);
+}
+
+static void damaged_lengths_are_not_counted_twice(void **state)
+{
+    (void)state;
+    size_t bytes;
+    uint8_t *const data = fixture_read(shard_path(2), &bytes);
+    data[3] ^= 8;
+    fixture_write(shard_path(2), data, bytes);
+    free(data);
+    free(assert_lost(SHARDS * SHARD_RECORDS - 1, 1));
+}
+
+static void a_shard_of_another_set_is_named_or_told(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct capture capture;
+    fixture_write_shard(shard_path(0), 0, SHARD_RECORDS + 2);
+    assert_refused("train-00000-of-00003: holds 22 records, dataset.json says 20", "");
+    capture_begin(&capture);
+    free(assert_lost(SHARDS * SHARD_RECORDS + 2, 0));
+    capture_end(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, "holds 22 records, dataset.json says 20"));
+    fixture_write_shard(shard_path(0), 1, SHARD_RECORDS);
+    assert_refused("train-00000-of-00003: is ", "bytes long, dataset.json says ");
+}
+
+static void shards_that_no_manifest_lists_are_taken(void **state)
+{
+    (void)state;
+    fixture_write_shard(fixture_path(set, "train-extra.tfrecord"), 0, 7);
+    const struct dataset_options options = fixture_options(set);
+    struct dataset *const dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, SHARDS * SHARD_RECORDS + 7);
+    dataset_close(dataset);
+}
+
+/* What opening a set with this manifest says on stderr. */
+static void tell_with(const char *manifest, size_t bytes, char *text, size_t text_size)
+{
+    struct capture capture;
+    const struct dataset_options options = fixture_options(set);
+    fixture_write(fixture_path(set, MANIFEST_FILE), manifest, bytes);
+    capture_begin(&capture);
+    struct dataset *const dataset = fixture_open(&options);
+    capture_end(&capture, text, text_size);
+    assert_int_equal(dataset->record_count, SHARDS * SHARD_RECORDS);
+    dataset_close(dataset);
+}
+
+static void a_manifest_that_cannot_be_used_is_told_once_and_no_error(void **state)
+{
+    (void)state;
+    char text[2048];
+    tell_with("{\"splits\": {", 12, text, sizeof(text));
+    assert_non_null(strstr(text, "set/dataset.json: line 1: "));
+    assert_null(strstr(strstr(text, "dataset.json") + 1, "dataset.json"));
+    tell_with("{\"a\": 1}", 8, text, sizeof(text));
+    assert_non_null(strstr(text, "set/dataset.json: has no splits: shards are not compared with it"));
+    assert_int_equal(truncate(fixture_path(set, MANIFEST_FILE), MANIFEST_BYTES_MAX + 1), 0);
+    struct capture capture;
+    const struct dataset_options options = fixture_options(set);
+    capture_begin(&capture);
+    struct dataset *const dataset = fixture_open(&options);
+    capture_end(&capture, text, sizeof(text));
+    dataset_close(dataset);
+    assert_non_null(strstr(text, "dataset.json: File too large"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_set_as_it_was_written_is_taken, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_cut_between_two_records_is_named_or_its_records_count, make_set,
+                                        remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_cut_inside_a_record_loses_all_that_follow, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_of_no_bytes_loses_all_records, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_of_garbage_loses_all_records, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(damaged_lengths_are_not_counted_twice, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_of_another_set_is_named_or_told, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(shards_that_no_manifest_lists_are_taken, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set,
+                                        remove_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,5 +1,5 @@
 /* A world that gives less than usual: standard streams that lead nowhere, limits of memory,
- * descriptors, file sizes and stacks. */
+ * descriptors, file sizes and stacks, file systems that are full or read only. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -56,8 +56,8 @@ static const struct range {
     const char *word, *other_word;
     bool is_memory;
 } ranges[] = {
-    { "address space", "MiB", RLIMIT_AS, 1, 1, 400, 1 << 20, CODE(MEMORY), "memory", "address space", true },
-    { "data", "MiB", RLIMIT_DATA, 1, 1, 400, 1 << 20, CODE(MEMORY), "memory", "address space", true },
+    { "address space", "MiB", RLIMIT_AS, 1, 2, 1200, 1 << 20, CODE(MEMORY), "memory", "thread", true },
+    { "data", "MiB", RLIMIT_DATA, 1, 1, 400, 1 << 20, CODE(MEMORY), "memory", "thread", true },
     { "stack", "KiB", RLIMIT_STACK, 128, 64, 16384, 1 << 10, CODE(MEMORY), "memory", "thread", false },
     { "open files", "descriptors", RLIMIT_NOFILE, 3, 1, 48, 1,
       CODE(USAGE) | CODE(DATA) | CODE(MEMORY) | CODE(OUTPUT), "open files", "descriptor", false },
@@ -118,5 +118,51 @@ int plan_limits(struct trials *trials)
         for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]) && rc == 0; r++)
             if (!scenarios[s].is_endless && !(ranges[r].is_memory && trials->has_sanitizer))
                 rc = plan_range(trials, &scenarios[s], &ranges[r]);
+    return rc;
+}
+
+/* Sizes around what the results take. */
+static const struct { const char *scenario; uint64_t least, step, most; } disks[] = {
+    { "train", 2560 << 10, 32 << 10, 6 << 20 },
+    { "train-teams", 2560 << 10, 32 << 10, 6 << 20 },
+    { "convert", 4 << 10, 4 << 10, 160 << 10 },
+};
+
+static int add_disk(struct trials *trials, const struct scenario *scenario, uint64_t bytes, bool is_read_only)
+{
+    struct trial trial = {
+        .scenario = scenario, .group = "file system", .disk_bytes = bytes, .is_read_only = is_read_only,
+        .promise = { .codes = CODE(OUTPUT) | (is_read_only ? 0 : CODE(OK)),
+                    .word = is_read_only ? "read-only" : "space" },
+    };
+    char detail[40] = "";
+    snprintf(trial.what, sizeof(trial.what), is_read_only ? "read only" : "full");
+    if (!is_read_only)
+        snprintf(detail, sizeof(detail), "%llu KiB", (unsigned long long)(bytes >> 10));
+    return trials_add(trials, &trial, detail);
+}
+
+static int plan_disk(struct trials *trials, const struct scenario *scenario, uint64_t least, uint64_t step,
+                     uint64_t most)
+{
+    const uint64_t count = (most - least) / step + 1;
+    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
+    int rc = add_disk(trials, scenario, most, true);
+    for (uint64_t i = 0; i < tries && rc == 0; i++) {
+        const uint64_t at = tries == count ? i : trials_random(trials, scenario->name, i, count);
+        rc = add_disk(trials, scenario, least + at * step, false);
+    }
+    return rc;
+}
+
+int plan_disks(struct trials *trials)
+{
+    int rc = 0;
+    if (!trials->has_disks)
+        printf("torture: no file systems of its own: this system allows no user namespaces\n");
+    for (uint32_t s = 0; s < scenario_count && trials->has_disks; s++)
+        for (size_t d = 0; d < sizeof(disks) / sizeof(disks[0]) && rc == 0; d++)
+            if (strcmp(scenarios[s].name, disks[d].scenario) == 0)
+                rc = plan_disk(trials, &scenarios[s], disks[d].least, disks[d].step, disks[d].most);
     return rc;
 }

@@ -17,17 +17,17 @@
 
 const struct scenario scenarios[] = {
     { .name = "train", .program = "pipetrain", .arguments = { "-c", "run.conf", SMALL_RUN }, .catches = true,
-      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+      .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
     { .name = "train-teams", .program = "pipetrain", .catches = true,
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=devices.towers=2", "--set=devices.threads_per_tower=2" },
-      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+      .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
       .is_endless = true, .catches = true,
       .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
     { .name = "check", .program = "pipetrain", .arguments = { "-c", "run.conf", "--check" }, .changes_nothing = true,
       .catches = true },
     { .name = "describe", .program = "pipetrain", .arguments = { "--describe=resnet20_v1" }, .changes_nothing = true },
-    { .name = "convert", .program = "pipetrain-convert", .catches = true,
+    { .name = "convert", .program = "pipetrain-convert", .catches = true, .results = "shards",
       .arguments = { "digits", "-o", "shards", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
     { .name = "convert-on", .program = "pipetrain-convert", .is_endless = true, .catches = true,
       .arguments = { "digits", "-o", "shards", "--train=4000000", "--validation=20", "--shards=3", "--jobs=2" } },
@@ -39,14 +39,6 @@ static const char settings[] = "[data]\ntrain = data/train-*\nvalidation = data/
                                "[run]\ndir = run\n"
                                "[devices]\nkind = cpu\nthreads_per_tower = 1\n"
                                "[report]\ninterval = 1\nprogress = no\n";
-
-const struct scenario *scenario_find(const char *name)
-{
-    for (uint32_t i = 0; i < scenario_count; i++)
-        if (strcmp(scenarios[i].name, name) == 0)
-            return &scenarios[i];
-    return NULL;
-}
 
 void stand_folder(const struct stand *stand, const char *kind, const char *name, char *path_out, size_t path_size)
 {

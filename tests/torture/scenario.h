@@ -15,13 +15,13 @@ struct scenario {
     bool is_endless;                /* it lasts until it is told to end; what it leaves depends on when */
     bool changes_nothing;           /* it leaves its folder as it was */
     bool catches;                   /* it ends by itself when a signal asks it to */
+    const char *results;            /* the folder it writes to; NULL: none */
     /* Files of which the folder holds one as it was before, whatever happens; NULL: none. */
     const char *kept, *kept_later;
 };
 
 extern const struct scenario scenarios[];
 extern const uint32_t scenario_count;
-const struct scenario *scenario_find(const char *name);
 
 /* The folders tries are copied from and compared with. */
 struct stand {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "tests/torture/disk.h"
 #include "tests/torture/report.h"
 #include "tests/torture/tree.h"
 #include "tools/version.h"
@@ -24,8 +25,8 @@
 
 static const char usage[] =
     "usage: torture [OPTION]... [WALK]...\n"
-    "Run pipetrain's programs while something fails. WALK: calls, kills, signals, streams, limits\n"
-    "(default: all).\n\n"
+    "Run pipetrain's programs while something fails. WALK: calls, kills, signals, streams, limits,\n"
+    "disks (default: all).\n\n"
     "  -b BUILD    folder of the programs (default: PIPETRAIN_BUILD or the current one)\n"
     "  -s SEED     of what is chosen at random (default: the time)\n"
     "  -n SHARE    of each line of the table at most so many tries (default 2)\n"
@@ -42,7 +43,7 @@ static const struct walk {
     int (*plan)(struct trials *trials);
 } walks[] = {
     { "calls", plan_calls }, { "kills", plan_kills }, { "signals", plan_signals }, { "streams", plan_streams },
-    { "limits", plan_limits },
+    { "limits", plan_limits }, { "disks", plan_disks },
 };
 #define WALK_COUNT (sizeof(walks) / sizeof(walks[0]))
 
@@ -161,7 +162,8 @@ static int run_all(struct torture *torture)
         if (worker < 0)
             break;
         if (worker == 0) {
-            work(torture);
+            if (!torture->trials.has_disks || disk_enter() == 0)
+                work(torture);
             _exit(0);
         }
     }
@@ -219,6 +221,7 @@ int main(int argc, char **argv)
         return 2;
     signal(SIGPIPE, SIG_IGN);
     mind_sanitizer(&torture.trials);
+    torture.trials.has_disks = disk_is_possible();
     int rc = make_work_folder(&torture);
     if (rc == 0)
         rc = stand_prepare(&torture.stand, torture.took_us);

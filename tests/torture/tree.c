@@ -14,6 +14,7 @@
 /* nftw takes no argument: a driver's worker does one walk at a time. */
 static struct {
     const char *root, *to;
+    bool is_there;              /* the folder to copy to */
     int (*visit)(void *arg, const char *file);
     void *arg;
 } walk;
@@ -43,15 +44,26 @@ static int copy_entry(const char *path, const struct stat *status, int kind, str
     const char *const name = below_root(path);
     snprintf(to, sizeof(to), "%s%s%s", walk.to, *name != '\0' ? "/" : "", name);
     if (kind == FTW_D)
-        return mkdir(to, 0777) == 0 ? 0 : -errno;
+        return mkdir(to, 0777) == 0 || (walk.is_there && *name == '\0') ? 0 : -errno;
     return kind == FTW_F ? copy_file(path, to) : 0;
+}
+
+static int copy(const char *from, const char *to, bool is_there)
+{
+    walk.root = from;
+    walk.to = to;
+    walk.is_there = is_there;
+    return nftw(from, copy_entry, 16, FTW_PHYS);
 }
 
 int tree_copy(const char *from, const char *to)
 {
-    walk.root = from;
-    walk.to = to;
-    return nftw(from, copy_entry, 16, FTW_PHYS);
+    return copy(from, to, false);
+}
+
+int tree_copy_into(const char *from, const char *to)
+{
+    return copy(from, to, true);
 }
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)

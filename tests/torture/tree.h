@@ -13,6 +13,8 @@ struct content {
 
 /* Copy a folder and all in it to a place where nothing is. 0 or a negative errno. */
 int tree_copy(const char *from, const char *to);
+/* As tree_copy, into a folder that is there and empty. */
+int tree_copy_into(const char *from, const char *to);
 /* Whatever of it is there. */
 void tree_remove(const char *path);
 /* Called with the path of every regular file below `path`, from there on ("runs/a/x"), until it does

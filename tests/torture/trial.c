@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/random.h"
+#include "tests/torture/disk.h"
 #include "tests/torture/tree.h"
 
 #define DEADLINE_US 10000000u
@@ -153,19 +155,38 @@ static bool run_in(const struct trials *trials, const struct trial *trial, const
     return end.signal != 0;
 }
 
+/* The file system for a folder of results, with what was in it. Its place, empty where none is wanted. */
+static int mount_disk(const struct trial *trial, const char *begin, const char *folder, char *place_out,
+                      size_t place_size)
+{
+    char earlier[PATH_MAX + 16];
+    place_out[0] = '\0';
+    if (trial->disk_bytes == 0)
+        return 0;
+    snprintf(place_out, place_size, "%s/%s", folder, trial->scenario->results);
+    snprintf(earlier, sizeof(earlier), "%s/%s", begin, trial->scenario->results);
+    (void)mkdir(place_out, 0777);
+    int rc = disk_mount(place_out, trial->disk_bytes);
+    if (rc == 0 && access(earlier, F_OK) == 0)
+        rc = tree_copy_into(earlier, place_out);
+    return rc == 0 && trial->is_read_only ? disk_make_read_only(place_out) : rc;
+}
+
 bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VERDICT_BYTES])
 {
     const struct trial *const trial = &trials->list[number];
-    char begin[PATH_MAX], folder[PATH_MAX], broken[PATH_MAX], text[16];
+    char begin[PATH_MAX], folder[PATH_MAX], broken[PATH_MAX], place[PATH_MAX + 16] = "", text[16];
     snprintf(text, sizeof(text), "%u", number);
     stand_folder(trials->stand, "begin", trial->scenario->name, begin, sizeof(begin));
     stand_folder(trials->stand, "try", text, folder, sizeof(folder));
     stand_folder(trials->stand, "broken", text, broken, sizeof(broken));
     bool has_died = false;
-    if (tree_copy(begin, folder) != 0)
+    if (tree_copy(begin, folder) != 0 || mount_disk(trial, begin, folder, place, sizeof(place)) != 0)
         snprintf(verdict_out, VERDICT_BYTES, "its folder cannot be made");
     else
         has_died = run_in(trials, trial, folder, verdict_out);
+    if (place[0] != '\0')
+        disk_unmount(place);
     if (verdict_out[0] == '\0' || rename(folder, broken) != 0)
         tree_remove(folder);
     return has_died;

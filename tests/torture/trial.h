@@ -20,6 +20,8 @@ struct trial {
     int signals[2];                 /* one after the other, 0: none */
     uint64_t gap_us;
     bool hangs_up;
+    uint64_t disk_bytes;            /* of the file system its results are on; 0: that of all others */
+    bool is_read_only;              /* that one */
 };
 
 /* The tries of a torture. */
@@ -30,7 +32,7 @@ struct trials {
     uint32_t share;                 /* of each line of the report and scenario at most so many; 0: all */
     uint64_t seed;
     uint32_t patience;              /* deadlines are so many times longer */
-    bool has_sanitizer;
+    bool has_sanitizer, has_disks;
     const uint64_t *took_us;        /* by scenario */
 };
 
@@ -51,5 +53,6 @@ int plan_kills(struct trials *trials);      /* the process killed at any moment 
 int plan_signals(struct trials *trials);    /* signals at any moment and in every phase */
 int plan_streams(struct trials *trials);    /* standard streams that lead nowhere */
 int plan_limits(struct trials *trials);     /* limits of what the system gives a process */
+int plan_disks(struct trials *trials);      /* results on a file system that is full or read only */
 
 #endif

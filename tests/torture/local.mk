@@ -1,6 +1,7 @@
 # tests/torture/: programs run while something fails. The functions that are loaded into them are
 # built without a sanitizer: they come before its own.
 script_programs += %D%/torture
+script_tests += %D%/test_torture.sh
 %C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/child.c %D%/judge.c %D%/trial.c \
 	%D%/plan_calls.c %D%/plan_times.c %D%/plan_world.c %D%/report.c
 %C%_torture_LDADD = $(LOADER) $(JANSSON_LIBS)

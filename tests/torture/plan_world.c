@@ -25,7 +25,7 @@ static int add_streams(struct trials *trials, const struct scenario *scenario, e
     struct trial trial = {
         .scenario = scenario, .group = "streams", .out = out, .err = err,
         .promise = { .codes = CODE(OUTPUT) | (scenario->is_endless || out == OUTLET_FULL ? 0 : CODE(OK)),
-                    .may_stop = scenario->is_endless, .may_be_short = true, .is_silent = err != OUTLET_FILE,
+                    .may_stop = scenario->is_endless, .may_be_short = scenario->is_endless, .is_silent = err != OUTLET_FILE,
                     .word = "standard output" },
     };
     /* Nothing is printed by a converter that is asked to end. */

@@ -1,0 +1,55 @@
+#!/bin/sh
+# The torture finds what is wrong: a program that breaks one promise after the other is tried.
+[ "${PIPETRAIN_SANITIZER:-no}" = no ] || { echo 'the torture is the same without a sanitizer'; exit 77; }
+build=${PIPETRAIN_BUILD:-$PWD}
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-test-torture.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+failures=0
+mkdir -p "$work/build/tests/torture" "$work/temporary"
+ln -s "$build/tests/torture/faults.so" "$work/build/tests/torture/faults.so"
+ln -s "$build/pipetrain-convert" "$work/build/pipetrain-convert"
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $1"
+    sed 's/^/    /' "$work/said" | tail -n 12
+}
+
+# try_program COMMANDS: what the program does, as a shell script, in the folder of a try.
+try_program() {
+    cat >"$work/build/pipetrain" <<END
+#!/bin/sh
+case \$PWD in */try/*)
+$1
+;; esac
+exec "$build/pipetrain" "\$@"
+END
+    chmod +x "$work/build/pipetrain"
+    TMPDIR=$work/temporary "$build/tests/torture/torture" -b "$work/build" -s 1 \
+        -t 'train: streams: output a file, errors a file' streams >"$work/said" 2>&1
+    code=$?
+}
+
+finds() {
+    try_program "$1"
+    [ $code -eq 1 ] || fail "exit code $code, 1 expected where: $2"
+    grep -q -- "$2" "$work/said" || fail "not found: $2"
+}
+
+try_program 'exec "'"$build"'/pipetrain" "$@"'
+[ $code -eq 0 ] || fail "exit code $code for a program that keeps its promises"
+grep -q '^1 tries, 1 held, 0 did not' "$work/said" || fail 'it does not count its tries'
+finds 'exec sleep 100' 'did not end in time'
+finds 'kill -s SEGV $$' 'died by signal 11'
+finds 'echo "pipetrain: no" >&2; exit 1' 'exit code 1'
+finds 'exit 5' 'exit code 5 without a message'
+finds 'echo "pipetrain: it failed" >&2; exit 5' "no word of 'standard output'"
+finds 'exit 0' 'exit code 0, but run/.* is not as it should be'
+finds 'rm run/weights.safetensors' 'the earlier run/weights.safetensors is gone'
+finds '"'"$build"'/pipetrain" "$@"; truncate -s -1 run/weights.safetensors; exit 0' 'neither as before nor as promised'
+finds '"'"$build"'/pipetrain" "$@"; truncate -s -9 run/summary.json; exit 0' 'run/summary.json is not whole'
+finds '"'"$build"'/pipetrain" "$@"; truncate -s -9 run/metrics.jsonl; exit 0' 'a line is damaged'
+finds '"'"$build"'/pipetrain" "$@"; touch run/.weights.safetensors.tmp.1; exit 0' 'is left behind'
+finds '"'"$build"'/pipetrain" "$@"; echo >>data/train-00000-of-00002; exit 0' 'neither as before nor as promised'
+[ $failures -eq 0 ] || exit 1
+echo 'all as expected'

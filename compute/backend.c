@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compute/finite.h"
 #include "stage/log.h"
 
 /* The best first. */
@@ -54,4 +55,11 @@ int backend_check(const struct backend_ops *ops, const struct backend_spec *spec
     else
         return 0;
     return -ENOTSUP;
+}
+
+int backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
+{
+    (void)backend;
+    *first_out = finite_count(floats, count);
+    return 0;
 }

@@ -152,6 +152,10 @@ struct backend_ops {
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
+    /* Queue: *first_out (pinned host memory) becomes the index of the first of floats[0 .. count) (device
+     * memory) that is an infinity or no number, `count` or more when there is none; there once the compute
+     * stream has come that far. NULL: what it computes says nothing. */
+    int (*find_broken)(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
     /* Weights [offset, offset + count) were written on the compute stream by others (a reduction):
      * queue what has to follow them. NULL: nothing has. */
     int (*adopt)(struct backend *backend, size_t offset, size_t count);
@@ -165,6 +169,8 @@ const struct backend_ops *backend_find(const char *name);       /* NULL when the
 /* The backend named `name` that computes on devices of kind `device`, or, when the name is NULL, the
  * best of those; NULL when there is none. One that does not compute stands in for any name. */
 const struct backend_ops *backend_choose(const char *name, const char *device);
+/* find_broken on memory of the host. */
+int backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
 /* What every open asks first: does the backend compute on the spec's device, and as the spec says?
  * 0, or -ENOTSUP with a message. */
 int backend_check(const struct backend_ops *ops, const struct backend_spec *spec);

@@ -6,11 +6,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "compute/health.h"
 #include "stage/thread.h"
 #include "sync/phases.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
+
+/* What the device says of a step; pinned. */
+struct outcome { struct backend_result result; struct health health; };
 
 struct trainer {
     struct trainer_spec spec;
@@ -21,7 +25,7 @@ struct trainer {
     struct step_clock *clock;
     uint32_t depth;                 /* steps that may be queued and not yet reported */
     struct step_report **flights;   /* step n has flights[n % depth] */
-    struct backend_result *results; /* pinned, of the same places */
+    struct outcome *outcomes;       /* pinned, of the same places */
     struct snapshot_pool snapshots;
     uint64_t queued, finished;      /* steps */
     uint64_t next;                  /* the batch of the run behind those that are queued */
@@ -39,10 +43,10 @@ static int open_flights(struct trainer *trainer)
     if (trainer->flights == NULL)
         return -ENOMEM;
     void *memory;
-    int rc = device->ops->alloc_pinned(device, trainer->depth * sizeof(*trainer->results), &memory);
+    int rc = device->ops->alloc_pinned(device, trainer->depth * sizeof(*trainer->outcomes), &memory);
     if (rc != 0)
         return rc;
-    trainer->results = memory;
+    trainer->outcomes = memory;
     return step_clock_open(&trainer->clock, trainer->spec.tower.compute, STEP_MARKS + sync_marks(&trainer->sync),
                            trainer->depth);
 }
@@ -51,8 +55,8 @@ static void close_flights(struct trainer *trainer)
 {
     struct device *const device = trainer->spec.tower.device;
     step_clock_close(trainer->clock);
-    if (trainer->results != NULL)
-        device->ops->free_pinned(device, trainer->results);
+    if (trainer->outcomes != NULL)
+        device->ops->free_pinned(device, trainer->outcomes);
     free(trainer->flights);
 }
 
@@ -109,6 +113,12 @@ static int await_end(struct trainer *trainer, struct event *end)
     return rc != 0 ? rc : device->event_wait(end);
 }
 
+static bool is_inspected(const struct trainer *trainer, const struct span *span)
+{
+    const uint64_t every = trainer->spec.inspect_every;
+    return every > 0 && span->pass == PASS_TRAIN && ((span->step + 1) % every == 0 || span->last_of_pass);
+}
+
 /* Report the oldest step that is not yet reported. */
 static int finish_step(struct trainer *trainer)
 {
@@ -119,7 +129,9 @@ static int finish_step(struct trainer *trainer)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
-    report->result = trainer->results[place];
+    const struct outcome *const outcome = &trainer->outcomes[place];
+    report->result = outcome->result;
+    report->broken = is_inspected(trainer, &report->span) ? health_broken(trainer->tower, &outcome->health) : NULL;
     trainer->finished++;
     return queue_put(trainer->full, report);
 }
@@ -152,6 +164,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->snapshot = NULL;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     trainer->flights[place_of(trainer, trainer->queued)] = report;
+    struct outcome *const outcome = &trainer->outcomes[place_of(trainer, trainer->queued)];
     int rc = sync_before_forward(&trainer->sync, &report->span);
     if (rc == 0)
         rc = tower_forward(trainer->tower, slot, training);
@@ -161,7 +174,9 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     if (rc == 0 && training)
         rc = sync_step(&trainer->sync, &report->span);
     if (rc == 0)
-        rc = tower_result(trainer->tower, &trainer->results[place_of(trainer, trainer->queued)]);
+        rc = tower_result(trainer->tower, &outcome->result);
+    if (rc == 0 && is_inspected(trainer, &report->span))
+        rc = health_queue(trainer->tower, &outcome->health);
     if (rc == 0 && snapshot_due(&spec->snapshots, &report->span))
         rc = queue_snapshot(trainer, &report->snapshot);
     if (rc == 0)

@@ -21,6 +21,8 @@ struct step_report {
     struct backend_result result;
     struct step_times times;
     uint64_t ended_ns;
+    const char *broken;         /* the parameter that holds a number that is not finite, NULL: none was found;
+                                 * looked for behind the steps that inspect_every names */
     uint64_t *ids;              /* span.count, copied from the slot */
     struct snapshot *snapshot;  /* of the tower behind the batch, when the rule says so; complete. Lent until the
                                  * report is given back, or until trainer_return when it is taken out of it */
@@ -33,6 +35,8 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;
+    uint64_t inspect_every;     /* training steps of the run behind which weights are looked at, and behind the
+                                 * last of an epoch; 0 = never */
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* ids a report has room for */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */

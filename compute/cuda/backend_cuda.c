@@ -53,6 +53,16 @@ static int open_scale(struct backend *backend)
     return cuda_store_write(backend, backend->scale, &first, sizeof(first));
 }
 
+static int open_broken(struct backend *backend)
+{
+    struct device *const device = backend->spec.device;
+    void *memory;
+    const int rc = device->ops->alloc(device, sizeof(*backend->broken), &memory);
+    if (rc == 0)
+        backend->broken = memory;
+    return rc;
+}
+
 static void cuda_backend_close(struct backend *backend)
 {
     if (backend == NULL)
@@ -63,7 +73,7 @@ static void cuda_backend_close(struct backend *backend)
     dense_library_close(backend->dense);
     if (backend->cudnn != NULL)
         CUDNN_CALL(backend->name, cudnnDestroy(backend->cudnn));
-    void *const memory[] = { backend->pool, backend->workspace, backend->shadow, backend->scale };
+    void *const memory[] = { backend->pool, backend->workspace, backend->shadow, backend->scale, backend->broken };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         device->ops->free(device, memory[i]);
     device->ops->free_pinned(device, backend->bounce);
@@ -82,6 +92,8 @@ static int open_parts(struct backend *backend)
         rc = device->ops->event_open(device, EVENT_ORDER, &backend->done);
     if (rc == 0)
         rc = device->ops->alloc_pinned(device, BOUNCE_BYTES, &backend->bounce);
+    if (rc == 0)
+        rc = open_broken(backend);
     if (rc == 0 && has_layer(net, LAYER_CONV2D))
         rc = open_cudnn(backend);
     if (rc == 0 && has_layer(net, LAYER_DENSE))
@@ -236,6 +248,16 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
 }
 
+static int cuda_backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
+{
+    const struct backend_spec *const spec = &backend->spec;
+    int rc = cuda_enter(spec->device);
+    if (rc == 0)
+        rc = CUDA_CALL(backend->name, kernel_find_broken(backend->stream, count, floats, backend->broken));
+    return rc != 0 ? rc : spec->device->ops->copy(spec->compute, first_out, backend->broken, sizeof(*first_out),
+                                                  COPY_FROM_DEVICE);
+}
+
 /* 16-bit types: the shadow follows the weights. */
 static int cuda_backend_adopt(struct backend *backend, size_t offset, size_t count)
 {
@@ -300,5 +322,6 @@ const struct backend_ops backend_cuda_ops = {
     .check = cuda_backend_check,
     .update = cuda_backend_update,
     .scale = cuda_backend_scale,
+    .find_broken = cuda_backend_find_broken,
     .adopt = cuda_backend_adopt,
 };

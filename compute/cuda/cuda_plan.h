@@ -31,6 +31,7 @@ struct backend {
     cudnnHandle_t cudnn;                /* NULL: no convolutions */
     struct dense_library *dense;        /* NULL: no dense layers */
     struct event *done;                 /* what blocking copies wait for */
+    uint64_t *broken;                   /* device memory: what find_broken found */
     void *bounce;                       /* pinned memory they go through */
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* lent, NULLs until bind */

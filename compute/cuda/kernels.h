@@ -188,6 +188,9 @@ cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradien
 /* The end of a step's update: loss_scale.h's rule, and overflowed = 0. */
 cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
 
+/* *first = the index of the first of the floats that is not finite, UINT64_MAX when all are. */
+cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
+
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
 

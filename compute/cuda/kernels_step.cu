@@ -184,6 +184,38 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale)
     return launch_blocks(stream, 1, 1, adjust_scale, scale);
 }
 
+/* ---- numbers that are not finite ---- */
+
+static __global__ void forget_broken(unsigned long long *first)
+{
+    if (threadIdx.x == 0)
+        *first = UINT64_MAX;
+}
+
+static __global__ void find_broken(size_t count, const float *__restrict__ range, unsigned long long *first)
+{
+    const size_t i = thread_number() * GROUP;
+    if (i >= count)
+        return;
+    const floats<GROUP> values = read_some<GROUP>(range + i, count - i);
+    uint32_t k = 0;
+    while (k < GROUP && isfinite(values.value[k]))
+        k++;
+    if (k < GROUP)
+        atomicMin(first, (unsigned long long)(i + k));
+}
+
+cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *range, uint64_t *first)
+{
+    static_assert(sizeof(unsigned long long) == sizeof(uint64_t), "the type that atomicMin takes");
+    unsigned long long *const found = reinterpret_cast<unsigned long long *>(first);
+    if (!is_aligned({ range }))
+        return cudaErrorMisalignedAddress;
+    const cudaError_t status = launch_blocks(stream, 1, 1, forget_broken, found);
+    return status != cudaSuccess ? status
+                                 : launch_threads(stream, pieces(count, GROUP), find_broken, count, range, found);
+}
+
 /* ---- mean over towers ---- */
 
 static __global__ void scale_range(size_t count, float factor, float *range)

@@ -254,4 +254,5 @@ const struct backend_ops backend_onednn_ops = {
     .result = onednn_result,
     .update = onednn_update,
     .scale = onednn_scale,
+    .find_broken = backend_find_broken,
 };

@@ -374,4 +374,5 @@ const struct backend_ops backend_reference_ops = {
     .result = reference_result,
     .update = reference_update,
     .scale = reference_scale,
+    .find_broken = backend_find_broken,
 };

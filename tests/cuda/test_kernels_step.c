@@ -230,6 +230,42 @@ static void check_finds_a_number_that_is_not_finite_in_any_place(void **state)
     free(gradients);
 }
 
+/* ---- numbers that are not finite ---- */
+
+static uint64_t first_broken(const float *floats, size_t count)
+{
+    uint64_t first = 7, *device = area_new(&first, sizeof(first));
+    CUDA_OK(kernel_find_broken(stream, count, values_new(VALUE_FP32, floats, count), device));
+    read_back(device, &first, sizeof(first));
+    areas_close();
+    return first;
+}
+
+static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
+{
+    enum { COUNT = 2061 };
+    static const float bad[] = { INFINITY, -INFINITY, NAN };
+    float *floats = draw(VALUE_FP32, 33, COUNT);
+    (void)state;
+    floats[1] = FLT_MAX;
+    floats[2] = -FLT_MAX;
+    floats[3] = 0x1p-149f;
+    assert_true(first_broken(floats, COUNT) == UINT64_MAX);
+    assert_true(first_broken(floats, 0) == UINT64_MAX);
+    for (size_t i = 0; i < COUNT; i += i < 16 || i > COUNT - 16 ? 1 : 97) {
+        const float kept = floats[i], last = floats[COUNT - 1];
+        floats[i] = bad[i % 3];
+        assert_true(first_broken(floats, i) == UINT64_MAX);
+        floats[COUNT - 1] = NAN;
+        assert_int_equal(first_broken(floats, COUNT), i);
+        floats[COUNT - 1] = last;
+        floats[i] = kept;
+    }
+    free(floats);
+}
+
+/* ---- loss scale, adjusted ---- */
+
 static struct loss_scale adjusted(struct loss_scale scale)
 {
     struct loss_scale *device = area_new(&scale, sizeof(scale));
@@ -343,6 +379,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_update(stream, &optimizers[0], 1, 1, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
     areas_close();
 }
@@ -357,6 +394,7 @@ int main(void)
         cmocka_unit_test(widen_is_exact_for_every_16_bit_number),
         cmocka_unit_test(widen_takes_every_count),
         cmocka_unit_test(check_finds_a_number_that_is_not_finite_in_any_place),
+        cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
         cmocka_unit_test(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps),
         cmocka_unit_test(the_scale_stays_within_its_limits),
         cmocka_unit_test(scale_multiplies_every_count_and_nothing_behind_it),

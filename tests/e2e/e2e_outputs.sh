@@ -190,6 +190,22 @@ expect_err_lines 1
 [ ! -e "$work/runs/lost/summary.json" ] || fail 'a lost run has a summary'
 [ ! -e "$work/runs/lost/weights.safetensors" ] || fail 'a lost run saved weights'
 
+# A ReLU hides weights that are not finite from the loss: looked for at reports and before an evaluation.
+for interval in 1 4 1000; do
+    train before --set train.steps=3
+    cp "$work/runs/before/weights.safetensors" "$work/good"
+    try before --set train.optimizer=sgd --set train.learning_rate=1e10 --set report.interval=$interval \
+        --set train.epochs=3
+    expect_code 73 "weights that are not finite, reports every $interval steps"
+    expect_err '^pipetrain: [a-z]+[0-9]\.[a-z]+ holds a number that is not finite: .*step [0-9]+.*learning rate than 1e\+10'
+    expect_err_lines 1
+    grep -q validation "$work/runs/before/metrics.jsonl" && fail 'it was evaluated'
+    [ ! -e "$work/runs/before/weights.safetensors" ] || fail 'weights that are not finite were saved'
+    expect_same_file "$work/runs/before/weights.previous.safetensors" "$work/good" 'the weights before'
+    step=$(sed -n 's/.*step \([0-9]*\),.*/\1/p' "$work/err")
+    [ "${step:-99}" -le 10 ] && [ $((step % interval)) -eq 0 ] || [ "$step" -eq 10 ] || fail "noticed at step $step"
+done
+
 # Not enough memory: refused with the arithmetic, before and after the towers are planned.
 try unused --set "run.dir=$work/runs/memory" --set input.ram_budget=4KiB
 expect_code 4 'a budget smaller than the batches'

@@ -110,6 +110,50 @@ static void towers_without_samples_take_part(void **state)
     rig_close(&rig);
 }
 
+/* The next report of one tower. */
+static const struct step_report *next_report(struct rig *rig)
+{
+    struct step_report *report;
+    if (trainer_report(rig->lanes[0].trainer, &report) != 0)
+        return NULL;
+    static struct step_report last;
+    last = *report;
+    trainer_give_back(rig->lanes[0].trainer, report);
+    return &last;
+}
+
+/* Five steps an epoch: the third, and the last of an epoch. The rate is 0, so what is there stays. */
+static void weights_that_are_not_finite_are_reported_where_they_are_looked_for(void **state)
+{
+    (void)state;
+    static float values[4096];
+    static struct rig rig;
+    const struct rig_spec spec = { .schedule = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 2 },
+                                   .mode = SYNC_REPLICATED, .reduction = reduction,
+                                   .optimizer = { .kind = OPTIMIZER_SGD }, .is_frozen = true };
+    for (int is_broken = 0; is_broken < 2; is_broken++) {
+        rig_open(&rig, &spec);
+        struct trainer_spec trainer = rig_trainer(&rig, 0);
+        trainer.inspect_every = 3;
+        rig_start(&rig, 0, &trainer);
+        assert_int_equal(rig_ready_all(&rig), 0);
+        struct tower *const tower = trainer_tower(rig.lanes[0].trainer);
+        assert_int_equal(tower_read(tower, 0, values), 0);
+        values[0] = is_broken ? INFINITY : values[0];
+        assert_int_equal(tower_write(tower, 0, values), 0);
+        rig_go_all(&rig);
+        int found = 0;
+        for (const struct step_report *report = next_report(&rig); report != NULL; report = next_report(&rig)) {
+            const bool is_due = report->span.pass == PASS_TRAIN &&
+                                ((report->span.step + 1) % 3 == 0 || report->span.last_of_pass);
+            assert_int_equal(report->broken != NULL, is_due && is_broken);
+            found += report->broken != NULL;
+        }
+        assert_int_equal(found, is_broken ? 5 : 0);    /* behind steps 3, 5, 6, 9 and 10 */
+        rig_close(&rig);
+    }
+}
+
 static void a_request_ends_all_towers_at_the_same_batch(void **state)
 {
     (void)state;
@@ -307,6 +351,7 @@ int main(void)
         cmocka_unit_test(any_number_of_towers_learns_what_one_learns),
         cmocka_unit_test(independent_towers_learn_from_their_own_slices),
         cmocka_unit_test(towers_without_samples_take_part),
+        cmocka_unit_test(weights_that_are_not_finite_are_reported_where_they_are_looked_for),
         cmocka_unit_test(a_request_ends_all_towers_at_the_same_batch),
         cmocka_unit_test(a_tower_that_cannot_be_set_up_ends_the_others),
         cmocka_unit_test(a_cancel_at_any_time_ends_everything),

@@ -146,7 +146,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .every = (uint64_t)settings->sync.every },
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
-        .snapshots = pipeline->parts.snapshots,
+        .snapshots = pipeline->parts.snapshots, .inspect_every = (uint64_t)settings->report.interval,
         .report_depth = REPORT_DEPTH,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,

@@ -194,17 +194,21 @@ static int open_pipeline(struct run *run)
     return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
+/* A ReLU may hide weights that are not finite from the loss. */
 static void check_finite(struct run *run, struct step_report *const *reports)
 {
-    const struct tower_range towers = run->plan.devices.towers;
-    for (uint32_t d = 0; d < towers.count; d++)
-        if (!isfinite(reports[d]->result.loss_sum))
-            stop_fail(run->stop, EXIT_CODE_NONFINITE,
-                      "the loss is no longer a finite number: epoch %u, %s %llu, tower %u: try a smaller learning rate "
-                      "than %g",
-                      reports[d]->span.epoch + 1, reports[d]->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
-                      (unsigned long long)reports[d]->span.step + 1, towers.first + d,
-                      run->settings->train.learning_rate);
+    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++) {
+        const struct step_report *const report = reports[d];
+        if (isfinite(report->result.loss_sum) && report->broken == NULL)
+            continue;
+        stop_fail(run->stop, EXIT_CODE_NONFINITE,
+                  "%s%s: epoch %u, %s %llu, tower %u: try a smaller learning rate than %g",
+                  report->broken != NULL ? report->broken : "the loss is no longer a finite number",
+                  report->broken != NULL ? " holds a number that is not finite" : "", report->span.epoch + 1,
+                  report->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
+                  (unsigned long long)report->span.step + 1, run->plan.devices.towers.first + d,
+                  run->settings->train.learning_rate);
+    }
 }
 
 /* One global batch is done: add it up, say what is due. */

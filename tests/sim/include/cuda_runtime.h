@@ -25,6 +25,14 @@ extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 #define __shfl_xor_sync(...) sim_shuffle_xor(__LINE__, __VA_ARGS__)
 #define __shfl_sync(...) sim_shuffle_from(__LINE__, __VA_ARGS__)
 
+/* Threads run one after the other. */
+static inline unsigned long long atomicMin(unsigned long long *at, unsigned long long value)
+{
+    const unsigned long long before = *at;
+    *at = value < before ? value : before;
+    return before;
+}
+
 static inline void sim_sync_warp(int line)
 {
     unsigned int lane;

@@ -1,0 +1,17 @@
+/* Whether a tower's weights and statistics are finite, asked while steps go on: what is queued behind a
+ * step is read when the step is through. Used from the tower's thread. */
+#ifndef PIPETRAIN_HEALTH_H
+#define PIPETRAIN_HEALTH_H
+
+#include "compute/tower.h"
+
+/* Where in either the first number lies that is not finite. */
+struct health { uint64_t weights, statistics; };
+
+/* Queue a look at both behind what is on the compute stream: *health_out (pinned host memory) is there
+ * once the stream has come that far. Allocates nothing. 0 or a negative errno. */
+int health_queue(struct tower *tower, struct health *health_out);
+/* The name of the first parameter of the net that holds such a number there, NULL when all are finite. */
+const char *health_broken(const struct tower *tower, const struct health *health);
+
+#endif

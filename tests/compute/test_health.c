@@ -1,0 +1,107 @@
+/* Tests of looking for numbers that are not finite: any of them, anywhere in a tower's weights and
+ * statistics, on every backend. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/finite.h"
+#include "compute/health.h"
+#include "tests/helpers/tower_stand.h"
+
+static const float bad[] = { NAN, INFINITY, -INFINITY };
+
+static void the_first_number_that_is_not_finite_is_found_in_any_place(void **state)
+{
+    (void)state;
+    enum { COUNT = 10000 };
+    float *floats = calloc(COUNT, sizeof(*floats));
+    floats[1] = FLT_MAX;
+    floats[2] = -FLT_MAX;
+    floats[3] = 0x1p-149f;
+    assert_int_equal(finite_count(floats, COUNT), COUNT);
+    for (size_t i = 0; i < COUNT; i += i < 20 || i > COUNT - 20 ? 1 : 89) {
+        const float kept = floats[i];
+        floats[i] = bad[i % 3];
+        assert_int_equal(finite_count(floats, COUNT), i);
+        assert_int_equal(finite_count(floats, i), i);
+        assert_int_equal(finite_count(floats + i, COUNT - i), 0);
+        floats[i] = kept;
+    }
+    floats[100] = floats[5000] = NAN;
+    assert_int_equal(finite_count(floats, COUNT), 100);
+    free(floats);
+}
+
+/* What is found now. */
+static const char *broken(struct stand *stand)
+{
+    const struct device_ops *const ops = stand->device->ops;
+    void *memory;
+    assert_int_equal(ops->alloc_pinned(stand->device, sizeof(struct health), &memory), 0);
+    struct health *const health = memory;
+    assert_int_equal(health_queue(stand->tower, health), 0);
+    ops->stream_drain(stand->compute);
+    const char *const name = health_broken(stand->tower, health);
+    ops->free_pinned(stand->device, memory);
+    return name;
+}
+
+static void check_parameter(struct stand *stand, const struct parameter *parameter, uint32_t index)
+{
+    float *good = malloc(parameter->count * sizeof(*good)), *changed = malloc(parameter->count * sizeof(*good));
+    const size_t places[] = { 0, parameter->count / 2, parameter->count - 1 };
+    assert_int_equal(tower_read(stand->tower, index, good), 0);
+    for (int i = 0; i < 3; i++) {
+        memcpy(changed, good, parameter->count * sizeof(*good));
+        changed[places[i]] = bad[i];
+        assert_int_equal(tower_write(stand->tower, index, changed), 0);
+        assert_string_equal(broken(stand), parameter->name);
+        assert_int_equal(tower_write(stand->tower, index, good), 0);
+        assert_null(broken(stand));
+    }
+    free(good);
+    free(changed);
+}
+
+static void check_backend(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand;
+    stand_open(&stand, backend, net);
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    stand_train(&stand);
+    stand_update(&stand);
+    assert_null(broken(&stand));
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        check_parameter(&stand, &net->parameters[i], i);
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void a_parameter_that_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_backend);
+}
+
+int main(void)
+{
+    alarm(120);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
+        cmocka_unit_test(a_parameter_that_is_not_finite_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

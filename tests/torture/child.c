@@ -77,6 +77,8 @@ static void become(const struct child *child, const struct child_spec *spec, int
     lead_to(child, spec->err, "err", STDERR_FILENO);
     if (spec->ignored_signal != 0)
         signal(spec->ignored_signal, SIG_IGN);
+    if (spec->group != NULL && group_join(spec->group) != 0)
+        _exit(CANNOT_START);
     set_environment(spec, phases);
     set_limits(spec);
     execv(spec->argv[0], spec->argv);

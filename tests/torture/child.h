@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tests/torture/group.h"
+
 /* Where a standard stream leads to. */
 enum outlet {
     OUTLET_FILE,        /* "out" and "err" in the folder */
@@ -25,6 +27,7 @@ struct child_spec {
     const char *faults, *board;     /* what to load into it and the board's file; NULL: nothing */
     enum outlet out, err;
     const struct child_limit *limit;    /* NULL: none */
+    const struct group *group;      /* what it becomes a member of; NULL: nothing */
     int ignored_signal;             /* ignored from the start, 0: none */
     bool wants_phases;
 };

@@ -2,7 +2,7 @@
 # built without a sanitizer: they come before its own.
 script_programs += %D%/torture
 script_tests += %D%/test_torture.sh
-%C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/child.c %D%/judge.c %D%/trial.c \
+%C%_torture_SOURCES = %D%/torture.c %D%/scenario.c %D%/tree.c %D%/disk.c %D%/group.c %D%/child.c %D%/judge.c %D%/trial.c \
 	%D%/plan_calls.c %D%/plan_times.c %D%/plan_world.c %D%/report.c
 %C%_torture_LDADD = $(LOADER) $(JANSSON_LIBS)
 %C%_torture_DEPENDENCIES = stage/libstage.a loader/libloader.a %D%/faults.so
@@ -12,7 +12,7 @@ CLEANFILES += %D%/faults.so
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -shared -fPIC \
 	-o $@ $(srcdir)/%D%/faults.c -ldl
 
-# A share of all tries, or what TORTURE says: -a for all of them, which takes hours.
+# A share of all tries, or what TORTURE says: --all for all of them, which takes hours.
 TORTURE = -n 2
 check-torture: all
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS= && $(AM_TESTS_ENVIRONMENT) \

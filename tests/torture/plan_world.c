@@ -25,8 +25,8 @@ static int add_streams(struct trials *trials, const struct scenario *scenario, e
     struct trial trial = {
         .scenario = scenario, .group = "streams", .out = out, .err = err,
         .promise = { .codes = CODE(OUTPUT) | (scenario->is_endless || out == OUTLET_FULL ? 0 : CODE(OK)),
-                    .may_stop = scenario->is_endless, .may_be_short = scenario->is_endless, .is_silent = err != OUTLET_FILE,
-                    .word = "standard output" },
+                    .may_stop = scenario->is_endless, .may_be_short = scenario->is_endless,
+                    .is_silent = err != OUTLET_FILE, .word = "standard output" },
     };
     /* Nothing is printed by a converter that is asked to end. */
     if (scenario->is_endless) {
@@ -118,6 +118,35 @@ int plan_limits(struct trials *trials)
         for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]) && rc == 0; r++)
             if (!scenarios[s].is_endless && !(ranges[r].is_memory && trials->has_sanitizer))
                 rc = plan_range(trials, &scenarios[s], &ranges[r]);
+    return rc;
+}
+
+/* With less than it takes to load the program there is nothing of ours to say. */
+static const struct { uint64_t least, step, most; } groups = { 32ull << 20, 1ull << 20, 400ull << 20 };
+
+static int add_group(struct trials *trials, const struct scenario *scenario, uint64_t bytes)
+{
+    struct trial trial = {
+        .scenario = scenario, .group = "limit", .what = "memory of a control group", .group_bytes = bytes,
+        .promise = { .codes = CODE(OK) | CODE(MEMORY), .word = "memory", .other_word = "thread" },
+    };
+    char detail[40];
+    snprintf(detail, sizeof(detail), "%llu MiB", (unsigned long long)(bytes >> 20));
+    return trials_add(trials, &trial, detail);
+}
+
+int plan_groups(struct trials *trials)
+{
+    const uint64_t count = (groups.most - groups.least) / groups.step + 1;
+    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
+    int rc = 0;
+    if (!trials->has_groups)
+        printf("torture: no control group with a limit: none can be made here\n");
+    for (uint32_t s = 0; s < scenario_count && trials->has_groups && !trials->has_sanitizer; s++)
+        for (uint64_t i = 0; i < tries && rc == 0 && !scenarios[s].is_endless; i++) {
+            const uint64_t at = tries == count ? i : trials_random(trials, "group", i, count);
+            rc = add_group(trials, &scenarios[s], groups.least + at * groups.step);
+        }
     return rc;
 }
 

@@ -26,11 +26,11 @@
 static const char usage[] =
     "usage: torture [OPTION]... [WALK]...\n"
     "Run pipetrain's programs while something fails. WALK: calls, kills, signals, streams, limits,\n"
-    "disks (default: all).\n\n"
+    "groups, disks (default: all).\n\n"
     "  -b BUILD    folder of the programs (default: PIPETRAIN_BUILD or the current one)\n"
     "  -s SEED     of what is chosen at random (default: the time)\n"
     "  -n SHARE    of each line of the table at most so many tries (default 2)\n"
-    "  -a          all of them\n"
+    "  -a, --all   all of them, which takes hours\n"
     "  -j JOBS     at once (default: one for each core)\n"
     "  -o FILE     write the table here\n"
     "  -p FILE     and before it what stands in this file\n"
@@ -43,7 +43,8 @@ static const struct walk {
     int (*plan)(struct trials *trials);
 } walks[] = {
     { "calls", plan_calls }, { "kills", plan_kills }, { "signals", plan_signals }, { "streams", plan_streams },
-    { "limits", plan_limits }, { "disks", plan_disks },
+    { "limits", plan_limits }, { "groups", plan_groups },
+    { "disks", plan_disks },
 };
 #define WALK_COUNT (sizeof(walks) / sizeof(walks[0]))
 
@@ -63,8 +64,9 @@ static char work_folder[PATH_MAX], build_folder[PATH_MAX], faults_file[PATH_MAX 
 static int parse(struct torture *torture, int argc, char **argv)
 {
     const char *build = getenv("PIPETRAIN_BUILD");
+    static const struct option options[] = { { "all", no_argument, NULL, 'a' }, { NULL, 0, NULL, 0 } };
     int letter;
-    while ((letter = getopt(argc, argv, "b:s:n:aj:o:p:w:t:h")) != -1) {
+    while ((letter = getopt_long(argc, argv, "b:s:n:aj:o:p:w:t:h", options, NULL)) != -1) {
         switch (letter) {
         case 'b': build = optarg; break;
         case 's': torture->trials.seed = strtoull(optarg, NULL, 10); break;
@@ -108,6 +110,15 @@ static void mind_sanitizer(struct trials *trials)
     trials->patience = trials->has_sanitizer ? 6 : 1;
     if (trials->has_sanitizer)
         setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 0);
+}
+
+static bool groups_are_possible(void)
+{
+    struct group group;
+    const int rc = group_open(&group, 64u << 20);
+    if (rc == 0)
+        group_close(&group);
+    return rc == 0;
 }
 
 static int plan(struct torture *torture, char *const *names)
@@ -222,6 +233,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     mind_sanitizer(&torture.trials);
     torture.trials.has_disks = disk_is_possible();
+    torture.trials.has_groups = groups_are_possible();
     int rc = make_work_folder(&torture);
     if (rc == 0)
         rc = stand_prepare(&torture.stand, torture.took_us);

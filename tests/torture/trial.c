@@ -84,6 +84,9 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
 {
     char path[PATH_MAX];
     struct child child;
+    struct group group;
+    if (trial->group_bytes > 0 && group_open(&group, trial->group_bytes) != 0)
+        return -EPERM;
     struct board *const board = trial->has_faults ? board_open(folder, &trial->order, path, sizeof(path)) : NULL;
     if (trial->has_faults && board == NULL)
         return -EIO;
@@ -95,6 +98,7 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
         .out = trial->out,
         .err = trial->err,
         .limit = trial->has_limit ? &trial->limit : NULL,
+        .group = trial->group_bytes > 0 ? &group : NULL,
         .wants_phases = trial->phase != NULL,
     };
     const int rc = child_start(&child, &spec);
@@ -104,6 +108,8 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     }
     if (board != NULL)
         board_close(board, path);
+    if (trial->group_bytes > 0)
+        group_close(&group);
     return rc;
 }
 

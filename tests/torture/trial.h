@@ -15,6 +15,7 @@ struct trial {
     enum outlet out, err;
     struct child_limit limit;
     bool has_limit;
+    uint64_t group_bytes;           /* of memory in a control group of its own; 0: in none */
     const char *phase;              /* what is done waits for this one; NULL: it is done from the start */
     uint64_t delay_us;              /* and so long after */
     int signals[2];                 /* one after the other, 0: none */
@@ -32,7 +33,7 @@ struct trials {
     uint32_t share;                 /* of each line of the report and scenario at most so many; 0: all */
     uint64_t seed;
     uint32_t patience;              /* deadlines are so many times longer */
-    bool has_sanitizer, has_disks;
+    bool has_sanitizer, has_disks, has_groups;
     const uint64_t *took_us;        /* by scenario */
 };
 
@@ -53,6 +54,7 @@ int plan_kills(struct trials *trials);      /* the process killed at any moment 
 int plan_signals(struct trials *trials);    /* signals at any moment and in every phase */
 int plan_streams(struct trials *trials);    /* standard streams that lead nowhere */
 int plan_limits(struct trials *trials);     /* limits of what the system gives a process */
+int plan_groups(struct trials *trials);     /* a control group with little memory */
 int plan_disks(struct trials *trials);      /* results on a file system that is full or read only */
 
 #endif

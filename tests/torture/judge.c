@@ -57,7 +57,13 @@ static bool contains(const char *text, const char *word)
     return word == NULL || strcasestr(text, word) != NULL;
 }
 
-/* Lines "pipetrain: ..." or "pipetrain-convert: ...": none twice, and one names the cause. */
+/* "pipetrain: ..." or "pipetrain-convert: ..."; what is wrong with settings begins with their file. */
+static bool is_message(const struct judgement *judgement, const char *line)
+{
+    return strncmp(line, "pipetrain", strlen("pipetrain")) == 0 || judgement->end.code == EXIT_CODE_USAGE;
+}
+
+/* No message twice, and one names the cause. */
 static int judge_errors(const struct judgement *judgement, char *said)
 {
     const char *seen[ERRORS_MAX];
@@ -65,7 +71,7 @@ static int judge_errors(const struct judgement *judgement, char *said)
     bool is_named = false;
     char *rest = NULL;
     for (char *line = strtok_r(said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        if (strncmp(line, "pipetrain", strlen("pipetrain")) != 0)
+        if (!is_message(judgement, line))
             continue;
         for (uint32_t i = 0; i < count; i++)
             if (strcmp(seen[i], line) == 0)
@@ -187,7 +193,11 @@ static int judge_success(void *arg, const char *file)
         return 0;
     struct content found = content_read(judgement->folder, file);
     const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0;
-    const bool is_right = varies ? found.bytes != NULL : is_as(judgement->done, file, &found);
+    const bool is_others = judgement->promise->is_second && judgement->scenario->kept_later != NULL &&
+                           strcmp(file, judgement->scenario->kept_later) == 0;
+    const bool is_right = varies      ? found.bytes != NULL
+                          : is_others ? is_known(judgement, file, &found)
+                                      : is_as(judgement->done, file, &found);
     content_release(&found);
     return is_right ? 0 : broken(judgement, "exit code 0, but %s is not as it should be", file);
 }

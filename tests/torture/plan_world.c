@@ -162,7 +162,7 @@ static int add_disk(struct trials *trials, const struct scenario *scenario, uint
     struct trial trial = {
         .scenario = scenario, .group = "file system", .disk_bytes = bytes, .is_read_only = is_read_only,
         .promise = { .codes = CODE(OUTPUT) | (is_read_only ? 0 : CODE(OK)),
-                    .word = is_read_only ? "read-only" : "space" },
+                    .word = is_read_only ? "read-only" : "space", .other_word = is_read_only ? NULL : "free" },
     };
     char detail[40] = "";
     snprintf(trial.what, sizeof(trial.what), is_read_only ? "read only" : "full");

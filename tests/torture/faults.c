@@ -150,7 +150,8 @@ int __libc_start_main(int (*begin)(int, char **, char **), int argc, char **argv
         return next arguments; \
     }
 
-/* Memory. */
+/* Memory. A sanitizer has these functions of its own. */
+#ifndef HAVE_SANITIZER
 
 void *malloc(size_t bytes)
 {
@@ -194,6 +195,8 @@ int posix_memalign(void **memory_out, size_t alignment, size_t bytes)
     *memory_out = memory;
     return 0;
 }
+
+#endif
 
 REPLACE(CALL_MMAP, void *, MAP_FAILED, mmap, (void *at, size_t bytes, int protection, int flags, int fd, off_t offset),
         (at, bytes, protection, flags, fd, offset))

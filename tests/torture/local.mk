@@ -10,7 +10,7 @@ EXTRA_DIST += %D%/faults.c
 CLEANFILES += %D%/faults.so
 %D%/faults.so: $(srcdir)/%D%/faults.c $(srcdir)/%D%/board.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -shared -fPIC \
-	-o $@ $(srcdir)/%D%/faults.c -ldl
+	$(if $(filter-out no,$(SANITIZER)),-DHAVE_SANITIZER) -o $@ $(srcdir)/%D%/faults.c -ldl
 
 # A share of all tries, or what TORTURE says: --all for all of them, which takes hours.
 TORTURE = -n 2

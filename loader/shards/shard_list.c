@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,31 +161,67 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
     return 0;
 }
 
-static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
+/* All shards of a directory. 0 or a negative errno. */
+static int list_folder(struct shard_list *list, const char *folder)
 {
-    DIR *entries = opendir(folder);
-    if (entries == NULL) {
-        const int error = errno;
-        return report(problems, what, folder, strerror(error), -error);
-    }
+    DIR *const entries = opendir(folder);
+    const struct dirent *entry;
+    if (entries == NULL)
+        return -errno;
     int rc = 0;
-    for (struct dirent *entry = readdir(entries); entry != NULL && rc == 0; entry = readdir(entries)) {
+    while (rc == 0 && (errno = 0, entry = readdir(entries)) != NULL) {
         if (shard_list_is_shard(entry->d_name))
             rc = list_add(list, path_join(folder, entry->d_name));
     }
+    if (rc == 0)
+        rc = -errno;
     closedir(entries);
     list_sort(list);
-    if (rc == 0 && list->count == 0)
+    return rc;
+}
+
+static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
+{
+    const int rc = list_folder(list, folder);
+    if (rc < 0)
+        return report(problems, what, folder, strerror(-rc), rc);
+    if (list->count == 0)
         return report(problems, what, folder,
                       "no shards in this directory (files named *.tfrecord* or NAME-NNNNN-of-NNNNN); "
                       "pipetrain-convert makes them", -ENOENT);
-    return rc == 0 ? choose_split(list, folder, what, problems) : rc;
+    return choose_split(list, folder, what, problems);
+}
+
+/* The first directory that a glob could not look into. Of the calling thread: glob takes no argument
+ * for whom it tells. */
+static _Thread_local struct {
+    int error;
+    char path[PATH_MAX];
+} unlisted;
+
+/* What may not be looked into may lie beside what is meant; everything else ends the search. */
+static int note_unlisted(const char *path, int error)
+{
+    const bool ends_search = error != EACCES && error != EPERM;
+    if (unlisted.error == 0 || ends_search) {
+        unlisted.error = error;
+        snprintf(unlisted.path, sizeof(unlisted.path), "%s", path);
+    }
+    return ends_search;
+}
+
+static int report_unlisted(struct text *problems, const char *what)
+{
+    char line[128];
+    snprintf(line, sizeof(line), "cannot be searched: %s", strerror(unlisted.error));
+    return report(problems, what, unlisted.path, line, -unlisted.error);
 }
 
 static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
 {
     glob_t found = { 0 };
-    const int matched = glob(pattern, GLOB_NOSORT, NULL, &found);
+    unlisted.error = 0;
+    const int matched = glob(pattern, GLOB_NOSORT, note_unlisted, &found);
     int rc = matched == GLOB_NOSPACE ? -ENOMEM : 0;
     for (size_t i = 0; matched == 0 && i < found.gl_pathc && rc == 0; i++) {
         if (!is_companion(base_name(found.gl_pathv[i])))
@@ -192,8 +229,12 @@ static int find_by_glob(struct shard_list *list, const char *pattern, const char
     }
     globfree(&found);
     list_sort(list);
+    if (rc == 0 && unlisted.error != 0 && (matched == GLOB_ABORTED || list->count == 0))
+        return report_unlisted(problems, what);
     if (rc == 0 && list->count == 0)
         return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
+    if (rc == 0 && unlisted.error != 0)
+        log_message(LOG_RUN, "%s: %s: cannot be searched: %s", what, unlisted.path, strerror(unlisted.error));
     return rc;
 }
 

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "loader/dataset_overlap.h"
@@ -126,6 +128,52 @@ static void a_folder_of_other_splits_only_is_refused_and_a_glob_is_not(void **st
     assert_string_equal(problem, "train-00000-of-00003 train-00001-of-00003 train-00002-of-00003");
 }
 
+static void lose_descriptors(void)
+{
+    const struct rlimit none = { 3, 3 };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+/* Root may look everywhere. */
+static void lose_rights(void)
+{
+    assert_int_equal(chmod(folder, 0), 0);
+    if (geteuid() == 0)
+        assert_int_equal(setresuid(65534, 65534, 65534), 0);
+}
+
+/* In a process of its own: whether `pattern` is refused with this text once `lose` has been called. */
+static void assert_names_the_cause(const char *pattern, void (*lose)(void), const char *part)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        char problem[2048];
+        lose();
+        list_folder(pattern, "train", problem, sizeof(problem));
+        if (strstr(problem, part) == NULL)
+            printf("'%s' does not hold '%s'\n", problem, part);
+        fflush(stdout);
+        _exit(strstr(problem, part) == NULL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(chmod(folder, 0700), 0);
+}
+
+static void a_search_that_cannot_be_done_says_why(void **state)
+{
+    (void)state;
+    char place[320], glob[400];
+    make_set(place, sizeof(place), "hidden");
+    fixture_write_set(place, 2, 4);
+    snprintf(glob, sizeof(glob), "%s/train-*", place);
+    assert_names_the_cause(glob, lose_descriptors, "hidden: cannot be searched: Too many open files");
+    assert_names_the_cause(place, lose_descriptors, "hidden: Too many open files");
+    assert_names_the_cause(glob, lose_rights, "hidden: cannot be searched: Permission denied");
+    assert_names_the_cause(place, lose_rights, "hidden: Permission denied");
+}
+
 static struct dataset_overlap overlap_of(const char *pattern, const char *other_pattern)
 {
     const struct dataset_options options = fixture_options(pattern), other_options = fixture_options(other_pattern);
@@ -165,6 +213,7 @@ int main(void)
         cmocka_unit_test(names_tell_of_a_split_by_their_last_word_for_one),
         cmocka_unit_test(a_folder_gives_the_split_that_is_meant),
         cmocka_unit_test(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not),
+        cmocka_unit_test(a_search_that_cannot_be_done_says_why),
         cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

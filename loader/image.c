@@ -31,11 +31,28 @@ static int report_length(const struct stored_image *image, const struct image_sh
     return -EBADMSG;
 }
 
-static bool size_agrees(const char *name, int64_t said, uint32_t wanted, char *problem, size_t problem_size)
+/* Whether what is said of all three sizes could be said of the pixels. */
+static bool pixels_agree(const struct stored_image *image, char *problem, size_t problem_size)
 {
-    if (said == IMAGE_SIZE_UNSAID || said == (int64_t)wanted)
+    const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
+    uint64_t bytes;
+    if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
+        shard_kind_image(image->bytes, image->byte_count) != NULL)
         return true;
-    snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, name, said, wanted);
+    if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
+        !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
+        return true;
+    snprintf(problem, problem_size, "has %zu bytes of pixels, but says it is %" PRId64 "x%" PRId64 "x%" PRId64,
+             image->byte_count, height, width, channels);
+    return false;
+}
+
+static bool size_agrees(const struct image_size *size, uint32_t wanted, char *problem, size_t problem_size)
+{
+    if (size->said == IMAGE_SIZE_UNSAID || size->said == (int64_t)wanted)
+        return true;
+    snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, size->key, size->said,
+             wanted);
     return false;
 }
 
@@ -45,10 +62,11 @@ static int check_raw(const struct stored_image *image, const struct image_shape 
 {
     size_t bytes;
     if (!image_shape_bytes(shape, &bytes) || image->byte_count != bytes)
-        return report_length(image, shape, problem, problem_size);
-    const bool agrees = size_agrees("height", image->height, shape->height, problem, problem_size) &&
-                        size_agrees("width", image->width, shape->width, problem, problem_size) &&
-                        size_agrees("depth", image->channels, shape->channels, problem, problem_size);
+        return pixels_agree(image, problem, problem_size) ? report_length(image, shape, problem, problem_size)
+                                                         : -EBADMSG;
+    const bool agrees = size_agrees(&image->height, shape->height, problem, problem_size) &&
+                        size_agrees(&image->width, shape->width, problem, problem_size) &&
+                        size_agrees(&image->channels, shape->channels, problem, problem_size);
     return agrees ? 0 : -EBADMSG;
 }
 

@@ -27,12 +27,19 @@ struct image_request {
 
 #define IMAGE_SIZE_UNSAID INT64_MIN
 
+/* One of an image's sizes as the record says beside it: which feature says what, IMAGE_SIZE_UNSAID
+ * where it is not there. */
+struct image_size {
+    const char *key;
+    int64_t said;
+};
+
 /* An image as a record holds it. */
 struct stored_image {
     const char *key;            /* of its feature, for messages */
     const uint8_t *bytes;
     size_t byte_count;
-    int64_t height, width, channels;    /* as the record says beside it, IMAGE_SIZE_UNSAID where it does not */
+    struct image_size height, width, channels;
 };
 
 struct image_ops {

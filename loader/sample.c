@@ -19,6 +19,13 @@
 static const char *const image_keys[] = { "image_raw", "image", "img_raw", "image/encoded" };
 static const char *const label_keys[] = { "image/class/label", "label" };
 
+/* The image's size beside it. Where the first record has none, the names are meant that go with the image's. */
+static const char *const size_keys[SAMPLE_KEY_COUNT][3] = {
+    [SAMPLE_HEIGHT] = { "height", "image/height" },
+    [SAMPLE_WIDTH] = { "width", "image/width" },
+    [SAMPLE_DEPTH] = { "depth", "image/channels", "channels" },
+};
+
 static int list_feature(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
 {
     static const char *const kinds[] = {
@@ -96,6 +103,21 @@ static int find_key(struct sample_format *format, enum sample_key which, const c
     return 0;
 }
 
+static int find_size_keys(struct sample_format *format, const uint8_t *payload, size_t bytes, char *problem,
+                          size_t problem_size)
+{
+    const bool is_path = strncmp(format->keys[SAMPLE_IMAGE], "image/", strlen("image/")) == 0;
+    int rc = 0;
+    for (int key = SAMPLE_HEIGHT; key <= SAMPLE_DEPTH && rc == 0; key++) {
+        const char *const *const names = size_keys[key];
+        const char *found;
+        rc = find_first(names, names[2] == NULL ? 2 : 3, payload, bytes, &found, problem, problem_size);
+        if (rc == 0)
+            key_set(format, (enum sample_key)key, found != NULL ? found : names[is_path]);
+    }
+    return rc;
+}
+
 static int read_features(const struct sample_format *format, const uint8_t *payload, size_t bytes,
                          struct feature features[SAMPLE_KEY_COUNT], char *problem, size_t problem_size)
 {
@@ -116,14 +138,13 @@ static bool is_planar(const struct sample_format *format, const struct image_sha
 int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
                        size_t bytes, char *problem_out, size_t problem_size)
 {
-    key_set(format, SAMPLE_HEIGHT, "height");
-    key_set(format, SAMPLE_WIDTH, "width");
-    key_set(format, SAMPLE_DEPTH, "depth");
     int rc = find_key(format, SAMPLE_IMAGE, "image", image_keys, sizeof(image_keys) / sizeof(*image_keys), payload,
                       bytes, problem_out, problem_size);
     if (rc == 0)
         rc = find_key(format, SAMPLE_LABEL, "label", label_keys, sizeof(label_keys) / sizeof(*label_keys), payload,
                       bytes, problem_out, problem_size);
+    if (rc == 0)
+        rc = find_size_keys(format, payload, bytes, problem_out, problem_size);
     if (rc == 0)
         format->image = is_planar(format, shape) ? &image_raw_chw_ops : &image_raw_hwc_ops;
     return rc;
@@ -188,9 +209,12 @@ static bool label_find(const struct sample_format *format, const struct feature 
     return true;
 }
 
-static int64_t said_size(const struct feature *feature)
+static struct image_size said_size(const struct sample_format *format,
+                                   const struct feature features[SAMPLE_KEY_COUNT], enum sample_key key)
 {
-    return feature->kind == FEATURE_INT64S && feature->value_count > 0 ? feature->int64 : IMAGE_SIZE_UNSAID;
+    const struct feature *const feature = &features[key];
+    const bool is_said = feature->kind == FEATURE_INT64S && feature->value_count > 0;
+    return (struct image_size){ format->keys[key], is_said ? feature->int64 : IMAGE_SIZE_UNSAID };
 }
 
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
@@ -208,9 +232,9 @@ int sample_read(const struct sample_format *format, void *codec, const uint8_t *
         .key = format->keys[SAMPLE_IMAGE],
         .bytes = image->bytes,
         .byte_count = image->byte_count,
-        .height = said_size(&features[SAMPLE_HEIGHT]),
-        .width = said_size(&features[SAMPLE_WIDTH]),
-        .channels = said_size(&features[SAMPLE_DEPTH]),
+        .height = said_size(format, features, SAMPLE_HEIGHT),
+        .width = said_size(format, features, SAMPLE_WIDTH),
+        .channels = said_size(format, features, SAMPLE_DEPTH),
     };
     return format->image->decode(codec, &stored, &target->request, target->pixels, problem_out, problem_size);
 }

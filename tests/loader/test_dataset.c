@@ -356,6 +356,53 @@ static void refuses_sizes_that_contradict_the_network(void **state)
     assert_refused(&options, "record 0 at byte 0: says its ", "the network wants");
 }
 
+static int value_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct example_value *)a)->name, ((const struct example_value *)b)->name);
+}
+
+/* One shard of one Example that says `height`, `width` and `channels` of an image of `image_bytes`. */
+static struct dataset_options write_sized(const char *const names[3], const int64_t sizes[3], size_t image_bytes)
+{
+    uint8_t payload[512], frame[600];
+    struct example_value values[] = {
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = blank, .byte_count = image_bytes },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 1 },
+        { .name = names[0], .kind = FEATURE_INT64S, .int64 = sizes[0] },
+        { .name = names[1], .kind = FEATURE_INT64S, .int64 = sizes[1] },
+        { .name = names[2], .kind = FEATURE_INT64S, .int64 = sizes[2] },
+    };
+    qsort(values, 5, sizeof(*values), value_compare);
+    write_frame("one.tfrecord", frame, fixture_frame(payload, example_write(values, 5, payload), frame));
+    return fixture_options(fixture_path(folder, "one.tfrecord"));
+}
+
+static void sizes_under_any_usual_name_must_be_those_of_the_pixels(void **state)
+{
+    (void)state;
+    static const char *const names[][3] = { { "height", "width", "depth" },
+                                            { "image/height", "image/width", "image/channels" },
+                                            { "height", "width", "channels" } };
+    for (size_t i = 0; i < 3; i++) {
+        const int64_t right[3] = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS };
+        struct dataset_options options = write_sized(names[i], right, FIXTURE_SAMPLE_BYTES);
+        dataset_close(fixture_open(&options));
+        for (int j = 0; j < 3; j++) {
+            int64_t wrong[3] = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS };
+            char wanted[64];
+            wrong[j] = j == 0 ? -4 : 77;
+            options = write_sized(names[i], wrong, FIXTURE_SAMPLE_BYTES);
+            snprintf(wanted, sizeof(wanted), "says its %s is %d, ", names[i][j], j == 0 ? -4 : 77);
+            assert_refused(&options, wanted, "the network wants");
+        }
+        const int64_t large[3] = { 5, 5, 2 };
+        options = write_sized(names[i], large, 50);
+        assert_refused(&options, "has 50 bytes of pixels", "the network wants 24 (4x3x2)");
+        options = write_sized(names[i], large, 49);
+        assert_refused(&options, "has 49 bytes of pixels, but says it is 5x5x2", "");
+    }
+}
+
 static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
 {
     (void)state;
@@ -471,6 +518,7 @@ int main(void)
         cmocka_unit_test(reads_planar_cifar_images),
         cmocka_unit_test(refuses_images_that_are_not_the_networks),
         cmocka_unit_test(refuses_sizes_that_contradict_the_network),
+        cmocka_unit_test(sizes_under_any_usual_name_must_be_those_of_the_pixels),
         cmocka_unit_test(refuses_labels_out_of_range_and_says_how_to_shift_them),
         cmocka_unit_test(refuses_what_is_no_example),
         cmocka_unit_test(a_damaged_first_record_is_named_or_passed_over),

@@ -92,7 +92,8 @@ static int format_init(struct dataset *dataset)
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
 }
 
-/* Shards stay open, so as many descriptors as the system lets this process have. */
+/* A shard that stays open need not be opened again, so as many descriptors as the system lets this process
+ * have. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -116,8 +117,8 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
 /* Why a shard cannot be opened. */
 static const char *open_problem(int error)
 {
-    static const char too_many[] = "too many open files: every shard stays open; raise the limit with ulimit -n, or "
-                                   "use fewer, larger shards";
+    static const char too_many[] = "too many open files, and no shard can be closed for it: raise the limit with "
+                                   "ulimit -n";
     static const struct {
         int error;
         const char *text;

@@ -1,7 +1,7 @@
 # loader/: shard files -> full batches
 loader_libloader_a_SOURCES = \
 	%D%/shards/frame_text.c %D%/shards/text.c \
-	%D%/shards/shard_source.c %D%/shards/shard_file.c \
+	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
 	%D%/shards/shard_kind.c %D%/shards/shard_list.c %D%/shards/split_name.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/shard_counts.c %D%/shard_store.c %D%/decode_context.c %D%/image.c \

@@ -16,6 +16,7 @@
 /* Network file systems fail for moments. */
 #define READ_ATTEMPTS 3
 #define READ_PAUSE_NS 100000000L
+#define CHANGED_TEXT "; the file has changed since it was opened"
 
 static size_t frame_bytes(const struct record_read *read)
 {
@@ -78,11 +79,28 @@ static const char *second_text(const struct record_read *first, const struct rec
     return reads_agree(first, second) ? "; a second read agrees" : "; a second read differs and is wrong too";
 }
 
+static void problem_add(struct record_problem *problem, const char *text)
+{
+    const size_t length = strlen(problem->text);
+    snprintf(problem->text + length, sizeof(problem->text) - length, "%s", text);
+}
+
+/* The source did not read because another shard is found under the name by now: a second read would be
+ * of that one. */
+static bool is_replaced(const struct dataset *dataset, const struct record_read *read)
+{
+    return read->got == -ESTALE && shard_source_changed(dataset->sources[read->place.shard]);
+}
+
 /* The first read was not right. Fill `spare` with a second one that is right, or add to the problem
  * how they compare. */
 static int recover(const struct dataset *dataset, const struct record_read *first, uint8_t *spare,
                    struct record_problem *problem)
 {
+    if (is_replaced(dataset, first)) {
+        problem_add(problem, CHANGED_TEXT);
+        return -EBADMSG;
+    }
     struct record_problem second_problem;
     const struct record_read second = read_again(dataset, first, spare);
     const int rc = frame_check(&second, &second_problem);
@@ -94,9 +112,9 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
                     dataset->paths[shard], first->place.record, first->place.offset, problem->text);
         return 0;
     }
-    const size_t length = strlen(problem->text);
-    snprintf(problem->text + length, sizeof(problem->text) - length, "%s%s", second_text(first, &second),
-             shard_source_changed(dataset->sources[shard]) ? "; the file has changed since it was opened" : "");
+    problem_add(problem, second_text(first, &second));
+    if (shard_source_changed(dataset->sources[shard]))
+        problem_add(problem, CHANGED_TEXT);
     return rc;
 }
 

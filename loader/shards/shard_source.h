@@ -30,7 +30,8 @@ struct shard_source_ops {
      * built asks. */
     int (*size)(struct shard_source *source, uint64_t *bytes_out);
     /* Read up to `bytes` >= 1 at `offset`, waiting for them. The bytes read, which may be
-     * fewer than asked; 0 at the end of the stream only. */
+     * fewer than asked; 0 at the end of the stream only; -ESTALE where the shard had to be opened
+     * anew and was no longer the same. */
     ssize_t (*read)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
     /* The same from where the shard is kept, as it is found there under its name now, past
      * every cache on the way. NULL where that cannot be done. */

@@ -9,9 +9,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -114,6 +117,103 @@ static void a_file_gives_any_bytes_and_fewer_only_at_its_end(void **state)
     }
     shard_source_close(source);
     shard_source_close(NULL);
+}
+
+#define FILES 60u
+#define FILE_BYTES 64u
+#define READERS 8u
+
+struct file_reader {
+    struct shard_source *const *sources;
+    uint32_t number;
+    bool is_right;
+};
+
+/* Read the files in an order of its own. */
+static void *read_files(void *arg)
+{
+    struct file_reader *const reader = arg;
+    uint8_t buffer[FILE_BYTES];
+    reader->is_right = true;
+    for (uint32_t i = 0; i < 2000 && reader->is_right; i++) {
+        const uint32_t file = (i * (2 * reader->number + 1) + i / FILES) % FILES;
+        const ssize_t got = shard_source_read(reader->sources[file], buffer, sizeof(buffer), 0);
+        reader->is_right = got == (ssize_t)sizeof(buffer) && buffer[0] == file && buffer[FILE_BYTES - 1] == file;
+    }
+    return NULL;
+}
+
+static uint32_t count_descriptors(void)
+{
+    uint32_t count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void open_files(struct shard_source *sources[FILES], char paths[FILES][300])
+{
+    uint8_t data[FILE_BYTES];
+    for (uint32_t i = 0; i < FILES; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "many-%u", i);
+        snprintf(paths[i], 300, "%s", fixture_path(folder, name));
+        memset(data, (int)i, sizeof(data));
+        fixture_write(paths[i], data, sizeof(data));
+        assert_int_equal(shard_source_open(&sources[i], NULL, paths[i]), 0);
+    }
+}
+
+/* Few descriptors: 8 threads read from 60 files of which 4 may be open. */
+static void any_number_of_threads_reads_more_files_than_may_be_open(void **state)
+{
+    (void)state;
+    static char paths[FILES][300];
+    struct shard_source *sources[FILES];
+    struct file_reader readers[READERS];
+    pthread_t threads[READERS];
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){ 32, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const uint32_t others = count_descriptors();
+    open_files(sources, paths);
+    for (uint32_t i = 0; i < READERS; i++) {
+        readers[i] = (struct file_reader){ .sources = sources, .number = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, read_files, &readers[i]), 0);
+    }
+    for (uint32_t i = 0; i < READERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(readers[i].is_right);
+    }
+    assert_true(count_descriptors() - others <= 4);
+    for (uint32_t i = 0; i < FILES; i++)
+        shard_source_close(sources[i]);
+    assert_int_equal(count_descriptors(), others);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* The first files have been closed when the last ones are open. */
+static void a_file_that_was_replaced_while_it_was_closed_is_not_read(void **state)
+{
+    (void)state;
+    static char paths[FILES][300];
+    struct shard_source *sources[FILES];
+    struct rlimit before, few;
+    uint8_t buffer[FILE_BYTES];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){ 32, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    open_files(sources, paths);
+    assert_int_equal(rename(paths[1], paths[0]), 0);
+    assert_int_equal(shard_source_read(sources[0], buffer, sizeof(buffer), 0), -ESTALE);
+    assert_true(shard_source_changed(sources[0]));
+    assert_int_equal(shard_source_read(sources[1], buffer, sizeof(buffer), 0), -ENOENT);
+    assert_int_equal(shard_source_read(sources[2], buffer, sizeof(buffer), 0), sizeof(buffer));
+    assert_int_equal(buffer[0], 2);
+    for (uint32_t i = 0; i < FILES; i++)
+        shard_source_close(sources[i]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 static void what_is_no_file_cannot_be_opened(void **state)
@@ -258,6 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_gives_any_bytes_and_fewer_only_at_its_end),
+        cmocka_unit_test(any_number_of_threads_reads_more_files_than_may_be_open),
+        cmocka_unit_test(a_file_that_was_replaced_while_it_was_closed_is_not_read),
         cmocka_unit_test(what_is_no_file_cannot_be_opened),
         cmocka_unit_test(a_file_that_changes_under_its_name_is_noticed_and_read_afresh),
         cmocka_unit_test(batches_are_the_same_from_any_source_however_little_a_read_gives),

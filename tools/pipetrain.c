@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compute/model.h"
@@ -46,7 +47,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
                  "       pipetrain --describe[=MODEL] | --help[=KEY] | --version\n\n"
-                 "  -c, --config FILE         train as FILE says\n"
+                 "  -c, --config FILE         train as FILE says, which may be a pipe\n"
                  "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
                  "      --check               check settings and data, start nothing\n"
                  "      --dry-run             build everything, print the plan, run one step\n"
@@ -126,7 +127,7 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     struct problems problems;
     problems_init(&problems);
     const int read = config_read(settings, arguments->config_path, &problems);
-    const bool is_unread = read != 0 && access(arguments->config_path, R_OK) != 0;
+    const bool is_unread = read != 0 && read != -EINVAL;
     for (int i = 0; i < arguments->assignment_count; i++)
         config_set(settings, arguments->assignments[i], &problems);
     const int rc = is_unread ? read : settings_finish(settings, &problems);
@@ -134,6 +135,13 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
     problems_release(&problems);
     return code;
+}
+
+/* A pipe is empty when the program starts again. */
+static bool can_be_read_again(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
@@ -146,7 +154,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     if (settings_init(&settings) != 0)
         return EXIT_CODE_MEMORY;
     int code = read_settings(&settings, arguments);
-    if (code == EXIT_CODE_OK && arguments->kind != RUN_CHECK && run_has_teams(&settings))
+    if (code == EXIT_CODE_OK && arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
+        run_has_teams(&settings))
         team_wait_shorten(arguments->argv, process_start_ns);
     if (code == EXIT_CODE_OK)
         code = run_execute(&settings, arguments->kind, process_start_ns);

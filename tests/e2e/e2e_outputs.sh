@@ -95,6 +95,20 @@ for name in conv1 conv2 fc1 fc2; do
     grep -q "^$name.bias.dtype$" "$work/found" || fail "no bias of $name"
 done
 
+# A configuration may come through a pipe; one that nobody writes to is given up, whatever else is wrong.
+for threads in 1 2; do
+    command_line="cat tiny.conf | pipetrain -c /dev/stdin, $threads threads"
+    { sleep 1; cat "$work/tiny.conf"; } | "$pipetrain" -c /dev/stdin --set "run.dir=$work/runs/piped" \
+        --set train.steps=1 --set devices.threads_per_tower=$threads >"$work/out" 2>"$work/err"
+    code=$?
+    expect_code 0 'a configuration from a pipe'
+done
+mkfifo "$work/fifo"
+run timeout 30 "$pipetrain" -c "$work/fifo" --check
+expect_code 2 'a FIFO that nobody writes to'
+expect_err "^$work/fifo: nothing came from it for 10 s"
+expect_err_lines 1
+
 # The stored configuration repeats the run.
 run "$pipetrain" -c "$dir/run.conf" --set "run.dir=$work/runs/repeated"
 expect_code 0 'training with the stored configuration'

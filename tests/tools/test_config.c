@@ -502,9 +502,9 @@ static void files_that_cannot_be_read_are_named(void **state)
     (void)state;
     struct trial trial;
     trial_open(&trial);
-    assert_int_equal(config_read(&trial.settings, "/nonexistent/x.conf", &trial.problems), -EINVAL);
+    assert_int_equal(config_read(&trial.settings, "/nonexistent/x.conf", &trial.problems), -ENODATA);
     expect_problem(&trial, 0, "/nonexistent/x.conf: cannot be read: No such file or directory");
-    assert_int_equal(config_read(&trial.settings, "/", &trial.problems), -EINVAL);
+    assert_int_equal(config_read(&trial.settings, "/", &trial.problems), -ENODATA);
     expect_problem(&trial, 1, "/: cannot be read: Is a directory");
     trial_close(&trial);
 }
@@ -525,7 +525,7 @@ static void reads_a_file_and_refuses_one_that_is_far_too_large(void **state)
     assert_int_equal(trial.settings.train.epochs, 17);
     assert_string_equal(trial.settings.config_path, path);
     assert_int_equal(ftruncate(fd, CONFIG_FILE_MAX + 1), 0);
-    assert_int_equal(config_read(&trial.settings, path, &trial.problems), -EINVAL);
+    assert_int_equal(config_read(&trial.settings, path, &trial.problems), -ENODATA);
     assert_non_null(strstr(trial.problems.lines[0], "is no configuration file"));
     trial_close(&trial);
     close(fd);

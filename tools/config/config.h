@@ -17,7 +17,10 @@
 #define CONFIG_LINE_MAX 65536u          /* bytes */
 #define CONFIG_FILE_MAX (4u << 20)      /* bytes */
 
-/* Read the file at `path`. 0, or with problems added: -EINVAL, or -ENOMEM. */
+#define CONFIG_WAIT_SECONDS 10          /* that a pipe or a terminal may give nothing */
+
+/* Read the file at `path`, or what comes from a pipe until it ends. 0, or with problems added: -EINVAL;
+ * -ENODATA when it could not be read; -ENOMEM. */
 int config_read(struct settings *settings, const char *path, struct problems *problems);
 /* Read a text as if it were a file called `name`. */
 int config_parse(struct settings *settings, const char *name, const char *text, size_t bytes,

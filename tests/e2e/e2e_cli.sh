@@ -22,6 +22,14 @@ run "$pipetrain" --version
 expect_code 0 version
 expect_out '^pipetrain [0-9]+\.[0-9]+'
 
+# A device that is not here can be asked for in a check, which says what it could not look at.
+run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=cuda --set "run.dir=$work/runs/none" --set train.steps=1
+if [ "$code" -eq 71 ] && grep -q 'there is no cuda device to use' "$work/err" && ! grep -q without "$work/err"; then
+    run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=cuda --check
+    expect_code 0 'a check for a device that is not here'
+    expect_out '^devices   cuda 0, fp32: none is here \(.+\), what it has and can do is not checked$'
+fi
+
 # The program starts itself again only where teams of threads compute, and keeps its name. The
 # dynamic linker tells of every start.
 starts() {

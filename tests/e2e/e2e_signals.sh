@@ -43,6 +43,8 @@ for towers in 1 3; do
         steps=$(summary "$signal-$towers" steps)
         expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \
             'images of whole steps'
+        expect_equal "$(summary "$signal-$towers" ended)" "$([ "$signal" = INT ] && echo interrupted || echo asked to stop)" \
+            "how the run ended after SIG$signal"
     done
 done
 
@@ -58,6 +60,11 @@ start_long evaluating --set data.train="$work/data/train-00000-*" --set data.val
     --set data.allow_overlap=yes
 end_with INT
 expect_code 130 'during evaluation'
+images=$(summary evaluating validation.images)
+if [ "$images" -gt 0 ] && [ "$images" -lt 600 ]; then
+    expect_summary evaluating validation.complete false
+    grep -q '^result' "$work/out" && fail 'a validation that was cut short looks final'
+fi
 
 # A second run in the same directory is refused while the first one lasts.
 start_long shared

@@ -55,6 +55,7 @@ static int take_kind(struct device_plan *plan, const char *name, bool must_exist
         return -ENODEV;
     }
     plan->ops = kind->ops;
+    plan->is_absent = count == 0;
     *available_out = count > 0 ? count : DEVICES_MAX;
     return 0;
 }
@@ -157,7 +158,7 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
         plan->count = plan->count < towers ? plan->count : towers;
         return rc;
     }
-    plan->idle = are_numbered && available > towers ? available - towers : 0;
+    plan->idle = are_numbered && !plan->is_absent && available > towers ? available - towers : 0;
     plan->count = available < towers ? available : towers;
     for (uint32_t i = 0; i < plan->count; i++)
         plan->index[i] = i;

@@ -22,6 +22,7 @@ struct device_plan {
     uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
     uint32_t index[DEVICES_MAX];
     uint32_t idle;                      /* devices there are beyond those, when no list was given */
+    bool is_absent;                     /* devices that are asked for are not here (--check): note says why */
     char note[256];                     /* why no better kind of device was found, "" else */
     char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
 };

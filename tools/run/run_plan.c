@@ -189,8 +189,10 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
         fprintf(out, ", %s", devices->backend->name);
     if (devices->backend->computes)
         fprintf(out, ", %s", precision_name(settings->devices.precision));
-    if (devices->note[0] != '\0')
-        fprintf(out, devices->ops->host_memory ? " (no CUDA: %s)" : " (not there: %s)", devices->note);
+    if (devices->is_absent)
+        fprintf(out, ": none is here (%s), what it has and can do is not checked", devices->note);
+    else if (devices->note[0] != '\0')
+        fprintf(out, " (no CUDA: %s)", devices->note);
     fputc('\n', out);
 }
 

@@ -95,7 +95,7 @@ static bool counts_fit(const struct index_header *header)
 /* Whether the header is one of ours for the shard, and the file as long as it says. */
 static bool header_fits(const struct index_header *header, const struct shard_source *shard, uint64_t file_bytes)
 {
-    size_t bytes;
+    size_t bytes = 0;
     return memcmp(header->magic, INDEX_MAGIC, sizeof(header->magic)) == 0 && header->version == INDEX_VERSION &&
            header->byte_order == INDEX_BYTE_ORDER && shard_stamp_equal(&header->stamp, &shard->stamp) &&
            (!shard->ops->is_plain || header->stream_bytes == shard->stamp.bytes) && counts_fit(header) &&

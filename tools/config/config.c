@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stage/utf8.h"
 #include "tools/config/config_hint.h"
 #include "tools/config/options.h"
-#include "tools/config/utf8.h"
 
 #define BLANKS " \t"
 

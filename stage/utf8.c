@@ -1,6 +1,6 @@
 /* UTF-8 by the table of well-formed sequences (RFC 3629): shortest forms only, no
  * surrogates, nothing above U+10FFFF. */
-#include "tools/config/utf8.h"
+#include "stage/utf8.h"
 
 #include <stdint.h>
 

@@ -9,41 +9,52 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stage/text/utf8.h"
+
 #define LOG_TEXT_BYTES 4096
 
 static const char error_prefix[] = "pipetrain: ";
 static const char cut_mark[] = "...";
 
-static bool is_control(unsigned char byte)
+/* Bytes of the character at the start of `text` where it may be shown as it is, 0 where its first
+ * byte must be escaped: what is no UTF-8, controls, and what ends a line or begins a sequence in
+ * a terminal though it is no ASCII (U+0080 ... U+009F, U+2028, U+2029). */
+static size_t plain_bytes(const char *text, size_t bytes)
 {
-    return byte < 32 || byte == 127;
+    const size_t character = utf8_character_bytes(text, bytes);
+    const unsigned char first = (unsigned char)text[0];
+    if (character == 1)
+        return first >= 32 && first != 127;
+    if (character == 2 && first == 0xc2 && (unsigned char)text[1] < 0xa0)
+        return 0;
+    if (character == 3 && (memcmp(text, "\xe2\x80\xa8", 3) == 0 || memcmp(text, "\xe2\x80\xa9", 3) == 0))
+        return 0;
+    return character;
 }
 
-static bool is_unsafe(unsigned char byte)
+/* As plain_bytes, where the text is going to stand in quotes. */
+static size_t quotable_bytes(const char *text, size_t bytes)
 {
-    return is_control(byte) || byte > 126 || byte == '"' || byte == '\'' || byte == '\\';
+    return text[0] == '"' || text[0] == '\'' || text[0] == '\\' ? 0 : plain_bytes(text, bytes);
 }
 
-/* Copy text with the bytes that must not be shown as they are as \xHH, cut to what
- * fits. Returns the length of the copy. */
+/* Copy text, cut to what fits; of what `plain` refuses the first byte becomes \xHH. Returns the length
+ * of the copy. */
 static size_t escape_bytes(const char *text, size_t bytes, char *out, size_t out_size,
-                           bool (*must_escape)(unsigned char byte))
+                           size_t (*plain)(const char *text, size_t bytes))
 {
     static const char digits[] = "0123456789abcdef";
     size_t length = 0;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes;) {
+        const size_t kept = plain(text + i, bytes - i);
         const unsigned char byte = (unsigned char)text[i];
-        const size_t width = must_escape(byte) ? 4 : 1;
+        const char escaped[4] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
+        const size_t width = kept > 0 ? kept : sizeof(escaped);
         if (length + width >= out_size)
             break;
-        if (width == 1) {
-            out[length++] = text[i];
-            continue;
-        }
-        out[length++] = '\\';
-        out[length++] = 'x';
-        out[length++] = digits[byte >> 4];
-        out[length++] = digits[byte & 15];
+        memcpy(out + length, kept > 0 ? text + i : escaped, width);
+        length += width;
+        i += kept > 0 ? kept : 1;
     }
     if (out_size > 0)
         out[length] = '\0';
@@ -52,7 +63,12 @@ static size_t escape_bytes(const char *text, size_t bytes, char *out, size_t out
 
 void log_escape(const char *text, size_t bytes, char *out, size_t out_size)
 {
-    escape_bytes(text, bytes, out, out_size, is_unsafe);
+    escape_bytes(text, bytes, out, out_size, quotable_bytes);
+}
+
+size_t log_plain(const char *text, char *out, size_t out_size)
+{
+    return escape_bytes(text, strlen(text), out, out_size, plain_bytes);
 }
 
 static void write_all(const char *line, size_t bytes)
@@ -77,7 +93,7 @@ static void write_line(enum log_level level, const char *text, bool is_cut)
         memcpy(line, error_prefix, sizeof(error_prefix) - 1);
         length = sizeof(error_prefix) - 1;
     }
-    length += escape_bytes(text, strlen(text), line + length, 4 * LOG_TEXT_BYTES, is_control);
+    length += log_plain(text, line + length, 4 * LOG_TEXT_BYTES);
     if (is_cut) {
         memcpy(line + length, cut_mark, sizeof(cut_mark) - 1);
         length += sizeof(cut_mark) - 1;

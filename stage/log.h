@@ -1,5 +1,5 @@
-/* Messages for people, on stderr: one line each, written with one call, control
- * characters escaped. Results never go through here (they go to stdout). */
+/* Messages for people, on stderr: one line each, written with one call, whatever it holds. Results
+ * never go through here (they go to stdout). */
 #ifndef PIPETRAIN_LOG_H
 #define PIPETRAIN_LOG_H
 
@@ -11,8 +11,11 @@ enum log_level { LOG_ERROR, LOG_RUN };
  * times in a run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Copy `bytes` of untrusted text to out (capacity out_size, always terminated)
- * with control characters, quotes, backslashes and bytes above 126 as \xHH. */
+/* Copy `bytes` of untrusted text to out (capacity out_size, always terminated) with quotes, backslashes
+ * and what messages never show as \xHH. */
 void log_escape(const char *text, size_t bytes, char *out, size_t out_size);
+/* Copy text as messages show it: control characters (C0, DEL, C1), ends of lines (U+2028, U+2029) and bytes
+ * that are no UTF-8 as \xHH; letters of every language stay. Returns the length. */
+size_t log_plain(const char *text, char *out, size_t out_size);
 
 #endif

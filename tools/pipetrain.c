@@ -99,7 +99,7 @@ static int help(const char *name)
     struct problems problems;
     problems_init(&problems);
     const int rc = option_help_one(stdout, name, &problems);
-    problems_print(&problems, stderr);
+    problems_print(&problems);
     problems_release(&problems);
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
 }
@@ -131,7 +131,7 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     for (int i = 0; i < arguments->assignment_count; i++)
         config_set(settings, arguments->assignments[i], &problems);
     const int rc = is_unread ? read : settings_finish(settings, &problems);
-    problems_print(&problems, stderr);
+    problems_print(&problems);
     const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
     problems_release(&problems);
     return code;

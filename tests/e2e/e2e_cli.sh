@@ -89,6 +89,12 @@ run "$pipetrain" "$work/tiny.conf"
 expect_code 2 'a configuration without -c'
 expect_err 'tiny.conf'
 
+# A message is one line, whatever a name holds, and letters stay letters.
+run "$pipetrain" -c "$work/$(printf 'no\nsuch\302\233\377 f\303\274r')"
+expect_code 2 'a name that is no line'
+expect_err_lines 1
+expect_err "$(printf '/no\\\\x0asuch\\\\xc2\\\\x9b\\\\xff f\303\274r')"
+
 # --check starts nothing and writes nothing; --dry-run builds everything and runs one step.
 try checked --check
 expect_code 0 check

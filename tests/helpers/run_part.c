@@ -76,7 +76,7 @@ static struct net *make_net(void)
 
 static void print_problems(struct problems *problems)
 {
-    problems_print(problems, stderr);
+    problems_print(problems);
     must(problems->count == 0, "settings");
     problems_release(problems);
 }

@@ -46,6 +46,30 @@ static void a_message_keeps_quotes_and_utf8(void **state)
     assert_string_equal(captured, "unknown key 'tr\xc3\xa4in' \\ \"x\"\n");
 }
 
+static void what_is_no_text_for_people_is_escaped(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *shown; } cases[] = {
+        { "csi \xc2\x9b" "2J next \xc2\x85 line", "csi \\xc2\\x9b2J next \\xc2\\x85 line" },
+        { "\xe2\x80\xa8 and \xe2\x80\xa9", "\\xe2\\x80\\xa8 and \\xe2\\x80\\xa9" },
+        { "\xff \x9b \xc3( \xc0\x8a \xed\xa0\x80", "\\xff \\x9b \\xc3( \\xc0\\x8a \\xed\\xa0\\x80" },
+        { "cut \xf0\x9f\x92", "cut \\xf0\\x9f\\x92" },
+        { "\xc2\xa0\xc3\xa4\xe6\x97\xa5\xe2\x80\xa7\xf0\x9f\x92\xbe",
+         "\xc2\xa0\xc3\xa4\xe6\x97\xa5\xe2\x80\xa7\xf0\x9f\x92\xbe" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct capture capture;
+        char expected[128], copy[128];
+        snprintf(expected, sizeof(expected), "%s\n", cases[i].shown);
+        capture_begin(&capture);
+        log_message(LOG_RUN, "%s", cases[i].text);
+        capture_end(&capture, captured, sizeof(captured));
+        assert_string_equal(captured, expected);
+        log_escape(cases[i].text, strlen(cases[i].text), copy, sizeof(copy));
+        assert_string_equal(copy, cases[i].shown);
+    }
+}
+
 static void a_long_message_is_cut_and_says_so(void **state)
 {
     (void)state;
@@ -118,6 +142,7 @@ int main(void)
         cmocka_unit_test(prefixes_errors_and_only_errors),
         cmocka_unit_test(a_message_is_one_line_whatever_it_holds),
         cmocka_unit_test(a_message_keeps_quotes_and_utf8),
+        cmocka_unit_test(what_is_no_text_for_people_is_escaped),
         cmocka_unit_test(a_long_message_is_cut_and_says_so),
         cmocka_unit_test(a_message_keeps_errno),
         cmocka_unit_test(escapes_every_byte_that_is_not_plain),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/helpers/capture.h"
 #include "tools/config/config.h"
 #include "tools/config/options.h"
 
@@ -180,15 +181,14 @@ static void more_problems_than_fit_are_counted(void **state)
     struct trial trial;
     trial_open(&trial);
     trial_parse(&trial, text);
-    char *printed = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&printed, &bytes);
-    problems_print(&trial.problems, out);
-    fclose(out);
+    static char printed[1u << 16];
+    struct capture capture;
+    capture_begin(&capture);
+    problems_print(&trial.problems);
+    capture_end(&capture, printed, sizeof(printed));
     assert_non_null(strstr(printed, "run.conf:100: "));
     assert_null(strstr(printed, "run.conf:101: "));
     assert_non_null(strstr(printed, "\nand 5 more problems\n"));
-    free(printed);
     trial_close(&trial);
 }
 

@@ -43,8 +43,7 @@ static int choose(void)
     problems_init(&problems);
     const int rc = device_plan_init(&plan, &settings, true, &problems);
     capture_begin(&capture);
-    problems_print(&problems, stderr);
-    fflush(stderr);
+    problems_print(&problems);
     capture_end(&capture, said, sizeof(said));
     problems_release(&problems);
     return rc;

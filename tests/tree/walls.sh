@@ -5,7 +5,8 @@
 cd "$(dirname "$0")/../.." || exit 99
 walls='
 formats
-stage
+stage               stage/text
+stage/text
 stage/file
 stage/cuda          stage
 loader/shards       formats stage stage/file
@@ -20,7 +21,7 @@ compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda
-tools/config        tools formats stage loader compute sync
+tools/config        tools formats stage stage/text loader compute sync
 tools/convert       tools formats stage stage/file
 tools/results       tools/config formats stage stage/file compute
 tools/run           tools/results tools/config tools formats stage stage/file loader compute sync

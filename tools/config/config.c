@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stage/utf8.h"
+#include "stage/text/utf8.h"
 #include "tools/config/config_hint.h"
 #include "tools/config/options.h"
 

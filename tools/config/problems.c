@@ -2,8 +2,11 @@
 #include "tools/config/problems.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "stage/log.h"
 
 void problems_init(struct problems *problems)
 {
@@ -17,25 +20,13 @@ void problems_release(struct problems *problems)
     problems_init(problems);
 }
 
-/* A copy of `text` with control characters as \xHH, malloc'ed; NULL when memory is short. */
+/* A copy of `text` as messages show it, malloc'ed; NULL when memory is short. */
 static char *escape(const char *text)
 {
-    static const char hex[] = "0123456789abcdef";
-    char *copy = malloc(4 * strlen(text) + 1);
-    char *out = copy;
-    for (; copy != NULL && *text != '\0'; text++) {
-        const unsigned char byte = (unsigned char)*text;
-        if (byte >= 0x20 && byte != 0x7f) {
-            *out++ = *text;
-            continue;
-        }
-        *out++ = '\\';
-        *out++ = 'x';
-        *out++ = hex[byte >> 4];
-        *out++ = hex[byte & 15];
-    }
+    const size_t room = 4 * strlen(text) + 1;
+    char *const copy = malloc(room);
     if (copy != NULL)
-        *out = '\0';
+        log_plain(text, copy, room);
     return copy;
 }
 
@@ -53,10 +44,10 @@ void problems_add(struct problems *problems, const char *where, const char *form
     problems->lines[place] = escape(line);
 }
 
-void problems_print(const struct problems *problems, FILE *out)
+void problems_print(const struct problems *problems)
 {
     for (size_t i = 0; i < problems->count && i < PROBLEMS_MAX; i++)
-        fprintf(out, "%s\n", problems->lines[i] == NULL ? "out of memory" : problems->lines[i]);
+        log_message(LOG_RUN, "%s", problems->lines[i] == NULL ? "out of memory" : problems->lines[i]);
     if (problems->count > PROBLEMS_MAX)
-        fprintf(out, "and %zu more problems\n", problems->count - PROBLEMS_MAX);
+        log_message(LOG_RUN, "and %zu more problems", problems->count - PROBLEMS_MAX);
 }

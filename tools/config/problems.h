@@ -5,13 +5,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #define PROBLEMS_MAX 100        /* lines kept; what comes after is only counted */
 
 struct problems {
     size_t count;
-    char *lines[PROBLEMS_MAX];  /* owned; control characters are escaped */
+    char *lines[PROBLEMS_MAX];  /* owned; as log_plain shows them */
 };
 
 void problems_init(struct problems *problems);
@@ -19,7 +18,7 @@ void problems_release(struct problems *problems);
 /* Add a line "WHERE: MESSAGE" (only MESSAGE when where is ""). */
 void problems_add(struct problems *problems, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* All lines in the order they were added, then how many more there were. */
-void problems_print(const struct problems *problems, FILE *out);
+/* All lines as messages in the order they were added, then how many more there were. */
+void problems_print(const struct problems *problems);
 
 #endif

@@ -45,7 +45,7 @@ struct run {
 /* Print what is collected and return `code`. */
 static int refuse(struct problems *problems, int code)
 {
-    problems_print(problems, stderr);
+    problems_print(problems);
     return code;
 }
 

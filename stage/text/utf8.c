@@ -1,6 +1,6 @@
 /* UTF-8 by the table of well-formed sequences (RFC 3629): shortest forms only, no
  * surrogates, nothing above U+10FFFF. */
-#include "stage/utf8.h"
+#include "stage/text/utf8.h"
 
 #include <stdint.h>
 
@@ -20,15 +20,14 @@ static const struct lead *lead_find(uint8_t byte)
     return NULL;
 }
 
-/* Length of the sequence at the start of `text`; 0 when it is not well-formed. */
-static size_t sequence_bytes(const uint8_t *text, size_t bytes)
+size_t utf8_character_bytes(const char *text, size_t bytes)
 {
-    const struct lead *lead = lead_find(text[0]);
+    const struct lead *lead = lead_find((uint8_t)text[0]);
     if (lead == NULL || lead->following >= bytes)
         return 0;
     for (size_t i = 1; i <= lead->following; i++) {
-        const uint8_t low = i == 1 ? lead->low : 0x80, high = i == 1 ? lead->high : 0xbf;
-        if (text[i] < low || text[i] > high)
+        const uint8_t low = i == 1 ? lead->low : 0x80, high = i == 1 ? lead->high : 0xbf, byte = (uint8_t)text[i];
+        if (byte < low || byte > high)
             return 0;
     }
     return lead->following + 1u;
@@ -38,10 +37,10 @@ size_t utf8_valid_bytes(const char *text, size_t bytes)
 {
     size_t valid = 0;
     while (valid < bytes) {
-        const size_t sequence = sequence_bytes((const uint8_t *)text + valid, bytes - valid);
-        if (sequence == 0)
+        const size_t character = utf8_character_bytes(text + valid, bytes - valid);
+        if (character == 0)
             break;
-        valid += sequence;
+        valid += character;
     }
     return valid;
 }

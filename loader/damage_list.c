@@ -2,9 +2,7 @@
  * run's damage, and by main at the end. */
 #include "loader/damage_list.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 static bool comes_before(const struct damaged_record *a, const struct damaged_record *b)
@@ -40,6 +38,5 @@ void damage_list_add(struct damage_list *list, const struct damaged_record *reco
 
 void damaged_record_describe(const struct damaged_record *record, char *text, size_t text_size)
 {
-    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", record->path, record->record,
-             record->offset, record->problem.text);
+    record_place_describe(record->path, record->record, record->offset, &record->problem, text, text_size);
 }

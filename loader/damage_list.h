@@ -31,7 +31,7 @@ struct damage_list {
 /* Where more are met than have room, those stay that come first in this order, so the list does not
  * depend on which thread met what when. */
 void damage_list_add(struct damage_list *list, const struct damaged_record *record);
-/* "PATH: record N at byte B: WHAT" */
+/* "PATH: record N at byte B: WHAT", the path escaped. */
 void damaged_record_describe(const struct damaged_record *record, char *text, size_t text_size);
 
 #endif

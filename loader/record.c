@@ -11,6 +11,7 @@
 #include "formats/tfrecord.h"
 #include "loader/sample.h"
 #include "loader/shards/frame_text.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 
 /* Network file systems fail for moments. */
@@ -162,10 +163,18 @@ const uint8_t *record_payload(struct decode_context *context, uint64_t id, uint6
     return frame != NULL ? frame + TFRECORD_HEADER_BYTES : NULL;
 }
 
+void record_place_describe(const char *path, uint64_t record, uint64_t offset, const struct record_problem *problem,
+                           char *text, size_t text_size)
+{
+    struct text line;
+    text_init(&line, text, text_size);
+    text_add_escaped(&line, path);
+    text_add(&line, ": record %" PRIu64 " at byte %" PRIu64 ": %s", record, offset, problem->text);
+}
+
 void record_describe(const struct dataset *dataset, uint64_t id, const struct record_problem *problem, char *text,
                      size_t text_size)
 {
     const struct dataset_place place = dataset_find(dataset, id);
-    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", dataset->paths[place.shard],
-             place.record, place.offset, problem->text);
+    record_place_describe(dataset->paths[place.shard], place.record, place.offset, problem, text, text_size);
 }

@@ -34,7 +34,9 @@ int record_load(struct decode_context *context, uint64_t id, const struct sample
  * the problem. */
 const uint8_t *record_payload(struct decode_context *context, uint64_t id, uint64_t *bytes_out,
                               struct record_problem *problem_out);
-/* "PATH: record N at byte B: PROBLEM" */
+/* "PATH: record N at byte B: PROBLEM", the path escaped. */
+void record_place_describe(const char *path, uint64_t record, uint64_t offset, const struct record_problem *problem,
+                           char *text, size_t text_size);
 void record_describe(const struct dataset *dataset, uint64_t id, const struct record_problem *problem, char *text,
                      size_t text_size);
 /* That a frame failed `check`. */

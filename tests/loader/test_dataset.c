@@ -456,6 +456,22 @@ static void a_damaged_first_record_is_named_or_passed_over(void **state)
     dataset_close(dataset);
 }
 
+static void a_name_of_several_lines_is_one_line_of_a_message(void **state)
+{
+    (void)state;
+    uint8_t frame[FIXTURE_FRAME_MAX];
+    const char *const path = fixture_path(folder, "two\nlines\x1b[31m\xc2\x9b.tfrecord");
+    const size_t bytes = fixture_record(0, frame);
+    frame[20] ^= 1;
+    fixture_write(path, frame, bytes);
+    const struct dataset_options options = fixture_options(path);
+    struct dataset *dataset;
+    char problem[4096];
+    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
+    assert_non_null(strstr(problem, "two\\x0alines\\x1b[31m\\xc2\\x9b.tfrecord: record 0 at byte 0: payload checksum"));
+    assert_null(strpbrk(problem, "\n\x1b\xc2"));
+}
+
 static void a_foreign_shard_among_others_is_named(void **state)
 {
     (void)state;
@@ -532,6 +548,7 @@ int main(void)
         cmocka_unit_test(refuses_labels_out_of_range_and_says_how_to_shift_them),
         cmocka_unit_test(refuses_what_is_no_example),
         cmocka_unit_test(a_damaged_first_record_is_named_or_passed_over),
+        cmocka_unit_test(a_name_of_several_lines_is_one_line_of_a_message),
         cmocka_unit_test(a_foreign_shard_among_others_is_named),
         cmocka_unit_test(more_shards_than_descriptors_are_read),
     };

@@ -285,7 +285,8 @@ static void probe_samples(struct opening *opening, struct decode_context *contex
     const struct dataset *const dataset = opening->dataset;
     probe_sample(opening, context, id, pixels);
     for (uint32_t i = 1; i < dataset->shard_count && opening->result == 0 && !dataset->options.skip_damage; i++)
-        probe_sample(opening, context, dataset->first_ids[i], pixels);
+        if (dataset->indexes[i].record_count > 0)
+            probe_sample(opening, context, dataset->first_ids[i], pixels);
 }
 
 /* The codec of a context is that of the format, so the format is found with one context and

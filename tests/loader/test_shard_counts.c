@@ -146,6 +146,20 @@ static void a_shard_of_no_bytes_loses_all_records(void **state)
     free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
 }
 
+static void a_shard_that_should_be_empty_is_taken(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"splits\": {\"train\": {\"shards\": ["
+                               "{\"file\": \"train-00002-of-00003\", \"records\": 0, \"bytes\": 0}]}}}";
+    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
+    fixture_write(shard_path(2), "", 0);
+    const struct dataset_options options = fixture_options(set);
+    struct dataset *const dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, 2 * SHARD_RECORDS);
+    dataset_close(dataset);
+    free(assert_lost(2 * SHARD_RECORDS, 0));
+}
+
 static void a_shard_of_garbage_loses_all_records(void **state)
 {
     (void)state;
@@ -235,6 +249,7 @@ int main(void)
                                         remove_set),
         cmocka_unit_test_setup_teardown(a_shard_cut_inside_a_record_loses_all_that_follow, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_no_bytes_loses_all_records, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_that_should_be_empty_is_taken, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_garbage_loses_all_records, make_set, remove_set),
         cmocka_unit_test_setup_teardown(damaged_lengths_are_not_counted_twice, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_another_set_is_named_or_told, make_set, remove_set),

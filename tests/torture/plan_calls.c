@@ -111,10 +111,11 @@ static int add_line(struct trials *trials, const struct scenario *scenario, cons
     return rc;
 }
 
-/* A sanitizer has allocation functions of its own, and takes its own memory through mmap. */
-static bool is_possible(const struct trials *trials, const struct failure *failure)
+/* A sanitizer has allocation functions of its own, and is a library that has to work. */
+static bool is_possible(const struct trials *trials, const struct failure *failure, enum caller caller)
 {
-    return !trials->has_sanitizer || (failure->call != CALL_MEMORY && failure->call != CALL_MMAP);
+    return !trials->has_sanitizer ||
+           (failure->call != CALL_MEMORY && failure->call != CALL_MMAP && caller == CALLER_PROGRAM);
 }
 
 static int plan_scenario(struct trials *trials, const struct scenario *scenario)
@@ -123,8 +124,9 @@ static int plan_scenario(struct trials *trials, const struct scenario *scenario)
     int rc = trial_count_calls(trials, scenario, &counted);
     for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]) && rc == 0; i++) {
         const struct failure *const failure = &failures[i];
-        for (int caller = 0; caller < CALLER_COUNT && rc == 0 && is_possible(trials, failure); caller++) {
-            const uint32_t count = counted.calls[failure->call][caller];
+        for (int caller = 0; caller < CALLER_COUNT && rc == 0; caller++) {
+            const bool is_tried = is_possible(trials, failure, (enum caller)caller);
+            const uint32_t count = is_tried ? counted.calls[failure->call][caller] : 0;
             if (failure->lasting != LASTING)
                 rc = add_line(trials, scenario, failure, (enum caller)caller, false, count);
             if (failure->lasting != ONCE && rc == 0)
@@ -138,7 +140,7 @@ int plan_calls(struct trials *trials)
 {
     int rc = 0;
     for (uint32_t i = 0; i < scenario_count && rc == 0; i++)
-        if (!scenarios[i].is_endless)
+        if (!scenarios[i].is_endless && stand_allows(trials->stand, &scenarios[i]))
             rc = plan_scenario(trials, &scenarios[i]);
     return rc;
 }

@@ -18,7 +18,7 @@
 const struct scenario scenarios[] = {
     { .name = "train", .program = "pipetrain", .arguments = { "-c", "run.conf", SMALL_RUN }, .catches = true,
       .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
-    { .name = "train-teams", .program = "pipetrain", .catches = true,
+    { .name = "train-teams", .program = "pipetrain", .catches = true, .has_teams = true,
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=devices.towers=2", "--set=devices.threads_per_tower=2" },
       .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
@@ -56,6 +56,11 @@ char *const *stand_command(const struct stand *stand, const struct scenario *sce
         argv[count++] = (char *)scenario->arguments[i];
     argv[count] = NULL;
     return argv;
+}
+
+bool stand_allows(const struct stand *stand, const struct scenario *scenario)
+{
+    return !(stand->refuses_teams && scenario->has_teams);
 }
 
 static int run_in(const char *folder, char *const *argv)
@@ -130,6 +135,7 @@ int stand_prepare(const struct stand *stand, uint64_t *took_us)
     }
     int rc = make_trainings(stand, path);
     for (uint32_t i = 0; i < scenario_count && rc == 0; i++)
-        rc = prepare(stand, &scenarios[i], path, &took_us[i]);
+        if (stand_allows(stand, &scenarios[i]))
+            rc = prepare(stand, &scenarios[i], path, &took_us[i]);
     return rc;
 }

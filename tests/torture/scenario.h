@@ -14,6 +14,7 @@ struct scenario {
     const char *arguments[12];
     bool is_endless;                /* it lasts until it is told to end; what it leaves depends on when */
     bool changes_nothing;           /* it leaves its folder as it was */
+    bool has_teams;                 /* its towers have several threads each */
     bool catches;                   /* it ends by itself when a signal asks it to */
     const char *results;            /* the folder it writes to; NULL: none */
     /* Files of which the folder holds one as it was before, whatever happens; NULL: none. */
@@ -27,8 +28,11 @@ extern const uint32_t scenario_count;
 struct stand {
     const char *build, *work;       /* absolute */
     const char *faults;             /* what is loaded into tried processes */
+    bool refuses_teams;             /* the thread sanitizer does not see how OpenMP's threads wait for each other */
 };
 
+/* Whether a scenario can be tried. */
+bool stand_allows(const struct stand *stand, const struct scenario *scenario);
 /* Run every scenario once as it should be: WORK/begin/NAME is the folder before, WORK/done/NAME
  * after; *took_us gets how long each took. 0, or a negative errno with a message on stderr. */
 int stand_prepare(const struct stand *stand, uint64_t *took_us);

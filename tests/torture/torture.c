@@ -83,6 +83,17 @@ static int parse(struct torture *torture, int argc, char **argv)
     return realpath(build != NULL ? build : ".", build_folder) != NULL ? 0 : -errno;
 }
 
+/* Sanitizers come after what is loaded into a process; checked programs take their time. */
+static void mind_sanitizer(struct stand *stand, struct trials *trials)
+{
+    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
+    trials->has_sanitizer = sanitizer != NULL && strcmp(sanitizer, "no") != 0 && *sanitizer != '\0';
+    trials->patience = trials->has_sanitizer ? 6 : 1;
+    stand->refuses_teams = trials->has_sanitizer && strstr(sanitizer, "thread") != NULL;
+    if (trials->has_sanitizer)
+        setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 0);
+}
+
 /* Absolute, since tried processes run in folders of their own. */
 static int make_work_folder(struct torture *torture)
 {
@@ -96,20 +107,11 @@ static int make_work_folder(struct torture *torture)
     if (realpath(name, work_folder) == NULL)
         return -errno;
     snprintf(faults_file, sizeof(faults_file), "%s/tests/torture/faults.so", build_folder);
-    torture->stand = (struct stand){ build_folder, work_folder, faults_file };
+    torture->stand = (struct stand){ .build = build_folder, .work = work_folder, .faults = faults_file };
     torture->trials.stand = &torture->stand;
+    mind_sanitizer(&torture->stand, &torture->trials);
     torture->trials.took_us = torture->took_us;
     return access(faults_file, R_OK) == 0 ? 0 : -errno;
-}
-
-/* Sanitizers come after what is loaded into a process; checked programs take their time. */
-static void mind_sanitizer(struct trials *trials)
-{
-    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
-    trials->has_sanitizer = sanitizer != NULL && strcmp(sanitizer, "no") != 0 && *sanitizer != '\0';
-    trials->patience = trials->has_sanitizer ? 6 : 1;
-    if (trials->has_sanitizer)
-        setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 0);
 }
 
 static bool groups_are_possible(void)
@@ -231,7 +233,6 @@ int main(int argc, char **argv)
     if (parse(&torture, argc, argv) != 0)
         return 2;
     signal(SIGPIPE, SIG_IGN);
-    mind_sanitizer(&torture.trials);
     torture.trials.has_disks = disk_is_possible();
     torture.trials.has_groups = groups_are_possible();
     int rc = make_work_folder(&torture);

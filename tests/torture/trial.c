@@ -21,6 +21,8 @@
 
 int trials_add(struct trials *trials, const struct trial *trial, const char *detail)
 {
+    if (!stand_allows(trials->stand, trial->scenario))
+        return 0;
     struct trial *const list = realloc(trials->list, (trials->count + 1) * sizeof(*list));
     if (list == NULL)
         return -ENOMEM;

@@ -1,5 +1,5 @@
 /* Messages for people on stderr. Called from any thread; a message is put together on
- * the caller's stack and written with one call, so lines of two threads never mix. */
+ * the caller's stack and given on with one call, so lines of two threads never mix. */
 #include "stage/log.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "stage/text/output.h"
 #include "stage/text/utf8.h"
 
 #define LOG_TEXT_BYTES 4096
@@ -71,19 +71,6 @@ size_t log_plain(const char *text, char *out, size_t out_size)
     return escape_bytes(text, strlen(text), out, out_size, plain_bytes);
 }
 
-static void write_all(const char *line, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t written = write(STDERR_FILENO, line, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return; /* nobody can be told */
-        line += written;
-        bytes -= (size_t)written;
-    }
-}
-
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
     /* Room for every byte escaped, the prefix, the mark and the line end. */
@@ -99,7 +86,7 @@ static void write_line(enum log_level level, const char *text, bool is_cut)
         length += sizeof(cut_mark) - 1;
     }
     line[length++] = '\n';
-    write_all(line, length);
+    output_write(OUTPUT_MESSAGES, line, length);
 }
 
 void log_message(enum log_level level, const char *format, ...)

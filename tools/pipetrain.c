@@ -11,6 +11,7 @@
 #include "compute/model.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
@@ -144,6 +145,14 @@ static bool can_be_read_again(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+static int start_output(void)
+{
+    const int rc = output_start();
+    if (rc != 0)
+        log_message(LOG_ERROR, "the threads for output cannot be started: %s", strerror(-rc));
+    return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
+}
+
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
 {
     if (arguments->config_path == NULL) {
@@ -157,6 +166,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     if (code == EXIT_CODE_OK && arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
         run_has_teams(&settings))
         team_wait_shorten(arguments->argv, process_start_ns);
+    if (code == EXIT_CODE_OK)
+        code = start_output();
     if (code == EXIT_CODE_OK)
         code = run_execute(&settings, arguments->kind, process_start_ns);
     settings_release(&settings);
@@ -199,5 +210,5 @@ int main(int argc, char **argv)
     if (parse_arguments(&arguments, argc, argv) == 0)
         code = dispatch(&arguments, process_start_ns);
     free(arguments.assignments);
-    return code;
+    return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

@@ -11,9 +11,11 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/output.h"
 #include "stage/thread.h"
 
 #define NS_PER_MS 1000000u
+#define LAST_WORDS_MS 1000u
 
 struct call {
     uint64_t due_ns;            /* 0: there is none */
@@ -47,6 +49,7 @@ static _Noreturn void end_program(const struct call *call)
 {
     log_message(LOG_ERROR, "%s: %s did not return within %u ms: the program ends here", call->where, call->what,
                 call->limit_ms);
+    output_flush(LAST_WORDS_MS);
     _exit(EXIT_CODE_STALL);
 }
 

@@ -95,6 +95,16 @@ expect_code 2 'a name that is no line'
 expect_err_lines 1
 expect_err "$(printf '/no\\\\x0asuch\\\\xc2\\\\x9b\\\\xff f\303\274r')"
 
+# What is asked for and cannot be printed is an error.
+if [ -w /dev/full ]; then
+    for wanted in --help --help=train --version --describe --describe=mnist_cnn "-c $work/tiny.conf --check"; do
+        run sh -c "'$pipetrain' $wanted >/dev/full"
+        expect_code 5 "$wanted on a full disk"
+        expect_err_lines 1
+        expect_err 'standard output: .*No space left'
+    done
+fi
+
 # --check starts nothing and writes nothing; --dry-run builds everything and runs one step.
 try checked --check
 expect_code 0 check

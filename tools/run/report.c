@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/output.h"
 #include "tools/config/number.h"
 #include "tools/run/about.h"
 #include "tools/run/report_damage.h"
@@ -16,6 +17,7 @@
 
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
 #define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records */
+#define PROGRESS_BYTES 512
 
 int report_init(struct report *report)
 {
@@ -38,7 +40,7 @@ void report_release(struct report *report)
 static void end_progress_line(struct report *report)
 {
     if (report->line_is_open)
-        fputc('\n', stderr);
+        output_write(OUTPUT_MESSAGES, "\n", 1);
     report->line_is_open = false;
 }
 
@@ -54,12 +56,14 @@ static void print_progress(struct report *report, const struct span *span, const
 {
     const struct fractions share = tally_fractions(tally);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    fprintf(stderr,
-            "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
-            report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1,
-            steps_of_epoch(&report->plan->schedule, span), tally_loss(tally),
-            100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
-            100 * share.input_wait, report->rewrites ? "   " : "\n");
+    char line[PROGRESS_BYTES];
+    snprintf(line, sizeof(line),
+             "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
+             report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1,
+             steps_of_epoch(&report->plan->schedule, span), tally_loss(tally),
+             100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
+             100 * share.input_wait, report->rewrites ? "   " : "\n");
+    output_write(OUTPUT_MESSAGES, line, strlen(line));
     report->line_is_open = report->rewrites;
 }
 

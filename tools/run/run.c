@@ -389,15 +389,6 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-/* The exit code, `code` but for output that nobody got. */
-static int end_output(int code)
-{
-    if (fflush(stdout) == 0 && ferror(stdout) == 0)
-        return code;
-    log_message(LOG_ERROR, "standard output: not all could be written");
-    return code == 0 ? EXIT_CODE_OUTPUT : code;
-}
-
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
 {
     struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns };
@@ -407,5 +398,5 @@ int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_
     if (code == 0)
         code = kind == RUN_CHECK ? check(&run) : train(&run);
     release(&run);
-    return end_output(code);
+    return code;
 }

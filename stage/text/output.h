@@ -1,0 +1,26 @@
+/* What the program says on stdout and stderr, without waiting for who reads it: a pipe that nobody
+ * reads or a terminal that is stopped must not hold up a step or the end of a run. Texts go into
+ * buffers of fixed size, which threads of their own empty; what does not fit is dropped and counted,
+ * and "... N lines dropped: nobody read them" stands in its place when there is room again. */
+#ifndef PIPETRAIN_OUTPUT_H
+#define PIPETRAIN_OUTPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum output { OUTPUT_RESULTS, OUTPUT_MESSAGES, OUTPUT_COUNT };  /* stdout, stderr */
+
+/* From here on nothing that output_write and stdout's stdio functions are given is waited for; each
+ * line of stdout goes on its way when it ends. Before, writing is direct. Where both are the
+ * same file their texts keep one order. 0, or a negative errno and all is as before. Main only. */
+int output_start(void);
+/* Give a text on, all of it or nothing. Any thread, but a signal handler. */
+void output_write(enum output output, const char *text, size_t bytes);
+/* Wait until all is written, but not longer than limit_ms: before a program ends without output_end. */
+void output_flush(uint32_t limit_ms);
+/* The end of all output, whether it was started or not: waits 2 s at most for the rest to be written.
+ * What is said later is lost. 0, or a negative errno when not all of stdout could be written, which is
+ * said on stderr. Main only. */
+int output_end(void);
+
+#endif

@@ -1,0 +1,302 @@
+/* Tests of output that nobody may wait for. Each plays a whole program, from output_start to
+ * output_end, in a process of its own whose stdout and stderr are pipes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/text/output.h"
+#include "stage/thread.h"
+
+#define LINE_COUNT 20000
+#define THREAD_COUNT 4
+#define NS_PER_MS 1000000u
+
+/* What a program said, and what became of it. */
+static char said[2][4u << 20];
+static int status;
+static uint64_t lived_ms;
+
+static void read_rest(int fd, char *text, size_t room)
+{
+    size_t bytes = 0;
+    ssize_t more;
+    while ((more = read(fd, text + bytes, room - 1 - bytes)) > 0)
+        bytes += (size_t)more;
+    text[bytes] = '\0';
+    close(fd);
+}
+
+/* Run `program` to its end with its results and messages in pipes of their own, which are read only when
+ * it has ended. It calls exit with what it finds. */
+static void play(void (*program)(void))
+{
+    int pipes[2][2];
+    assert_int_equal(pipe(pipes[0]), 0);
+    assert_int_equal(pipe(pipes[1]), 0);
+    fflush(stdout);
+    const uint64_t begun_ns = clock_now_ns();
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(pipes[0][1], STDOUT_FILENO);
+        dup2(pipes[1][1], STDERR_FILENO);
+        alarm(20);
+        program();
+        _exit(98);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    lived_ms = (clock_now_ns() - begun_ns) / NS_PER_MS;
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i][1]);
+        read_rest(pipes[i][0], said[i], sizeof(said[i]));
+    }
+}
+
+static void expect_exit(int code)
+{
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), code);
+}
+
+static void say_a_little(void)
+{
+    if (output_start() != 0)
+        exit(99);
+    printf("a table\n");
+    log_message(LOG_ERROR, "a message");
+    printf("its row %d", 1);
+    printf(" goes on\n");
+    output_write(OUTPUT_MESSAGES, "\rprogress", 9);
+    exit(-output_end());
+}
+
+static void what_is_said_arrives_before_the_end(void **state)
+{
+    (void)state;
+    play(say_a_little);
+    expect_exit(0);
+    assert_string_equal(said[0], "a table\nits row 1 goes on\n");
+    assert_string_equal(said[1], "pipetrain: a message\n\rprogress");
+}
+
+static void say_nothing(void)
+{
+    exit(output_start() == 0 ? -output_end() : 99);
+}
+
+static void a_program_that_says_nothing_ends_at_once(void **state)
+{
+    (void)state;
+    play(say_nothing);
+    expect_exit(0);
+    assert_true(lived_ms < 1500);
+}
+
+static void say_in_turn(void)
+{
+    dup2(STDOUT_FILENO, STDERR_FILENO);
+    if (output_start() != 0)
+        exit(99);
+    for (int i = 0; i < 500; i++) {
+        printf("row %d\n", i);
+        log_message(LOG_RUN, "message %d", i);
+    }
+    exit(-output_end());
+}
+
+static void one_file_for_both_keeps_their_order(void **state)
+{
+    (void)state;
+    play(say_in_turn);
+    expect_exit(0);
+    const char *at = said[0];
+    for (int i = 0; i < 500; i++) {
+        char expected[64];
+        const int bytes = snprintf(expected, sizeof(expected), "row %d\nmessage %d\n", i, i);
+        assert_memory_equal(at, expected, (size_t)bytes);
+        at += bytes;
+    }
+    assert_int_equal(*at, '\0');
+}
+
+/* More than the pipe and the buffer hold, in time for a step. */
+static void say_too_many_messages(void)
+{
+    if (output_start() != 0)
+        exit(99);
+    const uint64_t begun_ns = clock_now_ns();
+    for (int i = 0; i < LINE_COUNT; i++)
+        log_message(LOG_RUN, "message %d of many that nobody reads while they are made", i);
+    if (clock_now_ns() - begun_ns > 3000u * (uint64_t)NS_PER_MS)
+        exit(97);
+    exit(-output_end());
+}
+
+static void messages_that_nobody_reads_hold_nothing_up(void **state)
+{
+    (void)state;
+    play(say_too_many_messages);
+    expect_exit(0);
+    assert_true(lived_ms < 6000);
+    assert_memory_equal(said[1], "message 0 of many", 17);
+}
+
+static void say_too_many_results(void)
+{
+    if (output_start() != 0)
+        exit(99);
+    for (int i = 0; i < LINE_COUNT; i++)
+        printf("row %d of many that nobody reads while they are made\n", i);
+    exit(-output_end());
+}
+
+static void results_that_nobody_reads_are_an_error(void **state)
+{
+    (void)state;
+    play(say_too_many_results);
+    expect_exit(ETIMEDOUT);
+    assert_true(lived_ms < 6000);
+    assert_string_equal(said[1], "pipetrain: standard output: not all could be written: nobody reads it\n");
+}
+
+/* Whether the messages are all there in their order, or said to be missing where they are, and the last one
+ * is behind them. */
+static bool tells_what_is_missing(const char *text)
+{
+    int next = 0, missing = 0, number;
+    for (; *text != '\0' && strcmp(text, "the last message\n") != 0; text = strchr(text, '\n') + 1) {
+        if (sscanf(text, "message %d of many that nobody reads", &number) == 1 && number == next)
+            next++;
+        else if (sscanf(text, "... %d line", &number) == 1 && strstr(text, " dropped: nobody read them\n") != NULL)
+            next += number, missing += number;
+        else
+            return false;
+    }
+    return *text != '\0' && next == LINE_COUNT && missing > LINE_COUNT / 2;
+}
+
+/* Fill all there is, then read what went into this program's own stderr. */
+static _Noreturn void read_late(int flags)
+{
+    int ends[2];
+    static char text[4u << 20];
+    struct pollfd end = { .events = POLLIN };
+    if (pipe(ends) != 0 || fcntl(ends[1], F_SETFL, flags) != 0 || dup2(ends[1], STDERR_FILENO) < 0 ||
+        output_start() != 0)
+        exit(99);
+    for (int i = 0; i < LINE_COUNT; i++)
+        log_message(LOG_RUN, "message %d of many that nobody reads while they are made", i);
+    end.fd = ends[0];
+    size_t bytes = 0;
+    while (poll(&end, 1, 500) == 1)
+        bytes += (size_t)read(ends[0], text + bytes, sizeof(text) - bytes);
+    log_message(LOG_RUN, "the last message");
+    output_flush(5000);
+    bytes += (size_t)read(ends[0], text + bytes, sizeof(text) - bytes);
+    exit(tells_what_is_missing(text) ? -output_end() : 1);
+}
+
+static void read_a_pipe_late(void)
+{
+    read_late(0);
+}
+
+static void read_a_pipe_late_that_others_do_not_wait_for(void)
+{
+    read_late(O_NONBLOCK);
+}
+
+static void what_was_dropped_is_counted_in_its_place(void **state)
+{
+    (void)state;
+    play(read_a_pipe_late);
+    expect_exit(0);
+    play(read_a_pipe_late_that_others_do_not_wait_for);
+    expect_exit(0);
+}
+
+static void say_from_a_thread(void *arg)
+{
+    for (int i = 0; i < 500; i++)
+        log_message(LOG_RUN, "thread %d line %d", *(const int *)arg, i);
+}
+
+static void say_from_threads(void)
+{
+    static const int numbers[THREAD_COUNT] = { 0, 1, 2, 3 };
+    struct thread *threads[THREAD_COUNT];
+    if (output_start() != 0)
+        exit(99);
+    for (int i = 0; i < THREAD_COUNT; i++)
+        if (thread_start(&threads[i], "talker", say_from_a_thread, (void *)(uintptr_t)&numbers[i]) != 0)
+            exit(99);
+    for (int i = 0; i < THREAD_COUNT; i++)
+        thread_join(threads[i]);
+    exit(-output_end());
+}
+
+static void lines_of_threads_never_mix_and_keep_their_order(void **state)
+{
+    (void)state;
+    int next[THREAD_COUNT] = { 0 }, lines = 0;
+    play(say_from_threads);
+    expect_exit(0);
+    for (const char *line = said[1]; *line != '\0'; line = strchr(line, '\n') + 1, lines++) {
+        int number, at, bytes = 0;
+        assert_int_equal(sscanf(line, "thread %d line %d%n", &number, &at, &bytes), 2);
+        assert_int_equal(line[bytes], '\n');
+        assert_int_equal(at, next[number]++);
+    }
+    assert_int_equal(lines, THREAD_COUNT * 500);
+}
+
+static void say_to_a_full_disk(void)
+{
+    const int full = open("/dev/full", O_WRONLY);
+    if (full < 0 || dup2(full, STDOUT_FILENO) < 0 || output_start() != 0)
+        exit(99);
+    printf("a row\n");
+    exit(-output_end());
+}
+
+static void a_full_disk_is_named(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    play(say_to_a_full_disk);
+    expect_exit(ENOSPC);
+    assert_string_equal(said[1], "pipetrain: standard output: not all could be written: No space left on device\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_said_arrives_before_the_end),
+        cmocka_unit_test(a_program_that_says_nothing_ends_at_once),
+        cmocka_unit_test(one_file_for_both_keeps_their_order),
+        cmocka_unit_test(messages_that_nobody_reads_hold_nothing_up),
+        cmocka_unit_test(results_that_nobody_reads_are_an_error),
+        cmocka_unit_test(what_was_dropped_is_counted_in_its_place),
+        cmocka_unit_test(lines_of_threads_never_mix_and_keep_their_order),
+        cmocka_unit_test(a_full_disk_is_named),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

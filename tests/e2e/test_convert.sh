@@ -271,7 +271,7 @@ ends_with_5_when_it_cannot_write() {
 }
 
 leaves_nothing_when_stopped() {
-    for signal in TERM INT; do
+    for signal in TERM INT HUP USR1; do
         # INT is ignored in background jobs of a shell without job control: env puts it back.
         env --default-signal=INT "$program" digits -o stopped --train 3000000 >/dev/null 2>messages &
         process=$!
@@ -283,7 +283,7 @@ leaves_nothing_when_stopped() {
         kill -$signal $process
         wait $process
         status=$?
-        case $signal in TERM) wanted=143 ;; INT) wanted=130 ;; esac
+        case $signal in TERM) wanted=143 ;; INT) wanted=130 ;; HUP) wanted=129 ;; USR1) wanted=138 ;; esac
         [ $status -eq $wanted ] || failed "exit $status after $signal"
         absent stopped
     done

@@ -8,9 +8,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "formats/json.h"
 #include "stage/log.h"
+#include "stage/text/output.h"
 #include "tools/convert/convert_command.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/version.h"
@@ -18,21 +20,35 @@
 #define DEFAULT_SHARDS 4u
 
 static atomic_bool interrupted;
-static volatile sig_atomic_t signal_received;
+static volatile sig_atomic_t signal_received, wishes;
 
+/* The first request makes the conversion give up. A second SIGINT or SIGTERM is of somebody who waits:
+ * it ends the process when this handler returns, and the next run clears up. */
 static void on_signal(int number)
 {
-    signal_received = number;
+    wishes += number == SIGINT || number == SIGTERM;
+    if (wishes > 1) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (signal_received == 0)
+        signal_received = number;
     atomic_store(&interrupted, true);
 }
 
+/* What is ignored when the program starts stays ignored. */
 static void catch_signals(void)
 {
-    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    static const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error to report */
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        sigaddset(&action.sa_mask, requests[i]);
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        struct sigaction before;
+        if (sigaction(requests[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(requests[i], &action, NULL);
+    }
 }
 
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,
@@ -175,6 +191,7 @@ static int convert(const struct convert_command *command, struct stop *stop)
 static void end_by_signal(void)
 {
     log_message(LOG_RUN, "interrupted: nothing was changed");
+    output_end();
     signal(signal_received, SIG_DFL);
     raise(signal_received);
 }
@@ -182,31 +199,43 @@ static void end_by_signal(void)
 static int run(const struct convert_command *command)
 {
     struct stop *stop;
+    int rc = output_start();
 
+    if (rc < 0) {
+        log_message(LOG_ERROR, "the threads for output cannot be started: %s", strerror(-rc));
+        return EXIT_CODE_MEMORY;
+    }
     if (stop_open(&stop) < 0)
         return EXIT_CODE_MEMORY;
     catch_signals();
-    const int rc = convert(command, stop);
-    int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
+    rc = convert(command, stop);
+    const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);
     if (rc == -ECANCELED && code == EXIT_CODE_OK)
         end_by_signal();
-    if (code == EXIT_CODE_OK && fflush(stdout) != 0)
-        code = EXIT_CODE_OUTPUT;
     return code;
+}
+
+static int dispatch(const struct convert_command *command)
+{
+    if (!command->wants_help && !command->wants_version)
+        return run(command);
+    if (command->wants_help)
+        convert_command_help();
+    else
+        puts(CONVERT_PROGRAM " " PIPETRAIN_VERSION);
+    return EXIT_CODE_OK;
 }
 
 int main(int argc, char **argv)
 {
     struct convert_command command;
 
+    /* A closed pipe and a file that may not grow are errors of the write that meets them. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (convert_command_parse(&command, argc, argv) < 0)
         return EXIT_CODE_USAGE;
-    if (command.wants_help)
-        convert_command_help();
-    else if (command.wants_version)
-        puts(CONVERT_PROGRAM " " PIPETRAIN_VERSION);
-    else
-        return run(&command);
-    return EXIT_CODE_OK;
+    const int code = dispatch(&command);
+    return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

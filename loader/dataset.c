@@ -195,9 +195,14 @@ static void open_shard(struct opening *opening, uint32_t shard)
         check_counts(opening, shard, listed);
 }
 
+static bool is_unwanted(const struct dataset *dataset)
+{
+    return dataset->options.is_unwanted != NULL && atomic_load(dataset->options.is_unwanted);
+}
+
 static void open_shards(struct opening *opening)
 {
-    for (uint32_t i = 0; i < opening->dataset->shard_count; i++)
+    for (uint32_t i = 0; i < opening->dataset->shard_count && !is_unwanted(opening->dataset); i++)
         open_shard(opening, i);
     shard_counts_release(&opening->counts);
     if (opening->problem_count > PROBLEM_LINES_MAX) {
@@ -322,6 +327,8 @@ static void open_set(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
     open_shards(opening);
+    if (opening->result == 0 && is_unwanted(dataset))
+        opening->result = -ECANCELED;
     if (opening->result < 0)
         return;
     number_records(dataset);

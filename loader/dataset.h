@@ -4,6 +4,7 @@
 #ifndef PIPETRAIN_DATASET_H
 #define PIPETRAIN_DATASET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@ struct dataset_options {
     int64_t label_offset;       /* added to the stored label */
     bool skip_damage;
     bool use_index_cache;
+    const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the data any more */
     const struct shard_source_ops *source_ops;  /* how shards are read; NULL: as each asks for */
 };
 
@@ -42,8 +44,8 @@ struct dataset {
 
 /* Open every shard. On failure all that is wrong is written to problem_out, a line each, the
  * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
- * than dataset.json beside it says, key missing, image of another size, label out of range. 0
- * or a negative errno. */
+ * than dataset.json beside it says, key missing, image of another size, label out of range. 0,
+ * or a negative errno; -ECANCELED, without a line, when it becomes unwanted between two shards. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

@@ -47,11 +47,11 @@ wrap = -Wl,--wrap=
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
-script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/shard_maker
+script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh %D%/e2e/e2e_memory.sh \
-	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
-	%D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh \
+	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
+	%D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh \
 	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)

@@ -16,7 +16,9 @@
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
 #include "tools/describe.h"
+#include "tools/phase.h"
 #include "tools/run/run.h"
+#include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 #include "tools/version.h"
 
@@ -145,12 +147,24 @@ static bool can_be_read_again(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static int start_output(void)
+/* What a run says and what it is told go through threads of their own. */
+static int start_threads(void)
 {
-    const int rc = output_start();
+    int rc = output_start();
+    if (rc == 0)
+        rc = signals_start();
     if (rc != 0)
-        log_message(LOG_ERROR, "the threads for output cannot be started: %s", strerror(-rc));
+        log_message(LOG_ERROR, "the threads for output and signals cannot be started: %s", strerror(-rc));
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
+}
+
+static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
+{
+    signals_hold();
+    if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) && run_has_teams(settings))
+        team_wait_shorten(arguments->argv, process_start_ns);
+    const int code = start_threads();
+    return code == EXIT_CODE_OK ? run_execute(settings, arguments->kind, process_start_ns) : code;
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)
@@ -163,13 +177,8 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     if (settings_init(&settings) != 0)
         return EXIT_CODE_MEMORY;
     int code = read_settings(&settings, arguments);
-    if (code == EXIT_CODE_OK && arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
-        run_has_teams(&settings))
-        team_wait_shorten(arguments->argv, process_start_ns);
     if (code == EXIT_CODE_OK)
-        code = start_output();
-    if (code == EXIT_CODE_OK)
-        code = run_execute(&settings, arguments->kind, process_start_ns);
+        code = execute(&settings, arguments, process_start_ns);
     settings_release(&settings);
     return code;
 }
@@ -202,6 +211,8 @@ static void fill_standard_streams(void)
 int main(int argc, char **argv)
 {
     const uint64_t process_start_ns = team_wait_begin();
+    signals_catch();
+    phase_begin();
     fill_standard_streams();
     struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc, sizeof(char *)) };
     if (arguments.assignments == NULL)

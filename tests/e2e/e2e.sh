@@ -14,6 +14,7 @@ pipetrain=${PIPETRAIN_PROGRAM:-$build/pipetrain}
 convert=$build/pipetrain-convert
 json_value=$build/tests/e2e/json_value
 shard_maker=$build/tests/e2e/shard_maker
+run_at=$build/tests/e2e/run_at
 sanitizer=${PIPETRAIN_SANITIZER:-no}
 case ${PIPETRAIN_TEST_DEVICE:-cpu} in
     cpu) kind=cpu ;;
@@ -22,7 +23,7 @@ esac
 TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")/.." && pwd)/thread.supp}
 export TSAN_OPTIONS
 
-for program in "$pipetrain" "$convert" "$json_value" "$shard_maker"; do
+for program in "$pipetrain" "$convert" "$json_value" "$shard_maker" "$run_at"; do
     [ -x "$program" ] || { echo "not built: $program"; exit 99; }
 done
 
@@ -105,6 +106,25 @@ try() {
     name=$1
     shift
     run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" "$@"
+}
+
+# at PHASE ACTIONS WORD...: run_at (tests/e2e/run_at.c) with the options in $at_options, and the tiny
+# configuration in $work/runs/at. Leaves $code, and in $ended_ms how long the end took after the last action.
+at_options=
+at() {
+    awaited=$1 actions=$2
+    shift 2
+    rm -rf "$work/runs/at"
+    at_command "$awaited" $actions "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/at" "$@"
+}
+
+at_command() {
+    command_line="run_at $at_options $*"
+    ended_ms=0 code=99 phases=
+    "$run_at" $at_options "$@" >"$work/out" 2>"$work/err" || fail 'it did not end'
+    read -r ended_ms code phases <<END
+$(sed -n 's/.*code \([0-9]*\) ms \([0-9]*\) phases/\2 \1/p' "$work/out")
+END
 }
 
 # A value of a run's summary.

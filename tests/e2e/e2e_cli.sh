@@ -59,7 +59,7 @@ if grep -q '^libraries oneDNN' "$work/out"; then
     tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^GOMP_SPINCOUNT=' || fail 'teams wait long'
     expect_equal "${teams:-2}" 2 'starts with teams'
 fi
-kill -s INT $pid
+kill -s TERM $pid
 { wait $pid; } 2>/dev/null
 
 run "$pipetrain" --describe

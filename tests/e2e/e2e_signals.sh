@@ -1,18 +1,19 @@
 #!/bin/sh
 # A run that is asked to end ends soon, with its code, and leaves its results; two runs never
-# share a directory; a closed stdout does not end the training.
+# share a directory.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 limit_seconds=2
 [ "$sanitizer" = no ] || limit_seconds=10
 
-# Start a run that would take long, and wait until it trains.
+# Start a run that would take long, and wait until it trains. SIGINT is ignored in background jobs of a shell
+# without job control: env puts it back.
 start_long() {
     name=$1
     shift
     command_line="long run $name $*"
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" --set train.epochs=100000 \
-        --set train.batch=16 "$@" >"$work/out" 2>"$work/err" &
+    env --default-signal=INT "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
+        --set train.epochs=100000 --set train.batch=16 "$@" >"$work/out" 2>"$work/err" &
     pid=$!
     waited=0
     while [ ! -s "$work/runs/$name/metrics.jsonl" ] && [ $waited -lt 200 ] && kill -0 $pid 2>/dev/null; do
@@ -87,19 +88,4 @@ kill -s KILL $pid
 try killed --set train.steps=1
 expect_code 0 'the directory of a killed run'
 
-# Nobody reads stdout: the training goes on.
-command_line='pipetrain | head -n 1'
-"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/piped" --set train.epochs=2 2>"$work/err" |
-    head -n 1 >"$work/out"
-[ -s "$work/runs/piped/summary.json" ] || fail 'a closed pipe ends the training'
-expect_summary piped steps 20
-command_line='pipetrain >&-'
-"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/closed" >&- 2>"$work/err"
-[ -s "$work/runs/closed/summary.json" ] || fail 'a closed stdout ends the training'
-if [ -w /dev/full ]; then
-    run sh -c "'$pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/full' >/dev/full"
-    expect_code 5 'stdout on a full disk'
-    [ -s "$work/runs/full/summary.json" ] || fail 'a full disk behind stdout ends the training'
-    expect_err_lines 1
-fi
 finish

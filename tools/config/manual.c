@@ -3,6 +3,7 @@
 
 #include "stage/stop.h"
 #include "tools/config/option_help.h"
+#include "tools/phase.h"
 #include "tools/version.h"
 
 static const char opening[] =
@@ -45,9 +46,20 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
     { EXIT_CODE_STALL, "the run came to a standstill" },
     { EXIT_CODE_DEVICE, "a device failed" },
     { EXIT_CODE_NONFINITE, "the loss is not a finite number" },
-    { EXIT_CODE_STOPPED, "ended early by SIGTERM, results saved" },
-    { EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved" },
+    { EXIT_CODE_STOPPED, "ended early by SIGTERM, SIGHUP or SIGUSR1, results saved" },
+    { EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved, or at once by two signals" },
 };
+
+static const char signals[] =
+    ".SH SIGNALS\n"
+    "\fBSIGTERM\fR, \fBSIGINT\fR, \fBSIGHUP\fR and \fBSIGUSR1\fR ask the run to end: the step it is in is finished\n"
+    "and the results are saved. Before the first step nothing is written. A second \fBSIGTERM\fR or \fBSIGINT\fR\n"
+    "ends the process at once with 130; \fBSIGHUP\fR and \fBSIGUSR1\fR never do, as often as they come. What is\n"
+    "ignored when the program starts, as by\n.BR nohup (1),\nstays ignored.\n"
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B PIPETRAIN_PHASES\n"
+    "The number of an open descriptor: a line is written there when a phase begins, without ever waiting for who\n"
+    "reads. The phases are";
 
 static const char closing[] =
     ".SH FILES\n"
@@ -64,5 +76,9 @@ void manual_write(FILE *out)
     fputs(".SH EXIT STATUS\n", out);
     for (size_t i = 0; i < sizeof(exit_codes) / sizeof(*exit_codes); i++)
         fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
+    fputs(signals, out);
+    for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+        fprintf(out, "%s \\fI%s\\fR", phase == 0 ? "" : ",", phase_name(phase));
+    fputs(".\n", out);
     fputs(closing, out);
 }

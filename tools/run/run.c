@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
+#include "tools/phase.h"
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
@@ -35,8 +35,6 @@ struct run {
     struct results results;
     struct account *account;
     struct pipeline *pipeline;
-    struct signals *signals;
-    atomic_bool is_open, is_asked;      /* the pipeline / to stop */
     struct report report;
     struct report_end end;
     uint64_t began_ns;
@@ -103,14 +101,18 @@ static int prepare(struct run *run)
     struct problems problems;
     problems_init(&problems);
     int code = open_net(run, &problems);
+    phase_enter(PHASE_INDEXING);
     if (code == 0 && run_data_open(run->datasets, run->settings, run->net, &problems) != 0)
         code = refuse(&problems, EXIT_CODE_DATA);
+    if (code == 0)
+        code = signals_exit_code();
+    phase_enter(PHASE_PLANNING);
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
     problems_release(&problems);
-    return code;
+    return code == 0 ? signals_exit_code() : code;
 }
 
 /* What was set by hand, on one line, so that every output tells how it came about. */
@@ -227,12 +229,14 @@ static void follow(struct run *run, struct step_report *const *reports)
     }
     if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))
         report_epoch(&run->report, span);
+    phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? PHASE_EVALUATING : PHASE_TRAINING);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }
 
 static void run_steps(struct run *run)
 {
+    phase_enter(PHASE_FIRST_STEP);
     account_begin(run->account, clock_now_ns());
     pipeline_go(run->pipeline);
     struct step_report **reports;
@@ -242,16 +246,23 @@ static void run_steps(struct run *run)
     }
 }
 
-static int finish(struct run *run, int signal_received)
+static int save(struct run *run)
 {
-    run->end.early = signal_received == SIGINT ? "interrupted" : signal_received != 0 ? "asked to stop" : NULL;
+    phase_enter(PHASE_SAVING);
+    return results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
+                        run->settings->train.learning_rate);
+}
+
+static int finish(struct run *run, int asked_code)
+{
+    run->end.early = asked_code == EXIT_CODE_INTERRUPTED ? "interrupted" : asked_code != 0 ? "asked to stop" : NULL;
     if (run->results.directory != NULL && !run->results.have_begun) {
         log_message(LOG_RUN, "no step was done, and nothing is written");
         run->report.directory = NULL;
     }
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
-    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : signal_received != 0 ? EXIT_CODE_STOPPED : 0;
+    return asked_code;
 }
 
 static void print_line(void *arg, const char *line)
@@ -291,39 +302,27 @@ static void print_next(const struct run *run)
                "input.source=synthetic; all keys: --help\n");
 }
 
-/* In the signals' thread. A run that is asked to stop before its pipeline is open stops then. */
-static void request_stop(void *arg)
-{
-    struct run *const run = arg;
-    atomic_store(&run->is_asked, true);
-    if (atomic_load(&run->is_open))
-        pipeline_request_stop(run->pipeline);
-}
-
-static int listen_to_signals(struct run *run)
-{
-    signals_block();
-    const int rc = signals_start(&run->signals, request_stop, run);
-    if (rc == 0)
-        return 0;
-    log_message(LOG_ERROR, "signals cannot be waited for: %s", strerror(-rc));
-    return EXIT_CODE_INTERNAL;
-}
-
 static int start_pipeline(struct run *run)
 {
-    atomic_store(&run->is_open, true);
-    if (atomic_load(&run->is_asked))
-        pipeline_request_stop(run->pipeline);
+    phase_enter(PHASE_ALLOCATING);
+    signals_give(pipeline_request_stop, run->pipeline);
     return pipeline_allocate(run->pipeline) == 0 ? 0 : (int)stop_code(run->stop);
+}
+
+static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
+{
+    phase_enter(PHASE_CLOSING);
+    signals_give(NULL, NULL);
+    pipeline_close(run->pipeline, counts_out);
+    run->pipeline = NULL;
 }
 
 /* All that can be refused comes before the first output and the first large allocation. */
 static int begin(struct run *run)
 {
-    int code = listen_to_signals(run);
+    int code = open_pipeline(run);
     if (code == 0)
-        code = open_pipeline(run);
+        code = signals_exit_code();
     if (code == 0)
         code = open_outputs(run);
     if (code != 0)
@@ -341,15 +340,12 @@ static int train(struct run *run)
     run_steps(run);
     run->end.loader_wall_ns = clock_now_ns() - run->began_ns;
     if (!stop_failed(run->stop))
-        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
-                            run->settings->train.learning_rate);
-    const int signal_received = signals_join(run->signals);
-    run->signals = NULL;
-    pipeline_close(run->pipeline, &run->end.counts);
-    run->pipeline = NULL;
+        code = save(run);
+    const int asked_code = signals_exit_code();
+    close_pipeline(run, &run->end.counts);
     if (stop_failed(run->stop))
         return stop_code(run->stop);
-    const int finished = finish(run, signal_received);
+    const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
     if (code == 0)
@@ -368,7 +364,9 @@ static int check_losses(struct run *run)
 /* Towers on the host's memory are planned; devices need not be there. */
 static int check(struct run *run)
 {
-    const int code = run->plan.devices.ops->host_memory ? open_pipeline(run) : 0;
+    int code = run->plan.devices.ops->host_memory ? open_pipeline(run) : 0;
+    if (code == 0)
+        code = signals_exit_code();
     if (code != 0)
         return code;
     print_start(run);
@@ -377,8 +375,7 @@ static int check(struct run *run)
 
 static void release(struct run *run)
 {
-    signals_join(run->signals);
-    pipeline_close(run->pipeline, NULL);
+    close_pipeline(run, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);
     account_close(run->account);

@@ -9,6 +9,7 @@
 #include "loader/dataset_overlap.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/run/signals.h"
 
 #define PROBLEM_BYTES 16384u
 #define NAME_TEXT_BYTES 1024u
@@ -35,6 +36,7 @@ static struct dataset_options options_of(const struct data_settings *data, const
         .label_offset = data->label_offset,
         .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
         .use_index_cache = data->index_cache,
+        .is_unwanted = signals_requested(),
     };
 }
 
@@ -46,7 +48,7 @@ static void open_set(struct dataset **dataset_out, const struct dataset_options 
     const int rc = text == NULL ? -ENOMEM : dataset_open(dataset_out, options, text, PROBLEM_BYTES);
     if (rc != 0 && text != NULL && text[0] != '\0')
         add_lines(problems, text);
-    else if (rc != 0)
+    else if (rc != 0 && rc != -ECANCELED)
         problems_add(problems, "pipetrain", "%s: %s", options->pattern, strerror(-rc));
     free(text);
 }

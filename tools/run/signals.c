@@ -1,110 +1,135 @@
-/* The signal thread: poll on a signalfd, ended through an eventfd. */
+/* First a handler, while main is alone and may be stuck anywhere; then a thread that waits for
+ * signals, so that no handler ever interrupts anything. The process has one state of signals, and so
+ * has this file. */
 #include "tools/run/signals.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/thread.h"
 
-struct signals {
-    struct thread *thread;
-    int signal_fd, end_fd;
-    void (*request)(void *arg);
-    void *arg;
-    int received;               /* the signal thread's, read after join */
+static const struct request_row { int number, exit_code; const char *what; } request_table[] = {
+    { SIGINT, EXIT_CODE_INTERRUPTED, "interrupted" },
+    { SIGTERM, EXIT_CODE_STOPPED, "asked to stop" },
+    { SIGHUP, EXIT_CODE_STOPPED, "asked to stop by SIGHUP" },
+    { SIGUSR1, EXIT_CODE_STOPPED, "asked to stop by SIGUSR1" },
 };
+#define REQUEST_COUNT (sizeof(request_table) / sizeof(request_table[0]))
 
-static sigset_t stop_signals(void)
+static struct thread *thread;
+static const struct request_row *_Atomic first;     /* that came */
+static atomic_bool requested;                       /* first != NULL, for who may not know of signals */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* of what follows */
+static void (*taker)(void *arg);
+static void *taker_arg;
+
+static const struct request_row *find_row(int number)
+{
+    size_t i = 0;
+    while (request_table[i].number != number)
+        i++;
+    return &request_table[i];
+}
+
+/* The requests that are heeded: whoever started the program may have had them ignored. */
+static sigset_t heeded_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    for (size_t i = 0; i < REQUEST_COUNT; i++) {
+        struct sigaction action;
+        if (sigaction(request_table[i].number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, request_table[i].number);
+    }
     return set;
 }
 
-void signals_block(void)
+/* In a handler. */
+static void end_at_once(int number)
 {
-    const sigset_t set = stop_signals();
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    /* A closed pipe and the limit of a file's size are errors of the write that meets them. */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
+    const struct request_row *const row = find_row(number);
+    struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
+    char line[64];
+    const char *const end = stpcpy(stpcpy(line, row->what), ": nothing was begun\n");
+    if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0 && write(STDERR_FILENO, line, (size_t)(end - line)) < 0)
+        _exit(row->exit_code);  /* nobody can be told */
+    _exit(row->exit_code);
 }
 
-static void receive(struct signals *signals)
+void signals_catch(void)
 {
-    struct signalfd_siginfo info;
-    if (read(signals->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-        return;
-    if (signals->received != 0)
+    const sigset_t heeded = heeded_signals();
+    const struct sigaction action = { .sa_handler = end_at_once, .sa_mask = heeded };
+    for (size_t i = 0; i < REQUEST_COUNT; i++)
+        if (sigismember(&heeded, request_table[i].number) == 1)
+            sigaction(request_table[i].number, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    pthread_sigmask(SIG_UNBLOCK, &heeded, NULL);    /* of an exec, or of whoever started us */
+}
+
+void signals_hold(void)
+{
+    const sigset_t heeded = heeded_signals();
+    pthread_sigmask(SIG_BLOCK, &heeded, NULL);
+}
+
+static void receive(int number)
+{
+    static unsigned wishes;
+    wishes += number == SIGINT || number == SIGTERM;
+    if (wishes > 1)
         _exit(EXIT_CODE_INTERRUPTED);
-    signals->received = (int)info.ssi_signo;
-    log_message(LOG_RUN, "%s: ending after the current step, once more ends at once",
-                signals->received == SIGINT ? "interrupted" : "asked to stop");
-    signals->request(signals->arg);
+    if (atomic_load(&first) != NULL)
+        return;
+    const struct request_row *const row = find_row(number);
+    log_message(LOG_RUN, "%s: ending%s", row->what, wishes > 0 ? ", once more ends at once" : "");
+    pthread_mutex_lock(&lock);
+    atomic_store(&first, row);
+    atomic_store(&requested, true);
+    if (taker != NULL)
+        taker(taker_arg);
+    pthread_mutex_unlock(&lock);
 }
 
 static void signals_loop(void *arg)
 {
-    struct signals *const signals = arg;
-    struct pollfd ends[2] = { { .fd = signals->signal_fd, .events = POLLIN },
-                              { .fd = signals->end_fd, .events = POLLIN } };
-    while ((ends[1].revents & POLLIN) == 0) {
-        if (poll(ends, 2, -1) > 0 && (ends[0].revents & POLLIN) != 0)
-            receive(signals);
+    const sigset_t heeded = heeded_signals();
+    (void)arg;
+    for (;;) {
+        const int number = sigwaitinfo(&heeded, NULL);
+        if (number > 0)
+            receive(number);
     }
 }
 
-static void release(struct signals *signals)
+int signals_start(void)
 {
-    if (signals->signal_fd >= 0)
-        close(signals->signal_fd);
-    if (signals->end_fd >= 0)
-        close(signals->end_fd);
-    free(signals);
+    return thread_start(&thread, "signals", signals_loop, NULL);
 }
 
-int signals_start(struct signals **signals_out, void (*request)(void *arg), void *arg)
+void signals_give(void (*request)(void *arg), void *arg)
 {
-    struct signals *const signals = calloc(1, sizeof(*signals));
-    if (signals == NULL)
-        return -ENOMEM;
-    const sigset_t set = stop_signals();
-    signals->request = request;
-    signals->arg = arg;
-    signals->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    signals->end_fd = eventfd(0, EFD_CLOEXEC);
-    int rc = signals->signal_fd < 0 || signals->end_fd < 0 ? -errno : 0;
-    if (rc == 0)
-        rc = thread_start(&signals->thread, "signals", signals_loop, signals);
-    if (rc != 0) {
-        release(signals);
-        return rc;
-    }
-    *signals_out = signals;
-    return 0;
+    pthread_mutex_lock(&lock);
+    taker = request;
+    taker_arg = arg;
+    if (taker != NULL && atomic_load(&first) != NULL)
+        taker(arg);
+    pthread_mutex_unlock(&lock);
 }
 
-int signals_join(struct signals *signals)
+const atomic_bool *signals_requested(void)
 {
-    if (signals == NULL)
-        return 0;
-    const uint64_t one = 1;
-    if (write(signals->end_fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
-        abort();
-    thread_join(signals->thread);
-    const int received = signals->received;
-    release(signals);
-    return received;
+    return &requested;
+}
+
+int signals_exit_code(void)
+{
+    const struct request_row *const row = atomic_load(&first);
+    return row == NULL ? 0 : row->exit_code;
 }

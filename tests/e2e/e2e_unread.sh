@@ -1,0 +1,91 @@
+#!/bin/sh
+# Whatever becomes of stdout and stderr, the training goes to its end or ends when it is asked to: pipes
+# that nobody reads or whose reader is gone, full disks, terminals that are stopped or closed.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+limit_ms=4500                   # 2 s of it for what nobody reads, in case somebody does
+[ "$sanitizer" = no ] || limit_ms=15000
+told='--set report.progress=yes --set data.validation= --set train.epochs=10'
+long="--set report.progress=yes --set data.validation= --set train.epochs=100000 --set train.batch=16"
+
+expect_soon() {
+    [ "$ended_ms" -le $limit_ms ] || fail "the end took $ended_ms ms"
+}
+
+expect_results() {
+    for file in weights.safetensors summary.json metrics.jsonl; do
+        [ -s "$work/runs/at/$file" ] || fail "no $file"
+    done
+}
+
+# The training goes to its end. Results that nobody got are an error, messages are not.
+for case in '-e unread:0' '-e broken:0' '-o unread:5' '-o broken:5' '-o unread -e unread:5' \
+    '-o terminal -e terminal:0'; do
+    at_options=${case%:*}
+    at never none $told --set train.steps=30
+    expect_code "${case##*:}" "at the end with $at_options"
+    expect_results
+    expect_summary at steps 30
+done
+at_options='-o broken'
+at never none --set train.steps=3
+expect_err_lines 1
+expect_err 'standard output: .*Broken pipe'
+at_options='-o unread'
+at never none --set train.steps=3
+expect_err_lines 1
+expect_err 'standard output: .*nobody reads'
+
+# It ends when it is asked to; asked twice it does not save.
+for at_options in '-e unread' '-o unread' '-o unread -e unread' '-o broken -e broken' '-o terminal -e terminal'; do
+    at training TERM $long
+    expect_code 75 "SIGTERM with $at_options"
+    expect_soon
+    expect_results
+    at training INT,TERM $long
+    [ $code -eq 130 ] || fail 'two requests'
+    [ "$ended_ms" -le $((limit_ms - 2000)) ] || fail "the end took $ended_ms ms after two requests"
+done
+for at_options in '-o terminal -e terminal' '-e terminal'; do
+    at training stop,wait,TERM $long --set report.interval=2
+    expect_code 75 "SIGTERM with $at_options and ^S"
+    expect_soon
+    expect_results
+done
+at_options='-o terminal -e terminal'
+at training stop $told --set train.steps=100
+expect_code 5 'results that stay in a stopped terminal'
+expect_summary at steps 100
+
+# A terminal that is closed sends SIGHUP twice, and what is said goes nowhere.
+for try in 1 2 3 4 5; do
+    at training close $long
+    expect_code 75 "closed terminal, try $try"
+    expect_results
+done
+
+# As a shell redirects.
+for words in '>&-' '2>&-' '>&- 2>&-' '2>/dev/full'; do
+    at_options=
+    rm -rf "$work/runs/at"
+    at_command training TERM sh -c "exec \"\$0\" \"\$@\" $words" "$pipetrain" -c "$work/tiny.conf" \
+        --set "run.dir=$work/runs/at" $long
+    expect_code 75 "SIGTERM with $words"
+    expect_results
+done
+# Nobody reads stdout: the training goes on.
+command_line='pipetrain | head -n 1'
+"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/piped" --set train.epochs=2 2>"$work/err" |
+    head -n 1 >"$work/out"
+[ -s "$work/runs/piped/summary.json" ] || fail 'a closed pipe ends the training'
+expect_summary piped steps 20
+command_line='pipetrain >&-'
+"$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/closed" >&- 2>"$work/err"
+[ -s "$work/runs/closed/summary.json" ] || fail 'a closed stdout ends the training'
+if [ -w /dev/full ]; then
+    run sh -c "'$pipetrain' -c '$work/tiny.conf' --set 'run.dir=$work/runs/full' >/dev/full"
+    expect_code 5 'stdout on a full disk'
+    [ -s "$work/runs/full/summary.json" ] || fail 'a full disk behind stdout ends the training'
+    expect_err_lines 1
+fi
+finish

@@ -253,6 +253,26 @@ static void lists_every_problem_on_a_line_of_its_own(void **state)
     assert_int_equal(lines, 3);
 }
 
+static void no_shard_is_opened_for_who_wants_none_any_more(void **state)
+{
+    (void)state;
+    struct dataset *dataset;
+    char problem[1024], path[320];
+    atomic_bool is_unwanted = true;
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "unwanted"));
+    assert_int_equal(mkdir(path, 0700), 0);
+    fixture_write_set(path, 3, 10);
+    struct dataset_options options = fixture_options(path);
+    options.use_index_cache = true;
+    options.is_unwanted = &is_unwanted;
+    assert_int_equal(dataset_open(&dataset, &options, problem, sizeof(problem)), -ECANCELED);
+    assert_string_equal(problem, "");
+    is_unwanted = false;
+    assert_int_equal(dataset_open(&dataset, &options, problem, sizeof(problem)), 0);
+    assert_all_records(dataset, 10);
+    dataset_close(dataset);
+}
+
 static void an_empty_shard_is_skipped_only_when_asked(void **state)
 {
     (void)state;
@@ -538,6 +558,7 @@ int main(void)
         cmocka_unit_test(names_with_glob_characters_are_files_first),
         cmocka_unit_test(says_what_is_wrong_with_a_pattern),
         cmocka_unit_test(lists_every_problem_on_a_line_of_its_own),
+        cmocka_unit_test(no_shard_is_opened_for_who_wants_none_any_more),
         cmocka_unit_test(an_empty_shard_is_skipped_only_when_asked),
         cmocka_unit_test(finds_images_and_labels_under_their_usual_names),
         cmocka_unit_test(uses_the_keys_it_is_given),

@@ -19,25 +19,24 @@ expect_results() {
 }
 
 # The training goes to its end. Results that nobody got are an error, messages are not.
-for case in '-e unread:0' '-e broken:0' '-o unread:5' '-o broken:5' '-o unread -e unread:5' \
-    '-o terminal -e terminal:0'; do
+for case in '-e unread:0' '-e broken:0' '-o unread -e unread:5' '-o terminal -e terminal:0'; do
     at_options=${case%:*}
     at never none $told --set train.steps=30
     expect_code "${case##*:}" "at the end with $at_options"
     expect_results
     expect_summary at steps 30
 done
-at_options='-o broken'
-at never none --set train.steps=3
-expect_err_lines 1
-expect_err 'standard output: .*Broken pipe'
-at_options='-o unread'
-at never none --set train.steps=3
-expect_err_lines 1
-expect_err 'standard output: .*nobody reads'
+for case in 'broken:Broken pipe' 'unread:nobody reads'; do
+    at_options="-o ${case%:*}"
+    at never none --set train.steps=3
+    expect_code 5 "results that are $at_options"
+    expect_summary at steps 3
+    expect_err_lines 1
+    expect_err "standard output: .*${case#*:}"
+done
 
 # It ends when it is asked to; asked twice it does not save.
-for at_options in '-e unread' '-o unread' '-o unread -e unread' '-o broken -e broken' '-o terminal -e terminal'; do
+for at_options in '-e unread' '-o unread -e unread' '-o broken -e broken' '-o terminal -e terminal'; do
     at training TERM $long
     expect_code 75 "SIGTERM with $at_options"
     expect_soon
@@ -46,13 +45,11 @@ for at_options in '-e unread' '-o unread' '-o unread -e unread' '-o broken -e br
     [ $code -eq 130 ] || fail 'two requests'
     [ "$ended_ms" -le $((limit_ms - 2000)) ] || fail "the end took $ended_ms ms after two requests"
 done
-for at_options in '-o terminal -e terminal' '-e terminal'; do
-    at training stop,wait,TERM $long --set report.interval=2
-    expect_code 75 "SIGTERM with $at_options and ^S"
-    expect_soon
-    expect_results
-done
 at_options='-o terminal -e terminal'
+at training stop,wait,TERM $long
+expect_code 75 'SIGTERM in a stopped terminal'
+expect_soon
+expect_results
 at training stop $told --set train.steps=100
 expect_code 5 'results that stay in a stopped terminal'
 expect_summary at steps 100

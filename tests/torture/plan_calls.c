@@ -7,6 +7,7 @@
 #include "tests/torture/trial.h"
 
 #define CODE(name) (1ull << EXIT_CODE_##name)
+#define LIBRARY_SHARE 200u
 #define BAD_INPUT (CODE(USAGE) | CODE(DATA))
 
 enum lasting { ONCE, LASTING, BOTH };
@@ -72,10 +73,19 @@ static const char *action_name(int action)
     return action == ACTION_KILL ? "killed there" : action == ACTION_SHORT ? "short" : strerrorname_np(action);
 }
 
-/* The number of the index-th try of a line that has `count` calls. */
-static uint32_t choose_number(const struct trials *trials, const struct trial *trial, uint32_t count, uint32_t index)
+/* How many of `count` calls a line tries. oneDNN allocates some ten thousand times while it plans: of the
+ * calls of libraries, a share is enough. */
+static uint32_t tries_of(const struct trials *trials, enum caller caller, uint32_t count)
 {
-    if (trials->share == 0 || count <= trials->share)
+    const uint32_t share = caller == CALLER_PROGRAM || trials->share != 0 ? trials->share : LIBRARY_SHARE;
+    return share == 0 || count < share ? count : share;
+}
+
+/* The number of the index-th of so many tries of a line that has `count` calls. */
+static uint32_t choose_number(const struct trials *trials, const struct trial *trial, uint32_t count, uint32_t tries,
+                              uint32_t index)
+{
+    if (tries == count)
         return index + 1;
     char line[sizeof(trial->group) + sizeof(trial->what) + 32];
     snprintf(line, sizeof(line), "%s %s %s", trial->scenario->name, trial->group, trial->what);
@@ -100,11 +110,11 @@ static int add_line(struct trials *trials, const struct scenario *scenario, cons
     snprintf(trial.group, sizeof(trial.group), "%s%s", call_names[failure->call],
              caller == CALLER_LIBRARY ? " in libraries" : "");
     snprintf(trial.what, sizeof(trial.what), "%s%s", action_name(failure->action), lasting ? " from then on" : "");
-    const uint32_t tries = trials->share == 0 || count <= trials->share ? count : trials->share;
+    const uint32_t tries = tries_of(trials, caller, count);
     int rc = 0;
     for (uint32_t i = 0; i < tries && rc == 0; i++) {
         char detail[24];
-        trial.order.number = choose_number(trials, &trial, count, i);
+        trial.order.number = choose_number(trials, &trial, count, tries, i);
         snprintf(detail, sizeof(detail), "call %u", trial.order.number);
         rc = trials_add(trials, &trial, detail);
     }

@@ -202,7 +202,8 @@ static bool is_unwanted(const struct dataset *dataset)
 
 static void open_shards(struct opening *opening)
 {
-    for (uint32_t i = 0; i < opening->dataset->shard_count && !is_unwanted(opening->dataset); i++)
+    const struct dataset *const dataset = opening->dataset;
+    for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !is_unwanted(dataset); i++)
         open_shard(opening, i);
     shard_counts_release(&opening->counts);
     if (opening->problem_count > PROBLEM_LINES_MAX) {
@@ -346,7 +347,7 @@ static int prepare(struct opening *opening, const struct dataset_options *option
     int rc = copy_options(dataset, options);
     if (rc == 0)
         rc = format_init(dataset);
-    if (rc < 0)
+    if (rc < 0 && rc != -ENOMEM)
         opening_report(opening, rc, strerror(-rc));
     return rc;
 }

@@ -168,7 +168,7 @@ static int run(struct loader *loader)
     loader_end(loader);
     loader_join(loader, NULL);
     return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "the loader's threads cannot be started: %s",
-                     strerror(-rc));
+                     exit_cause(rc));
 }
 
 int loader_start(struct loader **loader_out, const struct loader_spec *spec)

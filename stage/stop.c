@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "stage/log.h"
 
@@ -29,6 +30,19 @@ struct stop {
     struct closer *closers;
     size_t closer_count;
 };
+
+enum exit_code exit_code_of(int rc, enum exit_code otherwise)
+{
+    return rc == -ENOMEM || rc == -EAGAIN || rc == -EOVERFLOW ? EXIT_CODE_MEMORY : otherwise;
+}
+
+const char *exit_cause(int rc)
+{
+    if (rc == -EOVERFLOW)
+        return "more memory than there are addresses for";
+    return rc == -EAGAIN ? "a thread could not be started: Resource temporarily unavailable (see ulimit -u and -v)"
+                         : strerror(-rc);
+}
 
 int stop_open(struct stop **stop_out)
 {

@@ -265,11 +265,10 @@ static void run_steps(struct trainer *trainer)
 
 static int fail(struct trainer *trainer, const char *what, int rc)
 {
-    const bool is_memory = rc == -ENOMEM || rc == -EOVERFLOW;
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, is_memory ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
+        stop_fail(trainer->spec.stop, exit_code_of(rc, rc == -EOVERFLOW ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE),
                   "%s: steps of %u samples could not be %s: %s", trainer->spec.name,
-                  trainer->spec.tower.train_counts[0], what, rc == -EOVERFLOW ? "they are too large" : strerror(-rc));
+                  trainer->spec.tower.train_counts[0], what, rc == -EOVERFLOW ? "they are too large" : exit_cause(rc));
     return rc;
 }
 

@@ -103,8 +103,15 @@ static int help(const char *name)
     problems_init(&problems);
     const int rc = option_help_one(stdout, name, &problems);
     problems_print(&problems);
+    const int code = rc == 0 ? EXIT_CODE_OK : problems_code(&problems, EXIT_CODE_USAGE);
     problems_release(&problems);
-    return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
+    return code;
+}
+
+static int out_of_memory(const char *what)
+{
+    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
 }
 
 static int describe(const char *name)
@@ -115,27 +122,41 @@ static int describe(const char *name)
     }
     struct net *net = NULL;
     const struct model_options options = { .dropout = true };
-    if (model_open(&net, name, &options) != 0) {
+    int rc = model_open(&net, name, &options);
+    if (rc == -ENOENT) {
         log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
         return EXIT_CODE_USAGE;
     }
-    const int rc = describe_net(net, 128, stdout);
+    if (rc == 0)
+        rc = describe_net(net, 128, stdout);
     net_close(net);
-    return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
+    if (rc != 0)
+        log_message(LOG_ERROR, "the model '%s' could not be described: %s", name, exit_cause(rc));
+    return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);
 }
 
-/* File, then --set, then checks between keys: every problem is collected before any is printed. */
+/* File, then --set, then checks between keys: every problem is collected before any is printed. Without
+ * memory nothing more can be told of them: -ENOMEM. */
+static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
+{
+    const int read = config_read(settings, arguments->config_path, problems);
+    const bool is_unread = read != 0 && read != -EINVAL;
+    int rc = read;
+    for (int i = 0; i < arguments->assignment_count && rc != -ENOMEM; i++)
+        rc = config_set(settings, arguments->assignments[i], problems);
+    if (rc != -ENOMEM && !is_unread)
+        rc = settings_finish(settings, problems);
+    return rc;
+}
+
 static int read_settings(struct settings *settings, const struct arguments *arguments)
 {
     struct problems problems;
     problems_init(&problems);
-    const int read = config_read(settings, arguments->config_path, &problems);
-    const bool is_unread = read != 0 && read != -EINVAL;
-    for (int i = 0; i < arguments->assignment_count; i++)
-        config_set(settings, arguments->assignments[i], &problems);
-    const int rc = is_unread ? read : settings_finish(settings, &problems);
+    const int rc = collect_settings(settings, arguments, &problems);
     problems_print(&problems);
-    const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : EXIT_CODE_USAGE;
+    const int wrong = problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
+    const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : wrong;
     problems_release(&problems);
     return code;
 }
@@ -175,7 +196,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
     }
     struct settings settings;
     if (settings_init(&settings) != 0)
-        return EXIT_CODE_MEMORY;
+        return out_of_memory("the settings");
     int code = read_settings(&settings, arguments);
     if (code == EXIT_CODE_OK)
         code = execute(&settings, arguments, process_start_ns);
@@ -214,9 +235,9 @@ int main(int argc, char **argv)
     signals_catch();
     phase_begin();
     fill_standard_streams();
-    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc, sizeof(char *)) };
+    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
     if (arguments.assignments == NULL)
-        return EXIT_CODE_MEMORY;
+        return out_of_memory("the command line");
     int code = EXIT_CODE_USAGE;
     if (parse_arguments(&arguments, argc, argv) == 0)
         code = dispatch(&arguments, process_start_ns);

@@ -32,6 +32,16 @@ static void a_new_run_has_not_failed(void **state)
     stop_close(NULL);
 }
 
+static void what_the_system_has_no_more_of_has_a_code_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_code_of(-ENOMEM, EXIT_CODE_DEVICE), EXIT_CODE_MEMORY);
+    assert_int_equal(exit_code_of(-EAGAIN, EXIT_CODE_INTERNAL), EXIT_CODE_MEMORY);
+    assert_int_equal(exit_code_of(-EIO, EXIT_CODE_DEVICE), EXIT_CODE_DEVICE);
+    assert_non_null(strstr(exit_cause(-EAGAIN), "a thread could not be started: "));
+    assert_string_equal(exit_cause(-EIO), strerror(EIO));
+}
+
 static void the_first_error_wins_and_is_printed_once(void **state)
 {
     (void)state;
@@ -298,6 +308,7 @@ int main(void)
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_run_has_not_failed),
+        cmocka_unit_test(what_the_system_has_no_more_of_has_a_code_of_its_own),
         cmocka_unit_test(the_first_error_wins_and_is_printed_once),
         cmocka_unit_test(runs_every_closer_once_in_the_order_of_registration),
         cmocka_unit_test(what_is_registered_after_the_failure_is_closed_at_once),

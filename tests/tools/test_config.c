@@ -454,10 +454,8 @@ static void expect_round_trip(struct trial *trial)
     char *second = written(&again.settings);
     assert_string_equal(first, second);
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
-        char *a = option_format(option, &trial->settings), *b = option_format(option, &again.settings);
-        assert_string_equal(a, b);
-        free(a);
-        free(b);
+        struct option_text a, b;
+        assert_string_equal(option_format(option, &trial->settings, &a), option_format(option, &again.settings, &b));
     }
     free(first);
     free(second);

@@ -96,9 +96,9 @@ static void every_choice_fits_its_field(void **state)
         for (const struct option_choice *choice = option->choices; choice != NULL && choice->name != NULL; choice++) {
             char problem[256];
             assert_int_equal(option_parse(option, settings, choice->name, problem, sizeof(problem)), 0);
-            char *text = option_format(option, settings);
+            struct option_text room;
+            const char *const text = option_format(option, settings, &room);
             assert_string_equal(text, choice->name);
-            free(text);
         }
 }
 
@@ -176,10 +176,10 @@ static void numbers_mean_the_same_in_every_locale(void **state)
     assert_int_equal(parse(settings, "train", "learning_rate", "1,5"), -EINVAL);
     assert_int_equal(parse(settings, "train", "learning_rate", "1.5"), 0);
     assert_true(settings->train.learning_rate == 1.5);
-    char *text = option_format(row("train", "learning_rate"), settings);
+    struct option_text room;
+    const char *const text = option_format(row("train", "learning_rate"), settings, &room);
     setlocale(LC_ALL, "C");
     assert_string_equal(text, "1.5");
-    free(text);
 }
 
 static void numbers_read_back_as_the_same_bits(void **state)
@@ -190,11 +190,11 @@ static void numbers_read_back_as_the_same_bits(void **state)
         mix = mix * 6364136223846793005u + 1442695040888963407u;
         const double value = ldexp((double)(mix >> 11), (int)(mix % 60) - 95);
         settings->train.learning_rate = value;
-        char *text = option_format(row("train", "learning_rate"), settings);
+        struct option_text room;
+        const char *const text = option_format(row("train", "learning_rate"), settings, &room);
         settings->train.learning_rate = -1;
         assert_int_equal(parse(settings, "train", "learning_rate", text), 0);
         assert_true(settings->train.learning_rate == value);
-        free(text);
     }
 }
 
@@ -208,9 +208,9 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", right[i].text), 0);
         assert_int_equal(settings->sync.bucket, right[i].bytes);
-        char *text = option_format(row("sync", "bucket"), settings);
+        struct option_text room;
+        const char *const text = option_format(row("sync", "bucket"), settings, &room);
         assert_string_equal(text, right[i].written);
-        free(text);
     }
     settings->sync.bucket = 7;
     static const char *const wrong[] = { "", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
@@ -259,9 +259,9 @@ static void shell_characters_in_a_text_stay_as_they_are(void **state)
         if (option->type == OPTION_STRING) {
             char problem[256];
             assert_int_equal(option_parse(option, settings, hostile, problem, sizeof(problem)), 0);
-            char *text = option_format(option, settings);
+            struct option_text room;
+            const char *const text = option_format(option, settings, &room);
             assert_string_equal(text, hostile);
-            free(text);
             assert_int_equal(option_parse(option, settings, "a\x1b[31m", problem, sizeof(problem)), -EINVAL);
             assert_int_equal(option_parse(option, settings, "a\nb", problem, sizeof(problem)), -EINVAL);
         }

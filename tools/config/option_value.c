@@ -243,29 +243,28 @@ static const char *choice_name(const struct option_row *option, const struct set
     return choice->name;
 }
 
-char *option_format(const struct option_row *option, const struct settings *settings)
+const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text)
 {
     const void *value = option_value(option, settings);
-    char text[64] = "";
     switch (option->type) {
     case OPTION_STRING:
     case OPTION_NAME:
-        return strdup(*(char *const *)value);
+        return *(char *const *)value;
     case OPTION_CHOICE:
-        return strdup(choice_name(option, settings));
+        return choice_name(option, settings);
     case OPTION_YES_NO:
-        return strdup(*(const bool *)value ? "yes" : "no");
+        return *(const bool *)value ? "yes" : "no";
     case OPTION_INTEGER:
-        snprintf(text, sizeof(text), "%" PRId64, *(const int64_t *)value);
+        snprintf(text->text, sizeof(text->text), "%" PRId64, *(const int64_t *)value);
         break;
     case OPTION_SIZE:
-        format_size(*(const int64_t *)value, text, sizeof(text));
+        format_size(*(const int64_t *)value, text->text, sizeof(text->text));
         break;
     case OPTION_NUMBER:
-        format_number(*(const double *)value, text, sizeof(text));
+        format_number(*(const double *)value, text->text, sizeof(text->text));
         break;
     }
-    return strdup(text);
+    return text->text;
 }
 
 static void integer_range(const struct option_row *option, char *text, size_t text_size)

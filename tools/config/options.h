@@ -72,9 +72,11 @@ const void *option_value(const struct option_row *option, const struct settings 
 /* Set one field from `value`. 0, -ENOMEM, or -EINVAL with what is wrong in problem_out. */
 int option_parse(const struct option_row *option, struct settings *settings, const char *value,
                  char *problem_out, size_t problem_size);
-/* The field as it would be written on the command line; reads back as the same value. The
- * text is malloc'ed, NULL when memory is short. */
-char *option_format(const struct option_row *option, const struct settings *settings);
+/* Room for a value that has to be written out. */
+struct option_text { char text[64]; };
+/* The field as it would be written on the command line; reads back as the same value. Lies in the settings,
+ * in the table, or in *text. */
+const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);
 /* The allowed values in words ("1 .. 1024", "full, none"); "" when anything goes. */
 void option_range(const struct option_row *option, char *text, size_t text_size);
 

@@ -1,12 +1,14 @@
 /* The list of problems: formatted when added, printed at the end. */
 #include "tools/config/problems.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/log.h"
+#include "stage/stop.h"
 
 void problems_init(struct problems *problems)
 {
@@ -42,12 +44,22 @@ void problems_add(struct problems *problems, const char *where, const char *form
     vsnprintf(line + where_bytes, sizeof(line) - (size_t)where_bytes, format, arguments);
     va_end(arguments);
     problems->lines[place] = escape(line);
+    problems->ran_short |= problems->lines[place] == NULL;
 }
 
 void problems_print(const struct problems *problems)
 {
+    if (problems->ran_short) {
+        log_message(LOG_ERROR, "%s: not even for the list of what is wrong", strerror(ENOMEM));
+        return;
+    }
     for (size_t i = 0; i < problems->count && i < PROBLEMS_MAX; i++)
-        log_message(LOG_RUN, "%s", problems->lines[i] == NULL ? "out of memory" : problems->lines[i]);
+        log_message(LOG_RUN, "%s", problems->lines[i]);
     if (problems->count > PROBLEMS_MAX)
         log_message(LOG_RUN, "and %zu more problems", problems->count - PROBLEMS_MAX);
+}
+
+int problems_code(const struct problems *problems, int code)
+{
+    return problems->ran_short ? EXIT_CODE_MEMORY : code;
 }

@@ -11,6 +11,7 @@
 struct problems {
     size_t count;
     char *lines[PROBLEMS_MAX];  /* owned; as log_plain shows them */
+    bool ran_short;             /* a line could not be kept: there was no memory for it */
 };
 
 void problems_init(struct problems *problems);
@@ -20,5 +21,7 @@ void problems_add(struct problems *problems, const char *where, const char *form
     __attribute__((format(printf, 3, 4)));
 /* All lines as messages in the order they were added, then how many more there were. */
 void problems_print(const struct problems *problems);
+/* The exit code: `code`, but when memory ran short the one for that. */
+int problems_code(const struct problems *problems, int code);
 
 #endif

@@ -207,15 +207,13 @@ int settings_write(const struct settings *settings, FILE *out)
 {
     enum section section = SECTION_COUNT;
     for (const struct option_row *option = option_table; option->key != NULL; option++) {
-        char *value = option_format(option, settings);
-        if (value == NULL)
-            return -ENOMEM;
+        struct option_text text;
+        const char *value = option_format(option, settings, &text);
         if (option->section != section)
             fprintf(out, "%s[%s]\n", section == SECTION_COUNT ? "" : "\n", section_name(option->section));
         section = option->section;
         fprintf(out, "%s =", option->key);
         write_value(value, out);
-        free(value);
     }
     return fflush(out) != 0 || ferror(out) ? -EIO : 0;
 }

@@ -202,11 +202,13 @@ static int run(const struct convert_command *command)
     int rc = output_start();
 
     if (rc < 0) {
-        log_message(LOG_ERROR, "the threads for output cannot be started: %s", strerror(-rc));
+        log_message(LOG_ERROR, "the threads for output cannot be started: %s", exit_cause(rc));
         return EXIT_CODE_MEMORY;
     }
-    if (stop_open(&stop) < 0)
+    if (stop_open(&stop) < 0) {
+        log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
+    }
     catch_signals();
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;

@@ -57,20 +57,22 @@ static int fail(struct stop *stop, const struct loaded_file *file, const char *p
     return -EBADMSG;
 }
 
-/* The path of a file under one of its usual names, or NULL. */
-static char *find_path(const char *directory, const struct known_file *known)
+/* The path of a file under one of its usual names; -ENOENT, -ENOMEM. */
+static int find_path(const char *directory, const struct known_file *known, char **path_out)
 {
     static const char *const joints[] = { "-", "." }, *const ends[] = { "", ".gz" };
 
     for (unsigned i = 0; i < 4; i++) {
         char *path;
         if (asprintf(&path, "%s/%s%s%s%s", directory, known->stem, joints[i / 2], known->tail, ends[i % 2]) < 0)
-            return NULL;
-        if (file_bytes_exists(path))
-            return path;
+            return -ENOMEM;
+        if (file_bytes_exists(path)) {
+            *path_out = path;
+            return 0;
+        }
         free(path);
     }
-    return NULL;
+    return -ENOENT;
 }
 
 /* All four names are looked for before any file is read, so that one message tells all. */
@@ -80,8 +82,12 @@ static int find_files(struct mnist *mnist, const char *directory, struct stop *s
     size_t length = 0;
 
     for (int i = 0; i < FILE_COUNT; i++) {
-        mnist->files[i].path = find_path(directory, &known_files[i]);
-        if (mnist->files[i].path == NULL)
+        const int rc = find_path(directory, &known_files[i], &mnist->files[i].path);
+        if (rc == -ENOMEM) {
+            stop_fail(stop, EXIT_CODE_MEMORY, "%s: no memory for the names of its files", directory);
+            return rc;
+        }
+        if (rc < 0)
             length += (size_t)snprintf(missing + length, sizeof(missing) - length, "%s%s-%s[.gz]", length ? ", " : "",
                                        known_files[i].stem, known_files[i].tail);
     }

@@ -21,7 +21,8 @@
 
 static int fail(const struct shard_set *set, const char *what, const char *name, int error)
 {
-    stop_fail(set->stop, EXIT_CODE_OUTPUT, "cannot %s %s/%s: %s", what, set->directory, name, strerror(error));
+    stop_fail(set->stop, exit_code_of(-error, EXIT_CODE_OUTPUT), "cannot %s %s/%s: %s", what, set->directory, name,
+              strerror(error));
     return -error;
 }
 

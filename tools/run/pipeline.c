@@ -264,8 +264,8 @@ static int build(struct pipeline *pipeline)
 static int fail(const struct pipeline_parts *parts, int rc)
 {
     if (rc != 0)
-        stop_fail(parts->stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE,
-                  "the pipeline could not be built: %s", strerror(-rc));
+        stop_fail(parts->stop, exit_code_of(rc, EXIT_CODE_DEVICE), "the pipeline could not be built: %s",
+                  exit_cause(rc));
     return rc;
 }
 

@@ -44,7 +44,13 @@ struct run {
 static int refuse(struct problems *problems, int code)
 {
     problems_print(problems);
-    return code;
+    return problems_code(problems, code);
+}
+
+static int out_of_memory(const char *what)
+{
+    log_message(LOG_ERROR, "%s: %s", what, strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
 }
 
 static int open_net(struct run *run, struct problems *problems)
@@ -55,6 +61,8 @@ static int open_net(struct run *run, struct problems *problems)
     const int rc = model_open(&run->net, settings->model.name, &options);
     if (rc == 0)
         return 0;
+    if (rc == -ENOMEM)
+        return out_of_memory("the model");
     problems_add(problems, "[model] name",
                  rc == -ENOENT ? "there is no model '%s' (--describe lists them)"
                                : "'%s' cannot be built with these settings",
@@ -102,8 +110,9 @@ static int prepare(struct run *run)
     problems_init(&problems);
     int code = open_net(run, &problems);
     phase_enter(PHASE_INDEXING);
-    if (code == 0 && run_data_open(run->datasets, run->settings, run->net, &problems) != 0)
-        code = refuse(&problems, EXIT_CODE_DATA);
+    const int rc = code == 0 ? run_data_open(run->datasets, run->settings, run->net, &problems) : 0;
+    if (rc != 0)
+        code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
         code = signals_exit_code();
     phase_enter(PHASE_PLANNING);
@@ -122,9 +131,8 @@ static void print_settings(const struct settings *settings)
     for (const struct option_row *row = option_table; row->key != NULL; row++) {
         if (settings->origins[option_index(row)].origin == ORIGIN_DEFAULT || strcmp(row->key, "seed") == 0)
             continue;
-        char *const value = option_format(row, settings);
-        printf(", %s.%s %s", section_name(row->section), row->key, value != NULL ? value : "?");
-        free(value);
+        struct option_text text;
+        printf(", %s.%s %s", section_name(row->section), row->key, option_format(row, settings, &text));
     }
     printf("\n");
 }
@@ -391,7 +399,7 @@ int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_
     struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns };
     if (kind == RUN_DRY)
         settings->train.steps = 1;
-    int code = stop_open(&run.stop) == 0 ? prepare(&run) : EXIT_CODE_MEMORY;
+    int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
     if (code == 0)
         code = kind == RUN_CHECK ? check(&run) : train(&run);
     release(&run);

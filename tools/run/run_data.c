@@ -40,10 +40,10 @@ static struct dataset_options options_of(const struct data_settings *data, const
     };
 }
 
-static void open_set(struct dataset **dataset_out, const struct dataset_options *options, struct problems *problems)
+static int open_set(struct dataset **dataset_out, const struct dataset_options *options, struct problems *problems)
 {
     if (options->pattern[0] == '\0')
-        return;
+        return 0;
     char *const text = calloc(1, PROBLEM_BYTES);
     const int rc = text == NULL ? -ENOMEM : dataset_open(dataset_out, options, text, PROBLEM_BYTES);
     if (rc != 0 && text != NULL && text[0] != '\0')
@@ -51,6 +51,7 @@ static void open_set(struct dataset **dataset_out, const struct dataset_options 
     else if (rc != 0 && rc != -ECANCELED)
         problems_add(problems, "pipetrain", "%s: %s", options->pattern, strerror(-rc));
     free(text);
+    return rc;
 }
 
 static void report_overlap(const struct dataset *validation, const struct dataset_overlap *overlap,
@@ -69,16 +70,18 @@ static void report_overlap(const struct dataset *validation, const struct datase
 }
 
 /* What is evaluated on must not have been trained on, unless that is asked for. */
-static void check_overlap(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
     struct dataset_overlap overlap;
     const struct dataset *const validation = datasets[PASS_EVALUATE];
     if (datasets[PASS_TRAIN] == NULL || validation == NULL)
-        return;
-    if (dataset_overlap_find(&overlap, validation, datasets[PASS_TRAIN]) < 0)
+        return 0;
+    const int rc = dataset_overlap_find(&overlap, validation, datasets[PASS_TRAIN]);
+    if (rc < 0)
         problems_add(problems, "pipetrain", "not enough memory to compare the sets' files");
     else if (overlap.count > 0)
         report_overlap(validation, &overlap, problems);
+    return rc;
 }
 
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
@@ -86,15 +89,16 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
 {
     const struct data_settings *const data = &settings->data;
     const char *const patterns[PASS_COUNT] = { [PASS_TRAIN] = data->train, [PASS_EVALUATE] = data->validation };
-    for (int pass = 0; pass < PASS_COUNT; pass++) {
+    int rc = 0;
+    for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM; pass++) {
         struct dataset_options options = options_of(data, net);
         options.what = what[pass];
         options.pattern = patterns[pass];
-        open_set(&datasets[pass], &options, problems);
+        rc = open_set(&datasets[pass], &options, problems);
     }
-    if (!data->allow_overlap)
-        check_overlap(datasets, problems);
-    return problems->count == 0 ? 0 : -EINVAL;
+    if (!data->allow_overlap && rc != -ENOMEM)
+        rc = check_overlap(datasets, problems);
+    return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
 }
 
 static void escape_name(const char *path, char name_out[NAME_TEXT_BYTES])

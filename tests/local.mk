@@ -15,7 +15,7 @@ formats_tests = %D%/formats/test_crc32c %D%/formats/test_example %D%/formats/tes
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_device %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \
-	%D%/stage/test_ring %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
+	%D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord \

@@ -11,7 +11,7 @@
 #include "tools/config/settings.h"
 
 /* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. 0,
- * or -EINVAL with the problems; the caller closes what is open. */
+ * or -EINVAL or -ENOMEM with the problems; the caller closes what is open. */
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
                   struct problems *problems);
 /* For each set its records, its shards, and which files those are. */

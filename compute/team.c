@@ -1,6 +1,16 @@
 /* The split of a loop over the tower's threads. Called from the tower's thread. */
 #include "compute/team.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "stage/room.h"
+#include "stage/thread.h"
+
+#define MEMBER_BYTES ((size_t)1 << 20)  /* that OpenMP and the C library keep of a thread, beside its stack; measured
+                                         * are some tens of KiB */
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -13,6 +23,48 @@ void team_size(uint32_t threads)
 #else
     (void)threads;
 #endif
+}
+
+/* A thread that ends when it can have the lock. */
+static void pass(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+}
+
+/* All at once: that each could be had by itself says nothing. */
+static int try_threads(struct thread **threads, uint32_t count)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    uint32_t started = 0;
+    int rc = 0;
+    pthread_mutex_lock(&lock);
+    while (started < count && (rc = thread_start(&threads[started], "team", pass, &lock)) == 0)
+        started++;
+    if (rc == 0)
+        rc = room_prove(count * MEMBER_BYTES);
+    pthread_mutex_unlock(&lock);
+    while (started > 0)
+        thread_join(threads[--started]);
+    return rc;
+}
+
+static void begin_member(void *arg, uint32_t member, size_t first, size_t end)
+{
+    (void)arg, (void)member, (void)first, (void)end;
+}
+
+int team_start(uint32_t threads)
+{
+    team_size(threads);
+    if (threads <= 1)
+        return 0;
+    struct thread **const others = calloc(threads - 1, sizeof(struct thread *));
+    const int rc = others != NULL ? try_threads(others, threads - 1) : -ENOMEM;
+    free(others);
+    if (rc == 0)
+        team_run(threads, threads, 1, begin_member, NULL);
+    return rc;
 }
 
 static void run_member(uint32_t threads, uint32_t member, size_t count, size_t grain, team_work work, void *arg)

@@ -5,7 +5,7 @@
 
 void phases_init(struct phases *phases)
 {
-    *phases = (struct phases){ .now = PHASE_PLANNING };
+    *phases = (struct phases){ .now = PHASE_STARTING };
     pthread_mutex_init(&phases->lock, NULL);
     pthread_cond_init(&phases->changed, NULL);
 }
@@ -48,6 +48,12 @@ int phases_await(struct phases *phases, enum phase phase)
     const int rc = await(phases, phase);
     pthread_mutex_unlock(&phases->lock);
     return rc;
+}
+
+int phases_meet(struct phases *phases, enum phase reached, enum phase next)
+{
+    phases_set(phases, reached, 0);
+    return phases_await(phases, next);
 }
 
 int phases_result(struct phases *phases, enum phase phase)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 
 enum phase {
+    PHASE_STARTING,             /* the thread's team is started */
+    PHASE_STARTED,              /* waits for main */
     PHASE_PLANNING,             /* the tower is planned */
     PHASE_PLANNED,              /* waits for main */
     PHASE_OPENING,              /* the tower takes its memory */
@@ -28,6 +30,8 @@ struct phases {
 void phases_init(struct phases *phases);
 void phases_release(struct phases *phases);
 void phases_set(struct phases *phases, enum phase phase, int result);
+/* Say that `reached` is reached, and wait for `next`: 0 or -ECANCELED. */
+int phases_meet(struct phases *phases, enum phase reached, enum phase next);
 /* From one phase to another; nothing happens where it is not there: a thread that was cancelled
  * while it waited is done and must stay so. */
 void phases_advance(struct phases *phases, enum phase from, enum phase to);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "compute/health.h"
+#include "compute/team.h"
 #include "stage/thread.h"
 #include "sync/phases.h"
 
@@ -71,14 +72,14 @@ static struct sync_spec complete_sync(const struct trainer *trainer)
     return spec;
 }
 
-static int plan_tower(struct trainer *trainer)
+/* The members of a team inherit what the thread is bound to. */
+static int start_team(const struct trainer_spec *spec)
 {
-    const struct trainer_spec *const spec = &trainer->spec;
     if (spec->cpus != NULL)
         thread_bind(spec->cpus, spec->cpu_count);
     else
         spec->tower.device->ops->bind(spec->tower.device);
-    return tower_open(&trainer->tower, &spec->tower);
+    return spec->tower.backend->has_teams ? team_start(spec->tower.backend_spec.threads) : 0;
 }
 
 static int open_tower(struct trainer *trainer)
@@ -188,18 +189,12 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     return 0;
 }
 
-static uint64_t waited_ns(const struct trainer *trainer)
-{
-    struct slots_counts counts;
-    slots_count(trainer->slots, &counts);
-    return counts.take_waited_ns;
-}
-
 /* The next slot the gate lets through, its pixels readable. -ENODATA at the end. */
 static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    const uint64_t before_ns = waited_ns(trainer);
+    struct slots_counts before, after;
+    slots_count(trainer->slots, &before);
     struct slot *slot;
     int rc = step_clock_mark(trainer->clock, SPENT_OTHER);
     if (rc == 0)
@@ -211,7 +206,9 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         return -ENODATA;
     }
     const bool copied = slot->ready->device->ops->event_passed(slot->ready);
-    rc = step_clock_mark(trainer->clock, waited_ns(trainer) > before_ns ? SPENT_INPUT_WAIT : SPENT_OTHER);
+    slots_count(trainer->slots, &after);
+    const bool waited = after.take_waited_ns > before.take_waited_ns;
+    rc = step_clock_mark(trainer->clock, waited ? SPENT_INPUT_WAIT : SPENT_OTHER);
     if (rc == 0)
         rc = stream_wait(spec->tower.compute, slot->ready);
     if (rc == 0)
@@ -266,20 +263,21 @@ static void run_steps(struct trainer *trainer)
 static int fail(struct trainer *trainer, const char *what, int rc)
 {
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, exit_code_of(rc, rc == -EOVERFLOW ? EXIT_CODE_MEMORY : EXIT_CODE_DEVICE),
-                  "%s: steps of %u samples could not be %s: %s", trainer->spec.name,
-                  trainer->spec.tower.train_counts[0], what, rc == -EOVERFLOW ? "they are too large" : exit_cause(rc));
+        stop_fail(trainer->spec.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "%s: steps of %u samples could not be %s: %s",
+                  trainer->spec.name, trainer->spec.tower.train_counts[0], what, exit_cause(rc));
     return rc;
 }
 
-/* Both halves, with main's word between them. */
+/* Its thirds, with main's word between them. */
 static int set_up(struct trainer *trainer)
 {
-    int rc = fail(trainer, "planned", plan_tower(trainer));
-    if (rc != 0)
-        return rc;
-    phases_set(&trainer->phases, PHASE_PLANNED, 0);
-    rc = phases_await(&trainer->phases, PHASE_OPENING);
+    int rc = start_team(&trainer->spec);
+    if (rc == 0)
+        rc = phases_meet(&trainer->phases, PHASE_STARTED, PHASE_PLANNING);
+    if (rc == 0)
+        rc = fail(trainer, "planned", tower_open(&trainer->tower, &trainer->spec.tower));
+    if (rc == 0)
+        rc = phases_meet(&trainer->phases, PHASE_PLANNED, PHASE_OPENING);
     return rc == 0 ? fail(trainer, "set up", open_tower(trainer)) : rc;
 }
 
@@ -345,8 +343,17 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         release(trainer);
         return rc;
     }
-    *trainer_out = trainer;
-    return 0;
+    rc = phases_result(&trainer->phases, PHASE_STARTED);
+    if (rc != 0)
+        trainer_join(trainer);
+    else
+        *trainer_out = trainer;
+    return rc;
+}
+
+void trainer_plan(struct trainer *trainer)
+{
+    phases_advance(&trainer->phases, PHASE_STARTED, PHASE_PLANNING);
 }
 
 int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)

@@ -52,10 +52,13 @@ struct trainer_needs {
 
 struct trainer;
 
-/* Start the thread: it plans the tower, takes no memory for it, and waits for trainer_allocate. */
+/* Start the thread and those it computes with; it waits for trainer_plan. 0, -ENOMEM, or -EAGAIN when there is no
+ * room for so many threads. */
 int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec);
+/* Let it plan the tower: it takes no memory for it, and waits for trainer_allocate. Main only. */
+void trainer_plan(struct trainer *trainer);
 /* Wait until the tower is planned: 0 with what it needs, or a negative errno (the message went to
- * stop). Before trainer_allocate. Main only. */
+ * stop). After trainer_plan, before trainer_allocate. Main only. */
 int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out);
 /* Let the tower take its memory; then the thread waits in trainer_go. The slots are lent until
  * trainer_settle. After trainer_planned. Main only. */

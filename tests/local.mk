@@ -27,7 +27,7 @@ $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health \
 	%D%/compute/test_init %D%/compute/test_layer_values %D%/compute/test_layers %D%/compute/test_model \
 	%D%/compute/test_net %D%/compute/test_net_layers %D%/compute/test_optimizer %D%/compute/test_snapshot \
-	%D%/compute/test_tower %D%/compute/test_update %D%/compute/test_values
+	%D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update %D%/compute/test_values
 if HAVE_ONEDNN
 compute_tests += %D%/compute/test_onednn
 endif

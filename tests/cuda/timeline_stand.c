@@ -263,6 +263,7 @@ static void trainer_open(struct timeline *timeline)
     assert_int_equal(trainer_start(&timeline->trainer, &spec), 0);
     assert_int_equal(stop_on_failure(timeline->stop, trainer_cancel, timeline->trainer), 0);
     struct trainer_needs needs;
+    trainer_plan(timeline->trainer);
     assert_int_equal(trainer_planned(timeline->trainer, &needs), 0);
     trainer_allocate(timeline->trainer, timeline->slots);
     assert_int_equal(trainer_ready(timeline->trainer), 0);

@@ -167,6 +167,7 @@ void rig_start(struct rig *rig, uint32_t tower, const struct trainer_spec *spec)
     assert_int_equal(trainer_start(&lane->trainer, spec), 0);
     assert_int_equal(stop_on_failure(rig->stop, trainer_cancel, lane->trainer), 0);
     assert_int_equal(thread_start(&lane->source, "source", source_loop, lane), 0);
+    trainer_plan(lane->trainer);
 }
 
 void rig_start_all(struct rig *rig)

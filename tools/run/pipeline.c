@@ -236,6 +236,8 @@ static int plan(struct pipeline *pipeline)
         rc = gate_open(&pipeline->gate);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_trainer(pipeline, d);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        trainer_plan(pipeline->lanes[d].trainer);
     return rc == 0 ? await_plans(pipeline) : rc;
 }
 
@@ -249,10 +251,10 @@ static int build(struct pipeline *pipeline)
         rc = open_ring(pipeline, d);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = open_slots(pipeline, d);
-    for (uint32_t d = 0; d < towers && rc == 0; d++)
-        trainer_allocate(pipeline->lanes[d].trainer, pipeline->lanes[d].slots);
     if (rc == 0)
         rc = start_loader(pipeline);
+    for (uint32_t d = 0; d < towers && rc == 0; d++)
+        trainer_allocate(pipeline->lanes[d].trainer, pipeline->lanes[d].slots);
     if (rc == 0)
         rc = await_towers(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)

@@ -1,0 +1,75 @@
+/* Tests of teams: what is split, and what happens where the system has no room for a team's threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compute/team.h"
+
+enum { COUNT = 1000, GRAIN = 16 };
+
+static void add_one(void *arg, uint32_t member, size_t first, size_t end)
+{
+    int *const numbers = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        numbers[i]++;
+}
+
+static void every_member_count_does_everything_once(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 5; threads++) {
+        int numbers[COUNT] = { 0 };
+        assert_int_equal(team_start(threads), 0);
+        team_run(threads, COUNT, GRAIN, add_one, numbers);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(numbers[i], 1);
+    }
+}
+
+/* In a process of its own: OpenMP would end it. */
+static int code_of(int (*work)(void))
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(work());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int start_without_room(void)
+{
+    const struct rlimit limit = { .rlim_cur = 0, .rlim_max = 0 };
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 1;
+    return team_start(8) == -EAGAIN ? 42 : 2;
+}
+
+static void a_team_that_cannot_be_had_is_an_error_and_no_end(void **state)
+{
+    (void)state;
+    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
+    if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
+        skip();                 /* which maps more than any limit */
+    assert_int_equal(code_of(start_without_room), 42);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_team_that_cannot_be_had_is_an_error_and_no_end),
+        cmocka_unit_test(every_member_count_does_everything_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

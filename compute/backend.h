@@ -74,6 +74,7 @@ struct backend_needs {
     size_t values;              /* values, gradients and what layers keep between forward and backward */
     size_t workspace;           /* of library calls */
     size_t weights;             /* further copies of weights */
+    size_t room;                /* that libraries take for themselves and give back: of the host's address space */
 };
 
 /* How many samples would fit into `there` bytes when `count` need `needs`: values grow with the

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "compute/onednn/onednn_plan.h"
+#include "compute/onednn/onednn_room.h"
 #include "compute/scale.h"
 #include "compute/team.h"
 
@@ -29,6 +30,7 @@ static void onednn_close(struct backend *backend)
     free(backend->blocks);
     free(backend->goes_back);
     free(backend);
+    nn_room_leave();
 }
 
 static int backend_init(struct backend *backend)
@@ -40,7 +42,9 @@ static int backend_init(struct backend *backend)
     if (backend->blocks == NULL || backend->stored == NULL || backend->goes_back == NULL)
         return -ENOMEM;
     team_size(backend->spec.threads);
-    int rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
+    int rc = nn_room();
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
     if (rc == 0)
         rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));
     return rc ? rc : layouts_choose(backend);
@@ -64,7 +68,8 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
     backend->noted_bytes = NOTED_BYTES;
-    rc = backend_init(backend);
+    nn_room_join();
+    rc = nn_room_result(backend_init(backend));
     if (rc) {
         onednn_close(backend);
         return rc;
@@ -87,7 +92,7 @@ static void onednn_lay_out(struct backend *backend, const struct arenas *arenas)
 
 static void onednn_needs(const struct backend *backend, struct backend_needs *needs_out)
 {
-    *needs_out = (struct backend_needs){ .values = backend->pool_needed };
+    *needs_out = (struct backend_needs){ .values = backend->pool_needed, .room = NN_ROOM_BYTES };
 }
 
 static int onednn_bind(struct backend *backend, const struct backend_memory *memory)
@@ -96,7 +101,8 @@ static int onednn_bind(struct backend *backend, const struct backend_memory *mem
     return 0;
 }
 
-/* The pool grows to what the largest plan needs; plans notice that it moved. */
+/* The pool grows to what the largest plan needs; plans notice that it moved. Room stays for what oneDNN takes for
+ * a moment in each step. */
 static int onednn_allocate(struct backend *backend)
 {
     struct device *const device = backend->spec.device;
@@ -111,7 +117,7 @@ static int onednn_allocate(struct backend *backend)
         return rc;
     backend->pool = pool;
     backend->pool_bytes = backend->pool_needed;
-    return 0;
+    return nn_room_result(nn_room());
 }
 
 /* The parameter's plain row-major layout with the rank of its stored one: a dense layer's
@@ -134,7 +140,7 @@ static int reorder_run(const struct backend *backend, nn_md from_md, void *from,
     void *scratch = NULL;
     int rc = nn_reorder_create(&pd, from_md, to_md, backend->engine);
     if (rc == 0)
-        rc = NN_CHECK(dnnl_primitive_create(&primitive, pd));
+        rc = nn_primitive_create(&primitive, pd);
     if (rc == 0 && (scratch_md = nn_md_of(pd, DNNL_ARG_SCRATCHPAD)) == NULL)
         rc = -ENOMEM;
     if (rc == 0 && nn_md_bytes(scratch_md) && posix_memalign(&scratch, 64, nn_md_bytes(scratch_md)))
@@ -165,7 +171,7 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
     if (md == NULL)
         return -ENOMEM;
     /* oneDNN's handles are not const; the source is only read. */
-    const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
+    const int rc = nn_room_result(reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored));
     nn_md_release(md);
     return rc;
 }

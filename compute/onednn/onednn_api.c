@@ -7,14 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/onednn/onednn_room.h"
 #include "stage/log.h"
 
 int nn_check(dnnl_status_t status, const char *call)
 {
     if (status == dnnl_success)
         return 0;
+    if (status == dnnl_out_of_memory) {
+        nn_room_short();
+        return -ENOMEM;
+    }
     log_message(LOG_ERROR, "oneDNN: status %d from %s", (int)status, call);
-    return status == dnnl_out_of_memory ? -ENOMEM : -EIO;
+    return -EIO;
+}
+
+/* Of a call that may find that there is nothing of the kind. */
+static bool is_made(dnnl_status_t status)
+{
+    if (status == dnnl_out_of_memory)
+        nn_room_short();
+    return status == dnnl_success;
 }
 
 static const dnnl_dims_t no_dilation;
@@ -24,13 +37,13 @@ static const dnnl_dims_t no_dilation;
 nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag)
 {
     dnnl_memory_desc_t md = NULL;
-    return dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, tag) == dnnl_success ? md : NULL;
+    return is_made(dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, tag)) ? md : NULL;
 }
 
 static nn_md md_copy(const_dnnl_memory_desc_t md)
 {
     dnnl_memory_desc_t copy = NULL;
-    return dnnl_memory_desc_clone(&copy, md) == dnnl_success ? copy : NULL;
+    return is_made(dnnl_memory_desc_clone(&copy, md)) ? copy : NULL;
 }
 
 void nn_md_release(nn_md md)
@@ -132,14 +145,14 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
         [NN_MAX_POOL] = max_pool_create,
     };
     dnnl_primitive_desc_t pd = NULL;
-    if (create[op->kind](op, engine, forward, attr, &pd) != dnnl_success)
+    if (!is_made(create[op->kind](op, engine, forward, attr, &pd)))
         return 0;
     int count = 0;
     do {
-        if (dnnl_primitive_desc_clone(&pds_out[count], pd) != dnnl_success)
+        if (!is_made(dnnl_primitive_desc_clone(&pds_out[count], pd)))
             break;
         count++;
-    } while (count < NN_IMPLEMENTATIONS_MAX && dnnl_primitive_desc_next_impl(pd) == dnnl_success);
+    } while (count < NN_IMPLEMENTATIONS_MAX && is_made(dnnl_primitive_desc_next_impl(pd)));
     dnnl_primitive_desc_destroy(pd);
     return count;
 }
@@ -151,6 +164,8 @@ static nn_md md_copy(const dnnl_memory_desc_t *md)
     nn_md copy = malloc(sizeof(*copy));
     if (copy != NULL)
         *copy = *md;
+    else
+        nn_room_short();
     return copy;
 }
 
@@ -249,8 +264,8 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
     };
     union op_desc desc;
     dnnl_primitive_desc_iterator_t iterator = NULL;
-    if (init[op->kind](op, &desc) != dnnl_success
-        || dnnl_primitive_desc_iterator_create(&iterator, &desc, attr, engine, forward) != dnnl_success)
+    if (!is_made(init[op->kind](op, &desc))
+        || !is_made(dnnl_primitive_desc_iterator_create(&iterator, &desc, attr, engine, forward)))
         return 0;
     int count = 0;
     do {
@@ -258,7 +273,7 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
         if (pds_out[count] == NULL)
             break;
         count++;
-    } while (count < NN_IMPLEMENTATIONS_MAX && dnnl_primitive_desc_iterator_next(iterator) == dnnl_success);
+    } while (count < NN_IMPLEMENTATIONS_MAX && is_made(dnnl_primitive_desc_iterator_next(iterator)));
     dnnl_primitive_desc_iterator_destroy(iterator);
     return count;
 }
@@ -342,7 +357,7 @@ static dnnl_primitive_attr_t attr_open(bool relu)
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out)
 {
-    dnnl_primitive_attr_t attr = attr_open(op->relu);
+    dnnl_primitive_attr_t attr = nn_room() == 0 ? attr_open(op->relu) : NULL;
     if (attr == NULL)
         return 0;
     const int count = op_list(op, engine, forward, attr, pds_out);
@@ -364,6 +379,12 @@ bool nn_pd_is_ref(const_dnnl_primitive_desc_t pd)
     return strncmp(name, "ref", 3) == 0 || strstr(name, "ref:any") != NULL;
 }
 
+int nn_primitive_create(dnnl_primitive_t *primitive_out, const_dnnl_primitive_desc_t pd)
+{
+    const int rc = nn_room();
+    return rc == 0 ? NN_CHECK(dnnl_primitive_create(primitive_out, pd)) : rc;
+}
+
 int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, void *data)
 {
     return NN_CHECK(dnnl_memory_create(memory_out, md, engine, data));
@@ -371,7 +392,7 @@ int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, 
 
 int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_engine_t engine)
 {
-    dnnl_primitive_attr_t attr = attr_open(false);
+    dnnl_primitive_attr_t attr = nn_room() == 0 ? attr_open(false) : NULL;
     if (attr == NULL)
         return -ENOMEM;
     const int rc = NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));

@@ -19,12 +19,12 @@ typedef dnnl_memory_desc_t *nn_md;
 #define NN_RANK_MAX 4
 #define NN_IMPLEMENTATIONS_MAX 32
 
-/* Every oneDNN call goes through here: the status as 0 or a negative errno, logged
- * once with the text of the call. */
+/* Every oneDNN call goes through here: the status as 0 or a negative errno, logged once with the text of
+ * the call; -ENOMEM is left to the caller to tell. */
 #define NN_CHECK(call) nn_check((call), #call)
 int nn_check(dnnl_status_t status, const char *call);
 
-/* The result is NULL when memory is short or the description is not possible. */
+/* The result is NULL when memory is short, which is noted (onednn_room.h), or the description is not possible. */
 nn_md nn_md_any(int rank, const dnnl_dim_t *dims);
 nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag);
 /* The descriptor of one argument (DNNL_ARG_...) of a primitive, as a copy. */
@@ -75,6 +75,7 @@ const char *nn_pd_name(const_dnnl_primitive_desc_t pd);
 /* Whether this is one of oneDNN's slow plain-loop implementations. */
 bool nn_pd_is_ref(const_dnnl_primitive_desc_t pd);
 
+int nn_primitive_create(dnnl_primitive_t *primitive_out, const_dnnl_primitive_desc_t pd);
 int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, void *data);
 /* With scratchpad in user mode. */
 int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_engine_t engine);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compute/onednn/onednn_room.h"
 #include "stage/log.h"
 
 static const char *const direction_names[] = {
@@ -105,11 +106,14 @@ static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, con
 
 static int refuse(const struct plan *plan, uint32_t layer, const struct nn_op *op, const char *what)
 {
+    const int rc = nn_room_result(-ENOTSUP);
+    if (rc == -ENOMEM)
+        return rc;
     const struct layer *about = plan_layer(plan, layer);
     log_message(LOG_ERROR, "layer '%s' %s, %u samples of %ux%ux%u to %ux%ux%u: %s", about->name,
                 direction_names[op->direction], plan->base.count, about->in.channels, about->in.height,
                 about->in.width, about->out.channels, about->out.height, about->out.width, what);
-    return -ENOTSUP;
+    return rc;
 }
 
 static int primitive_find(const struct plan *plan, struct nn_call *call, uint32_t layer,
@@ -129,7 +133,7 @@ static int run_open(struct nn_call *call, const_dnnl_primitive_desc_t pd, struct
 {
     struct nn_run *run = &call->runs[call->run_count];
     *run = (struct nn_run){ 0 };
-    const int rc = NN_CHECK(dnnl_primitive_create(&run->primitive, pd));
+    const int rc = nn_primitive_create(&run->primitive, pd);
     if (rc)
         return rc;
     call->run_count++;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compute/onednn/backend_onednn.h"
+#include "compute/onednn/onednn_room.h"
 
 static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &onednn_weighted_ops,
@@ -167,7 +168,7 @@ int onednn_plan_open(struct backend *backend, uint32_t count, bool training, str
         .backend = backend, .ops = &onednn_plan_ops, .net = backend->spec.net, .count = count, .training = training };
     int rc = open_edges(plan);
     if (rc == 0)
-        rc = plan_base_open(&plan->base);
+        rc = nn_room_result(plan_base_open(&plan->base));
     if (rc != 0) {
         onednn_plan_close(plan);
         return rc;

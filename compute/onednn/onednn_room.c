@@ -1,0 +1,41 @@
+/* Proofs of room, and a note for each thread that makes things. */
+#include "compute/onednn/onednn_room.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "stage/room.h"
+
+static atomic_uint towers;
+static _Thread_local bool is_short;
+
+void nn_room_join(void)
+{
+    atomic_fetch_add(&towers, 1);
+}
+
+void nn_room_leave(void)
+{
+    atomic_fetch_sub(&towers, 1);
+}
+
+int nn_room(void)
+{
+    const int rc = room_prove(atomic_load(&towers) * NN_ROOM_BYTES);
+    if (rc != 0)
+        nn_room_short();
+    return rc;
+}
+
+void nn_room_short(void)
+{
+    is_short = true;
+}
+
+int nn_room_result(int rc)
+{
+    const bool was_short = is_short;
+    is_short = false;
+    return was_short ? -ENOMEM : rc;
+}

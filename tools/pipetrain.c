@@ -17,6 +17,7 @@
 #include "tools/config/options.h"
 #include "tools/describe.h"
 #include "tools/phase.h"
+#include "tools/run/limits.h"
 #include "tools/run/run.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
@@ -235,6 +236,8 @@ int main(int argc, char **argv)
     signals_catch();
     phase_begin();
     fill_standard_streams();
+    if (limits_prepare() != 0)
+        return EXIT_CODE_MEMORY;
     struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
     if (arguments.assignments == NULL)
         return out_of_memory("the command line");

@@ -25,7 +25,7 @@ refused() {
     code=$?
     [ $(($(date +%s) - began)) -le 10 ] || fail "$what took long"
     expect_code 4 "$what"
-    expect_err '^(memory|\[input\] ram_budget): the run needs .* \(.*\), (available are|the budget is)'
+    expect_err '^(memory|\[input\] ram_budget): the run needs .* \(.*\), ([a-z ]+\(ulimit -v\) leaves|the budget is)'
     expect_err_lines 1
     [ ! -s "$work/out" ] || fail "$what printed results"
     [ ! -e "$work/run" ] || fail "$what made a run directory"
@@ -53,6 +53,60 @@ refused 'terabytes on eight towers' --set train.batch=1048576 --set input.stagin
     --set devices.threads_per_tower=1
 refused 'terabytes, checked' --set train.batch=1048576 --set input.staging_depth=1024 --check
 refused 'terabytes, dry' --set train.batch=1048576 --set input.staging_depth=1024 --dry-run
+
+# Limits of the process: at each the run ends well or is refused, by one message that names memory or threads. Below
+# the first of them the program cannot even be loaded.
+make_tiny
+under() {
+    option=$1 limit=$2
+    shift 2
+    rm -rf "$work/run"
+    command_line="ulimit $option $limit; $pipetrain $*"
+    (ulimit "$option" "$limit" && exec timeout 60 "$pipetrain" "$@") >"$work/out" 2>"$work/err"
+    code=$?
+}
+ends_well() {
+    [ "$code" -ne 0 ] || return 0
+    expect_code 4 'a limit of the process'
+    expect_err_lines 1
+    expect_err '[Mm]emory|a thread could not be started'
+    [ ! -e "$work/run" ] || fail 'a refused run made a run directory'
+}
+# OPTION ARGUMENT...: up to where the batch fits that is asked for; in between also the one that is said to fit.
+walk_limits() {
+    walked=$1
+    shift
+    kib=1000
+    until under "$walked" $kib --version; [ "$code" -eq 0 ] || [ $kib -gt 2000000 ]; do
+        kib=$((kib + 4000))
+    done
+    begins=$kib runs=0 successes=0 named=0
+    while [ $successes -lt 3 ] && [ $kib -lt 2000000 ]; do
+        under "$walked" $kib "$@"
+        ends_well
+        runs=$((runs + 1))
+        [ "$code" -ne 0 ] || successes=$((successes + 1))
+        batch=$(sed -n 's/.* a batch of \([0-9]*\) would fit.*/\1/p' "$work/err")
+        if [ -n "$batch" ] && [ $((runs % 3)) -eq 0 ]; then
+            named=$((named + 1))
+            under "$walked" $kib "$@" --set "train.batch=$batch"
+            expect_code 0 "the batch of $batch that is said to fit"
+        fi
+        kib=$((kib + 2500))
+    done
+    echo "ulimit $walked: $runs limits from $begins KiB, the last $successes let the run through; $named batches that fit"
+    [ $successes -eq 3 ] && [ $named -gt 0 ] || fail "ulimit $walked: no limit lets the run through"
+}
+for option in -v -d; do
+    set -- -c "$work/tiny.conf" --set "run.dir=$work/run" --set train.steps=2 --set train.batch=300
+    walk_limits $option "$@"
+    walk_limits $option "$@" --set devices.towers=2 --set devices.threads_per_tower=2
+done
+for kib in 112 160 208 256 512 1024; do
+    under -s $kib -c "$work/tiny.conf" --set "run.dir=$work/run" --set train.steps=2
+    ends_well
+    [ $kib -lt 256 ] || expect_code 0 "a stack of $kib KiB"
+done
 
 # What towers need, by purpose.
 run "$pipetrain" -c "$work/resnet.conf" --set devices.towers=2 --set devices.threads_per_tower=1 --set train.batch=16 \
@@ -98,7 +152,7 @@ unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no c
 if [ -z "$finish_note" ]; then
     limited 300000000
     expect_code 4 'a batch larger than the control group'
-    expect_err '^memory: the run needs 19[0-9]\.[0-9] MiB .* available are 190\.7 MiB: a batch of 12[0-9] would fit'
+    expect_err '^memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 190\.7 MiB: a batch of 12[0-9] would fit'
     limited 500000000
     expect_code 0 'a batch as large as the control group'
     limited max

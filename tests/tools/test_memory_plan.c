@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ static int end(void **state)
 static int check(void)
 {
     problems_release(&problems);
-    return memory_plan_check(&plan, &settings, &there, &problems);
+    return memory_plan_check(&plan, &settings, &there, NULL, &problems);
 }
 
 static void towers_on_the_host_add_up_there(void **state)
@@ -114,6 +115,46 @@ static void a_refusal_names_what_is_needed_and_a_batch_that_fits(void **state)
     assert_null(strstr(problems.lines[0], "would fit"));
 }
 
+static void who_limits_the_host_is_said(void **state)
+{
+    (void)state;
+    memory_plan_add_tower(&plan, 0, &needs);
+    there.host = MIB;
+    there.host_says = "the full moon leaves";
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], ", the full moon leaves 1.0 MiB: no batch fits"));
+}
+
+static void sizes_that_would_look_the_same_are_told_to_the_byte(void **state)
+{
+    (void)state;
+    memory_plan_add_tower(&plan, 0, &needs);
+    there.host = 124 * MIB - 1;
+    assert_int_equal(check(), -ENOMEM);
+    assert_non_null(strstr(problems.lines[0], "the run needs 130,023,424 B ("));
+    assert_non_null(strstr(problems.lines[0], "available are 130,023,423 B"));
+}
+
+/* Of a tower that needs 124 MiB, and batches and slots that need 16. */
+static void settings_are_named_only_where_they_alone_would_do(void **state)
+{
+    (void)state;
+    memory_share_add(&plan.host, MEMORY_BATCHES, 8 * MIB);
+    memory_share_add(&plan.host, MEMORY_SLOTS, 8 * MIB);
+    memory_plan_add_tower(&plan, 0, &needs);
+    settings.input.prefetch_depth = 4;
+    settings.input.staging_depth = 2;
+    const struct { size_t excess; bool prefetch, staging; } cases[] = {
+        { 4 * MIB, true, true }, { 6 * MIB, true, false }, { 6 * MIB + 1, false, false } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        there.host = 140 * MIB - cases[i].excess;
+        assert_int_equal(check(), -ENOMEM);
+        assert_int_equal(strstr(problems.lines[0], "prefetch_depth") != NULL, cases[i].prefetch);
+        assert_int_equal(strstr(problems.lines[0], "staging_depth") != NULL, cases[i].staging);
+        assert_null(strstr(problems.lines[0], "input.source"));
+    }
+}
+
 static void sums_that_overflow_are_refused(void **state)
 {
     (void)state;
@@ -145,6 +186,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(towers_that_share_a_device_add_up_on_it, begin, end),
         cmocka_unit_test_setup_teardown(the_budget_counts_where_it_is_smaller, begin, end),
         cmocka_unit_test_setup_teardown(a_refusal_names_what_is_needed_and_a_batch_that_fits, begin, end),
+        cmocka_unit_test_setup_teardown(who_limits_the_host_is_said, begin, end),
+        cmocka_unit_test_setup_teardown(sizes_that_would_look_the_same_are_told_to_the_byte, begin, end),
+        cmocka_unit_test_setup_teardown(settings_are_named_only_where_they_alone_would_do, begin, end),
         cmocka_unit_test_setup_teardown(sums_that_overflow_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(what_a_tower_needs_is_one_line, begin, end),
     };

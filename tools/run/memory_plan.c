@@ -2,11 +2,16 @@
 #include "tools/run/memory_plan.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "tools/config/number.h"
 #include "tools/run/cgroup.h"
+#include "tools/run/limits.h"
+#include "tools/run/memory_fit.h"
 
 #define TEXT_BYTES 512u
+#define PLANNED_BYTES ((size_t)16 << 20)        /* that the plans of one batch may take more than those of another */
+#define TOWER_BLOCKS 6u         /* that a tower takes: weights, gradients, states, statistics, values */
 
 /* What grows with the batch, a smaller batch makes smaller. */
 static const struct {
@@ -28,6 +33,11 @@ static const struct {
 struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)
 {
     return plan->device_count > 0 ? &plan->devices[device] : &plan->host;
+}
+
+static size_t less(size_t bytes, size_t aside)
+{
+    return bytes == SIZE_MAX ? bytes : bytes > aside ? bytes - aside : 0;
 }
 
 static size_t sum(size_t a, size_t b)
@@ -54,6 +64,7 @@ void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const stru
 {
     add_needs(memory_plan_on(plan, device), &plan->host, needs);
     plan->samples += needs->samples;
+    plan->aside = sum(plan->aside, sum(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
 }
 
 static size_t share_bytes(const struct memory_share *share)
@@ -113,52 +124,97 @@ static uint32_t fitting(const struct memory_share *share, uint32_t samples, size
 struct limit {
     const char *where, *verb;
     char of[32];
-    size_t bytes;
+    size_t bytes, margin;
 };
 
-static int refuse(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
-                  const struct settings *settings, struct problems *problems)
+/* Numbers that look the same say nothing: then they are told to the byte. */
+static void write_sizes(size_t needed, size_t there, struct number *needed_out, struct number *there_out)
 {
-    char hint[64] = "use a smaller batch";
-    const uint32_t batch = fitting(share, plan->samples, limit->bytes);
+    *needed_out = number_bytes(needed);
+    *there_out = number_bytes(there);
+    if (strcmp(needed_out->text, there_out->text) != 0)
+        return;
+    snprintf(needed_out->text, sizeof(needed_out->text), "%.28s B", number_grouped(needed).text);
+    snprintf(there_out->text, sizeof(there_out->text), "%.28s B", number_grouped(there).text);
+}
+
+/* What else would do by itself: each setting that asks for enough more than it has to. */
+static struct share_text other_hints(const struct memory_plan *plan, const struct memory_share *share, size_t excess,
+                                     const struct settings *settings)
+{
+    const int64_t prefetch = settings->input.prefetch_depth, staging = settings->input.staging_depth;
+    const struct { size_t saved; const char *text; } hints[] = {
+        { share->bytes[MEMORY_BATCHES] / (size_t)prefetch * (size_t)(prefetch - 1), "a smaller input.prefetch_depth" },
+        { share->bytes[MEMORY_SLOTS] / (size_t)staging * (size_t)(staging - 1), "a smaller input.staging_depth" },
+        { share->bytes[MEMORY_LOADER] > 0 ? plan->kept_bytes : 0, "input.source = real" },
+    };
+    struct share_text text = { "" };
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+        if (hints[i].saved >= excess)
+            used += (size_t)snprintf(text.text + used, TEXT_BYTES - used, ", or use %s", hints[i].text);
+    return text;
+}
+
+static int refuse(const struct memory_plan *plan, const struct memory_share *share, const struct limit *limit,
+                  const struct settings *settings, const struct memory_fit *fit, struct problems *problems)
+{
+    const size_t needed = share_bytes(share), there = less(limit->bytes, limit->margin);
+    const uint32_t summed = fitting(share, plan->samples, limit->bytes);
+    const uint32_t batch = fit != NULL && plan->device_count == 0 ? memory_fit(fit, there) : summed;
+    char hint[64];
+    snprintf(hint, sizeof(hint), summed > 0 ? "a smaller batch may fit" : "no batch fits");
     if (batch > 0)
-        snprintf(hint, sizeof(hint), "a batch of %u would fit; or use a smaller", batch);
+        snprintf(hint, sizeof(hint), "a batch of %u would fit", batch);
+    struct number needs, leaves;
+    write_sizes(needed, limit->bytes, &needs, &leaves);
     const struct share_text parts = share_text(share, plan->kept_bytes);
-    problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s prefetch_depth or staging_depth%s",
-                 number_bytes(share_bytes(share)).text, limit->of, parts.text, limit->verb,
-                 number_bytes(limit->bytes).text, hint, batch > 0 ? "" : ",",
-                 settings->input.source == INPUT_CACHED ? ", or input.source = real" : "");
+    problems_add(problems, limit->where, "the run needs %s%s (%s), %s %s: %s%s", needs.text, limit->of, parts.text,
+                 limit->verb, leaves.text, hint, other_hints(plan, share, needed - limit->bytes, settings).text);
     return -ENOMEM;
 }
 
-static struct limit host_limit(const struct settings *settings, size_t there)
+static struct limit host_limit(const struct settings *settings, const struct memory_there *there)
 {
     const uint64_t budget = (uint64_t)settings->input.ram_budget;
-    if (budget > 0 && budget < there)
+    if (budget > 0 && budget < there->host)
         return (struct limit){ .where = "[input] ram_budget", .verb = "the budget is", .bytes = (size_t)budget };
-    return (struct limit){ .where = "memory", .verb = "available are", .bytes = there };
+    return (struct limit){ .where = "memory", .verb = there->host_says != NULL ? there->host_says : "available are",
+                           .bytes = there->host, .margin = there->margin };
 }
 
-size_t memory_host_there(void)
+void memory_host_there(size_t aside, struct memory_there *there_out)
 {
-    size_t available = 0, total;
+    size_t available = SIZE_MAX, total;
     device_host_ops.memory(NULL, &available, &total);
-    const size_t left = cgroup_memory_left("");
-    return left < available ? left : available;
+    const struct limits_left limits = limits_left();
+    const struct { size_t bytes, margin; const char *says; } rooms[] = {
+        { available, 0, "available are" },
+        { cgroup_memory_left(""), 0, "the control group leaves" },
+        { less(limits.address_space, aside), PLANNED_BYTES, "the limit of the address space (ulimit -v) leaves" },
+        { less(limits.data, aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
+    };
+    there_out->host = SIZE_MAX;
+    for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
+        if (rooms[i].bytes < there_out->host) {
+            there_out->host = rooms[i].bytes;
+            there_out->host_says = rooms[i].says;
+            there_out->margin = rooms[i].margin;
+        }
 }
 
 int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
-                      const struct memory_there *there, struct problems *problems)
+                      const struct memory_there *there, const struct memory_fit *fit, struct problems *problems)
 {
     int rc = 0;
-    const struct limit host = host_limit(settings, there->host);
+    const struct limit host = host_limit(settings, there);
     if (share_bytes(&plan->host) > host.bytes)
-        rc = refuse(plan, &plan->host, &host, settings, problems);
+        rc = refuse(plan, &plan->host, &host, settings, fit, problems);
     for (uint32_t device = 0; device < plan->device_count; device++) {
         struct limit limit = { .where = "memory", .verb = "free are", .bytes = there->devices[device] };
         snprintf(limit.of, sizeof(limit.of), " of %s%u", plan->names->ops->kind, plan->names->index[device]);
         if (share_bytes(&plan->devices[device]) > limit.bytes)
-            rc = refuse(plan, &plan->devices[device], &limit, settings, problems);
+            rc = refuse(plan, &plan->devices[device], &limit, settings, fit, problems);
     }
     return rc;
 }

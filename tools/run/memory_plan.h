@@ -13,6 +13,9 @@
 #include "tools/config/settings.h"
 #include "tools/run/device_plan.h"
 
+/* A large block begins at a huge page; up to one more of the address space may lie before it. */
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
 enum memory_purpose {
     MEMORY_BATCHES,             /* on their way to a device */
     MEMORY_LOADER,
@@ -27,6 +30,8 @@ enum memory_purpose {
     MEMORY_PURPOSE_COUNT
 };
 
+struct memory_fit;
+
 /* Bytes in one memory; what does not fit into a size_t is SIZE_MAX. */
 struct memory_share { size_t bytes[MEMORY_PURPOSE_COUNT]; };
 
@@ -38,6 +43,7 @@ struct memory_plan {
     const struct device_plan *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* of the loader's, for shards kept in memory */
     uint32_t samples;                   /* of a full training step, all towers; 0: what they need is not in it yet */
+    size_t aside;                       /* of the host's address space, beside all that: stacks, alignment, libraries */
 };
 
 /* The share that what lies on device `device` (of those in use) is part of. */
@@ -49,14 +55,20 @@ void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const stru
 size_t memory_plan_bytes(const struct memory_plan *plan);
 
 /* What can be had. */
-struct memory_there { size_t host, devices[DEVICES_MAX]; };
+struct memory_there {
+    size_t host, devices[DEVICES_MAX];
+    const char *host_says;              /* who leaves so much: "available are", NULL: the same */
+    size_t margin;                      /* of the host's, that planning another batch may take besides */
+};
 
-/* The smaller of what the machine has, as far as the kernel knows, and what control groups leave. */
-size_t memory_host_there(void);
+/* The smallest of what the machine has, as far as the kernel knows, what control groups leave, and what the limits
+ * of the process leave when `aside` bytes of its address space are taken besides. Fills in the host's half. */
+void memory_host_there(size_t aside, struct memory_there *there_out);
 /* 0, or -ENOMEM with the arithmetic in `problems`, and the batch that would fit where there is one:
- * over ram_budget, over what the host has, or over what a device has. */
-int memory_plan_check(const struct memory_plan *plan, const struct settings *settings,
-                      const struct memory_there *there, struct problems *problems);
+ * over ram_budget, over what the host has, or over what a device has. Without `fit` that batch is what the sums
+ * tell; with it, where the towers are the host's, what a plan of its own does. */
+int memory_plan_check(const struct memory_plan *plan, const struct settings *settings, const struct memory_there *there,
+                      const struct memory_fit *fit, struct problems *problems);
 /* The sums, on one line. */
 void memory_plan_print(const struct memory_plan *plan, FILE *out);
 /* What one tower needs, without an end of line. */

@@ -15,6 +15,7 @@
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
+#include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/run_data.h"
@@ -182,8 +183,10 @@ static int check_memory(const struct run *run)
     if (pipeline_memory(run->pipeline, &there) != 0)
         return EXIT_CODE_DEVICE;
     problems_init(&problems);
+    const struct memory_fit fit = { run->settings, &run->plan, run->net, datasets_of(run),
+                                    pipeline_needs(run->pipeline, 0) };
     int code = 0;
-    if (memory_plan_check(&run->plan.memory, run->settings, &there, &problems) != 0)
+    if (memory_plan_check(&run->plan.memory, run->settings, &there, &fit, &problems) != 0)
         code = refuse(&problems, EXIT_CODE_MEMORY);
     problems_release(&problems);
     return code;

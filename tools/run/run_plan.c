@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "tools/config/number.h"
+#include "tools/run/limits.h"
 #include "tools/run/run_data.h"
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
+#define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
 
 static uint32_t usable_cores(void)
 {
@@ -106,6 +108,17 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
+/* Threads that are yet to be started, blocks of batches that begin at huge pages, and what the C library rounds. */
+static size_t address_space_aside(const struct run_plan *plan, const struct settings *settings)
+{
+    const size_t towers = plan->devices.towers.count;
+    const bool is_loaded = settings->input.source != INPUT_SYNTHETIC;
+    const size_t threads = towers + (is_loaded ? (size_t)plan->read_threads + plan->decode_threads : 0);
+    const size_t depth = (size_t)settings->input.staging_depth + (is_loaded ? (size_t)settings->input.prefetch_depth : 0);
+    const size_t blocks = plan->layout.block_bytes >= HUGE_PAGE_BYTES ? towers * depth : 0;
+    return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;
+}
+
 /* Of what does not depend on towers. */
 static int init_memory(struct run_plan *plan, const struct settings *settings,
                        const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
@@ -116,6 +129,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     for (uint32_t d = 0; d < devices->towers.count; d++)
         memory_share_add(memory_plan_on(memory, d % devices->count), MEMORY_SLOTS,
                          (size_t)settings->input.staging_depth * plan->layout.block_bytes);
+    memory->aside = address_space_aside(plan, settings);
     if (settings->input.source == INPUT_SYNTHETIC)
         return 0;
     memory_share_add(&memory->host, MEMORY_BATCHES,

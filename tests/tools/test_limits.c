@@ -1,0 +1,85 @@
+/* Tests of what limits of the process leave, against what the kernel then lets it map. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "stage/room.h"
+#include "tools/run/limits.h"
+
+#define MIB ((size_t)1 << 20)
+
+static void without_limits_everything_is_left(void **state)
+{
+    (void)state;
+    const struct limits_left left = limits_left();
+    assert_true(left.address_space == SIZE_MAX);
+    assert_true(left.data == SIZE_MAX);
+}
+
+static void limit_to(int resource, size_t bytes, struct rlimit *before)
+{
+    assert_int_equal(getrlimit(resource, before), 0);
+    const struct rlimit limit = { .rlim_cur = bytes, .rlim_max = before->rlim_max };
+    assert_int_equal(setrlimit(resource, &limit), 0);
+}
+
+static void expect_exact(int resource, size_t (*left_now)(void))
+{
+    struct rlimit before;
+    limit_to(resource, 4096 * MIB, &before);
+    const size_t left = left_now();
+    const int fits = room_prove(left - MIB), is_over = room_prove(left + MIB);
+    assert_int_equal(setrlimit(resource, &before), 0);
+    assert_in_range(left, 3000 * MIB, 4096 * MIB);
+    assert_int_equal(fits, 0);
+    assert_int_equal(is_over, -ENOMEM);
+}
+
+static size_t address_space_left(void)
+{
+    return limits_left().address_space;
+}
+
+static size_t data_left(void)
+{
+    return limits_left().data;
+}
+
+static void what_is_left_can_be_mapped_and_no_more(void **state)
+{
+    (void)state;
+    expect_exact(RLIMIT_AS, address_space_left);
+    expect_exact(RLIMIT_DATA, data_left);
+}
+
+static void a_limit_below_what_is_used_leaves_nothing(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    limit_to(RLIMIT_AS, MIB, &before);
+    const struct limits_left left = limits_left();
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_true(left.address_space == 0);
+    assert_true(left.data == SIZE_MAX);
+}
+
+int main(void)
+{
+    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
+    if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
+        return 77;              /* which maps more than any limit */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_limits_everything_is_left),
+        cmocka_unit_test(what_is_left_can_be_mapped_and_no_more),
+        cmocka_unit_test(a_limit_below_what_is_used_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

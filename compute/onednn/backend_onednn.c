@@ -171,9 +171,9 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
     if (md == NULL)
         return -ENOMEM;
     /* oneDNN's handles are not const; the source is only read. */
-    const int rc = nn_room_result(reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored));
+    const int rc = reorder_run(backend, md, (void *)(uintptr_t)plain, backend->stored[parameter], stored);
     nn_md_release(md);
-    return rc;
+    return nn_room_result(rc);
 }
 
 struct update_work {

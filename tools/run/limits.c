@@ -17,7 +17,7 @@
 
 /* Of main and of each thread, libraries' needs included: with 96 KiB training runs, with 64 KiB it does not. */
 #define STACK_BYTES ((size_t)256 << 10)
-#define TOUCHED_BYTES (STACK_BYTES / 2)         /* of main's, whose pages come as they are used: then there may be no room */
+#define TOUCHED_BYTES (STACK_BYTES / 2)     /* of main's: pages that come only when they are used may find no room */
 #define PAGE_BYTES 4096u
 
 static void raise_stack_limit(struct rlimit *limit)

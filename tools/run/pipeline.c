@@ -5,24 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/run/lane.h"
 #include "tools/run/tower_plan.h"
 
 #define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
-
-/* What belongs to one tower. */
-struct lane {
-    uint32_t tower;             /* of the run */
-    char device_name[24], trainer_name[24], feeder_name[24];
-    struct device *device;
-    struct stream *compute, *communication;
-    void **blocks;              /* pinned, one per place of the ring */
-    struct ring *ring;
-    struct slots *slots;
-    struct feeder *feeder;
-    struct trainer *trainer;
-    struct trainer_needs needs;
-    uint32_t *cpus;
-};
 
 struct pipeline {
     struct pipeline_parts parts;
@@ -40,44 +26,11 @@ static bool is_synthetic(const struct pipeline *pipeline)
     return pipeline->parts.settings->input.source == INPUT_SYNTHETIC;
 }
 
-static int open_device(struct pipeline *pipeline, struct lane *lane, uint32_t d)
-{
-    const struct device_plan *const devices = &pipeline->parts.plan->devices;
-    const struct device_ops *const ops = devices->ops;
-    const uint32_t index = device_plan_index(devices, d);
-    snprintf(lane->device_name, sizeof(lane->device_name), "%s%u", ops->kind, index);
-    snprintf(lane->trainer_name, sizeof(lane->trainer_name), "tower%u", lane->tower);
-    snprintf(lane->feeder_name, sizeof(lane->feeder_name), "feeder%u", lane->tower);
-    const struct device_spec spec = { .index = index, .name = lane->device_name };
-    int rc = ops->open(&lane->device, &spec);
-    if (rc == 0)
-        rc = ops->stream_open(lane->device, STREAM_COMPUTE, "compute", &lane->compute);
-    if (rc == 0)
-        rc = ops->stream_open(lane->device, STREAM_COMMUNICATION, "reduce", &lane->communication);
-    return rc;
-}
-
-static int fill_ring(struct pipeline *pipeline, struct lane *lane)
-{
-    const struct run_plan *const plan = pipeline->parts.plan;
-    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
-    lane->blocks = calloc(depth, sizeof(*lane->blocks));
-    if (lane->blocks == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < depth; i++) {
-        const int rc = lane->device->ops->alloc_pinned(lane->device, plan->layout.block_bytes, &lane->blocks[i]);
-        if (rc != 0)
-            return rc;
-    }
-    return ring_open(&lane->ring, depth, &plan->layout, lane->blocks);
-}
-
 /* Everything that can block ends when the run fails. */
 static int open_lane(struct pipeline *pipeline, uint32_t d)
 {
     struct lane *const lane = &pipeline->lanes[d];
-    lane->tower = pipeline->parts.plan->devices.towers.first + d;
-    const int rc = open_device(pipeline, lane, d);
+    const int rc = lane_open(lane, &pipeline->parts.plan->devices, d);
     return rc == 0 ? stop_on_failure(pipeline->parts.stop, device_cancel, lane->device) : rc;
 }
 
@@ -86,7 +39,8 @@ static int open_ring(struct pipeline *pipeline, uint32_t d)
     struct lane *const lane = &pipeline->lanes[d];
     if (is_synthetic(pipeline))
         return 0;
-    const int rc = fill_ring(pipeline, lane);
+    const uint32_t depth = (uint32_t)pipeline->parts.settings->input.prefetch_depth;
+    const int rc = lane_open_ring(lane, depth, &pipeline->parts.plan->layout);
     pipeline->rings[d] = lane->ring;
     return rc == 0 ? stop_on_failure(pipeline->parts.stop, ring_cancel, lane->ring) : rc;
 }
@@ -110,24 +64,13 @@ static int open_reduction(struct pipeline *pipeline)
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, reduce_cancel, pipeline->reduce);
 }
 
-/* The d-th tower of this process gets cores [d * threads, (d + 1) * threads), counted around. */
-static int choose_cpus(const struct pipeline *pipeline, struct lane *lane, uint32_t d)
-{
-    const struct run_plan *const plan = pipeline->parts.plan;
-    lane->cpus = calloc(plan->threads_per_tower, sizeof(*lane->cpus));
-    if (lane->cpus == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < plan->threads_per_tower; i++)
-        lane->cpus[i] = run_plan_cpu(d * plan->threads_per_tower + i);
-    return 0;
-}
-
 static int start_trainer(struct pipeline *pipeline, uint32_t d)
 {
     const struct settings *const settings = pipeline->parts.settings;
     const struct run_plan *const plan = pipeline->parts.plan;
     struct lane *const lane = &pipeline->lanes[d];
-    int rc = settings->devices.bind && plan->devices.ops->host_memory ? choose_cpus(pipeline, lane, d) : 0;
+    const bool is_bound = settings->devices.bind && plan->devices.ops->host_memory;
+    int rc = is_bound ? lane_choose_cpus(lane, plan->threads_per_tower, d) : 0;
     if (rc != 0)
         return rc;
     struct tower_spec tower = tower_plan(plan, settings, lane->tower);
@@ -374,28 +317,6 @@ static void join_feeders(struct pipeline *pipeline, struct feeder_counts *sum)
     }
 }
 
-static void close_stream(struct stream **stream)
-{
-    if (*stream != NULL)
-        (*stream)->device->ops->stream_close(*stream);
-    *stream = NULL;
-}
-
-static void close_lane(struct pipeline *pipeline, struct lane *lane)
-{
-    if (lane->device == NULL)
-        return;
-    const struct device_ops *const ops = lane->device->ops;
-    slots_close(lane->slots);
-    ring_close(lane->ring);
-    for (int64_t i = 0; lane->blocks != NULL && i < pipeline->parts.settings->input.prefetch_depth; i++)
-        if (lane->blocks[i] != NULL)
-            ops->free_pinned(lane->device, lane->blocks[i]);
-    free(lane->blocks);
-    free(lane->cpus);
-    close_stream(&lane->compute);
-}
-
 /* Threads first, from the data's beginning to its end; a loader or feeder that waits for
  * room is let go, and so is a tower that never began. */
 static void join_threads(struct pipeline *pipeline, struct pipeline_counts *counts)
@@ -418,7 +339,7 @@ static void join_threads(struct pipeline *pipeline, struct pipeline_counts *coun
     for (uint32_t d = 0; d < pipeline->towers; d++)
         trainer_settle(pipeline->lanes[d].trainer);
     for (uint32_t d = 0; d < pipeline->towers; d++)
-        close_stream(&pipeline->lanes[d].communication);
+        lane_close_stream(&pipeline->lanes[d].communication);
     for (uint32_t d = 0; d < pipeline->towers; d++)
         trainer_join(pipeline->lanes[d].trainer);
 }
@@ -435,7 +356,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
         if (pipeline->reduce != NULL)
             pipeline->reduce->ops->close(pipeline->reduce);
         for (uint32_t d = 0; d < pipeline->towers; d++)
-            close_lane(pipeline, &pipeline->lanes[d]);
+            lane_close(&pipeline->lanes[d]);
         for (uint32_t d = 0; d < pipeline->towers; d++)
             if (pipeline->lanes[d].device != NULL)
                 pipeline->lanes[d].device->ops->close(pipeline->lanes[d].device);

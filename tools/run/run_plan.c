@@ -112,9 +112,10 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
 static size_t address_space_aside(const struct run_plan *plan, const struct settings *settings)
 {
     const size_t towers = plan->devices.towers.count;
-    const bool is_loaded = settings->input.source != INPUT_SYNTHETIC;
+    const struct input_settings *const input = &settings->input;
+    const bool is_loaded = input->source != INPUT_SYNTHETIC;
     const size_t threads = towers + (is_loaded ? (size_t)plan->read_threads + plan->decode_threads : 0);
-    const size_t depth = (size_t)settings->input.staging_depth + (is_loaded ? (size_t)settings->input.prefetch_depth : 0);
+    const size_t depth = (size_t)input->staging_depth + (is_loaded ? (size_t)input->prefetch_depth : 0);
     const size_t blocks = plan->layout.block_bytes >= HUGE_PAGE_BYTES ? towers * depth : 0;
     return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;
 }

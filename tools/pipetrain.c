@@ -16,8 +16,8 @@
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
 #include "tools/describe.h"
+#include "tools/limits/limits.h"
 #include "tools/phase.h"
-#include "tools/run/limits.h"
 #include "tools/run/run.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
@@ -176,7 +176,7 @@ static int start_threads(void)
     if (rc == 0)
         rc = signals_start();
     if (rc != 0)
-        log_message(LOG_ERROR, "the threads for output and signals cannot be started: %s", strerror(-rc));
+        log_message(LOG_ERROR, "the threads for output and signals cannot be started: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/run/cgroup.h"
+#include "tools/limits/cgroup.h"
 
 static char root[64];
 

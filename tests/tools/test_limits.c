@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "stage/room.h"
-#include "tools/run/limits.h"
+#include "tools/limits/limits.h"
 
 #define MIB ((size_t)1 << 20)
 

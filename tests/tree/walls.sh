@@ -24,8 +24,9 @@ sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config        tools formats stage stage/text loader compute sync
 tools/convert       tools formats stage stage/file stage/text
 tools/results       tools/config formats stage stage/file compute
-tools/run           tools/results tools/config tools formats stage stage/file stage/text loader compute sync
-tools               tools/config tools/convert tools/results tools/run formats stage stage/text loader compute sync
+tools/limits        tools/config stage
+tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader compute sync
+tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
 long=' '

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tools/config/number.h"
-#include "tools/run/cgroup.h"
-#include "tools/run/limits.h"
+#include "tools/limits/cgroup.h"
+#include "tools/limits/limits.h"
 #include "tools/run/memory_fit.h"
 
 #define TEXT_BYTES 512u

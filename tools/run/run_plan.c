@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tools/config/number.h"
-#include "tools/run/limits.h"
+#include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */

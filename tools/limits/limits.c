@@ -1,5 +1,5 @@
 /* Limits of the process and what it has mapped, as the kernel counts it. Called when memory is planned. */
-#include "tools/run/limits.h"
+#include "tools/limits/limits.h"
 
 #include <dlfcn.h>
 #include <errno.h>

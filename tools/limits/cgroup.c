@@ -1,5 +1,5 @@
 /* Control groups, read from the files the kernel shows them in. Called when memory is planned. */
-#include "tools/run/cgroup.h"
+#include "tools/limits/cgroup.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -35,6 +35,15 @@ if [ "$sanitizer" != thread ]; then
     expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/pair_again/weights.safetensors" 'two threads'
 fi
 
+# Started through the dynamic loader, which /proc/self/exe is then.
+loader=$(readelf -l "$pipetrain" 2>/dev/null | sed -n 's/.*program interpreter: \(.*\)\]/\1/p')
+if [ -x "$loader" ] && [ "$sanitizer" = no ]; then
+    run "$loader" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/loaded" $options \
+        --set devices.threads_per_tower=2 --set devices.towers=1 --set train.epochs=1
+    expect_code 0 'a run through the dynamic loader'
+    expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/loaded/weights.safetensors" 'the same run, loaded'
+fi
+
 train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
 [ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'

@@ -2,6 +2,7 @@
  * the caller's stack and given on with one call, so lines of two threads never mix. */
 #include "stage/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 
 #define LOG_TEXT_BYTES 4096
 
-static const char error_prefix[] = "pipetrain: ";
+static const char *program = "pipetrain";
 static const char cut_mark[] = "...";
 
 /* Bytes of the character at the start of `text` where it may be shown as it is, 0 where its first
@@ -74,12 +75,10 @@ size_t log_plain(const char *text, char *out, size_t out_size)
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
     /* Room for every byte escaped, the prefix, the mark and the line end. */
-    char line[4 * LOG_TEXT_BYTES + sizeof(error_prefix) + sizeof(cut_mark) + 1];
+    char line[4 * LOG_TEXT_BYTES + LOG_NAME_MAX + sizeof(": ") + sizeof(cut_mark) + 1];
     size_t length = 0;
-    if (level == LOG_ERROR) {
-        memcpy(line, error_prefix, sizeof(error_prefix) - 1);
-        length = sizeof(error_prefix) - 1;
-    }
+    if (level == LOG_ERROR)
+        length = (size_t)snprintf(line, LOG_NAME_MAX + sizeof(": "), "%s: ", program);
     length += log_plain(text, line + length, 4 * LOG_TEXT_BYTES);
     if (is_cut) {
         memcpy(line + length, cut_mark, sizeof(cut_mark) - 1);
@@ -87,6 +86,12 @@ static void write_line(enum log_level level, const char *text, bool is_cut)
     }
     line[length++] = '\n';
     output_write(OUTPUT_MESSAGES, line, length);
+}
+
+void log_name(const char *name)
+{
+    assert(strlen(name) <= LOG_NAME_MAX);
+    program = name;
 }
 
 void log_message(enum log_level level, const char *format, ...)

@@ -7,6 +7,10 @@
 
 enum log_level { LOG_ERROR, LOG_RUN };
 
+/* The program's name in messages, at most LOG_NAME_MAX bytes (kept, not copied); "pipetrain" until this is
+ * called, before any thread is started. */
+#define LOG_NAME_MAX 32
+void log_name(const char *name);
 /* "pipetrain: ..." for LOG_ERROR, the plain text for LOG_RUN: what is worth saying once or a few
  * times in a run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -188,7 +188,7 @@ refuses_damaged_input() {
     head -c $((size - 5)) bad/train-images-idx3-ubyte.gz >cut && mv cut bad/train-images-idx3-ubyte.gz
     refuses_input "damaged or cut short"
     expect 3 mnist nowhere -o bad_out
-    says "nowhere: not there"
+    says "pipetrain-convert: nowhere: not there"
 }
 
 refuses_files_cut_at_any_byte() {

@@ -26,6 +26,19 @@ static void prefixes_errors_and_only_errors(void **state)
     assert_string_equal(captured, "pipetrain: shard 3: checksum differs\nseed 7\n");
 }
 
+static void another_program_has_its_name_in_errors(void **state)
+{
+    (void)state;
+    struct capture capture;
+    capture_begin(&capture);
+    log_name("pipetrain-convert");
+    log_message(LOG_ERROR, "shard %d", 3);
+    log_message(LOG_RUN, "seed %d", 7);
+    log_name("pipetrain");
+    capture_end(&capture, captured, sizeof(captured));
+    assert_string_equal(captured, "pipetrain-convert: shard 3\nseed 7\n");
+}
+
 static void a_message_is_one_line_whatever_it_holds(void **state)
 {
     (void)state;
@@ -140,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefixes_errors_and_only_errors),
+        cmocka_unit_test(another_program_has_its_name_in_errors),
         cmocka_unit_test(a_message_is_one_line_whatever_it_holds),
         cmocka_unit_test(a_message_keeps_quotes_and_utf8),
         cmocka_unit_test(what_is_no_text_for_people_is_escaped),

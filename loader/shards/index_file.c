@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "stage/clock.h"
 #include "stage/file/cache_folder.h"
 #include "stage/file/file.h"
 
@@ -243,32 +243,52 @@ static int image_pack(struct image *image, const struct shard_index *index)
     return 0;
 }
 
-/* The file appears whole or not at all. */
+/* Is the open file a file, and has it still that name? */
+static bool is_named(int fd, const char *file)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && lstat(file, &named) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+static int write_image(int fd, const struct image *image, const char *temporary)
+{
+    const int rc = file_lock(fd);
+    if (rc < 0 && rc != -EOPNOTSUPP)
+        return rc;
+    if (!is_named(fd, temporary))
+        return -EWOULDBLOCK;
+    return ftruncate(fd, 0) == 0 ? file_write(fd, image->data, image->bytes) : -errno;
+}
+
+/* The file appears whole or not at all. Its temporary name is the same in every process, so that what one
+ * that died left is taken over by the next; who has it locked writes. Without locks two may, and the
+ * checksum tells. */
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
-    const int wanted = snprintf(temporary, sizeof(temporary), "%s.%ld-%" PRIx64 ".tmp", file, (long)getpid(),
-                                clock_now_ns());
+    const int wanted = snprintf(temporary, sizeof(temporary), "%s.tmp", file);
     if (wanted < 0 || (size_t)wanted >= sizeof(temporary))
         return -ENAMETOOLONG;
-    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
-    int rc = file_write(fd, image->data, image->bytes);
-    if (close(fd) < 0 && rc == 0)
-        rc = -errno;
+    int rc = write_image(fd, image, temporary);
     if (rc == 0 && rename(temporary, file) < 0)
         rc = -errno;
-    if (rc < 0)
+    if (rc < 0 && rc != -EWOULDBLOCK)
         (void)unlink(temporary);
+    if (close(fd) < 0 && rc == 0)
+        rc = -errno;
     return rc;
 }
 
-/* False when this place cannot be written. */
+/* False when this place cannot be written; where another process writes there is nothing to do. */
 static bool store_beside(const struct image *image, const char *path)
 {
     char file[PATH_MAX];
-    return path_beside(path, file, sizeof(file)) && image_store(image, file) == 0;
+    const int rc = path_beside(path, file, sizeof(file)) ? image_store(image, file) : -ENAMETOOLONG;
+    return rc == 0 || rc == -EWOULDBLOCK;
 }
 
 static void store_in_cache(const struct image *image, const char *path)

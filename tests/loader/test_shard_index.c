@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -603,6 +604,33 @@ static void nothing_but_the_index_is_left_behind(void **state)
     assert_int_equal(count_files(fixture_path(folder, "tidy")), 2);
 }
 
+/* As a process leaves it that is killed when it has written the index and not yet named it. */
+static void what_a_process_that_died_left_of_an_index_is_taken_over(void **state)
+{
+    (void)state;
+    struct shard_index index, kept;
+    char left[512], path[512];
+    assert_int_equal(mkdir(fixture_path(folder, "died"), 0700), 0);
+    snprintf(left, sizeof(left), "%s", fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX ".tmp"));
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "died/shard"));
+    fixture_write_shard(path, 0, 7);
+    fixture_write(left, "more than the index will be, or half of it", 42);
+    const int fd = open(left, O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);        /* it is alive and writes */
+    assert_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(access(fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX), F_OK), -1);
+    assert_int_equal(count_files(fixture_path(folder, "died")), 2);
+    close(fd);                                      /* it died */
+    assert_opens(&index, path, false, true);
+    assert_int_equal(count_files(fixture_path(folder, "died")), 2);
+    assert_int_equal(access(fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX), F_OK), 0);
+    assert_opens(&kept, path, false, true);
+    assert_same_records(&index, &kept);
+    shard_index_release(&index);
+    shard_index_release(&kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,6 +655,7 @@ int main(void)
         cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),
         cmocka_unit_test(no_place_for_an_index_is_no_error),
         cmocka_unit_test(nothing_but_the_index_is_left_behind),
+        cmocka_unit_test(what_a_process_that_died_left_of_an_index_is_taken_over),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,120 @@
+/* Tests of the batch that is said to fit: planned itself it does, and one that is little larger does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "compute/model.h"
+#include "tools/run/memory_fit.h"
+#include "tools/run/tower_plan.h"
+
+#define MIB ((size_t)1 << 20)
+#define RESULTS_BYTES (3 * MIB)
+
+static const struct dataset *const no_datasets[PASS_COUNT];
+
+/* A run of synthetic input, as far as it is planned. */
+struct planned {
+    struct settings settings;
+    struct net *net;
+    struct run_plan plan;
+    struct trainer_needs needs;
+};
+
+/* The tower's needs, on a device of its own. */
+static void plan_tower(struct planned *planned)
+{
+    const struct device_spec spec = { .name = "cpu0" };
+    struct tower_spec tower_spec = tower_plan(&planned->plan, &planned->settings, 0);
+    struct tower *tower;
+    tower_spec.net = planned->net;
+    assert_int_equal(device_host_ops.open(&tower_spec.device, &spec), 0);
+    assert_int_equal(tower_spec.device->ops->stream_open(tower_spec.device, STREAM_COMPUTE, "compute",
+                                                         &tower_spec.compute), 0);
+    assert_int_equal(tower_open(&tower, &tower_spec), 0);
+    planned->needs = (struct trainer_needs){ .tower = tower_needs(tower), .samples = tower_spec.train_counts[0] };
+    tower_close(tower);
+    tower_spec.device->ops->stream_close(tower_spec.compute);
+    tower_spec.device->ops->close(tower_spec.device);
+}
+
+static void plan_make(struct planned *planned, const char *model, uint32_t batch, uint32_t towers)
+{
+    const struct model_options options = { .dropout = true };
+    struct problems problems;
+    problems_init(&problems);
+    assert_int_equal(settings_init(&planned->settings), 0);
+    planned->settings.input.source = INPUT_SYNTHETIC;
+    planned->settings.devices.kind = DEVICE_CHOICE_CPU;
+    planned->settings.devices.towers = towers;
+    planned->settings.devices.threads_per_tower = 1;
+    planned->settings.train.batch = batch;
+    assert_int_equal(model_open(&planned->net, model, &options), 0);
+    assert_int_equal(device_plan_init(&planned->plan.devices, &planned->settings, true, &problems), 0);
+    assert_int_equal(run_plan_init(&planned->plan, &planned->settings, planned->net, no_datasets, &problems), 0);
+    plan_tower(planned);
+    for (uint32_t d = 0; d < towers; d++)
+        memory_plan_add_tower(&planned->plan.memory, d, &planned->needs);
+    memory_share_add(&planned->plan.memory.host, MEMORY_RESULTS, RESULTS_BYTES);
+    problems_release(&problems);
+}
+
+static void plan_release(struct planned *planned)
+{
+    net_close(planned->net);
+    settings_release(&planned->settings);
+}
+
+static size_t bytes_of(const char *model, uint32_t batch, uint32_t towers)
+{
+    struct planned planned;
+    plan_make(&planned, model, batch, towers);
+    const size_t bytes = memory_plan_bytes(&planned.plan.memory);
+    plan_release(&planned);
+    return bytes;
+}
+
+static uint32_t fit_into(const char *model, uint32_t batch, uint32_t towers, size_t there)
+{
+    struct planned planned;
+    plan_make(&planned, model, batch, towers);
+    const struct memory_fit fit = { &planned.settings, &planned.plan, planned.net, no_datasets, &planned.needs };
+    const uint32_t found = memory_fit(&fit, there);
+    plan_release(&planned);
+    return found;
+}
+
+static void what_is_said_to_fit_does_and_hardly_more(void **state)
+{
+    (void)state;
+    static const struct { const char *model; uint32_t batch, towers; size_t there; } cases[] = {
+        { "mnist_cnn", 4096, 1, 64 * MIB },   { "mnist_cnn", 4096, 3, 200 * MIB },
+        { "mnist_cnn", 60000, 2, 777 * MIB }, { "resnet20_v1", 2000, 1, 300 * MIB },
+        { "resnet20_v1", 20000, 2, 999 * MIB },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const uint32_t batch = fit_into(cases[i].model, cases[i].batch, cases[i].towers, cases[i].there);
+        assert_in_range(batch, 1, cases[i].batch - 1);
+        assert_true(bytes_of(cases[i].model, batch, cases[i].towers) <= cases[i].there);
+        assert_true(bytes_of(cases[i].model, batch + batch / 40 + cases[i].towers, cases[i].towers) > cases[i].there);
+    }
+}
+
+static void where_no_batch_fits_there_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(fit_into("mnist_cnn", 512, 1, RESULTS_BYTES + 4 * MIB), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_said_to_fit_does_and_hardly_more),
+        cmocka_unit_test(where_no_batch_fits_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -167,7 +167,7 @@ static int run(struct loader *loader)
         return 0;
     loader_end(loader);
     loader_join(loader, NULL);
-    return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "the loader's threads cannot be started: %s",
+    return stop_fail(loader->spec.stop, EXIT_CODE_MEMORY, "the loader could not be started: %s",
                      exit_cause(rc));
 }
 

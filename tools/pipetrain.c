@@ -176,7 +176,7 @@ static int start_threads(void)
     if (rc == 0)
         rc = signals_start();
     if (rc != 0)
-        log_message(LOG_ERROR, "the threads for output and signals cannot be started: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "output and signals could not be begun: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : EXIT_CODE_MEMORY;
 }
 

@@ -202,7 +202,7 @@ static int run(const struct convert_command *command)
     int rc = output_start();
 
     if (rc < 0) {
-        log_message(LOG_ERROR, "the threads for output cannot be started: %s", exit_cause(rc));
+        log_message(LOG_ERROR, "output could not be begun: %s", exit_cause(rc));
         return EXIT_CODE_MEMORY;
     }
     if (stop_open(&stop) < 0) {

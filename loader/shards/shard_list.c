@@ -15,6 +15,10 @@
 #include "loader/shards/index_file.h"
 #include "loader/shards/split_name.h"
 #include "stage/log.h"
+#include "stage/room.h"
+
+/* For the names that glob finds: the C library's (2.36) frees some twice where it gets no memory for them. */
+#define NAMES_ROOM ((size_t)4 << 20)
 
 /* Companions of shards, and files still being written. */
 static const char *const other_suffixes[] = {
@@ -221,6 +225,8 @@ static int find_by_glob(struct shard_list *list, const char *pattern, const char
 {
     glob_t found = { 0 };
     unlisted.error = 0;
+    if (room_prove(NAMES_ROOM) < 0)
+        return -ENOMEM;
     const int matched = glob(pattern, GLOB_NOSORT, note_unlisted, &found);
     int rc = matched == GLOB_NOSPACE ? -ENOMEM : 0;
     for (size_t i = 0; matched == 0 && i < found.gl_pathc && rc == 0; i++) {

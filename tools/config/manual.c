@@ -41,7 +41,7 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
     { EXIT_CODE_INTERNAL, "an error of the program's own" },
     { EXIT_CODE_USAGE, "command line or configuration are wrong" },
     { EXIT_CODE_DATA, "input is missing, unreadable, or damaged beyond the limit" },
-    { EXIT_CODE_MEMORY, "not enough memory" },
+    { EXIT_CODE_MEMORY, "not enough memory, or no thread to be had" },
     { EXIT_CODE_OUTPUT, "results could not be written" },
     { EXIT_CODE_STALL, "the run came to a standstill" },
     { EXIT_CODE_DEVICE, "a device failed" },

@@ -243,22 +243,36 @@ static int image_pack(struct image *image, const struct shard_index *index)
     return 0;
 }
 
-/* Is the open file a file, and has it still that name? */
-static bool is_named(int fd, const char *file)
+/* Has the open file still that name? 0, -EWOULDBLOCK when another process has given it the other one, or
+ * another negative errno. */
+static int check_name(int fd, const char *file)
 {
-    struct stat opened, named;
-    return fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && lstat(file, &named) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+    struct stat opened, named = { .st_ino = 0 };
+    if (fstat(fd, &opened) < 0 || (lstat(file, &named) < 0 && errno != ENOENT))
+        return -errno;
+    if (!S_ISREG(opened.st_mode))
+        return -EINVAL;
+    return opened.st_nlink > 0 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
 static int write_image(int fd, const struct image *image, const char *temporary)
 {
-    const int rc = file_lock(fd);
-    if (rc < 0 && rc != -EOPNOTSUPP)
+    int rc = file_lock(fd);
+    if (rc == 0 || rc == -EOPNOTSUPP)
+        rc = check_name(fd, temporary);
+    if (rc < 0)
         return rc;
-    if (!is_named(fd, temporary))
-        return -EWOULDBLOCK;
     return ftruncate(fd, 0) == 0 ? file_write(fd, image->data, image->bytes) : -errno;
+}
+
+static int open_temporary(const char *temporary, bool *made_out)
+{
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = open(temporary, flags | O_EXCL, 0666);
+    *made_out = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(temporary, flags, 0666);
+    return fd >= 0 ? fd : -errno;
 }
 
 /* The file appears whole or not at all. Its temporary name is the same in every process, so that what one
@@ -267,16 +281,17 @@ static int write_image(int fd, const struct image *image, const char *temporary)
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
+    bool was_made;
     const int wanted = snprintf(temporary, sizeof(temporary), "%s.tmp", file);
     if (wanted < 0 || (size_t)wanted >= sizeof(temporary))
         return -ENAMETOOLONG;
-    const int fd = open(temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    const int fd = open_temporary(temporary, &was_made);
     if (fd < 0)
-        return -errno;
+        return fd;
     int rc = write_image(fd, image, temporary);
     if (rc == 0 && rename(temporary, file) < 0)
         rc = -errno;
-    if (rc < 0 && rc != -EWOULDBLOCK)
+    if (rc < 0 && (was_made || rc != -EWOULDBLOCK))
         (void)unlink(temporary);
     if (close(fd) < 0 && rc == 0)
         rc = -errno;

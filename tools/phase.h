@@ -16,8 +16,8 @@ enum phase {
     PHASE_COUNT
 };
 
-/* Take the descriptor from the environment; nothing is told where it is not open. First in main, and the
- * first phase. */
+/* Take the descriptor from the environment; nothing is told where it is not open. When
+ * requests to end are heeded, which is what the first phase means, and before any file is opened. */
 void phase_begin(void);
 /* Tell of a phase, once while it lasts. Never blocks: a line that finds no room is lost. Main only. */
 void phase_enter(enum phase phase);

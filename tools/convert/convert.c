@@ -15,6 +15,7 @@
 #include "stage/text/output.h"
 #include "tools/convert/convert_command.h"
 #include "tools/convert/shard_writer.h"
+#include "tools/phase.h"
 #include "tools/version.h"
 
 #define DEFAULT_SHARDS 4u
@@ -136,6 +137,7 @@ static int commit(struct shard_set *set, const struct conversion *conversion, ui
     struct json json;
     int rc = -ENOMEM;
 
+    phase_enter(PHASE_SAVING);
     json_init(&json, true);
     describe(&json, conversion, set, seed);
     const char *text = json_text(&json);
@@ -199,6 +201,9 @@ static void end_by_signal(void)
 static int run(const struct convert_command *command)
 {
     struct stop *stop;
+
+    catch_signals();
+    phase_begin();
     int rc = output_start();
 
     if (rc < 0) {
@@ -209,7 +214,6 @@ static int run(const struct convert_command *command)
         log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    catch_signals();
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);

@@ -150,7 +150,9 @@ static int judge_content(const struct judgement *judgement, const char *file, co
         return is_json(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
     if (strcmp(name, "metrics.jsonl") == 0)
         return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
-    if (judgement->scenario->is_endless && strncmp(file, "run/", 4) == 0)
+    const bool is_early = judgement->promise->may_be_short && (judgement->end.code == EXIT_CODE_STOPPED ||
+                                                                judgement->end.code == EXIT_CODE_INTERRUPTED);
+    if ((judgement->scenario->is_endless || is_early) && strncmp(file, "run/", 4) == 0)
         return found->count > 0 ? 0 : broken(judgement, "%s is empty", file);
     return is_known(judgement, file, found) ? 0 : broken(judgement, "%s is neither as before nor as promised", file);
 }

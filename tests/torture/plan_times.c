@@ -30,7 +30,7 @@ static const struct pair {
     { "INT INT", { SIGINT, SIGINT }, false, true },
     { "TERM TERM", { SIGTERM, SIGTERM }, true, true },
     { "HUP HUP", { SIGHUP, SIGHUP }, true, false },
-    { "HUP TERM", { SIGHUP, SIGTERM }, true, true },
+    { "HUP TERM", { SIGHUP, SIGTERM }, true, false },
     { "PIPE TERM", { SIGPIPE, SIGTERM }, true, false },
 };
 
@@ -64,12 +64,19 @@ int plan_kills(struct trials *trials)
     return rc;
 }
 
+/* Two of these end a program at once. */
+static bool is_wish(int number)
+{
+    return number == SIGINT || number == SIGTERM;
+}
+
 static struct trial trial_of(const struct scenario *scenario, const struct pair *pair, const char *phase)
 {
     struct trial trial = {
         .scenario = scenario,
         .promise = { .codes = scenario->is_endless ? 0 : 1, .may_stop = pair->may_stop,
-                    .may_interrupt = pair->may_interrupt, .may_be_short = true },
+                    .may_interrupt = pair->may_interrupt, .may_be_short = true,
+                    .may_leave = is_wish(pair->signals[0]) && is_wish(pair->signals[1]) },
         .signals = { pair->signals[0], pair->signals[1] },
         .phase = phase,
     };

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "formats/json.h"
 #include "stage/log.h"
@@ -24,14 +25,12 @@ static atomic_bool interrupted;
 static volatile sig_atomic_t signal_received, wishes;
 
 /* The first request makes the conversion give up. A second SIGINT or SIGTERM is of somebody who waits:
- * it ends the process when this handler returns, and the next run clears up. */
+ * it ends the process at once, and the next run clears up. */
 static void on_signal(int number)
 {
     wishes += number == SIGINT || number == SIGTERM;
-    if (wishes > 1) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
+    if (wishes > 1)
+        _exit(EXIT_CODE_INTERRUPTED);
     if (signal_received == 0)
         signal_received = number;
     atomic_store(&interrupted, true);
@@ -189,13 +188,9 @@ static int convert(const struct convert_command *command, struct stop *stop)
     return rc;
 }
 
-/* An interrupted program ends by the signal, as its caller expects. */
-static void end_by_signal(void)
+static int code_of_signal(void)
 {
-    log_message(LOG_RUN, "interrupted: nothing was changed");
-    output_end();
-    signal(signal_received, SIG_DFL);
-    raise(signal_received);
+    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
 }
 
 static int run(const struct convert_command *command)
@@ -217,15 +212,17 @@ static int run(const struct convert_command *command)
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);
-    if (rc == -ECANCELED && code == EXIT_CODE_OK)
-        end_by_signal();
-    return code;
+    if (rc != -ECANCELED || code != EXIT_CODE_OK)
+        return code;
+    log_message(LOG_RUN, "interrupted: nothing was changed");
+    return code_of_signal();
 }
 
 static int dispatch(const struct convert_command *command)
 {
     if (!command->wants_help && !command->wants_version)
         return run(command);
+    (void)output_start();       /* without it writing is direct */
     if (command->wants_help)
         convert_command_help();
     else

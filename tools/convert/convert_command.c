@@ -179,5 +179,5 @@ void convert_command_help(void)
            "      --help, --version\n\n"
            "The files get their names only when all are written, synced and read back.\n"
            "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of memory,\n"
-           "5 output not written.\n");
+           "5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
 }

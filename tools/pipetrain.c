@@ -207,15 +207,16 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 
 static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
 {
+    if (!arguments->help && !arguments->version && !arguments->describe)
+        return run(arguments, process_start_ns);
+    (void)output_start();       /* without it writing is direct */
     if (arguments->help)
         return help(arguments->help_name);
     if (arguments->version) {
         printf("pipetrain %s\n", PIPETRAIN_VERSION);
         return EXIT_CODE_OK;
     }
-    if (arguments->describe)
-        return describe(arguments->describe_name);
-    return run(arguments, process_start_ns);
+    return describe(arguments->describe_name);
 }
 
 /* A standard stream that is closed gets a place where nothing arrives, so that no file of

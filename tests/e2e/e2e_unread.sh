@@ -35,6 +35,10 @@ for case in 'broken:Broken pipe' 'unread:nobody reads'; do
     expect_err "standard output: .*${case#*:}"
 done
 
+at_options='-o unread'
+at_command never none "$pipetrain" --describe
+expect_code 5 'models that nobody reads'
+
 # It ends when it is asked to; asked twice it does not save.
 for at_options in '-e unread' '-o unread -e unread' '-o broken -e broken' '-o terminal -e terminal'; do
     at training TERM $long

@@ -25,7 +25,7 @@ refused() {
     code=$?
     [ $(($(date +%s) - began)) -le 10 ] || fail "$what took long"
     expect_code 4 "$what"
-    expect_err '^(memory|\[input\] ram_budget): the run needs .* \(.*\), ([a-z ]+\(ulimit -v\) leaves|the budget is)'
+    expect_err '^pipetrain: (memory|\[input\] ram_budget): the run needs .* \(.*\), ([a-z ]+\(ulimit -v\) leaves|the budget is)'
     expect_err_lines 1
     [ ! -s "$work/out" ] || fail "$what printed results"
     [ ! -e "$work/run" ] || fail "$what made a run directory"
@@ -48,7 +48,7 @@ done
 
 # More than any machine has, without a budget: terabytes of slots.
 refused 'terabytes' --set train.batch=1048576 --set input.staging_depth=1024
-expect_err '^memory: .*slots 3\.[0-9] TiB'
+expect_err '^pipetrain: memory: .*slots 3\.[0-9] TiB'
 refused 'terabytes on eight towers' --set train.batch=1048576 --set input.staging_depth=1024 --set devices.towers=8 \
     --set devices.threads_per_tower=1
 refused 'terabytes, checked' --set train.batch=1048576 --set input.staging_depth=1024 --check
@@ -152,7 +152,7 @@ unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no c
 if [ -z "$finish_note" ]; then
     limited 300000000
     expect_code 4 'a batch larger than the control group'
-    expect_err '^memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 190\.7 MiB: a batch of 12[0-9] would fit'
+    expect_err '^pipetrain: memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 190\.7 MiB: a batch of 12[0-9] would fit'
     limited 500000000
     expect_code 0 'a batch as large as the control group'
     limited max

@@ -227,7 +227,7 @@ static int read_lines(struct reader *reader, const char *text, size_t bytes)
 static int finish(int result, const char *where, struct problems *problems, size_t problems_before)
 {
     if (result == -ENOMEM)
-        problems_add(problems, where, "%s", strerror(ENOMEM));
+        problems_add(problems, "pipetrain", "%s: %s", where, strerror(ENOMEM));
     return result == 0 && problems->count > problems_before ? -EINVAL : result;
 }
 
@@ -307,6 +307,8 @@ static void report_unread(const char *path, int rc, struct problems *problems)
         problems_add(problems, path, "larger than %u bytes, which is no configuration file", CONFIG_FILE_MAX);
     else if (rc == -ETIMEDOUT)
         problems_add(problems, path, "nothing came from it for %d s, and it has not ended", CONFIG_WAIT_SECONDS);
+    else if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: cannot be read: %s", path, strerror(-rc));
     else
         problems_add(problems, path, "cannot be read: %s", strerror(-rc));
 }

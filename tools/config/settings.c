@@ -165,7 +165,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     const size_t problems_before = problems->count;
     const int rc = fill_names(&settings->run, settings->config_path);
     if (rc != 0) {
-        problems_add(problems, settings->config_path, "%s", strerror(-rc));
+        problems_add(problems, "pipetrain", "%s: %s", settings->config_path, strerror(-rc));
         return rc;
     }
     check_data(settings, problems);

@@ -178,9 +178,14 @@ static struct limit host_limit(const struct settings *settings, const struct mem
 {
     const uint64_t budget = (uint64_t)settings->input.ram_budget;
     if (budget > 0 && budget < there->host)
-        return (struct limit){ .where = "[input] ram_budget", .verb = "the budget is", .bytes = (size_t)budget };
-    return (struct limit){ .where = "memory", .verb = there->host_says != NULL ? there->host_says : "available are",
-                           .bytes = there->host, .margin = there->margin };
+        return (struct limit){
+            .where = "pipetrain: [input] ram_budget", .verb = "the budget is", .bytes = (size_t)budget };
+    return (struct limit){
+        .where = "pipetrain: memory",
+        .verb = there->host_says != NULL ? there->host_says : "available are",
+        .bytes = there->host,
+        .margin = there->margin,
+    };
 }
 
 void memory_host_there(size_t aside, struct memory_there *there_out)
@@ -211,7 +216,7 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
     if (share_bytes(&plan->host) > host.bytes)
         rc = refuse(plan, &plan->host, &host, settings, fit, problems);
     for (uint32_t device = 0; device < plan->device_count; device++) {
-        struct limit limit = { .where = "memory", .verb = "free are", .bytes = there->devices[device] };
+        struct limit limit = { .where = "pipetrain: memory", .verb = "free are", .bytes = there->devices[device] };
         snprintf(limit.of, sizeof(limit.of), " of %s%u", plan->names->ops->kind, plan->names->index[device]);
         if (share_bytes(&plan->devices[device]) > limit.bytes)
             rc = refuse(plan, &plan->devices[device], &limit, settings, fit, problems);

@@ -3,8 +3,8 @@
 # results or without any. What is ignored when the program starts stays ignored.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-limit_ms=2000
-[ "$sanitizer" = no ] || limit_ms=10000
+limit_ms=2000 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
+[ "$sanitizer" = no ] || limit_ms=10000 once='INT HUP,HUP' twice=INT,TERM
 
 long='--set train.epochs=100000 --set train.batch=16'
 evaluating="$long --set data.train=$work/data/train-00000-* --set data.validation=$work/data/train-*
@@ -39,7 +39,7 @@ expect_whole_or_nothing() {
 
 for phase in start indexing planning allocating 'first step' training evaluating saving closing; do
     at_options='-w 1'
-    for actions in TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM; do
+    for actions in $once; do
         at "$phase" $actions $(settings_of "$phase")
         case $phases in *"$phase"*) ;; *) fail "never $phase" ;; esac
         if [ $code -ne 0 ] || { [ "$phase" != saving ] && [ "$phase" != closing ]; }; then
@@ -53,7 +53,7 @@ done
 
 # A second wish does not wait: an end at once, or the end that was under way.
 for phase in start training evaluating saving; do
-    for actions in TERM,TERM INT,INT INT,TERM HUP,TERM,INT; do
+    for actions in $twice; do
         at $phase $actions $(settings_of $phase)
         [ $code -eq 130 ] || [ $code -eq "$(code_of $actions)" ] || [ $phase:$code = saving:0 ] ||
             fail "$actions at $phase"

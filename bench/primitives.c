@@ -40,6 +40,7 @@ struct candidate {
 struct bench {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    const struct net *net;
     dnnl_dim_t batch;
     int repeats;
     size_t bytes[ARG_KINDS];    /* largest need of the candidates of one direction */
@@ -173,15 +174,23 @@ static void shapes_close(struct shapes *shapes)
     nn_md_release(shapes->dst);
 }
 
-static void op_init(struct nn_op *op, const struct layer *layer, const struct shapes *shapes,
-                    enum nn_direction direction)
+/* Layers lie behind their inputs, a ReLU right behind what it is applied to. */
+static bool has_relu(const struct bench *bench, const struct layer *layer)
+{
+    const struct net *const net = bench->net;
+    const uint32_t next = (uint32_t)(layer - net->layers) + 1;
+    return next < net->layer_count && net->layers[next].kind == LAYER_RELU && net->layers[next].inputs[0] == next - 1;
+}
+
+static void op_init(struct nn_op *op, const struct bench *bench, const struct layer *layer,
+                    const struct shapes *shapes, enum nn_direction direction)
 {
     static const enum nn_kind kinds[] = {
         [LAYER_CONV2D] = NN_CONVOLUTION, [LAYER_DENSE] = NN_INNER_PRODUCT, [LAYER_MAX_POOL] = NN_MAX_POOL,
     };
     *op = (struct nn_op){
         .kind = kinds[layer->kind], .direction = direction, .training = true,
-        .relu = direction == NN_FORWARD && layer->relu,
+        .relu = direction == NN_FORWARD && has_relu(bench, layer),
         .src = shapes->src, .weights = shapes->weights, .bias = shapes->bias, .dst = shapes->dst,
         .strides = { layer->stride_h, layer->stride_w }, .kernel = { layer->kernel_h, layer->kernel_w },
         .pad_before = { layer->pad_top, layer->pad_left }, .pad_after = { layer->pad_bottom, layer->pad_right },
@@ -194,9 +203,9 @@ static int candidates_add(struct bench *bench, const struct layer *layer, const 
 {
     dnnl_primitive_desc_t forward[NN_IMPLEMENTATIONS_MAX], pds[NN_IMPLEMENTATIONS_MAX];
     struct nn_op op;
-    op_init(&op, layer, shapes, NN_FORWARD);
+    op_init(&op, bench, layer, shapes, NN_FORWARD);
     const int forward_count = nn_op_list(&op, bench->engine, NULL, forward);
-    op_init(&op, layer, shapes, direction);
+    op_init(&op, bench, layer, shapes, direction);
     const int pd_count = forward_count > 0 ? nn_op_list(&op, bench->engine, forward[0], pds) : 0;
     int rc = 0;
     for (int i = 0; i < pd_count; i++)
@@ -263,13 +272,14 @@ static int direction_run(struct bench *bench, const struct layer *layer, enum nn
     return rc;
 }
 
-static int layers_run(struct bench *bench, const struct net *net)
+static int layers_run(struct bench *bench)
 {
+    const struct net *const net = bench->net;
     bool is_first = true;
     int rc = 0;
     for (uint32_t i = 0; i < net->layer_count && rc == 0; i++) {
         const struct layer *layer = &net->layers[i];
-        const bool has_weights = layer->weight != NET_NO_PARAMETER;
+        const bool has_weights = layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER;
         if (!has_weights && layer->kind != LAYER_MAX_POOL)
             continue;
         rc = direction_run(bench, layer, NN_FORWARD);
@@ -306,7 +316,8 @@ int main(int argc, char **argv)
         const dnnl_version_t *version = dnnl_version();
         printf("oneDNN %d.%d.%d, %s, batch %ld, %u threads, median of %d\n", version->major, version->minor,
                version->patch, model, (long)bench.batch, threads, bench.repeats);
-        rc = layers_run(&bench, net);
+        bench.net = net;
+        rc = layers_run(&bench);
     }
     if (rc == 0)
         printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s)\n", bench.sum_ms,

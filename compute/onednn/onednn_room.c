@@ -22,7 +22,8 @@ void nn_room_leave(void)
 
 int nn_room(void)
 {
-    const int rc = room_prove(atomic_load(&towers) * NN_ROOM_BYTES);
+    const size_t planning = atomic_load(&towers);
+    const int rc = room_prove((planning > 0 ? planning : 1) * NN_ROOM_BYTES);
     if (rc != 0)
         nn_room_short();
     return rc;

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,12 +12,9 @@
 #include <sys/stat.h>
 
 #include "loader/shards/index_file.h"
+#include "loader/shards/pattern.h"
 #include "loader/shards/split_name.h"
 #include "stage/log.h"
-#include "stage/room.h"
-
-/* For the names that glob finds: the C library's (2.36) frees some twice where it gets no memory for them. */
-#define NAMES_ROOM ((size_t)4 << 20)
 
 /* Companions of shards, and files still being written. */
 static const char *const other_suffixes[] = {
@@ -196,51 +192,50 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
     return choose_split(list, folder, what, problems);
 }
 
-/* The first directory that a glob could not look into. Of the calling thread: glob takes no argument
- * for whom it tells. */
-static _Thread_local struct {
+/* What a pattern came to, and the first directory that could not be looked into. */
+struct finding {
+    struct shard_list *list;
     int error;
-    char path[PATH_MAX];
-} unlisted;
+    char unlisted[PATH_MAX];
+};
+
+static int add_found(void *arg, const char *path)
+{
+    struct finding *const finding = arg;
+    return is_companion(base_name(path)) ? 0 : list_add(finding->list, strdup(path));
+}
 
 /* What may not be looked into may lie beside what is meant; everything else ends the search. */
-static int note_unlisted(const char *path, int error)
+static int note_unlisted(void *arg, const char *folder, int error)
 {
+    struct finding *const finding = arg;
     const bool ends_search = error != EACCES && error != EPERM;
-    if (unlisted.error == 0 || ends_search) {
-        unlisted.error = error;
-        snprintf(unlisted.path, sizeof(unlisted.path), "%s", path);
+    if (finding->error == 0 || ends_search) {
+        finding->error = error;
+        snprintf(finding->unlisted, sizeof(finding->unlisted), "%s", folder);
     }
-    return ends_search;
+    return ends_search ? -error : 0;
 }
 
-static int report_unlisted(struct text *problems, const char *what)
+static int report_unlisted(const struct finding *finding, struct text *problems, const char *what)
 {
     char line[128];
-    snprintf(line, sizeof(line), "cannot be searched: %s", strerror(unlisted.error));
-    return report(problems, what, unlisted.path, line, -unlisted.error);
+    snprintf(line, sizeof(line), "cannot be searched: %s", strerror(finding->error));
+    return report(problems, what, finding->unlisted, line, -finding->error);
 }
 
-static int find_by_glob(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
+static int find_by_pattern(struct shard_list *list, const char *pattern, const char *what, struct text *problems)
 {
-    glob_t found = { 0 };
-    unlisted.error = 0;
-    if (room_prove(NAMES_ROOM) < 0)
-        return -ENOMEM;
-    const int matched = glob(pattern, GLOB_NOSORT, note_unlisted, &found);
-    int rc = matched == GLOB_NOSPACE ? -ENOMEM : 0;
-    for (size_t i = 0; matched == 0 && i < found.gl_pathc && rc == 0; i++) {
-        if (!is_companion(base_name(found.gl_pathv[i])))
-            rc = list_add(list, strdup(found.gl_pathv[i]));
-    }
-    globfree(&found);
+    struct finding finding = { .list = list };
+    const struct pattern_visitor visitor = { add_found, note_unlisted, &finding };
+    const int rc = pattern_expand(pattern, &visitor);
     list_sort(list);
-    if (rc == 0 && unlisted.error != 0 && (matched == GLOB_ABORTED || list->count == 0))
-        return report_unlisted(problems, what);
+    if (finding.error != 0 && (rc == -finding.error || list->count == 0))
+        return finding.error == ENOMEM ? -ENOMEM : report_unlisted(&finding, problems, what);
     if (rc == 0 && list->count == 0)
         return report(problems, what, pattern, "no file matches this pattern", -ENOENT);
-    if (rc == 0 && unlisted.error != 0)
-        log_message(LOG_RUN, "%s: %s: cannot be searched: %s", what, unlisted.path, strerror(unlisted.error));
+    if (rc == 0 && finding.error != 0)
+        log_message(LOG_RUN, "%s: %s: cannot be searched: %s", what, finding.unlisted, strerror(finding.error));
     return rc;
 }
 
@@ -279,7 +274,7 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
         rc = S_ISDIR(status.st_mode) ? find_in_folder(&list, pattern, what, problems)
                                          : list_add(&list, strdup(pattern));
     else if (strpbrk(pattern, "*?[") != NULL)
-        rc = find_by_glob(&list, pattern, what, problems);
+        rc = find_by_pattern(&list, pattern, what, problems);
     else
         rc = report(problems, what, pattern, strerror(errno), -errno);
     if (rc < 0) {

@@ -1,0 +1,97 @@
+/* Patterns, part by part. Called while a data set is opened. The C library's glob (2.36) frees names twice
+ * where it gets no memory for them, and does not say why a directory cannot be read to whom it concerns. */
+#include "loader/shards/pattern.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* path[0, length) is what the parts before `rest` came to, with a slash behind it unless it is empty. */
+struct search {
+    const struct pattern_visitor *visitor;
+    char path[PATH_MAX];
+};
+
+static int expand(struct search *search, size_t length, const char *rest);
+
+static bool has_wildcard(const char *part, size_t bytes)
+{
+    return strcspn(part, "*?[\\") < bytes;
+}
+
+static bool append(struct search *search, size_t length, const char *text, size_t bytes)
+{
+    if (length + bytes >= sizeof(search->path))
+        return false;
+    memcpy(search->path + length, text, bytes);
+    search->path[length + bytes] = '\0';
+    return true;
+}
+
+/* Go on behind a part that came to `name`; `slashes` are behind it in the pattern. */
+static int enter(struct search *search, size_t length, const char *name, size_t name_bytes, const char *slashes)
+{
+    const size_t slash_bytes = strspn(slashes, "/");
+    struct stat status;
+    if (!append(search, length, name, name_bytes) || !append(search, length + name_bytes, slashes, slash_bytes))
+        return -ENAMETOOLONG;
+    length += name_bytes + slash_bytes;
+    if (slashes[slash_bytes] != '\0')
+        return expand(search, length, slashes + slash_bytes);
+    return lstat(search->path, &status) == 0 ? search->visitor->found(search->visitor->arg, search->path) : 0;
+}
+
+static int unlisted(struct search *search, size_t length, int error)
+{
+    while (length > 1 && search->path[length - 1] == '/')
+        length--;
+    search->path[length] = '\0';
+    return error == ENOENT || error == ENOTDIR
+               ? 0
+               : search->visitor->unlisted(search->visitor->arg, length > 0 ? search->path : ".", error);
+}
+
+/* The names of a directory that match the part. */
+static int list(struct search *search, size_t length, DIR *folder, const char *part, const char *slashes)
+{
+    int rc = 0;
+    errno = 0;
+    for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder)) {
+        if (fnmatch(part, entry->d_name, FNM_PERIOD) == 0)
+            rc = enter(search, length, entry->d_name, strlen(entry->d_name), slashes);
+        errno = 0;
+    }
+    return rc == 0 && errno != 0 ? unlisted(search, length, errno) : rc;
+}
+
+static int match(struct search *search, size_t length, const char *rest, size_t bytes)
+{
+    char part[NAME_MAX + 1];
+    if (bytes >= sizeof(part))
+        return -ENAMETOOLONG;
+    memcpy(part, rest, bytes);
+    part[bytes] = '\0';
+    DIR *const folder = opendir(length > 0 ? search->path : ".");
+    if (folder == NULL)
+        return unlisted(search, length, errno);
+    const int rc = list(search, length, folder, part, rest + bytes);
+    closedir(folder);
+    return rc;
+}
+
+static int expand(struct search *search, size_t length, const char *rest)
+{
+    const size_t bytes = strcspn(rest, "/");
+    return has_wildcard(rest, bytes) ? match(search, length, rest, bytes)
+                                     : enter(search, length, rest, bytes, rest + bytes);
+}
+
+int pattern_expand(const char *pattern, const struct pattern_visitor *visitor)
+{
+    struct search search = { .visitor = visitor };
+    return *pattern != '\0' ? expand(&search, 0, pattern) : 0;
+}

@@ -1,0 +1,20 @@
+/* The files that a pattern with wildcards names, as a shell would find them. */
+#ifndef PIPETRAIN_PATTERN_H
+#define PIPETRAIN_PATTERN_H
+
+/* Called while a pattern is expanded. */
+struct pattern_visitor {
+    /* A path that matches, in the order of the directories. 0 to go on. */
+    int (*found)(void *arg, const char *path);
+    /* A directory in which names would have to be compared cannot be read; error is a positive errno.
+     * 0 to go on without it. */
+    int (*unlisted)(void *arg, const char *folder, int error);
+    void *arg;
+};
+
+/* Visit all that is there under a name that matches: *, ?, [...] and \ in each part between slashes, a
+ * leading dot only by a dot. Directories that are not there have no names. 0, the first other result of the
+ * visitor, or -ENAMETOOLONG. Blocks on the file system. */
+int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
+
+#endif

@@ -1,0 +1,164 @@
+/* Patterns: the C library's glob finds the same, where it finds anything without a failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "loader/shards/pattern.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+#define FOUND_MAX 64u
+
+static char folder[256], before[PATH_MAX];
+
+/* Below: files and directories that differ in what a pattern may take them for. */
+static const char *const places[] = {
+    "a/", "b/", "b/deep/", "c d/", ".hidden/", "[x]/",
+    "a/t-1", "a/t-2", "a/u-1", "a/.t-3", "b/t-1", "b/deep/t-1", "c d/t-1", ".hidden/t-1", "[x]/t-1", "t-0", "x",
+};
+
+static int make_places(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(folder), 0);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const bool is_folder = places[i][strlen(places[i]) - 1] == '/';
+        const int fd = is_folder ? mkdir(places[i], 0700) : open(places[i], O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        if (!is_folder)
+            close(fd);
+    }
+    return 0;
+}
+
+static int remove_places(void **state)
+{
+    (void)state;
+    assert_int_equal(chdir(before), 0);
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+struct finding {
+    char *paths[FOUND_MAX];
+    size_t count, unlisted;
+};
+
+static int add(void *arg, const char *path)
+{
+    struct finding *const finding = arg;
+    assert_true(finding->count < FOUND_MAX);
+    finding->paths[finding->count++] = strdup(path);
+    return 0;
+}
+
+static int count_unlisted(void *arg, const char *path, int error)
+{
+    struct finding *const finding = arg;
+    assert_true(path[0] != '\0' && error > 0);
+    finding->unlisted++;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static struct finding expand(const char *pattern)
+{
+    struct finding finding = { .count = 0 };
+    const struct pattern_visitor visitor = { add, count_unlisted, &finding };
+    assert_int_equal(pattern_expand(pattern, &visitor), 0);
+    qsort(finding.paths, finding.count, sizeof(finding.paths[0]), by_name);
+    return finding;
+}
+
+static void release(struct finding *finding)
+{
+    for (size_t i = 0; i < finding->count; i++)
+        free(finding->paths[i]);
+}
+
+static void assert_as_glob(const char *pattern)
+{
+    glob_t theirs = { 0 };
+    const int matched = glob(pattern, GLOB_NOSORT, NULL, &theirs);
+    assert_true(matched == 0 || matched == GLOB_NOMATCH);
+    qsort(theirs.gl_pathv, theirs.gl_pathc, sizeof(theirs.gl_pathv[0]), by_name);
+    struct finding ours = expand(pattern);
+    if (ours.count != theirs.gl_pathc)
+        fail_msg("'%s': %zu found, glob finds %zu", pattern, ours.count, theirs.gl_pathc);
+    for (size_t i = 0; i < ours.count; i++)
+        assert_string_equal(ours.paths[i], theirs.gl_pathv[i]);
+    release(&ours);
+    globfree(&theirs);
+}
+
+static void finds_what_glob_finds(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {
+        "*", "*/*", "*/t-*", "a/t-?", "a/t-[12]", "a/t-[!1]", "?/t-1", "./*/t-1", "*/deep/*", "*/*/*", ".*/t-*", "a/.*",
+        "b//t-*", "b/*/", "*/", "\\[x\\]/*", "[[]x]/*", "c*/t-1", "nothing/*", "*/nothing", "x/*", "a/*/x", "*-*", "**",
+    };
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+        assert_as_glob(patterns[i]);
+    char absolute[PATH_MAX];
+    snprintf(absolute, sizeof(absolute), "%s/*/t-*", folder);
+    assert_as_glob(absolute);
+}
+
+static int stop(void *arg, const char *path)
+{
+    (void)path;
+    ++*(int *)arg;
+    return -ECANCELED;
+}
+
+static void a_visitor_ends_the_search(void **state)
+{
+    (void)state;
+    int count = 0;
+    const struct pattern_visitor visitor = { stop, NULL, &count };
+    assert_int_equal(pattern_expand("*/*", &visitor), -ECANCELED);
+    assert_int_equal(count, 1);
+}
+
+static void names_that_are_too_long_are_an_error(void **state)
+{
+    (void)state;
+    char pattern[PATH_MAX + 8];
+    const struct pattern_visitor visitor = { add, count_unlisted, NULL };
+    memset(pattern, 'x', sizeof(pattern));
+    pattern[0] = '*';
+    pattern[NAME_MAX + 1] = '\0';
+    assert_int_equal(pattern_expand(pattern, &visitor), -ENAMETOOLONG);
+    memset(pattern, '/', sizeof(pattern));
+    memcpy(pattern + PATH_MAX, "*", 2);
+    assert_int_equal(pattern_expand(pattern, &visitor), -ENAMETOOLONG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_what_glob_finds),
+        cmocka_unit_test(a_visitor_ends_the_search),
+        cmocka_unit_test(names_that_are_too_long_are_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_places, remove_places);
+}

@@ -272,8 +272,8 @@ ends_with_5_when_it_cannot_write() {
 
 leaves_nothing_when_stopped() {
     for signal in TERM INT HUP USR1; do
-        # INT is ignored in background jobs of a shell without job control: env puts it back.
-        env --default-signal=INT "$program" digits -o stopped --train 3000000 >/dev/null 2>messages &
+        # INT is ignored in background jobs of a shell without job control, HUP under nohup: env puts them back.
+        env --default-signal=INT,HUP,TERM,USR1 "$program" digits -o stopped --train 3000000 >/dev/null 2>messages &
         process=$!
         tries=0
         while [ ! -e stopped/.train-00000-of-00004.tmp ] && [ $tries -lt 100 ]; do

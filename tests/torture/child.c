@@ -66,6 +66,16 @@ static void set_environment(const struct child_spec *spec, int phases)
     setenv(BOARD_VARIABLE, spec->board, 1);
 }
 
+/* Whatever this process ignores or blocks, under nohup or in the background of a script. */
+static void reset_signals(int ignored)
+{
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, number == ignored ? SIG_IGN : SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static void become(const struct child *child, const struct child_spec *spec, int phases)
 {
     if (chdir(spec->folder) != 0)
@@ -75,8 +85,7 @@ static void become(const struct child *child, const struct child_spec *spec, int
         move_to(nothing, STDIN_FILENO);
     lead_to(child, spec->out, "out", STDOUT_FILENO);
     lead_to(child, spec->err, "err", STDERR_FILENO);
-    if (spec->ignored_signal != 0)
-        signal(spec->ignored_signal, SIG_IGN);
+    reset_signals(spec->ignored_signal);
     if (spec->group != NULL && group_join(spec->group) != 0)
         _exit(CANNOT_START);
     set_environment(spec, phases);

@@ -119,6 +119,29 @@ static int plan_pair(struct trials *trials, const struct scenario *scenario, con
     return rc;
 }
 
+/* A signal that was ignored when the process began, as under nohup, changes nothing. */
+static int add_ignored(struct trials *trials, const struct scenario *scenario, int number, uint32_t index)
+{
+    struct trial trial = { .scenario = scenario, .promise = { .codes = 1 }, .phase = FIRST_PHASE,
+                          .signals = { number, number }, .ignored_signal = number };
+    char detail[64];
+    snprintf(trial.group, sizeof(trial.group), "ignored %s", sigabbrev_np(number));
+    snprintf(trial.what, sizeof(trial.what), "at any moment");
+    trial.delay_us = trials_random(trials, trial.group, index, lasts_us(trials, scenario));
+    snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);
+    return trials_add(trials, &trial, detail);
+}
+
+static int plan_ignored(struct trials *trials, const struct scenario *scenario)
+{
+    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGUSR1 };
+    int rc = 0;
+    for (size_t n = 0; n < sizeof(numbers) / sizeof(numbers[0]) && !scenario->is_endless; n++)
+        for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0; i++)
+            rc = add_ignored(trials, scenario, numbers[n], i);
+    return rc;
+}
+
 static int plan_hang_up(struct trials *trials, const struct scenario *scenario, uint32_t index)
 {
     static const struct pair none = { "", { 0, 0 }, true, false };
@@ -143,6 +166,8 @@ int plan_signals(struct trials *trials)
             rc = plan_pair(trials, scenario, &pairs[p]);
         for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0 && scenario->catches; i++)
             rc = plan_hang_up(trials, scenario, i);
+        if (rc == 0 && scenario->catches)
+            rc = plan_ignored(trials, scenario);
     }
     return rc;
 }

@@ -101,6 +101,7 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
         .err = trial->err,
         .limit = trial->has_limit ? &trial->limit : NULL,
         .group = trial->group_bytes > 0 ? &group : NULL,
+        .ignored_signal = trial->ignored_signal,
         .wants_phases = trial->phase != NULL,
     };
     const int rc = child_start(&child, &spec);

@@ -20,6 +20,7 @@ struct trial {
     uint64_t delay_us;              /* and so long after */
     int signals[2];                 /* one after the other, 0: none */
     uint64_t gap_us;
+    int ignored_signal;             /* from the start of the process, 0: none */
     bool hangs_up;
     uint64_t disk_bytes;            /* of the file system its results are on; 0: that of all others */
     bool is_read_only;              /* that one */

@@ -252,7 +252,7 @@ static int check_name(int fd, const char *file)
         return -errno;
     if (!S_ISREG(opened.st_mode))
         return -EINVAL;
-    return opened.st_nlink > 0 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
+    return opened.st_nlink == 1 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
 static int write_image(int fd, const struct image *image, const char *temporary)
@@ -265,33 +265,22 @@ static int write_image(int fd, const struct image *image, const char *temporary)
     return ftruncate(fd, 0) == 0 ? file_write(fd, image->data, image->bytes) : -errno;
 }
 
-static int open_temporary(const char *temporary, bool *made_out)
-{
-    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int fd = open(temporary, flags | O_EXCL, 0666);
-    *made_out = fd >= 0;
-    if (fd < 0 && errno == EEXIST)
-        fd = open(temporary, flags, 0666);
-    return fd >= 0 ? fd : -errno;
-}
-
 /* The file appears whole or not at all. Its temporary name is the same in every process, so that what one
  * that died left is taken over by the next; who has it locked writes. Without locks two may, and the
  * checksum tells. */
 static int image_store(const struct image *image, const char *file)
 {
     char temporary[PATH_MAX];
-    bool was_made;
     const int wanted = snprintf(temporary, sizeof(temporary), "%s.tmp", file);
     if (wanted < 0 || (size_t)wanted >= sizeof(temporary))
         return -ENAMETOOLONG;
-    const int fd = open_temporary(temporary, &was_made);
+    const int fd = open(temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
-        return fd;
+        return -errno;
     int rc = write_image(fd, image, temporary);
     if (rc == 0 && rename(temporary, file) < 0)
         rc = -errno;
-    if (rc < 0 && (was_made || rc != -EWOULDBLOCK))
+    if (rc < 0 && rc != -EWOULDBLOCK)
         (void)unlink(temporary);
     if (close(fd) < 0 && rc == 0)
         rc = -errno;

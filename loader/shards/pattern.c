@@ -17,6 +17,7 @@ struct search {
 };
 
 static int expand(struct search *search, size_t length, const char *rest);
+static int unlisted(struct search *search, size_t length, int error);
 
 static bool has_wildcard(const char *part, size_t bytes)
 {
@@ -42,15 +43,18 @@ static int enter(struct search *search, size_t length, const char *name, size_t 
     length += name_bytes + slash_bytes;
     if (slashes[slash_bytes] != '\0')
         return expand(search, length, slashes + slash_bytes);
-    return lstat(search->path, &status) == 0 ? search->visitor->found(search->visitor->arg, search->path) : 0;
+    if (lstat(search->path, &status) == 0)
+        return search->visitor->found(search->visitor->arg, search->path);
+    return unlisted(search, length, errno);
 }
 
+/* A link that leads nowhere or to itself is as good as nothing. */
 static int unlisted(struct search *search, size_t length, int error)
 {
     while (length > 1 && search->path[length - 1] == '/')
         length--;
     search->path[length] = '\0';
-    return error == ENOENT || error == ENOTDIR
+    return error == ENOENT || error == ENOTDIR || error == ELOOP
                ? 0
                : search->visitor->unlisted(search->visitor->arg, length > 0 ? search->path : ".", error);
 }

@@ -6,9 +6,9 @@
 struct pattern_visitor {
     /* A path that matches, in the order of the directories. 0 to go on. */
     int (*found)(void *arg, const char *path);
-    /* A directory in which names would have to be compared cannot be read; error is a positive errno.
-     * 0 to go on without it. */
-    int (*unlisted)(void *arg, const char *folder, int error);
+    /* What is at this path cannot be looked at, or is a directory that cannot be read; error is a positive
+     * errno. 0 to go on without it. */
+    int (*unlisted)(void *arg, const char *path, int error);
     void *arg;
 };
 

@@ -192,7 +192,7 @@ static int find_in_folder(struct shard_list *list, const char *folder, const cha
     return choose_split(list, folder, what, problems);
 }
 
-/* What a pattern came to, and the first directory that could not be looked into. */
+/* What a pattern came to, and the first place that could not be looked into. */
 struct finding {
     struct shard_list *list;
     int error;

@@ -42,6 +42,8 @@ static int make_places(void **state)
         if (!is_folder)
             close(fd);
     }
+    assert_int_equal(symlink("loop", "loop"), 0);
+    assert_int_equal(symlink("nowhere", "b/t-lost"), 0);
     return 0;
 }
 

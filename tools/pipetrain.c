@@ -1,6 +1,5 @@
 /* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,24 +218,12 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
     return describe(arguments->describe_name);
 }
 
-/* A standard stream that is closed gets a place where nothing arrives, so that no file of
- * the run is opened in its place. */
-static void fill_standard_streams(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 int main(int argc, char **argv)
 {
     const uint64_t process_start_ns = team_wait_begin();
     signals_catch();
     phase_begin();
-    fill_standard_streams();
+    output_fill_closed();
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
     struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };

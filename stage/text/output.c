@@ -3,6 +3,7 @@
 #include "stage/text/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
+#include "stage/log.h"
 #include "stage/thread.h"
 
 #define ROOM_BYTES ((size_t)256 << 10)
 #define PIECE_BYTES ((size_t)17 << 10)  /* more than any message; a longer text is put in pieces */
 #define STDOUT_BUFFER_BYTES 4096
 #define NOTICE_BYTES 80
-#define LOSS_BYTES 160
 #define END_MS 2000u
 #define LAST_WORDS_MS 200u      /* for the message that stdout is stuck, where stderr is not */
 #define NS_PER_MS 1000000u
@@ -271,6 +272,23 @@ static void restore_stdout(void)
     fclose(lines);
 }
 
+static void end_lanes(uint64_t due_ns)
+{
+    for (enum output output = 0; output < OUTPUT_COUNT; output++)
+        if (lanes[output].thread != NULL)
+            lane_end(&lanes[output], due_ns);
+}
+
+void output_fill_closed(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int output_start(void)
 {
     int rc = replace_stdout();
@@ -281,8 +299,10 @@ int output_start(void)
     rc = lane_start(&lanes[OUTPUT_RESULTS]);
     if (rc == 0 && lane_of[OUTPUT_MESSAGES] != lane_of[OUTPUT_RESULTS])
         rc = lane_start(&lanes[OUTPUT_MESSAGES]);
-    if (rc != 0)
-        restore_stdout();
+    if (rc == 0)
+        return 0;
+    restore_stdout();
+    end_lanes(clock_now_ns());
     return rc;
 }
 
@@ -303,19 +323,10 @@ static int finish_stdout(uint64_t due_ns)
     return await_idle(lane_of[OUTPUT_RESULTS], due_ns) ? lane_of[OUTPUT_RESULTS]->error[OUTPUT_RESULTS] : -ETIMEDOUT;
 }
 
-static void end_lanes(uint64_t due_ns)
-{
-    for (enum output output = 0; output < OUTPUT_COUNT; output++)
-        if (lanes[output].thread != NULL)
-            lane_end(&lanes[output], due_ns);
-}
-
 static void report_loss(int rc)
 {
-    char text[LOSS_BYTES];
-    snprintf(text, sizeof(text), "pipetrain: standard output: not all could be written: %s\n",
-             rc == -ETIMEDOUT ? "nobody reads it" : strerror(-rc));
-    output_write(OUTPUT_MESSAGES, text, strlen(text));
+    log_message(LOG_ERROR, "standard output: not all could be written: %s",
+                rc == -ETIMEDOUT ? "nobody reads it" : strerror(-rc));
 }
 
 int output_end(void)

@@ -270,6 +270,22 @@ ends_with_5_when_it_cannot_write() {
     absent limited
 }
 
+# A second converter in the same directory is refused and leaves what the first one has begun.
+leaves_anothers_set_alone() {
+    "$program" digits -o shared --train 300000 >/dev/null 2>&1 &
+    process=$!
+    tries=0
+    while [ ! -e shared/.train-00000-of-00004.tmp ] && [ $tries -lt 100 ]; do
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+    expect 5 digits -o shared --train 100
+    says "another pipetrain-convert is writing there"
+    [ -e shared/.train-00000-of-00004.tmp ] || failed "another's files are gone"
+    kill $process
+    wait $process
+}
+
 leaves_nothing_when_stopped() {
     for signal in TERM INT HUP USR1; do
         # INT is ignored in background jobs of a shell without job control, HUP under nohup: env puts them back.
@@ -300,5 +316,6 @@ answers_wrong_usage
 replaces_a_set_but_mixes_none
 leaves_others_files_alone
 ends_with_5_when_it_cannot_write
+leaves_anothers_set_alone
 leaves_nothing_when_stopped
 [ $failures -eq 0 ]

@@ -235,6 +235,7 @@ int main(int argc, char **argv)
     struct convert_command command;
 
     log_name(CONVERT_PROGRAM);
+    output_fill_closed();
     /* A closed pipe and a file that may not grow are errors of the write that meets them. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

@@ -118,6 +118,10 @@ static int open_directory(struct shard_set *set)
         return fail(set, "open", "", errno);
     const int rc = file_lock(set->directory_fd);
     if (rc == -EWOULDBLOCK) {
+        /* What is in it is another's: closing the set must not clear it away. */
+        close(set->directory_fd);
+        set->directory_fd = -1;
+        set->directory_made = false;
         stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", set->directory);
         return -EWOULDBLOCK;
     }

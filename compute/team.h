@@ -11,8 +11,8 @@ typedef void (*team_work)(void *arg, uint32_t member, size_t first, size_t end);
 
 /* Teams begun from the calling thread, ours and oneDNN's, have `threads` members. */
 void team_size(uint32_t threads);
-/* The same, and the members are there when it returns. 0, or -EAGAIN when the system has no room for so many
- * threads: OpenMP would end the process. */
+/* The same, and the members are there when it returns. 0, or -EAGAIN or -ENOMEM when the system has no room for
+ * so many threads: OpenMP would end the process. */
 int team_start(uint32_t threads);
 /* Split [0, count) into at most `threads` ranges that begin at multiples of `grain` and
  * differ by at most one grain, and do them; returns when all are done. The split

@@ -254,8 +254,8 @@ static void run_steps(struct trainer *trainer)
     if (rc == 0)
         rc = finish_run(trainer);
     if (rc != 0 && rc != -ECANCELED)
-        stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : EXIT_CODE_DEVICE, "%s: a step failed: %s",
-                  trainer->spec.name, strerror(-rc));
+        stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : exit_code_of(rc, EXIT_CODE_DEVICE),
+                  "%s: a step failed: %s", trainer->spec.name, exit_cause(rc));
     slots_end(trainer->slots);
     queue_finish(trainer->full);
 }

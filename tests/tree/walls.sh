@@ -24,7 +24,7 @@ sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config        tools formats stage stage/text loader compute sync
 tools/convert       tools formats stage stage/file stage/text
 tools/results       tools/config formats stage stage/file compute
-tools/limits        tools/config stage
+tools/limits        tools/config stage stage/text
 tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader compute sync
 tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
 '

@@ -13,9 +13,11 @@
 
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/output.h"
 #include "tools/config/number.h"
 
 /* Of main and of each thread, libraries' needs included: with 96 KiB training runs, with 64 KiB it does not. */
+#define LAST_WORDS_MS 200u      /* for the message of a process that ends at once */
 #define STACK_BYTES ((size_t)256 << 10)
 #define TOUCHED_BYTES (STACK_BYTES / 2)     /* of main's: pages that come only when they are used may find no room */
 #define PAGE_BYTES 4096u
@@ -79,9 +81,12 @@ static void prepare_allocation(void)
         mallopt(M_ARENA_MAX, 1);
 }
 
+/* What a library would have told its caller, where it can, ends the process too: its operator new does not
+ * say which of both it is. */
 static void end_for_memory(void)
 {
     log_message(LOG_ERROR, "memory: a library got none: %s", strerror(ENOMEM));
+    output_flush(LAST_WORDS_MS);
     _exit(EXIT_CODE_MEMORY);
 }
 

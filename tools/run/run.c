@@ -369,7 +369,9 @@ static int check_losses(struct run *run)
     struct loader_spec spec = run_plan_loader(&run->plan, run->settings, datasets_of(run));
     spec.stop = run->stop;
     const int rc = loader_check(&spec);
-    return rc == 0 ? 0 : rc == -ENOMEM ? EXIT_CODE_MEMORY : (int)stop_code(run->stop);
+    return rc == 0         ? 0
+           : rc == -ENOMEM ? out_of_memory("the list of damaged records")
+                           : (int)stop_code(run->stop);
 }
 
 /* Towers on the host's memory are planned; devices need not be there. */

@@ -305,7 +305,8 @@ int run_directory_room(const struct run_directory *directory, uint64_t bytes, ch
     return -ENOSPC;
 }
 
-static int begin(const struct run_directory *directory)
+/* From the first name that is another on the directory is this run's. */
+int run_directory_begin(struct run_directory *directory)
 {
     const int fd = directory->fd;
     if (unlinkat(fd, "summary.json", 0) != 0 && errno != ENOENT)
@@ -313,16 +314,10 @@ static int begin(const struct run_directory *directory)
     if (renameat(fd, "weights.safetensors", fd, "weights.previous.safetensors") != 0 && errno != ENOENT)
         return -errno;
     int rc = whole_file_appear(fd, "metrics.jsonl");
+    directory->has_begun = rc == 0;
     if (rc == 0)
         rc = whole_file_appear(fd, "run.conf");
     return rc == 0 ? whole_file_sync_names(fd) : rc;
-}
-
-int run_directory_begin(struct run_directory *directory)
-{
-    const int rc = begin(directory);
-    directory->has_begun = rc == 0;
-    return rc;
 }
 
 /* ---- files ---- */
@@ -332,7 +327,6 @@ int run_directory_write(struct run_directory *directory, const char *file, const
 {
     return whole_file_write(directory->fd, file, parts, count);
 }
-
 
 /* The whole line with its end in one write; what is cut short would spoil the next line. */
 static int append(int fd, struct json *line)
@@ -344,7 +338,7 @@ static int append(int fd, struct json *line)
     const int rc = file_write(fd, line->text, line->bytes + 1);
     line->text[line->bytes] = '\0';
     if (rc != 0 && lseek(fd, 0, SEEK_END) > whole && ftruncate(fd, whole) != 0)
-        return -errno;
+        log_message(LOG_RUN, "metrics.jsonl: the last line is cut short: %s", strerror(errno));
     return rc;
 }
 
@@ -355,7 +349,7 @@ void run_directory_metrics(struct run_directory *directory, struct json *line)
     const int rc = append(directory->metrics_fd, line);
     if (rc != 0 && directory->failed == 0)
         log_message(LOG_ERROR, "%s/metrics.jsonl: %s: the run goes on without", directory->path, strerror(-rc));
-    if (rc != 0)
+    if (directory->failed == 0)
         directory->failed = rc;
 }
 

@@ -104,7 +104,8 @@ static int add_line(struct trials *trials, const struct scenario *scenario, cons
         .promise = { .codes = failure->codes | CODE(OK) | (is_ours ? 0 : CODE(INTERNAL)), .word = failure->word,
                     .other_word = failure->other_word, .is_silent = !is_ours,
                     .may_die = !is_ours || failure->action == ACTION_KILL,
-                    .may_leave = !is_ours || (failure->call == CALL_UNLINK && failure->action > 0) },
+                    .may_leave = !is_ours || (failure->call == CALL_UNLINK && failure->action > 0) ||
+                                 failure->action == EWOULDBLOCK },
         .order = { .call = failure->call, .caller = caller, .lasting = lasting, .action = failure->action },
     };
     snprintf(trial.group, sizeof(trial.group), "%s%s", call_names[failure->call],

@@ -6,8 +6,8 @@
 #include "stage/stop.h"
 #include "tests/torture/trial.h"
 
-#define KILLS 100u              /* of a scenario, when all is tried */
-#define SIGNALS 20u             /* of a scenario and a pair of signals */
+#define KILLS 60u              /* of a scenario, when all is tried */
+#define SIGNALS 10u             /* of a scenario and a pair of signals */
 #define ENDLESS_US 800000u      /* how far into a scenario without an end */
 #define GAP_US 20000u           /* most between two signals */
 

@@ -56,12 +56,12 @@ static const struct range {
     const char *word, *other_word;
     bool is_memory;
 } ranges[] = {
-    { "address space", "MiB", RLIMIT_AS, 1, 3, 1200, 1 << 20, CODE(MEMORY), "memory", "thread", true },
-    { "data", "MiB", RLIMIT_DATA, 1, 2, 400, 1 << 20, CODE(MEMORY), "memory", "thread", true },
-    { "stack", "KiB", RLIMIT_STACK, 128, 128, 16384, 1 << 10, CODE(MEMORY), "memory", "thread", false },
+    { "address space", "MiB", RLIMIT_AS, 1, 8, 1200, 1 << 20, CODE(MEMORY), "memory", "thread", true },
+    { "data", "MiB", RLIMIT_DATA, 1, 4, 400, 1 << 20, CODE(MEMORY), "memory", "thread", true },
+    { "stack", "KiB", RLIMIT_STACK, 128, 512, 16384, 1 << 10, CODE(MEMORY), "memory", "thread", false },
     { "open files", "descriptors", RLIMIT_NOFILE, 3, 1, 48, 1,
       CODE(USAGE) | CODE(DATA) | CODE(MEMORY) | CODE(OUTPUT), "open files", "descriptor", false },
-    { "file size", "KiB", RLIMIT_FSIZE, 0, 16, 6144, 1 << 10, CODE(OUTPUT), "too large", "large", false },
+    { "file size", "KiB", RLIMIT_FSIZE, 0, 64, 6144, 1 << 10, CODE(OUTPUT), "too large", "large", false },
 };
 
 static int add_limit(struct trials *trials, const struct scenario *scenario, const struct range *range, uint64_t value)
@@ -122,7 +122,7 @@ int plan_limits(struct trials *trials)
 }
 
 /* With less than it takes to load the program there is nothing of ours to say. */
-static const struct { uint64_t least, step, most; } groups = { 32ull << 20, 2ull << 20, 400ull << 20 };
+static const struct { uint64_t least, step, most; } groups = { 32ull << 20, 8ull << 20, 400ull << 20 };
 
 static int add_group(struct trials *trials, const struct scenario *scenario, uint64_t bytes)
 {
@@ -152,8 +152,8 @@ int plan_groups(struct trials *trials)
 
 /* Sizes around what the results take. */
 static const struct { const char *scenario; uint64_t least, step, most; } disks[] = {
-    { "train", 2560 << 10, 32 << 10, 6 << 20 },
-    { "train-teams", 2560 << 10, 32 << 10, 6 << 20 },
+    { "train", 2560 << 10, 64 << 10, 6 << 20 },
+    { "train-teams", 2560 << 10, 64 << 10, 6 << 20 },
     { "convert", 4 << 10, 4 << 10, 160 << 10 },
 };
 

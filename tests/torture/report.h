@@ -6,9 +6,6 @@
 
 #include "tests/torture/trial.h"
 
-/* What came of a try; written by the worker that ran it. */
-struct outcome { char verdict[VERDICT_BYTES]; bool was_run, has_died; };
-
 /* Markdown: a line for each kind of try, a column for each scenario. Returns how many were broken. */
 uint32_t report_write(const struct trials *trials, const struct outcome *outcomes, FILE *out);
 

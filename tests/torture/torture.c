@@ -148,8 +148,7 @@ static void work(struct torture *torture)
         if (!is_wanted(torture, &trials->list[i]))
             continue;
         struct outcome *const outcome = &torture->outcomes[i];
-        outcome->has_died = trial_run(trials, i, outcome->verdict);
-        outcome->was_run = true;
+        trial_run(trials, i, outcome);
         if (outcome->verdict[0] != '\0')
             dprintf(STDERR_FILENO, "torture: %u: %s: %s\n", i, trials->list[i].name, outcome->verdict);
     }

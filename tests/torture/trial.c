@@ -81,17 +81,23 @@ static bool disturb(const struct trials *trials, const struct trial *trial, stru
     return true;
 }
 
+/* How a try went. */
+struct course {
+    struct child_end end;
+    bool was_disturbed, has_fired;      /* the time of its signals came; its call did */
+};
+
 static int run_child(const struct trials *trials, const struct trial *trial, const char *folder,
-                     struct child_end *end_out, bool *was_disturbed_out)
+                     struct course *course_out)
 {
     char path[PATH_MAX];
     struct child child;
     struct group group;
-    if (trial->group_bytes > 0 && group_open(&group, trial->group_bytes) != 0)
-        return -EPERM;
     struct board *const board = trial->has_faults ? board_open(folder, &trial->order, path, sizeof(path)) : NULL;
     if (trial->has_faults && board == NULL)
         return -EIO;
+    if (trial->group_bytes > 0 && group_open(&group, trial->group_bytes) != 0)
+        return -EPERM;
     const struct child_spec spec = {
         .folder = folder,
         .argv = stand_command(trials->stand, trial->scenario),
@@ -106,8 +112,9 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     };
     const int rc = child_start(&child, &spec);
     if (rc == 0) {
-        *was_disturbed_out = disturb(trials, trial, &child);
-        *end_out = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        course_out->was_disturbed = disturb(trials, trial, &child);
+        course_out->end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        course_out->has_fired = board == NULL || atomic_load(&board->fired) > 0;
     }
     if (board != NULL)
         board_close(board, path);
@@ -121,14 +128,13 @@ static void run_again(const struct trials *trials, const struct trial *killed, c
                       char verdict_out[VERDICT_BYTES])
 {
     const struct trial again = { .scenario = killed->scenario, .promise = { .codes = 1, .is_second = true } };
-    struct child_end end;
-    bool was_disturbed;
-    if (run_child(trials, &again, folder, &end, &was_disturbed) != 0) {
+    struct course course;
+    if (run_child(trials, &again, folder, &course) != 0) {
         snprintf(verdict_out, VERDICT_BYTES, "the second run could not be started");
         return;
     }
     char verdict[VERDICT_BYTES];
-    judge_try(trials->stand, again.scenario, &again.promise, folder, &end, verdict);
+    judge_try(trials->stand, again.scenario, &again.promise, folder, &course.end, verdict);
     if (verdict[0] != '\0')
         snprintf(verdict_out, VERDICT_BYTES, "run again: %.200s", verdict);
 }
@@ -143,25 +149,25 @@ static bool has_begun(const char *folder, const struct child_end *end)
     return !is_loaders;
 }
 
-/* Whether a signal ended it. */
-static bool run_in(const struct trials *trials, const struct trial *trial, const char *folder,
-                   char verdict_out[VERDICT_BYTES])
+static void run_in(const struct trials *trials, const struct trial *trial, const char *folder,
+                   struct outcome *outcome)
 {
-    struct child_end end;
-    bool was_disturbed = false;
-    verdict_out[0] = '\0';
-    if (run_child(trials, trial, folder, &end, &was_disturbed) != 0) {
-        snprintf(verdict_out, VERDICT_BYTES, "could not be started: %s", strerror(errno));
-        return false;
+    struct course course;
+    const int rc = run_child(trials, trial, folder, &course);
+    if (rc != 0) {
+        outcome->was_run = true;
+        snprintf(outcome->verdict, VERDICT_BYTES, "could not be started: %s", strerror(-rc));
+        return;
     }
-    if (trial->has_limit && !has_begun(folder, &end))
-        return false;
-    judge_try(trials->stand, trial->scenario, &trial->promise, folder, &end, verdict_out);
-    if (verdict_out[0] == '\0' && !was_disturbed)
-        snprintf(verdict_out, VERDICT_BYTES, "never said that it enters the phase '%s'", trial->phase);
-    if (verdict_out[0] == '\0' && end.signal == SIGKILL && !trial->scenario->is_endless)
-        run_again(trials, trial, folder, verdict_out);
-    return end.signal != 0;
+    outcome->was_run = course.has_fired && (!trial->has_limit || has_begun(folder, &course.end));
+    if (!outcome->was_run)
+        return;
+    outcome->has_died = course.end.signal != 0;
+    judge_try(trials->stand, trial->scenario, &trial->promise, folder, &course.end, outcome->verdict);
+    if (outcome->verdict[0] == '\0' && !course.was_disturbed)
+        snprintf(outcome->verdict, VERDICT_BYTES, "never said that it enters the phase '%s'", trial->phase);
+    if (outcome->verdict[0] == '\0' && course.end.signal == SIGKILL && !trial->scenario->is_endless)
+        run_again(trials, trial, folder, outcome->verdict);
 }
 
 /* The file system for a folder of results, with what was in it. Its place, empty where none is wanted. */
@@ -181,7 +187,7 @@ static int mount_disk(const struct trial *trial, const char *begin, const char *
     return rc == 0 && trial->is_read_only ? disk_make_read_only(place_out) : rc;
 }
 
-bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VERDICT_BYTES])
+void trial_run(const struct trials *trials, uint32_t number, struct outcome *outcome_out)
 {
     const struct trial *const trial = &trials->list[number];
     char begin[PATH_MAX], folder[PATH_MAX], broken[PATH_MAX], place[PATH_MAX + 16] = "", text[16];
@@ -189,16 +195,15 @@ bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VE
     stand_folder(trials->stand, "begin", trial->scenario->name, begin, sizeof(begin));
     stand_folder(trials->stand, "try", text, folder, sizeof(folder));
     stand_folder(trials->stand, "broken", text, broken, sizeof(broken));
-    bool has_died = false;
+    *outcome_out = (struct outcome){ .was_run = true };
     if (tree_copy(begin, folder) != 0 || mount_disk(trial, begin, folder, place, sizeof(place)) != 0)
-        snprintf(verdict_out, VERDICT_BYTES, "its folder cannot be made");
+        snprintf(outcome_out->verdict, VERDICT_BYTES, "its folder cannot be made");
     else
-        has_died = run_in(trials, trial, folder, verdict_out);
+        run_in(trials, trial, folder, outcome_out);
     if (place[0] != '\0')
         disk_unmount(place);
-    if (verdict_out[0] == '\0' || rename(folder, broken) != 0)
+    if (outcome_out->verdict[0] == '\0' || rename(folder, broken) != 0)
         tree_remove(folder);
-    return has_died;
 }
 
 int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out)

@@ -44,9 +44,15 @@ int trials_add(struct trials *trials, const struct trial *trial, const char *det
 /* A number below `bound`, another one for every `of` and `index`, the same for the same seed. */
 uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound);
 
-/* Run it in a folder of its own, WORK/try/NUMBER; when it is broken the folder is moved to WORK/broken.
- * Whether a signal ended it. */
-bool trial_run(const struct trials *trials, uint32_t number, char verdict_out[VERDICT_BYTES]);
+/* What came of a try. */
+struct outcome {
+    char verdict[VERDICT_BYTES];    /* empty: it held */
+    bool was_run;                   /* what it is about did happen: its call came, its program was loaded */
+    bool has_died;                  /* a signal ended it */
+};
+
+/* Run it in a folder of its own, WORK/try/NUMBER; when it is broken the folder is moved to WORK/broken. */
+void trial_run(const struct trials *trials, uint32_t number, struct outcome *outcome_out);
 /* Run a scenario and count its calls. 0 or a negative errno. */
 int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out);
 

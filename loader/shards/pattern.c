@@ -33,8 +33,10 @@ static bool append(struct search *search, size_t length, const char *text, size_
     return true;
 }
 
-/* Go on behind a part that came to `name`; `slashes` are behind it in the pattern. */
-static int enter(struct search *search, size_t length, const char *name, size_t name_bytes, const char *slashes)
+/* Go on behind a part that came to `name`, which is there when it was listed; `slashes` are behind it in the
+ * pattern. */
+static int enter(struct search *search, size_t length, const char *name, size_t name_bytes, const char *slashes,
+                 bool is_listed)
 {
     const size_t slash_bytes = strspn(slashes, "/");
     struct stat status;
@@ -43,7 +45,7 @@ static int enter(struct search *search, size_t length, const char *name, size_t 
     length += name_bytes + slash_bytes;
     if (slashes[slash_bytes] != '\0')
         return expand(search, length, slashes + slash_bytes);
-    if (lstat(search->path, &status) == 0)
+    if ((is_listed && slash_bytes == 0) || lstat(search->path, &status) == 0)
         return search->visitor->found(search->visitor->arg, search->path);
     return unlisted(search, length, errno);
 }
@@ -66,7 +68,7 @@ static int list(struct search *search, size_t length, DIR *folder, const char *p
     errno = 0;
     for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder)) {
         if (fnmatch(part, entry->d_name, FNM_PERIOD) == 0)
-            rc = enter(search, length, entry->d_name, strlen(entry->d_name), slashes);
+            rc = enter(search, length, entry->d_name, strlen(entry->d_name), slashes, true);
         errno = 0;
     }
     return rc == 0 && errno != 0 ? unlisted(search, length, errno) : rc;
@@ -91,7 +93,7 @@ static int expand(struct search *search, size_t length, const char *rest)
 {
     const size_t bytes = strcspn(rest, "/");
     return has_wildcard(rest, bytes) ? match(search, length, rest, bytes)
-                                     : enter(search, length, rest, bytes, rest + bytes);
+                                     : enter(search, length, rest, bytes, rest + bytes, false);
 }
 
 int pattern_expand(const char *pattern, const struct pattern_visitor *visitor)

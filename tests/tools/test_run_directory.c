@@ -509,6 +509,7 @@ static void outputs_follow_no_links(void **state)
         assert_int_equal(mkdir(dir, 0777), 0);
         assert_int_equal(symlink("../target", link), 0);
         assert_int_equal(refuse_one(dir, problem), -ELOOP);
+        assert_non_null(strstr(problem, names[i]));
         assert_false(exists("target"));
     }
     /* A link in place of a file that is renamed into place is replaced. */
@@ -537,6 +538,8 @@ static void what_is_no_file_in_the_place_of_one_is_refused_at_once(void **state)
         assert_int_equal(remove(path), 0);
         assert_int_equal(mkdir(path, 0777), 0);
         assert_true(refuse_one(dir, problem) < 0);
+        assert_non_null(strstr(problem, names[i]));
+        assert_non_null(strstr(problem, "directory, not a regular file"));
         assert_int_equal(count_temporary(dir), 0);
     }
 }

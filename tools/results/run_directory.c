@@ -33,7 +33,7 @@ struct run_directory {
     bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
     bool has_begun;
     int failed;                 /* first errno of a metrics write, negative */
-    char obstacle[64];          /* what stands in the place of a file, "" = nothing */
+    char obstacle[128];         /* what stands in the place of a file, "" = nothing */
 };
 
 /* ---- entering ---- */
@@ -97,16 +97,19 @@ static int check_kind(struct run_directory *directory, const char *file, mode_t 
     return S_ISLNK(mode) ? -ELOOP : -EINVAL;
 }
 
+static int check_file(struct run_directory *directory, const char *file)
+{
+    struct stat status;
+    if (fstatat(directory->fd, file, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return check_kind(directory, file, status.st_mode);
+    return errno == ENOENT ? 0 : -errno;
+}
+
 static int check_results(struct run_directory *directory)
 {
     int rc = 0;
-    for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++) {
-        struct stat status;
-        if (fstatat(directory->fd, result_names[i], &status, AT_SYMLINK_NOFOLLOW) == 0)
-            rc = check_kind(directory, result_names[i], status.st_mode);
-        else if (errno != ENOENT)
-            rc = -errno;
-    }
+    for (size_t i = 0; i < RESULT_COUNT && rc == 0; i++)
+        rc = check_file(directory, result_names[i]);
     return rc;
 }
 
@@ -116,8 +119,11 @@ static int lock(struct run_directory *directory)
     directory->lock_fd =
         openat(directory->fd, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     struct stat status;
-    if (directory->lock_fd < 0)
-        return errno == ENOENT ? -ESTALE : -errno;
+    if (directory->lock_fd < 0) {
+        const int why = errno == ENOENT ? -ESTALE : -errno;
+        const int rc = check_file(directory, ".lock");
+        return rc != 0 ? rc : why;
+    }
     int rc = fstat(directory->lock_fd, &status) == 0 ? check_kind(directory, ".lock", status.st_mode) : -errno;
     if (rc == 0)
         rc = file_lock(directory->lock_fd);
@@ -171,6 +177,9 @@ static int enter(struct run_directory *directory, bool fresh)
         directory->made = 0;
         rc = try_to_enter(directory, fresh);
     }
+    if (rc == -ESTALE)
+        snprintf(directory->obstacle, sizeof(directory->obstacle),
+                 "a link on the way leads nowhere, or others remove it again and again");
     return rc;
 }
 
@@ -190,10 +199,8 @@ static int enter_free_name(struct run_directory *directory, const char *base)
 
 static int enter_named(struct run_directory *directory, const char *path)
 {
-    if (strlen(path) >= sizeof(directory->path))
-        return -ENAMETOOLONG;
-    strcpy(directory->path, path);
-    return enter(directory, false);
+    const int length = snprintf(directory->path, sizeof(directory->path), "%s", path);
+    return length < (int)sizeof(directory->path) ? enter(directory, false) : -ENAMETOOLONG;
 }
 
 /* ---- leftovers ---- */
@@ -224,6 +231,7 @@ static void remove_leftovers(const struct run_directory *directory)
 
 /* ---- opening and beginning ---- */
 
+/* A stream in memory fails for want of memory only; its end may say so by no text alone. */
 static int write_settings(const struct run_directory *directory, const struct settings *settings)
 {
     char *text = NULL;
@@ -231,9 +239,8 @@ static int write_settings(const struct run_directory *directory, const struct se
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
         return -ENOMEM;
-    int rc = settings_write(settings, out);
-    if (fclose(out) != 0 && rc == 0)
-        rc = -ENOMEM;
+    const int written = settings_write(settings, out);
+    int rc = fclose(out) == 0 && written == 0 && text != NULL ? 0 : -ENOMEM;
     if (rc == 0)
         rc = whole_file_prepare(directory->fd, "run.conf", &(struct file_part){ text, bytes }, 1);
     free(text);
@@ -363,10 +370,6 @@ int run_directory_failed(const struct run_directory *directory)
 /* The lock goes while it is held: who opened it before notices that it has no name. */
 static void withdraw(struct run_directory *directory)
 {
-    if (directory->fd >= 0) {
-        whole_file_drop(directory->fd, "run.conf");
-        whole_file_drop(directory->fd, "metrics.jsonl");
-    }
     if (directory->made > 0 && directory->is_ours)
         unlinkat(directory->fd, ".lock", 0);
     remove_directories(directory);
@@ -376,6 +379,10 @@ void run_directory_close(struct run_directory *directory)
 {
     if (directory == NULL)
         return;
+    if (directory->fd >= 0) {
+        whole_file_drop(directory->fd, "run.conf");
+        whole_file_drop(directory->fd, "metrics.jsonl");
+    }
     if (!directory->has_begun)
         withdraw(directory);
     close_fds(directory);

@@ -146,7 +146,9 @@ static struct share_text other_hints(const struct memory_plan *plan, const struc
     const struct { size_t saved; const char *text; } hints[] = {
         { share->bytes[MEMORY_BATCHES] / (size_t)prefetch * (size_t)(prefetch - 1), "a smaller input.prefetch_depth" },
         { share->bytes[MEMORY_SLOTS] / (size_t)staging * (size_t)(staging - 1), "a smaller input.staging_depth" },
-        { share->bytes[MEMORY_LOADER] > 0 ? plan->kept_bytes : 0, "input.source = real" },
+        { share->bytes[MEMORY_LOADER] > 0 ? plan->kept_bytes : 0,
+          settings->input.source == INPUT_CACHED ? "input.source = real with input.keep_shards = 0"
+                                                 : "input.keep_shards = 0" },
     };
     struct share_text text = { "" };
     size_t used = 0;

@@ -296,13 +296,18 @@ static void print_plan(struct run *run)
     fflush(stdout);             /* in front of what goes to stderr */
 }
 
+/* Of a run that did no step nothing is written. */
+static void print_files(const struct run *run)
+{
+    if (run->results.directory != NULL && account_step(run->account) > 0)
+        printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", run_directory_path(run->results.directory),
+               run->plan.devices.backend->computes ? ", weights.safetensors" : "");
+}
+
 static void print_next(const struct run *run)
 {
     if (run->results.directory == NULL)
         return;
-    const char *const path = run_directory_path(run->results.directory);
-    printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", path,
-           run->plan.devices.backend->computes ? ", weights.safetensors" : "");
     if (!run->plan.devices.backend->computes)
         printf("next      the same in the order of the files: --set data.shuffle=none; all keys: --help\n");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
@@ -359,6 +364,8 @@ static int train(struct run *run)
     const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
+    if (code == 0 || code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED)
+        print_files(run);
     if (code == 0)
         print_next(run);
     return code;

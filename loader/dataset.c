@@ -138,7 +138,12 @@ static int open_index(const struct dataset *dataset, uint32_t shard, const struc
                       size_t line_size)
 {
     struct shard_source *const source = dataset->sources[shard];
-    const struct shard_index_options options = { dataset->options.skip_damage, dataset->options.use_index_cache };
+    const struct shard_index_options options = {
+        .skip_damage = dataset->options.skip_damage,
+        .use_cache = dataset->options.use_index_cache,
+        .what = dataset->options.what,
+        .is_unwanted = dataset->options.is_unwanted,
+    };
     const int rc = shard_index_open(&dataset->indexes[shard], source, &options, line, line_size);
     if (rc != -EBADMSG || !options.skip_damage || listed == NULL)
         return rc;
@@ -189,7 +194,9 @@ static void open_shard(struct opening *opening, uint32_t shard)
         return;
     }
     rc = open_index(dataset, shard, listed, line, sizeof(line));
-    if (rc < 0)
+    if (rc == -ECANCELED)
+        opening_fail(opening, rc);
+    else if (rc < 0)
         opening_report(opening, rc, line);
     else
         check_counts(opening, shard, listed);

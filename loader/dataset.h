@@ -45,7 +45,7 @@ struct dataset {
 /* Open every shard. On failure all that is wrong is written to problem_out, a line each, the
  * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
  * than dataset.json beside it says, key missing, image of another size, label out of range. 0,
- * or a negative errno; -ECANCELED, without a line, when it becomes unwanted between two shards. */
+ * or a negative errno; -ECANCELED, without a line, soon after it has become unwanted. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

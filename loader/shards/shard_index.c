@@ -22,9 +22,12 @@
 #define PAYLOAD_LONG_BYTES (32u << 10)
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
+/* A longer search for the next record is said. */
+#define SEARCH_QUIET_BYTES ((uint64_t)64 << 20)
 
 struct walk {
     struct shard_source *source;
+    const struct shard_index_options *options;
     char path[PATH_TEXT_BYTES];     /* escaped, for messages */
     struct shard_index *index;
     uint8_t *window;                /* WINDOW_BYTES, holding window_bytes from window_offset on */
@@ -78,14 +81,22 @@ static int report_unreadable(struct walk *walk, uint64_t offset, int result)
     return result;
 }
 
+static bool is_unwanted(const struct walk *walk)
+{
+    return walk->options->is_unwanted != NULL && atomic_load(walk->options->is_unwanted);
+}
+
 /* At least `bytes` of the file at `offset`, which the caller knows to be inside it.
- * 0 or a negative errno; the file may have been cut meanwhile. */
+ * 0 or a negative errno; the file may have been cut meanwhile. Whoever walks along a shard comes here
+ * for every window, so here it is seen that nobody wants the index any more. */
 static int window_move(struct walk *walk, uint64_t offset, size_t bytes)
 {
     const bool is_inside = offset >= walk->window_offset
         && offset - walk->window_offset + bytes <= walk->window_bytes;
     if (is_inside)
         return 0;
+    if (is_unwanted(walk))
+        return -ECANCELED;
     const ssize_t got = shard_source_read(walk->source, walk->window, walk->read_bytes, offset);
     if (got < 0)
         return report_unreadable(walk, offset, (int)got);
@@ -161,18 +172,28 @@ static int frame_is_whole(struct walk *walk, uint64_t offset)
     const uint64_t payload_offset = offset + TFRECORD_HEADER_BYTES;
     const int rc = stretch_sums_find(&walk->sums, payload_offset, payload_bytes, &payload_crc);
     if (rc < 0)
-        return rc == -ENOMEM ? rc : report_unreadable(walk, offset, rc);
+        return rc == -ENOMEM || rc == -ECANCELED ? rc : report_unreadable(walk, offset, rc);
     const ssize_t got = shard_source_read(walk->source, footer, sizeof(footer), payload_offset + payload_bytes);
     if (got < 0)
         return report_unreadable(walk, offset, (int)got);
     return got == (ssize_t)sizeof(footer) && tfrecord_footer(footer, payload_crc, &problem) == TFRECORD_OK;
 }
 
-/* The first position from `offset` on where a whole frame begins, or the end of the file. */
-static int resynchronize(struct walk *walk, uint64_t offset, uint64_t *found_out)
+static void tell_search(const struct walk *walk, uint64_t damage)
 {
+    if (walk->options->what != NULL)
+        log_message(LOG_RUN, "%s: %s: looking for the next record behind byte %" PRIu64, walk->options->what,
+                    walk->path, damage);
+}
+
+/* The first position behind the one of the damage where a whole frame begins, or the end of the file. */
+static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out)
+{
+    uint64_t offset = damage + 1;
     walk->read_bytes = WINDOW_BYTES;
     for (; offset < walk->index->bytes; offset++) {
+        if (offset - damage == SEARCH_QUIET_BYTES)
+            tell_search(walk, damage);
         const int is_whole = frame_is_whole(walk, offset);
         if (is_whole < 0)
             return is_whole;
@@ -187,7 +208,7 @@ static int resynchronize(struct walk *walk, uint64_t offset, uint64_t *found_out
 static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
                        const struct tfrecord_problem *problem, uint64_t *next_out)
 {
-    const int rc = resynchronize(walk, offset + 1, next_out);
+    const int rc = resynchronize(walk, offset, next_out);
     if (rc < 0)
         return rc;
     if (*next_out == walk->index->bytes && walk->index->record_count == 0)
@@ -202,7 +223,7 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
     return shard_index_add_record(walk->index, offset, payload_bytes);
 }
 
-static int walk_shard(struct walk *walk, bool skip_damage)
+static int walk_shard(struct walk *walk)
 {
     uint64_t offset = 0;
     int rc = shard_source_size(walk->source, &walk->index->bytes);
@@ -216,7 +237,7 @@ static int walk_shard(struct walk *walk, bool skip_damage)
             rc = check;
         else if (check == TFRECORD_OK)
             rc = walk_record(walk, offset, (uint32_t)payload_bytes, &offset);
-        else if (skip_damage)
+        else if (walk->options->skip_damage)
             rc = walk_damage(walk, offset, (enum tfrecord_check)check, &problem, &offset);
         else
             rc = report_check(walk, (enum tfrecord_check)check, offset, &problem);
@@ -224,14 +245,21 @@ static int walk_shard(struct walk *walk, bool skip_damage)
     return rc;
 }
 
-static int index_build(struct shard_index *index, struct shard_source *source, bool skip_damage, char *problem,
-                       size_t problem_size)
+static int index_build(struct shard_index *index, struct shard_source *source,
+                       const struct shard_index_options *options, char *problem, size_t problem_size)
 {
-    struct walk walk = { .source = source, .sums = { .source = source }, .index = index, .read_bytes = WINDOW_BYTES,
-                         .problem = problem, .problem_size = problem_size };
+    struct walk walk = {
+        .source = source,
+        .options = options,
+        .sums = { .source = source, .is_unwanted = options->is_unwanted },
+        .index = index,
+        .read_bytes = WINDOW_BYTES,
+        .problem = problem,
+        .problem_size = problem_size,
+    };
     log_escape(source->path, strlen(source->path), walk.path, sizeof(walk.path));
     walk.window = malloc(WINDOW_BYTES);
-    const int rc = walk.window != NULL ? walk_shard(&walk, skip_damage) : -ENOMEM;
+    const int rc = walk.window != NULL ? walk_shard(&walk) : -ENOMEM;
     if (rc == -ENOMEM)
         snprintf(problem, problem_size, "%s: not enough memory for its index", walk.path);
     free(walk.window);
@@ -255,7 +283,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
         }
         shard_index_release(&index);
     }
-    const int rc = index_build(&index, source, options->skip_damage, problem_out, problem_size);
+    const int rc = index_build(&index, source, options, problem_out, problem_size);
     if (rc < 0) {
         shard_index_release(&index);
         return rc;

@@ -5,6 +5,7 @@
 #ifndef PIPETRAIN_SHARD_INDEX_H
 #define PIPETRAIN_SHARD_INDEX_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,11 +31,14 @@ struct shard_index {
 struct shard_index_options {
     bool skip_damage;           /* resynchronise after a bad length, instead of failing */
     bool use_cache;             /* read and write cached indexes */
+    const char *what;           /* the set's name, for messages; NULL where none should be said */
+    const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the index any more */
 };
 
 /* The index of an open shard; an empty one has no records. 0, or a negative errno with a
  * message that names shard, record and byte in problem_out (-EBADMSG: damaged or
- * foreign). */
+ * foreign); -ECANCELED, without a message, soon after it has become unwanted. Looking for the next record
+ * behind damage is said on stderr where it takes long. */
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
 /* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */

@@ -3,6 +3,7 @@
 #include "loader/shards/stretch_sums.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "formats/crc32c.h"
@@ -11,10 +12,17 @@
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define ROOM_MIN ((size_t)1024)
 
+static bool is_unwanted(const struct stretch_sums *sums)
+{
+    return sums->is_unwanted != NULL && atomic_load(sums->is_unwanted);
+}
+
 static int read_exact(struct stretch_sums *sums, size_t bytes, uint64_t offset)
 {
     if (bytes == 0)
         return 0;
+    if (is_unwanted(sums))
+        return -ECANCELED;
     const ssize_t got = shard_source_read(sums->source, sums->buffer, bytes, offset);
     return got < 0 ? (int)got : (size_t)got < bytes ? -ESTALE : 0;
 }

@@ -4,14 +4,16 @@
 #ifndef PIPETRAIN_STRETCH_SUMS_H
 #define PIPETRAIN_STRETCH_SUMS_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "loader/shards/shard_source.h"
 
-/* Filled with zeros but for the source, which is lent. */
+/* Filled with zeros but for the first two, which are lent. */
 struct stretch_sums {
     struct shard_source *source;
+    const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants sums any more */
     uint64_t first;             /* where what is kept begins, in blocks */
     size_t count, room;         /* of sums */
     uint32_t *sums;             /* of the bytes from block `first` to block first + i */
@@ -19,7 +21,8 @@ struct stretch_sums {
 };
 
 /* The CRC of `bytes` bytes at `offset`, which the source holds. Offsets should not go down from call to
- * call. 0, or a negative errno: -ENOMEM, -ESTALE where the source has become shorter, or what reading says. */
+ * call. 0, or a negative errno: -ENOMEM, -ESTALE where the source has become shorter, -ECANCELED once they are
+ * unwanted, or what reading says. */
 int stretch_sums_find(struct stretch_sums *sums, uint64_t offset, uint64_t bytes, uint32_t *crc_out);
 void stretch_sums_release(struct stretch_sums *sums);
 

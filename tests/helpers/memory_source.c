@@ -82,7 +82,8 @@ static ssize_t read_from(struct memory_shard *shard, const uint8_t *data, void *
     size_t given = bytes < left ? bytes : left;
     if (shard->piece > 0 && given > shard->piece)
         given = shard->piece;
-    shard->read++;
+    if (++shard->read == shard->raised_at && shard->raised != NULL)
+        *shard->raised = true;
     if (shard->error < 0 && shard->bad_offset >= offset && shard->bad_offset < offset + given)
         return shard->error;
     shard->given += given;

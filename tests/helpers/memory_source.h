@@ -16,6 +16,8 @@ struct memory_shard {
     size_t piece;               /* bytes one read gives at most; 0: all */
     uint64_t bad_offset;        /* a read of the byte here fails, unless error is 0 */
     int error;                  /* negative errno */
+    atomic_bool *raised;        /* NULL, or set by read number raised_at, counted from 1 */
+    unsigned raised_at;
     atomic_bool is_changed;     /* the stamp is no longer the one at opening */
     atomic_uint opened, sized, read;    /* calls */
     atomic_ullong given;        /* bytes, by all reads */

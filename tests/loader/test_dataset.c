@@ -21,6 +21,7 @@
 #include "loader/record.h"
 #include "loader/shards/shard_list.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static char folder[256];
@@ -271,6 +272,29 @@ static void no_shard_is_opened_for_who_wants_none_any_more(void **state)
     assert_int_equal(dataset_open(&dataset, &options, problem, sizeof(problem)), 0);
     assert_all_records(dataset, 10);
     dataset_close(dataset);
+}
+
+static void a_search_for_the_next_record_ends_for_who_wants_none_any_more(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)4 << 20;
+    uint8_t *const data = calloc(1, bytes);
+    char problem[1024];
+    struct dataset *dataset;
+    atomic_bool is_unwanted = false;
+    struct memory_shard shard = {
+        .name = "tail.tfrecord", .data = data, .bytes = bytes, .raised = &is_unwanted, .raised_at = 2 };
+    fixture_record(0, data);
+    memory_source_set(&shard, 1);
+    fixture_write(fixture_path(folder, "tail.tfrecord"), "", 0);
+    struct dataset_options options = fixture_options(fixture_path(folder, "tail.tfrecord"));
+    options.source_ops = &memory_source_ops;
+    options.skip_damage = true;
+    options.is_unwanted = &is_unwanted;
+    assert_int_equal(dataset_open(&dataset, &options, problem, sizeof(problem)), -ECANCELED);
+    assert_string_equal(problem, "");
+    assert_int_equal(shard.read, 2);
+    free(data);
 }
 
 static void an_empty_shard_is_skipped_only_when_asked(void **state)
@@ -559,6 +583,7 @@ int main(void)
         cmocka_unit_test(says_what_is_wrong_with_a_pattern),
         cmocka_unit_test(lists_every_problem_on_a_line_of_its_own),
         cmocka_unit_test(no_shard_is_opened_for_who_wants_none_any_more),
+        cmocka_unit_test(a_search_for_the_next_record_ends_for_who_wants_none_any_more),
         cmocka_unit_test(an_empty_shard_is_skipped_only_when_asked),
         cmocka_unit_test(finds_images_and_labels_under_their_usual_names),
         cmocka_unit_test(uses_the_keys_it_is_given),

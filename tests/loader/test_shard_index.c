@@ -24,6 +24,7 @@
 #include "loader/shards/index_file.h"
 #include "loader/shards/shard_index.h"
 #include "loader/shards/stretch_sums.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -247,6 +248,85 @@ static void what_looks_like_headers_is_read_in_proportion_to_its_length(void **s
     assert_int_equal(index.damage_count, 1);
     assert_true(shard.given < 200 * bytes);
     shard_index_release(&index);
+    shard_source_close(source);
+    free(data);
+}
+
+/* Three records, and zeros behind them. */
+static uint8_t *make_zero_tail(struct memory_shard *shard, size_t bytes)
+{
+    uint8_t *const data = calloc(1, bytes);
+    size_t ends[3];
+    assert_non_null(data);
+    make_three(data, ends);
+    *shard = (struct memory_shard){ .name = "tail", .data = data, .bytes = bytes };
+    memory_source_set(shard, 1);
+    return data;
+}
+
+/* The result of indexing what memory_source_set gave, with what it said. */
+static int index_tail(const struct shard_index_options *options, char *problem, size_t problem_size, char *told,
+                      size_t told_size)
+{
+    struct shard_source *source;
+    struct shard_index index;
+    struct capture capture;
+    assert_int_equal(shard_source_open(&source, &memory_source_ops, "tail"), 0);
+    capture_begin(&capture);
+    const int rc = shard_index_open(&index, source, options, problem, problem_size);
+    capture_end(&capture, told, told_size);
+    if (rc == 0)
+        shard_index_release(&index);
+    shard_source_close(source);
+    return rc;
+}
+
+static void a_search_for_records_ends_once_it_is_unwanted(void **state)
+{
+    (void)state;
+    atomic_bool is_unwanted = false;
+    struct memory_shard shard;
+    uint8_t *const data = make_zero_tail(&shard, (size_t)8 << 20);
+    const struct shard_index_options options = { .skip_damage = true, .what = "train", .is_unwanted = &is_unwanted };
+    char problem[256] = "", told[256];
+    shard.raised = &is_unwanted;
+    shard.raised_at = 2;
+    assert_int_equal(index_tail(&options, problem, sizeof(problem), told, sizeof(told)), -ECANCELED);
+    assert_int_equal(shard.read, 2);
+    assert_string_equal(problem, "");
+    assert_string_equal(told, "");
+    free(data);
+}
+
+static void a_long_search_for_records_is_told_once(void **state)
+{
+    (void)state;
+    struct memory_shard shard;
+    uint8_t *const data = make_zero_tail(&shard, (size_t)66 << 20);
+    const struct shard_index_options options = { .skip_damage = true, .what = "train" };
+    char problem[256], told[512], line[128];
+    size_t ends[3];
+    snprintf(line, sizeof(line), "train: tail: looking for the next record behind byte %zu\n", make_three(data, ends));
+    assert_int_equal(index_tail(&options, problem, sizeof(problem), told, sizeof(told)), 0);
+    assert_string_equal(told, line);
+    free(data);
+}
+
+static void a_long_sum_ends_once_it_is_unwanted(void **state)
+{
+    (void)state;
+    atomic_bool is_unwanted = false;
+    struct memory_shard shard;
+    uint8_t *const data = make_zero_tail(&shard, (size_t)4 << 20);
+    struct shard_source *source;
+    uint32_t crc;
+    assert_int_equal(shard_source_open(&source, &memory_source_ops, "tail"), 0);
+    struct stretch_sums sums = { .source = source, .is_unwanted = &is_unwanted };
+    shard.raised = &is_unwanted;
+    shard.raised_at = 3;
+    assert_int_equal(stretch_sums_find(&sums, 0, (size_t)4 << 20, &crc), -ECANCELED);
+    assert_int_equal(shard.read, 3);
+    stretch_sums_release(&sums);
     shard_source_close(source);
     free(data);
 }
@@ -640,6 +720,9 @@ int main(void)
         cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),
         cmocka_unit_test(resynchronizes_after_any_flipped_header_bit),
         cmocka_unit_test(what_looks_like_headers_is_read_in_proportion_to_its_length),
+        cmocka_unit_test(a_search_for_records_ends_once_it_is_unwanted),
+        cmocka_unit_test(a_long_search_for_records_is_told_once),
+        cmocka_unit_test(a_long_sum_ends_once_it_is_unwanted),
         cmocka_unit_test(sums_of_stretches_are_those_of_their_bytes),
         cmocka_unit_test(refuses_absurd_lengths_without_allocating),
         cmocka_unit_test(names_what_a_foreign_file_is),

@@ -38,6 +38,7 @@ static int add_shard(struct manifest *manifest, const json_t *entry)
         .file = strdup(json_string_value(file)),
         .records = (uint64_t)json_integer_value(records),
         .bytes = is_count(bytes) ? (uint64_t)json_integer_value(bytes) : MANIFEST_SIZE_UNSAID,
+        .split = manifest->split_count,
     };
     if (shard->file == NULL)
         return -ENOMEM;
@@ -63,6 +64,7 @@ static int add_split(struct manifest *manifest, const json_t *split)
     int rc = reserve(manifest, json_array_size(entries));
     for (size_t i = 0; rc == 0 && i < json_array_size(entries); i++)
         rc = add_shard(manifest, json_array_get(entries, i));
+    manifest->split_count++;
     return rc;
 }
 

@@ -13,12 +13,14 @@ struct manifest_shard {
     char *file;                 /* its name, without a folder; owned */
     uint64_t records;
     uint64_t bytes;             /* of the file, or MANIFEST_SIZE_UNSAID */
+    size_t split;               /* the set it is listed in, of split_count */
 };
 
 /* The shards of all sets, in the bytewise order of their names. */
 struct manifest {
     struct manifest_shard *shards;
     size_t count;
+    size_t split_count;
 };
 
 /* Read a manifest; what it has beside splits, shards, files, records and bytes does not matter. 0, or -EBADMSG

@@ -101,7 +101,10 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
     };
     if (missing == 0)
         return;
-    if (index->bytes == 0 && missing == 1)
+    if (dataset->sources[shard] == NULL)
+        snprintf(record.problem.text, sizeof(record.problem.text),
+                 "is missing: " MANIFEST_FILE " says %" PRIu64 " record%s", missing, missing == 1 ? "" : "s");
+    else if (index->bytes == 0 && missing == 1)
         snprintf(record.problem.text, sizeof(record.problem.text), "is empty: 0 bytes");
     else
         snprintf(record.problem.text, sizeof(record.problem.text),

@@ -30,7 +30,7 @@ struct dataset {
     struct dataset_options options;     /* strings copied */
     uint32_t shard_count;
     char **paths;
-    struct shard_source **sources;
+    struct shard_source **sources;      /* NULL for a shard that is missing and counts as lost */
     struct shard_index *indexes;
     uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */
     uint64_t *missing_records;  /* of each shard: lost besides one for every damage, as far as is known */
@@ -44,8 +44,9 @@ struct dataset {
 
 /* Open every shard. On failure all that is wrong is written to problem_out, a line each, the
  * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
- * than dataset.json beside it says, key missing, image of another size, label out of range. 0,
- * or a negative errno; -ECANCELED, without a line, soon after it has become unwanted. */
+ * than dataset.json beside it says, missing from a directory whose dataset.json lists it, key
+ * missing, image of another size, label out of range. 0, or a negative errno; -ECANCELED, without
+ * a line, soon after it has become unwanted. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

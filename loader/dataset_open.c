@@ -178,15 +178,34 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
+/* A shard that is listed and not there. */
+static void meet_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
+{
+    struct dataset *const dataset = opening->dataset;
+    char text[PROBLEM_BYTES];
+    if (dataset->options.skip_damage) {
+        dataset->missing_records[shard] = listed->records;
+        return;
+    }
+    snprintf(text, sizeof(text),
+             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
+             "files by a glob to do without it", listed->records);
+    opening_report_path(opening, -ENOENT, dataset->paths[shard], text);
+}
+
 static void open_shard(struct opening *opening, uint32_t shard)
 {
     struct dataset *const dataset = opening->dataset;
     const char *const path = dataset->paths[shard];
     const struct manifest_shard *listed;
     char line[PROBLEM_BYTES] = "";
-    int rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
+    int rc = shard_counts_find(&opening->counts, path, &listed);
     if (rc == 0)
-        rc = shard_counts_find(&opening->counts, path, &listed);
+        rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
+    if (rc == -ENOENT && listed != NULL) {
+        meet_absent(opening, shard, listed);
+        return;
+    }
     if (rc < 0) {
         opening_report_path(opening, rc, path, open_problem(-rc));
         return;
@@ -210,7 +229,6 @@ static void open_shards(struct opening *opening)
     const struct dataset *const dataset = opening->dataset;
     for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !is_unwanted(dataset); i++)
         open_shard(opening, i);
-    shard_counts_release(&opening->counts);
     if (opening->problem_count > PROBLEM_LINES_MAX) {
         text_line(&opening->problems);
         text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
@@ -362,12 +380,13 @@ static int find_shards(struct opening *opening)
     struct dataset *dataset = opening->dataset;
     struct shard_list list;
     const char *pattern = dataset->options.pattern != NULL ? dataset->options.pattern : "";
-    const int rc = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
+    int rc = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
     if (rc < 0)
         return rc;
+    rc = shard_counts_add_absent(&opening->counts, &list);
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
-    return allocate_shards(dataset, list.count);
+    return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
@@ -383,6 +402,7 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
         opening.result = find_shards(&opening);
     if (opening.result == 0)
         open_set(&opening);
+    shard_counts_release(&opening.counts);
     if (opening.result < 0) {
         dataset_close(opening.dataset);
         return opening.result;

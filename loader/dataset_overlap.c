@@ -21,6 +21,25 @@ static int identity_compare(const void *a, const void *b)
     return (one->inode > other->inode) - (one->inode < other->inode);
 }
 
+/* Of all files that are there; their count. */
+static uint32_t identify(struct identity *identities, const struct dataset *dataset)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        if (dataset->sources[i] != NULL)
+            identities[count++] = identity_of(dataset->sources[i]);
+    }
+    return count;
+}
+
+static bool is_known(const struct identity *known, uint32_t count, const struct shard_source *source)
+{
+    if (source == NULL || count == 0)
+        return false;
+    const struct identity wanted = identity_of(source);
+    return bsearch(&wanted, known, count, sizeof(*known), identity_compare) != NULL;
+}
+
 int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct dataset *dataset,
                          const struct dataset *other)
 {
@@ -28,12 +47,10 @@ int dataset_overlap_find(struct dataset_overlap *overlap_out, const struct datas
     struct dataset_overlap overlap = { 0 };
     if (known == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < other->shard_count; i++)
-        known[i] = identity_of(other->sources[i]);
-    qsort(known, other->shard_count, sizeof(*known), identity_compare);
+    const uint32_t known_count = identify(known, other);
+    qsort(known, known_count, sizeof(*known), identity_compare);
     for (uint32_t i = dataset->shard_count; i-- > 0;) {
-        const struct identity wanted = identity_of(dataset->sources[i]);
-        if (bsearch(&wanted, known, other->shard_count, sizeof(*known), identity_compare) == NULL)
+        if (!is_known(known, known_count, dataset->sources[i]))
             continue;
         overlap.count++;
         overlap.first = i;

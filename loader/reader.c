@@ -97,7 +97,7 @@ static size_t read_records(const struct loader *loader, struct work *work)
 static void tell_changes(struct loader *loader, const struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count && !loader->change_told; i++) {
-        if (!shard_source_changed(dataset->sources[i]))
+        if (dataset->sources[i] == NULL || !shard_source_changed(dataset->sources[i]))
             continue;
         loader->change_told = true;
         log_message(LOG_RUN, "%s: the file was changed or replaced while it was read; the records read passed "

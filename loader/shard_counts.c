@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/shards/split_name.h"
 #include "stage/log.h"
 
 #define PROBLEM_BYTES 256u
@@ -92,6 +93,70 @@ int shard_counts_find(struct shard_counts *counts, const char *path, const struc
     const int rc = is_of_folder(counts, path, folder_bytes) ? 0 : change_folder(counts, path, folder_bytes);
     if (rc == 0)
         *shard_out = manifest_find(&counts->manifest, name);
+    return rc;
+}
+
+/* The shards listed beside what is found: by the sets of the manifest they are in. */
+static bool *find_splits(const struct manifest *manifest, const struct shard_list *found)
+{
+    bool *const is_found = calloc(manifest->split_count + 1, sizeof(*is_found));
+    for (uint32_t i = 0; i < found->count && is_found != NULL; i++) {
+        const struct manifest_shard *const listed = manifest_find(manifest, name_of(found->paths[i]));
+        if (listed != NULL)
+            is_found[listed->split] = true;
+    }
+    return is_found;
+}
+
+/* Whether one of the first `count` files of the list, which are sorted, has this name. */
+static bool is_in(const struct shard_list *list, uint32_t count, const char *name)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int order = strcmp(name_of(list->paths[middle]), name);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* A name that the directory would give, too. */
+static bool is_of_kind(const char *name, enum split split)
+{
+    return strchr(name, '/') == NULL && shard_list_is_shard(name) && split_of_name(name) == split;
+}
+
+static int add_absent(const struct shard_counts *counts, const bool *is_found, struct shard_list *list)
+{
+    const struct manifest *const manifest = &counts->manifest;
+    const enum split split = split_of_name(name_of(list->paths[0]));
+    const uint32_t found = list->count;
+    const char *before = "";
+    int rc = 0;
+    for (size_t i = 0; i < manifest->count && rc == 0; before = manifest->shards[i++].file) {
+        const struct manifest_shard *const listed = &manifest->shards[i];
+        const bool is_meant = is_found[listed->split] && listed->records > 0 && is_of_kind(listed->file, split);
+        if (is_meant && strcmp(listed->file, before) != 0 && !is_in(list, found, listed->file))
+            rc = shard_list_append(list, counts->folder, listed->file);
+    }
+    shard_list_sort(list);
+    return rc;
+}
+
+int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list)
+{
+    const struct manifest_shard *first;
+    int rc = list->is_folder ? shard_counts_find(counts, list->paths[0], &first) : 0;
+    if (rc < 0 || !list->is_folder)
+        return rc;
+    bool *const is_found = find_splits(&counts->manifest, list);
+    rc = is_found != NULL ? add_absent(counts, is_found, list) : -ENOMEM;
+    free(is_found);
     return rc;
 }
 

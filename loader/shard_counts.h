@@ -7,6 +7,7 @@
 
 #include "formats/manifest.h"
 #include "loader/shards/shard_index.h"
+#include "loader/shards/shard_list.h"
 
 /* The manifest of the folder looked at last. Zeros to begin with. */
 struct shard_counts {
@@ -17,6 +18,9 @@ struct shard_counts {
 /* What the manifest in its folder says of the shard at `path`, NULL when nothing is said. Cheap while
  * shards come folder by folder. A manifest that cannot be used is told and not an error. 0 or -ENOMEM. */
 int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out);
+/* Add to the shards of a directory those that belong to them and are not there: with a name of the same kind, and
+ * listed beside one of them with some records. 0 or -ENOMEM. */
+int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list);
 void shard_counts_release(struct shard_counts *counts);
 
 /* Whether a shard is as the manifest says; if not, a text that follows "PATH: ". */

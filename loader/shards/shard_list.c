@@ -102,7 +102,7 @@ static int path_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void list_sort(struct shard_list *list)
+void shard_list_sort(struct shard_list *list)
 {
     if (list->count > 0)
         qsort(list->paths, list->count, sizeof(*list->paths), path_compare);
@@ -161,6 +161,11 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
     return 0;
 }
 
+int shard_list_append(struct shard_list *list, const char *folder, const char *name)
+{
+    return list_add(list, path_join(folder, name));
+}
+
 /* All shards of a directory. 0 or a negative errno. */
 static int list_folder(struct shard_list *list, const char *folder)
 {
@@ -176,13 +181,14 @@ static int list_folder(struct shard_list *list, const char *folder)
     if (rc == 0)
         rc = -errno;
     closedir(entries);
-    list_sort(list);
+    shard_list_sort(list);
     return rc;
 }
 
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
     const int rc = list_folder(list, folder);
+    list->is_folder = true;
     if (rc < 0)
         return report(problems, what, folder, strerror(-rc), rc);
     if (list->count == 0)
@@ -229,7 +235,7 @@ static int find_by_pattern(struct shard_list *list, const char *pattern, const c
     struct finding finding = { .list = list };
     const struct pattern_visitor visitor = { add_found, note_unlisted, &finding };
     const int rc = pattern_expand(pattern, &visitor);
-    list_sort(list);
+    shard_list_sort(list);
     if (finding.error != 0 && (rc == -finding.error || list->count == 0))
         return finding.error == ENOMEM ? -ENOMEM : report_unlisted(&finding, problems, what);
     if (rc == 0 && list->count == 0)

@@ -10,6 +10,7 @@
 struct shard_list {
     char **paths;               /* sorted bytewise; owned */
     uint32_t count;
+    bool is_folder;             /* all of a directory that are of the set, not only those a name or a glob means */
 };
 
 /* The files of `pattern`: an existing file; a directory (its files named *.tfrecord* or
@@ -18,6 +19,9 @@ struct shard_list {
  * shards its names tell of is said on stderr. Index files, temporary files and the like are
  * left out. 0, or a negative errno with a line in `problems` that begins with `what`. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
+/* Add a file of a folder behind the others, which shard_list_sort puts in its place. 0 or -ENOMEM. */
+int shard_list_append(struct shard_list *list, const char *folder, const char *name);
+void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);
 
 /* Whether a file of this name in a directory is taken for a shard. */

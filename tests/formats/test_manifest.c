@@ -29,6 +29,9 @@ static void finds_every_shard_of_every_split(void **state)
         "\"validation\": {\"shards\": [{\"file\": \"v\", \"records\": 0, \"bytes\": 0}]},"
         "\"test\": {\"shards\": []}}}"), 0);
     assert_int_equal(manifest.count, 3);
+    assert_int_equal(manifest.split_count, 3);
+    assert_int_equal(manifest_find(&manifest, "train-0")->split, manifest_find(&manifest, "train-1")->split);
+    assert_true(manifest_find(&manifest, "v")->split != manifest_find(&manifest, "train-1")->split);
     assert_int_equal(manifest_find(&manifest, "train-1")->records, 4);
     assert_int_equal(manifest_find(&manifest, "train-1")->bytes, 400);
     assert_int_equal(manifest_find(&manifest, "train-0")->records, 5);

@@ -14,6 +14,7 @@
 
 #include "formats/manifest.h"
 #include "loader/damage.h"
+#include "loader/dataset_overlap.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -209,6 +210,75 @@ static void shards_that_no_manifest_lists_are_taken(void **state)
     dataset_close(dataset);
 }
 
+static void a_listed_shard_missing_from_a_directory_is_named_or_its_records_count(void **state)
+{
+    (void)state;
+    assert_int_equal(unlink(shard_path(1)), 0);
+    assert_refused("train-00001-of-00003: is missing: dataset.json says 20 records", "glob");
+    struct damage_list *const list = assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS);
+    assert_int_equal(list->count, 1);
+    assert_int_equal(list->records[0].shard, 1);
+    assert_string_equal(list->records[0].problem.text, "is missing: dataset.json says 20 records");
+    free(list);
+}
+
+static void a_glob_and_a_file_may_mean_less_than_the_manifest_lists(void **state)
+{
+    (void)state;
+    char place[300];
+    assert_int_equal(unlink(shard_path(1)), 0);
+    snprintf(place, sizeof(place), "%s", set);
+    strcat(set, "/train-*");
+    struct dataset_options options = fixture_options(set);
+    struct dataset *dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, 2 * SHARD_RECORDS);
+    dataset_close(dataset);
+    snprintf(set, sizeof(set), "%s", place);
+    options.pattern = shard_path(2);
+    dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, SHARD_RECORDS);
+    dataset_close(dataset);
+}
+
+/* Shards whose names tell neither of a set nor of a count. */
+static void a_shard_listed_for_another_set_is_not_missed(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"splits\": {\"train\": {\"shards\": [{\"file\": \"a.tfrecord\", \"records\": 9},"
+                               "{\"file\": \"b.tfrecord\", \"records\": 8}, {\"file\": \"b.tfrecord\", \"records\": 8},"
+                               "{\"file\": \"b.tfrecord.md5\", \"records\": 1},"
+                               "{\"file\": \"../b.tfrecord\", \"records\": 1},"
+                               "{\"file\": \"none.tfrecord\", \"records\": 0}]},"
+                               "\"validation\": {\"shards\": [{\"file\": \"c.tfrecord\", \"records\": 7}]}}}";
+    fixture_folder_remove(set);
+    assert_int_equal(mkdir(set, 0700), 0);
+    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
+    fixture_write_shard(fixture_path(set, "a.tfrecord"), 0, 9);
+    assert_refused("b.tfrecord: is missing: dataset.json says 8 records", "");
+    struct damage_list *const list = assert_lost(9, 8);
+    assert_int_equal(list->count, 1);
+    free(list);
+    fixture_write_shard(fixture_path(set, "b.tfrecord"), 0, 8);
+    const struct dataset_options options = fixture_options(set);
+    dataset_close(fixture_open(&options));
+}
+
+static void shards_missing_from_two_sets_are_not_the_same_file(void **state)
+{
+    (void)state;
+    struct dataset_options options = fixture_options(set);
+    struct dataset_overlap overlap;
+    options.skip_damage = true;
+    assert_int_equal(unlink(shard_path(0)), 0);
+    struct dataset *const one = fixture_open(&options);
+    struct dataset *const other = fixture_open(&options);
+    assert_int_equal(dataset_overlap_find(&overlap, one, other), 0);
+    assert_int_equal(overlap.count, SHARDS - 1);
+    assert_int_equal(overlap.first, 1);
+    dataset_close(one);
+    dataset_close(other);
+}
+
 /* What opening a set with this manifest says on stderr. */
 static void tell_with(const char *manifest, size_t bytes, char *text, size_t text_size)
 {
@@ -254,6 +324,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged_lengths_are_not_counted_twice, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_another_set_is_named_or_told, make_set, remove_set),
         cmocka_unit_test_setup_teardown(shards_that_no_manifest_lists_are_taken, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count, make_set,
+                                        remove_set),
+        cmocka_unit_test_setup_teardown(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_shard_listed_for_another_set_is_not_missed, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(shards_missing_from_two_sets_are_not_the_same_file, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set,
                                         remove_set),
     };

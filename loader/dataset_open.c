@@ -131,7 +131,7 @@ static const char *open_problem(int error)
 }
 
 /* A shard in which nothing can be told is lost as a whole where damage is skipped, if it is known to
- * be one, and how much is lost. */
+ * be one, and how much is lost. A file of another kind is no damage. */
 static int open_index(const struct dataset *dataset, uint32_t shard, const struct manifest_shard *listed, char *line,
                       size_t line_size)
 {
@@ -178,6 +178,13 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
+static void absent_text(const struct manifest_shard *listed, char *text, size_t text_size)
+{
+    snprintf(text, text_size,
+             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
+             "files by a glob to do without it", listed->records);
+}
+
 /* A shard that is listed and not there. */
 static void meet_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
@@ -187,9 +194,7 @@ static void meet_absent(struct opening *opening, uint32_t shard, const struct ma
         dataset->missing_records[shard] = listed->records;
         return;
     }
-    snprintf(text, sizeof(text),
-             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
-             "files by a glob to do without it", listed->records);
+    absent_text(listed, text, sizeof(text));
     opening_report_path(opening, -ENOENT, dataset->paths[shard], text);
 }
 
@@ -224,16 +229,21 @@ static bool is_unwanted(const struct dataset *dataset)
     return dataset->options.is_unwanted != NULL && atomic_load(dataset->options.is_unwanted);
 }
 
+static void tell_more(struct opening *opening)
+{
+    if (opening->problem_count <= PROBLEM_LINES_MAX)
+        return;
+    text_line(&opening->problems);
+    text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
+             opening->problem_count - PROBLEM_LINES_MAX);
+}
+
 static void open_shards(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
     for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !is_unwanted(dataset); i++)
         open_shard(opening, i);
-    if (opening->problem_count > PROBLEM_LINES_MAX) {
-        text_line(&opening->problems);
-        text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
-                 opening->problem_count - PROBLEM_LINES_MAX);
-    }
+    tell_more(opening);
 }
 
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
@@ -347,6 +357,31 @@ static void probe_records(struct opening *opening)
     free(pixels);
 }
 
+/* What should have been in a shard of a set that has no records at all. */
+static void report_lost(struct opening *opening, uint32_t shard)
+{
+    const struct dataset *const dataset = opening->dataset;
+    const uint64_t lost = dataset->indexes[shard].damage_count + dataset->missing_records[shard];
+    const struct manifest_shard *listed;
+    char text[PROBLEM_BYTES];
+    if (lost == 0 || shard_counts_find(&opening->counts, dataset->paths[shard], &listed) < 0)
+        return;
+    if (dataset->sources[shard] == NULL && listed != NULL)
+        absent_text(listed, text, sizeof(text));
+    else if (!find_difference(&dataset->indexes[shard], listed, text, sizeof(text)))
+        return;
+    opening_report_path(opening, -ENODATA, dataset->paths[shard], text);
+}
+
+static void report_no_records(struct opening *opening)
+{
+    const struct dataset *const dataset = opening->dataset;
+    opening_report_path(opening, -ENODATA, dataset->options.pattern, "holds no records");
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        report_lost(opening, i);
+    tell_more(opening);
+}
+
 static void open_set(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
@@ -357,7 +392,7 @@ static void open_set(struct opening *opening)
         return;
     number_records(dataset);
     if (dataset->record_count == 0)
-        opening_report_path(opening, -ENODATA, dataset->options.pattern, "holds no records");
+        report_no_records(opening);
     else if (fingerprint(dataset) < 0)
         opening_report(opening, -ENOMEM, "not enough memory");
     else

@@ -133,14 +133,18 @@ static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_byt
     return problem_out->needed_bytes > left ? TFRECORD_CUT : TFRECORD_OK;
 }
 
-static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset)
+/* What the file is where it seems to be no shard, else NULL. */
+static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, uint64_t offset, bool *is_damage_out)
 {
     const bool is_framed = check == TFRECORD_CUT && walk->index->bytes >= TFRECORD_HEADER_BYTES;
+    *is_damage_out = true;
     if (offset > 0 || is_framed)
         return NULL;
     uint8_t head[SHARD_KIND_BYTES];
     const ssize_t got = shard_source_read(walk->source, head, sizeof(head), 0);
-    return got < 0 ? NULL : shard_kind_text(head, (size_t)got);
+    const char *const kind = got < 0 ? NULL : shard_kind_text(head, (size_t)got);
+    *is_damage_out = kind == NULL || shard_kind_is_zeros(head, (size_t)got);
+    return kind;
 }
 
 static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t offset,
@@ -148,14 +152,15 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
 {
     char what[160];
     frame_text(check, problem, what, sizeof(what));
-    const char *kind = foreign_kind(walk, check, offset);
+    bool is_damage;
+    const char *kind = foreign_kind(walk, check, offset, &is_damage);
     if (kind != NULL)
         snprintf(walk->problem, walk->problem_size, "%s: not a TFRecord shard: %s (record 0 at byte 0: %s)",
                  walk->path, kind, what);
     else
         snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s%s", walk->path,
                  walk->index->record_count, offset, what, offset == 0 ? "; is it a TFRecord shard?" : "");
-    return -EBADMSG;
+    return is_damage ? -EBADMSG : -ENOTSUP;
 }
 
 /* 1 when a whole frame with both checksums right begins at `offset`, 0 when not, or a

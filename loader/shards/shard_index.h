@@ -36,9 +36,10 @@ struct shard_index_options {
 };
 
 /* The index of an open shard; an empty one has no records. 0, or a negative errno with a
- * message that names shard, record and byte in problem_out (-EBADMSG: damaged or
- * foreign); -ECANCELED, without a message, soon after it has become unwanted. Looking for the next record
- * behind damage is said on stderr where it takes long. */
+ * message that names shard, record and byte in problem_out (-EBADMSG: damaged; -ENOTSUP: a file
+ * of another kind, which the message names); -ECANCELED, without a message, soon after it has
+ * become unwanted. Looking for the next record behind damage is said on stderr where it takes
+ * long. */
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
 /* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */

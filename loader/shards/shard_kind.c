@@ -3,7 +3,6 @@
 #include "loader/shards/shard_kind.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Fewer bytes say nothing about text or zeros. */
@@ -55,7 +54,7 @@ static bool is_zlib(const uint8_t *head, size_t bytes)
     return bytes >= 2 && head[0] == 0x78 && (head[0] * 256u + head[1]) % 31 == 0;
 }
 
-static bool is_zeros(const uint8_t *head, size_t bytes)
+bool shard_kind_is_zeros(const uint8_t *head, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes && head[i] == 0)
@@ -86,7 +85,7 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes)
         return "it is an image file, not a shard of records";
     if (is_zlib(head, bytes))
         return "it begins like zlib data, and compressed shards are not read yet: decompress it first";
-    if (is_zeros(head, bytes))
+    if (shard_kind_is_zeros(head, bytes))
         return "it begins with zeros, as a file does whose writing was cut off by a crash";
     if (is_text(head, bytes))
         return head[0] == '<' ? "it is an HTML or XML text, perhaps the error page of a download" : "it is a text file";

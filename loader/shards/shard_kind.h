@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_SHARD_KIND_H
 #define PIPETRAIN_SHARD_KIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,8 @@
 
 /* A phrase such as "it is compressed with gzip: ...", or NULL when nothing is recognised. */
 const char *shard_kind_text(const uint8_t *head, size_t bytes);
+/* Nothing but zeros: damage, which a crash leaves, rather than a file of another kind. */
+bool shard_kind_is_zeros(const uint8_t *head, size_t bytes);
 /* "JPEG", "PNG", ... when the bytes begin an encoded image, else NULL. */
 const char *shard_kind_image(const uint8_t *head, size_t bytes);
 

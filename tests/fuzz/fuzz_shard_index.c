@@ -114,7 +114,7 @@ static void try_shard(const uint8_t *data, size_t bytes, bool skip_damage)
         check_index(&index, data);
         check_damages(&index, data);
         shard_index_release(&index);
-    } else if (rc != -EBADMSG || problem[0] == '\0') {
+    } else if ((rc != -EBADMSG && rc != -ENOTSUP) || problem[0] == '\0') {
         abort();
     }
 }

@@ -60,14 +60,19 @@ static int remove_set(void **state)
     return 0;
 }
 
+static void assert_refused_with(const struct dataset_options *options, const char *part, const char *other)
+{
+    struct dataset *dataset;
+    char problem[4096];
+    assert_true(dataset_open(&dataset, options, problem, sizeof(problem)) < 0);
+    if (strstr(problem, part) == NULL || strstr(problem, other) == NULL)
+        fail_msg("'%s' does not hold '%s' and '%s'", problem, part, other);
+}
+
 static void assert_refused(const char *part, const char *other)
 {
     const struct dataset_options options = fixture_options(set);
-    struct dataset *dataset;
-    char problem[4096];
-    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
-    if (strstr(problem, part) == NULL || strstr(problem, other) == NULL)
-        fail_msg("'%s' does not hold '%s' and '%s'", problem, part, other);
+    assert_refused_with(&options, part, other);
 }
 
 /* The losses of the set where damage is skipped, of which there are `lost` and `records` are left. */
@@ -172,6 +177,39 @@ static void a_shard_of_garbage_loses_all_records(void **state)
     assert_non_null(strstr(list->records[0].problem.text, "length checksum differs"));
     assert_int_equal(list->records[1].count, SHARD_RECORDS - 1);
     free(list);
+}
+
+static void assert_refused_when_skipping(const char *part, const char *other)
+{
+    struct dataset_options options = fixture_options(set);
+    options.skip_damage = true;
+    assert_refused_with(&options, part, other);
+}
+
+static void a_listed_shard_that_is_another_kind_of_file_is_no_damage(void **state)
+{
+    (void)state;
+    static const uint8_t gzip[40] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0x13, 0xb5, 0x5d, 0x7b };
+    static const uint8_t zeros[4000];
+    fixture_write(shard_path(1), gzip, sizeof(gzip));
+    assert_refused_when_skipping("train-00001-of-00003: not a TFRecord shard: it is compressed with gzip", "gzip -d");
+    fixture_write(shard_path(1), "<html>no such page, and no record either</html>", 47);
+    assert_refused_when_skipping("train-00001-of-00003: not a TFRecord shard", "HTML");
+    fixture_write(shard_path(1), zeros, sizeof(zeros));
+    free(assert_lost(2 * SHARD_RECORDS, SHARD_RECORDS));
+}
+
+static void a_set_of_lost_shards_is_refused_shard_by_shard(void **state)
+{
+    (void)state;
+    uint8_t garbage[400];
+    memset(garbage, 0xa5, sizeof(garbage));
+    assert_int_equal(unlink(shard_path(0)), 0);
+    fixture_write(shard_path(1), "", 0);
+    fixture_write(shard_path(2), garbage, sizeof(garbage));
+    assert_refused_when_skipping("set: holds no records", "train-00000-of-00003: is missing: dataset.json says 20");
+    assert_refused_when_skipping("train-00001-of-00003: holds 0 records, dataset.json says 20",
+                                 "train-00002-of-00003: holds 0 records, dataset.json says 20");
 }
 
 static void damaged_lengths_are_not_counted_twice(void **state)
@@ -321,6 +359,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_shard_of_no_bytes_loses_all_records, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_that_should_be_empty_is_taken, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_garbage_loses_all_records, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_listed_shard_that_is_another_kind_of_file_is_no_damage, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(a_set_of_lost_shards_is_refused_shard_by_shard, make_set, remove_set),
         cmocka_unit_test_setup_teardown(damaged_lengths_are_not_counted_twice, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_of_another_set_is_named_or_told, make_set, remove_set),
         cmocka_unit_test_setup_teardown(shards_that_no_manifest_lists_are_taken, make_set, remove_set),

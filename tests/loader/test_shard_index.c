@@ -397,7 +397,7 @@ static void a_file_without_any_record_is_refused_when_skipping_too(void **state)
     char problem[1024];
     struct shard_index index;
     fixture_write(path, "<html>no such page, and no record either</html>", 47);
-    assert_int_equal(open_index(&index, path, true, false, problem, sizeof(problem)), -EBADMSG);
+    assert_int_equal(open_index(&index, path, true, false, problem, sizeof(problem)), -ENOTSUP);
     assert_non_null(strstr(problem, "HTML"));
 }
 

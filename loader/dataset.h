@@ -12,6 +12,8 @@
 #include "loader/sample.h"
 #include "loader/shards/shard_index.h"
 
+struct shard_counts;
+
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */
     const char *pattern;        /* a glob, a file or a directory (its files *.tfrecord*, NAME-NNNNN-of-NNNNN) */
@@ -23,6 +25,7 @@ struct dataset_options {
     bool skip_damage;
     bool use_index_cache;
     const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the data any more */
+    struct shard_counts *counts;        /* shared with other sets while they are opened; NULL: the set's own */
     const struct shard_source_ops *source_ops;  /* how shards are read; NULL: as each asks for */
 };
 

@@ -22,7 +22,7 @@
 /* A data set being opened. */
 struct opening {
     struct dataset *dataset;
-    struct shard_counts counts; /* of the shards opened now */
+    struct shard_counts *counts;
     struct text problems;
     uint32_t problem_count;
     int result;                 /* of the first problem */
@@ -70,6 +70,7 @@ static int copy_options(struct dataset *dataset, const struct dataset_options *o
 {
     struct dataset_options *copy = &dataset->options;
     *copy = *options;
+    copy->counts = NULL;
     const char **const strings[] = { &copy->what, &copy->pattern, &copy->image_key, &copy->label_key };
     int rc = 0;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
@@ -115,8 +116,8 @@ static int allocate_shards(struct dataset *dataset, uint32_t count)
 /* Why a shard cannot be opened. */
 static const char *open_problem(int error)
 {
-    static const char too_many[] = "too many open files, and no shard can be closed for it: raise the limit with "
-                                   "ulimit -n";
+    static const char too_many[] =
+        "too many open files, and no shard can be closed for it: raise the limit with ulimit -n";
     static const struct {
         int error;
         const char *text;
@@ -178,13 +179,6 @@ static void check_counts(struct opening *opening, uint32_t shard, const struct m
         log_message(LOG_RUN, "%s: %s", dataset->paths[shard], text);
 }
 
-static void absent_text(const struct manifest_shard *listed, char *text, size_t text_size)
-{
-    snprintf(text, text_size,
-             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
-             "files by a glob to do without it", listed->records);
-}
-
 /* A shard that is listed and not there. */
 static void meet_absent(struct opening *opening, uint32_t shard, const struct manifest_shard *listed)
 {
@@ -194,7 +188,7 @@ static void meet_absent(struct opening *opening, uint32_t shard, const struct ma
         dataset->missing_records[shard] = listed->records;
         return;
     }
-    absent_text(listed, text, sizeof(text));
+    shard_counts_tell_absent(listed, text, sizeof(text));
     opening_report_path(opening, -ENOENT, dataset->paths[shard], text);
 }
 
@@ -204,7 +198,7 @@ static void open_shard(struct opening *opening, uint32_t shard)
     const char *const path = dataset->paths[shard];
     const struct manifest_shard *listed;
     char line[PROBLEM_BYTES] = "";
-    int rc = shard_counts_find(&opening->counts, path, &listed);
+    int rc = shard_counts_find(opening->counts, path, &listed);
     if (rc == 0)
         rc = shard_source_open(&dataset->sources[shard], dataset->options.source_ops, path);
     if (rc == -ENOENT && listed != NULL) {
@@ -364,10 +358,10 @@ static void report_lost(struct opening *opening, uint32_t shard)
     const uint64_t lost = dataset->indexes[shard].damage_count + dataset->missing_records[shard];
     const struct manifest_shard *listed;
     char text[PROBLEM_BYTES];
-    if (lost == 0 || shard_counts_find(&opening->counts, dataset->paths[shard], &listed) < 0)
+    if (lost == 0 || shard_counts_find(opening->counts, dataset->paths[shard], &listed) < 0)
         return;
     if (dataset->sources[shard] == NULL && listed != NULL)
-        absent_text(listed, text, sizeof(text));
+        shard_counts_tell_absent(listed, text, sizeof(text));
     else if (!find_difference(&dataset->indexes[shard], listed, text, sizeof(text)))
         return;
     opening_report_path(opening, -ENODATA, dataset->paths[shard], text);
@@ -401,10 +395,9 @@ static void open_set(struct opening *opening)
 
 static int prepare(struct opening *opening, const struct dataset_options *options)
 {
-    struct dataset *dataset = opening->dataset;
-    int rc = copy_options(dataset, options);
+    int rc = copy_options(opening->dataset, options);
     if (rc == 0)
-        rc = format_init(dataset);
+        rc = format_init(opening->dataset);
     if (rc < 0 && rc != -ENOMEM)
         opening_report(opening, rc, strerror(-rc));
     return rc;
@@ -418,7 +411,7 @@ static int find_shards(struct opening *opening)
     int rc = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
     if (rc < 0)
         return rc;
-    rc = shard_counts_add_absent(&opening->counts, &list);
+    rc = shard_counts_add_absent(opening->counts, &list);
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
@@ -427,7 +420,11 @@ static int find_shards(struct opening *opening)
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size)
 {
-    struct opening opening = { .dataset = calloc(1, sizeof(*opening.dataset)) };
+    struct shard_counts own = { 0 };
+    struct opening opening = {
+        .dataset = calloc(1, sizeof(*opening.dataset)),
+        .counts = options->counts != NULL ? options->counts : &own,
+    };
     text_init(&opening.problems, problem_out, problem_size);
     if (opening.dataset == NULL)
         return -ENOMEM;
@@ -437,7 +434,7 @@ int dataset_open(struct dataset **dataset_out, const struct dataset_options *opt
         opening.result = find_shards(&opening);
     if (opening.result == 0)
         open_set(&opening);
-    shard_counts_release(&opening.counts);
+    shard_counts_release(&own);
     if (opening.result < 0) {
         dataset_close(opening.dataset);
         return opening.result;

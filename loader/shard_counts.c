@@ -63,36 +63,60 @@ static int open_manifest(struct manifest *manifest, const char *path)
     }
     if (rc == 0 || rc == -ENOMEM)
         return rc;
+    if (rc == -ESPIPE)
+        snprintf(problem, sizeof(problem), "is not a regular file");
     tell_unusable(path, problem[0] != '\0' ? problem : strerror(-rc));
     return 0;
 }
 
 /* The manifest of another folder. */
-static int change_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
+static int add_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
 {
     char *manifest_path;
-    shard_counts_release(counts);
-    counts->folder = strndup(path, folder_bytes);
-    if (counts->folder == NULL || asprintf(&manifest_path, "%s" MANIFEST_FILE, counts->folder) < 0)
+    struct shard_folder *const grown = realloc(counts->folders, (counts->count + 1) * sizeof(*grown));
+    if (grown == NULL)
         return -ENOMEM;
-    const int rc = open_manifest(&counts->manifest, manifest_path);
-    free(manifest_path);
-    return rc;
+    counts->folders = grown;
+    struct shard_folder folder = { .name = strndup(path, folder_bytes) };
+    int rc = -ENOMEM;
+    if (folder.name != NULL && asprintf(&manifest_path, "%s" MANIFEST_FILE, folder.name) >= 0) {
+        rc = open_manifest(&folder.manifest, manifest_path);
+        free(manifest_path);
+    }
+    if (rc < 0) {
+        free(folder.name);
+        return rc;
+    }
+    counts->last = counts->count;
+    counts->folders[counts->count++] = folder;
+    return 0;
 }
 
-static bool is_of_folder(const struct shard_counts *counts, const char *path, size_t folder_bytes)
+static bool is_folder_of(const struct shard_folder *folder, const char *path, size_t folder_bytes)
 {
-    return counts->folder != NULL && strlen(counts->folder) == folder_bytes &&
-           memcmp(counts->folder, path, folder_bytes) == 0;
+    return strlen(folder->name) == folder_bytes && memcmp(folder->name, path, folder_bytes) == 0;
+}
+
+/* The folder a path begins with, in `last`. */
+static int find_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
+{
+    if (counts->count > 0 && is_folder_of(&counts->folders[counts->last], path, folder_bytes))
+        return 0;
+    for (size_t i = 0; i < counts->count; i++) {
+        if (is_folder_of(&counts->folders[i], path, folder_bytes)) {
+            counts->last = i;
+            return 0;
+        }
+    }
+    return add_folder(counts, path, folder_bytes);
 }
 
 int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out)
 {
     const char *const name = name_of(path);
-    const size_t folder_bytes = (size_t)(name - path);
-    const int rc = is_of_folder(counts, path, folder_bytes) ? 0 : change_folder(counts, path, folder_bytes);
+    const int rc = find_folder(counts, path, (size_t)(name - path));
     if (rc == 0)
-        *shard_out = manifest_find(&counts->manifest, name);
+        *shard_out = manifest_find(&counts->folders[counts->last].manifest, name);
     return rc;
 }
 
@@ -131,9 +155,9 @@ static bool is_of_kind(const char *name, enum split split)
     return strchr(name, '/') == NULL && shard_list_is_shard(name) && split_of_name(name) == split;
 }
 
-static int add_absent(const struct shard_counts *counts, const bool *is_found, struct shard_list *list)
+static int add_absent(const struct shard_folder *folder, const bool *is_found, struct shard_list *list)
 {
-    const struct manifest *const manifest = &counts->manifest;
+    const struct manifest *const manifest = &folder->manifest;
     const enum split split = split_of_name(name_of(list->paths[0]));
     const uint32_t found = list->count;
     const char *before = "";
@@ -142,7 +166,7 @@ static int add_absent(const struct shard_counts *counts, const bool *is_found, s
         const struct manifest_shard *const listed = &manifest->shards[i];
         const bool is_meant = is_found[listed->split] && listed->records > 0 && is_of_kind(listed->file, split);
         if (is_meant && strcmp(listed->file, before) != 0 && !is_in(list, found, listed->file))
-            rc = shard_list_append(list, counts->folder, listed->file);
+            rc = shard_list_append(list, folder->name, listed->file);
     }
     shard_list_sort(list);
     return rc;
@@ -154,16 +178,20 @@ int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list
     int rc = list->is_folder ? shard_counts_find(counts, list->paths[0], &first) : 0;
     if (rc < 0 || !list->is_folder)
         return rc;
-    bool *const is_found = find_splits(&counts->manifest, list);
-    rc = is_found != NULL ? add_absent(counts, is_found, list) : -ENOMEM;
+    const struct shard_folder *const folder = &counts->folders[counts->last];
+    bool *const is_found = find_splits(&folder->manifest, list);
+    rc = is_found != NULL ? add_absent(folder, is_found, list) : -ENOMEM;
     free(is_found);
     return rc;
 }
 
 void shard_counts_release(struct shard_counts *counts)
 {
-    manifest_release(&counts->manifest);
-    free(counts->folder);
+    for (size_t i = 0; i < counts->count; i++) {
+        manifest_release(&counts->folders[i].manifest);
+        free(counts->folders[i].name);
+    }
+    free(counts->folders);
     *counts = (struct shard_counts){ 0 };
 }
 
@@ -180,6 +208,13 @@ bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_
     else
         return true;
     return false;
+}
+
+void shard_counts_tell_absent(const struct manifest_shard *listed, char *text_out, size_t text_size)
+{
+    snprintf(text_out, text_size,
+             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
+             "files by a glob to do without it", listed->records);
 }
 
 uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index)

@@ -9,10 +9,16 @@
 #include "loader/shards/shard_index.h"
 #include "loader/shards/shard_list.h"
 
-/* The manifest of the folder looked at last. Zeros to begin with. */
-struct shard_counts {
-    char *folder;               /* with its slash; NULL before the first */
+struct shard_folder {
+    char *name;                 /* with its slash; owned */
     struct manifest manifest;   /* nothing in it where there is none to be used */
+};
+
+/* The manifests of the folders looked at, each read and told of once, for any number of data sets. Zeros to
+ * begin with. */
+struct shard_counts {
+    struct shard_folder *folders;
+    size_t count, last;         /* the folder looked at last, where there is one */
 };
 
 /* What the manifest in its folder says of the shard at `path`, NULL when nothing is said. Cheap while
@@ -26,6 +32,8 @@ void shard_counts_release(struct shard_counts *counts);
 /* Whether a shard is as the manifest says; if not, a text that follows "PATH: ". */
 bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_index *index, char *text_out,
                         size_t text_size);
+/* What is wrong with a listed shard that is not there, and what to do: a text that follows "PATH: ". */
+void shard_counts_tell_absent(const struct manifest_shard *listed, char *text_out, size_t text_size);
 /* Records the shard should hold besides those that are found and one for every damage. `listed` may be NULL:
  * then only a shard of no bytes misses one, at least. */
 uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index);

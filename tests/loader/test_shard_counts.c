@@ -15,6 +15,7 @@
 #include "formats/manifest.h"
 #include "loader/damage.h"
 #include "loader/dataset_overlap.h"
+#include "loader/shard_counts.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -349,6 +350,30 @@ static void a_manifest_that_cannot_be_used_is_told_once_and_no_error(void **stat
     assert_non_null(strstr(text, "dataset.json: File too large"));
 }
 
+static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **state)
+{
+    (void)state;
+    char text[2048], place[400], wanted[512];
+    struct capture capture;
+    struct shard_counts counts = { 0 };
+    struct dataset_options options = fixture_options(set);
+    snprintf(place, sizeof(place), "%s", fixture_path(set, MANIFEST_FILE));
+    snprintf(wanted, sizeof(wanted), "%s: is not a regular file: shards are not compared with it\n", place);
+    assert_int_equal(unlink(place), 0);
+    assert_int_equal(mkfifo(place, 0600), 0);
+    fixture_write_shard(fixture_path(folder, "other.tfrecord"), 0, 3);
+    options.counts = &counts;
+    capture_begin(&capture);
+    dataset_close(fixture_open(&options));
+    options.pattern = fixture_path(folder, "other.tfrecord");
+    dataset_close(fixture_open(&options));
+    options.pattern = set;
+    dataset_close(fixture_open(&options));
+    shard_counts_release(&counts);
+    capture_end(&capture, text, sizeof(text));
+    assert_string_equal(text, wanted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +394,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, remove_set),
         cmocka_unit_test_setup_teardown(a_shard_listed_for_another_set_is_not_missed, make_set, remove_set),
         cmocka_unit_test_setup_teardown(shards_missing_from_two_sets_are_not_the_same_file, make_set, remove_set),
+        cmocka_unit_test_setup_teardown(what_stands_in_a_manifests_place_is_told_once_for_all_sets, make_set,
+                                        remove_set),
         cmocka_unit_test_setup_teardown(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set,
                                         remove_set),
     };

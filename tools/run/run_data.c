@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "loader/dataset_overlap.h"
+#include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/run/signals.h"
@@ -89,13 +90,16 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
 {
     const struct data_settings *const data = &settings->data;
     const char *const patterns[PASS_COUNT] = { [PASS_TRAIN] = data->train, [PASS_EVALUATE] = data->validation };
+    struct shard_counts counts = { 0 };
     int rc = 0;
     for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM; pass++) {
         struct dataset_options options = options_of(data, net);
+        options.counts = &counts;
         options.what = what[pass];
         options.pattern = patterns[pass];
         rc = open_set(&datasets[pass], &options, problems);
     }
+    shard_counts_release(&counts);
     if (!data->allow_overlap && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;

@@ -151,6 +151,7 @@ static int plan_hang_up(struct trials *trials, const struct scenario *scenario, 
     snprintf(trial.what, sizeof(trial.what), "closed at any moment");
     trial.out = trial.err = OUTLET_TERMINAL;
     trial.promise.is_silent = true;
+    trial.promise.codes |= 1u << EXIT_CODE_OUTPUT;      /* its last lines may have gone nowhere */
     trial.hangs_up = true;
     trial.delay_us = trials_random(trials, trial.group, index, lasts_us(trials, scenario));
     snprintf(detail, sizeof(detail), "after %llu us", (unsigned long long)trial.delay_us);

@@ -69,7 +69,8 @@ static int add_limit(struct trials *trials, const struct scenario *scenario, con
     struct trial trial = {
         .scenario = scenario, .group = "limit", .has_limit = true,
         .limit = { range->resource, value * range->bytes },
-        .promise = { .codes = range->codes | CODE(OK), .word = range->word, .other_word = range->other_word },
+        .promise = { .codes = range->codes | CODE(OK), .word = range->word, .other_word = range->other_word,
+                    .is_silent = range->resource == RLIMIT_FSIZE && value == 0 },
     };
     char detail[40];
     snprintf(trial.what, sizeof(trial.what), "%s", range->name);

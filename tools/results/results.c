@@ -77,5 +77,5 @@ void results_close(struct results *results)
 {
     weights_close(results->weights);
     run_directory_close(results->directory);
-    *results = (struct results){ NULL };
+    *results = (struct results){ .directory = NULL };
 }

@@ -34,11 +34,6 @@ static const struct pair {
     { "PIPE TERM", { SIGPIPE, SIGTERM }, true, false },
 };
 
-static uint32_t tries_of(const struct trials *trials, uint32_t all)
-{
-    return trials->share == 0 || trials->share > all ? all : trials->share;
-}
-
 static uint64_t lasts_us(const struct trials *trials, const struct scenario *scenario)
 {
     return scenario->is_endless ? (uint64_t)ENDLESS_US * trials->patience : trials->took_us[scenario - scenarios];
@@ -58,7 +53,7 @@ int plan_kills(struct trials *trials)
 {
     int rc = 0;
     for (uint32_t s = 0; s < scenario_count; s++)
-        for (uint32_t i = 0; i < tries_of(trials, KILLS) && rc == 0; i++)
+        for (uint32_t i = 0; i < trials_share(trials, KILLS) && rc == 0; i++)
             if (scenarios[s].catches)
                 rc = add_kill(trials, &scenarios[s], i);
     return rc;
@@ -111,10 +106,10 @@ static int plan_pair(struct trials *trials, const struct scenario *scenario, con
 {
     const uint32_t phase_count = sizeof(phases) / sizeof(phases[0]);
     int rc = 0;
-    for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0; i++)
+    for (uint32_t i = 0; i < trials_share(trials, SIGNALS) && rc == 0; i++)
         rc = add_moment(trials, scenario, pair, i);
     for (uint32_t phase = 0; phase < phase_count && rc == 0 && strcmp(scenario->name, "train") == 0; phase++)
-        for (uint32_t i = 0; i < tries_of(trials, 4) && rc == 0; i++)
+        for (uint32_t i = 0; i < trials_share(trials, 4) && rc == 0; i++)
             rc = add_phase(trials, scenario, pair, phase, i);
     return rc;
 }
@@ -137,7 +132,7 @@ static int plan_ignored(struct trials *trials, const struct scenario *scenario)
     static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGUSR1 };
     int rc = 0;
     for (size_t n = 0; n < sizeof(numbers) / sizeof(numbers[0]) && !scenario->is_endless; n++)
-        for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0; i++)
+        for (uint32_t i = 0; i < trials_share(trials, SIGNALS) && rc == 0; i++)
             rc = add_ignored(trials, scenario, numbers[n], i);
     return rc;
 }
@@ -165,7 +160,7 @@ int plan_signals(struct trials *trials)
         const struct scenario *const scenario = &scenarios[s];
         for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]) && rc == 0 && scenario->catches; p++)
             rc = plan_pair(trials, scenario, &pairs[p]);
-        for (uint32_t i = 0; i < tries_of(trials, SIGNALS) && rc == 0 && scenario->catches; i++)
+        for (uint32_t i = 0; i < trials_share(trials, SIGNALS) && rc == 0 && scenario->catches; i++)
             rc = plan_hang_up(trials, scenario, i);
         if (rc == 0 && scenario->catches)
             rc = plan_ignored(trials, scenario);

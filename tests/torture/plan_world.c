@@ -47,21 +47,38 @@ int plan_streams(struct trials *trials)
     return rc;
 }
 
-/* Values from `least` on in steps; a process may get by with less than it asked for, or say why not. */
+/* Values from `least` to `most`. */
+struct steps { uint64_t least, step, most; };
+
+static uint64_t steps_count(const struct steps *steps)
+{
+    return (steps->most - steps->least) / steps->step + 1;
+}
+
+/* The index-th value to try: every one of them, or where there are more than the share, any. */
+static uint64_t steps_value(const struct trials *trials, const char *of, const struct steps *steps, uint64_t index)
+{
+    const uint64_t count = steps_count(steps);
+    const uint64_t at = trials_share(trials, count) == count ? index : trials_random(trials, of, index, count);
+    return steps->least + at * steps->step;
+}
+
+/* Values in steps; a process may get by with less than it asked for, or say why not. */
 static const struct range {
     const char *name, *unit;
     int resource;
-    uint64_t least, step, most, bytes;
+    struct steps values;
+    uint64_t bytes;
     uint64_t codes;
     const char *word, *other_word;
     bool is_memory;
 } ranges[] = {
-    { "address space", "MiB", RLIMIT_AS, 1, 8, 1200, 1 << 20, CODE(MEMORY), "memory", "thread", true },
-    { "data", "MiB", RLIMIT_DATA, 1, 4, 400, 1 << 20, CODE(MEMORY), "memory", "thread", true },
-    { "stack", "KiB", RLIMIT_STACK, 128, 512, 16384, 1 << 10, CODE(MEMORY), "memory", "thread", false },
-    { "open files", "descriptors", RLIMIT_NOFILE, 3, 1, 48, 1,
+    { "address space", "MiB", RLIMIT_AS, { 1, 8, 1200 }, 1 << 20, CODE(MEMORY), "memory", "thread", true },
+    { "data", "MiB", RLIMIT_DATA, { 1, 4, 400 }, 1 << 20, CODE(MEMORY), "memory", "thread", true },
+    { "stack", "KiB", RLIMIT_STACK, { 128, 512, 16384 }, 1 << 10, CODE(MEMORY), "memory", "thread", false },
+    { "open files", "descriptors", RLIMIT_NOFILE, { 3, 1, 48 }, 1,
       CODE(USAGE) | CODE(DATA) | CODE(MEMORY) | CODE(OUTPUT), "open files", "descriptor", false },
-    { "file size", "KiB", RLIMIT_FSIZE, 0, 64, 6144, 1 << 10, CODE(OUTPUT), "too large", "large", false },
+    { "file size", "KiB", RLIMIT_FSIZE, { 0, 64, 6144 }, 1 << 10, CODE(OUTPUT), "too large", "large", false },
 };
 
 static int add_limit(struct trials *trials, const struct scenario *scenario, const struct range *range, uint64_t value)
@@ -85,7 +102,7 @@ static int find_least(const struct trials *trials, const struct scenario *scenar
     char program[PATH_MAX];
     snprintf(program, sizeof(program), "%s/%s", trials->stand->build, scenario->program);
     char *const argv[] = { program, "--version", NULL };
-    for (uint64_t value = range->least; value < range->most; value += range->step) {
+    for (uint64_t value = range->values.least; value < range->values.most; value += range->values.step) {
         const struct child_limit limit = { range->resource, value * range->bytes };
         const struct child_spec spec = { .folder = trials->stand->work, .argv = argv, .limit = &limit };
         struct child child;
@@ -101,14 +118,11 @@ static int find_least(const struct trials *trials, const struct scenario *scenar
 
 static int plan_range(struct trials *trials, const struct scenario *scenario, const struct range *range)
 {
-    uint64_t least = range->least;
-    int rc = range->is_memory ? find_least(trials, scenario, range, &least) : 0;
-    const uint64_t count = (range->most - least) / range->step + 1;
-    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
-    for (uint64_t i = 0; i < tries && rc == 0; i++) {
-        const uint64_t at = tries == count ? i : trials_random(trials, range->name, i, count);
-        rc = add_limit(trials, scenario, range, least + at * range->step);
-    }
+    struct steps values = range->values;
+    int rc = range->is_memory ? find_least(trials, scenario, range, &values.least) : 0;
+    const uint64_t tries = trials_share(trials, steps_count(&values));
+    for (uint64_t i = 0; i < tries && rc == 0; i++)
+        rc = add_limit(trials, scenario, range, steps_value(trials, range->name, &values, i));
     return rc;
 }
 
@@ -123,7 +137,7 @@ int plan_limits(struct trials *trials)
 }
 
 /* With less than it takes to load the program there is nothing of ours to say. */
-static const struct { uint64_t least, step, most; } groups = { 32ull << 20, 8ull << 20, 400ull << 20 };
+static const struct steps groups = { 32ull << 20, 8ull << 20, 400ull << 20 };
 
 static int add_group(struct trials *trials, const struct scenario *scenario, uint64_t bytes)
 {
@@ -138,24 +152,21 @@ static int add_group(struct trials *trials, const struct scenario *scenario, uin
 
 int plan_groups(struct trials *trials)
 {
-    const uint64_t count = (groups.most - groups.least) / groups.step + 1;
-    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
+    const uint64_t tries = trials_share(trials, steps_count(&groups));
     int rc = 0;
     if (!trials->has_groups)
         printf("torture: no control group with a limit: none can be made here\n");
     for (uint32_t s = 0; s < scenario_count && trials->has_groups && !trials->has_sanitizer; s++)
-        for (uint64_t i = 0; i < tries && rc == 0 && !scenarios[s].is_endless; i++) {
-            const uint64_t at = tries == count ? i : trials_random(trials, "group", i, count);
-            rc = add_group(trials, &scenarios[s], groups.least + at * groups.step);
-        }
+        for (uint64_t i = 0; i < tries && rc == 0 && !scenarios[s].is_endless; i++)
+            rc = add_group(trials, &scenarios[s], steps_value(trials, "group", &groups, i));
     return rc;
 }
 
 /* Sizes around what the results take. */
-static const struct { const char *scenario; uint64_t least, step, most; } disks[] = {
-    { "train", 2560 << 10, 64 << 10, 6 << 20 },
-    { "train-teams", 2560 << 10, 64 << 10, 6 << 20 },
-    { "convert", 4 << 10, 4 << 10, 160 << 10 },
+static const struct { const char *scenario; struct steps bytes; } disks[] = {
+    { "train", { 2560 << 10, 64 << 10, 6 << 20 } },
+    { "train-teams", { 2560 << 10, 64 << 10, 6 << 20 } },
+    { "convert", { 4 << 10, 4 << 10, 160 << 10 } },
 };
 
 static int add_disk(struct trials *trials, const struct scenario *scenario, uint64_t bytes, bool is_read_only)
@@ -172,16 +183,12 @@ static int add_disk(struct trials *trials, const struct scenario *scenario, uint
     return trials_add(trials, &trial, detail);
 }
 
-static int plan_disk(struct trials *trials, const struct scenario *scenario, uint64_t least, uint64_t step,
-                     uint64_t most)
+static int plan_disk(struct trials *trials, const struct scenario *scenario, const struct steps *bytes)
 {
-    const uint64_t count = (most - least) / step + 1;
-    const uint64_t tries = trials->share == 0 || trials->share > count ? count : trials->share;
-    int rc = add_disk(trials, scenario, most, true);
-    for (uint64_t i = 0; i < tries && rc == 0; i++) {
-        const uint64_t at = tries == count ? i : trials_random(trials, scenario->name, i, count);
-        rc = add_disk(trials, scenario, least + at * step, false);
-    }
+    const uint64_t tries = trials_share(trials, steps_count(bytes));
+    int rc = add_disk(trials, scenario, bytes->most, true);
+    for (uint64_t i = 0; i < tries && rc == 0; i++)
+        rc = add_disk(trials, scenario, steps_value(trials, scenario->name, bytes, i), false);
     return rc;
 }
 
@@ -193,6 +200,6 @@ int plan_disks(struct trials *trials)
     for (uint32_t s = 0; s < scenario_count && trials->has_disks; s++)
         for (size_t d = 0; d < sizeof(disks) / sizeof(disks[0]) && rc == 0; d++)
             if (strcmp(scenarios[s].name, disks[d].scenario) == 0)
-                rc = plan_disk(trials, &scenarios[s], disks[d].least, disks[d].step, disks[d].most);
+                rc = plan_disk(trials, &scenarios[s], &disks[d].bytes);
     return rc;
 }

@@ -34,6 +34,11 @@ int trials_add(struct trials *trials, const struct trial *trial, const char *det
     return 0;
 }
 
+uint64_t trials_share(const struct trials *trials, uint64_t count)
+{
+    return trials->share == 0 || trials->share > count ? count : trials->share;
+}
+
 uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound)
 {
     uint64_t sum = trials->seed;

@@ -41,6 +41,8 @@ struct trials {
 /* A copy of `trial` with its name, made of its line, its scenario and `detail`; none where its scenario
  * cannot be tried. 0 or -ENOMEM. */
 int trials_add(struct trials *trials, const struct trial *trial, const char *detail);
+/* Of `count` tries of a line as many as its share is. */
+uint64_t trials_share(const struct trials *trials, uint64_t count);
 /* A number below `bound`, another one for every `of` and `index`, the same for the same seed. */
 uint64_t trials_random(const struct trials *trials, const char *of, uint64_t index, uint64_t bound);
 

@@ -11,21 +11,21 @@
 #define VARIABLE "PIPETRAIN_PHASES"
 #define LINE_BYTES 32
 
-static const char *const names[PHASE_COUNT] = {
-    [PHASE_START] = "start",
-    [PHASE_INDEXING] = "indexing",
-    [PHASE_PLANNING] = "planning",
-    [PHASE_ALLOCATING] = "allocating",
-    [PHASE_FIRST_STEP] = "first step",
-    [PHASE_TRAINING] = "training",
-    [PHASE_EVALUATING] = "evaluating",
-    [PHASE_SAVING] = "saving",
-    [PHASE_CLOSING] = "closing",
+static const char *const names[RUN_PHASE_COUNT] = {
+    [RUN_PHASE_START] = "start",
+    [RUN_PHASE_INDEXING] = "indexing",
+    [RUN_PHASE_PLANNING] = "planning",
+    [RUN_PHASE_ALLOCATING] = "allocating",
+    [RUN_PHASE_FIRST_STEP] = "first step",
+    [RUN_PHASE_TRAINING] = "training",
+    [RUN_PHASE_EVALUATING] = "evaluating",
+    [RUN_PHASE_SAVING] = "saving",
+    [RUN_PHASE_CLOSING] = "closing",
 };
 static int descriptor = -1;
-static enum phase current = PHASE_COUNT;
+static enum run_phase current = RUN_PHASE_COUNT;
 
-const char *phase_name(enum phase phase)
+const char *phase_name(enum run_phase phase)
 {
     return names[phase];
 }
@@ -37,10 +37,10 @@ void phase_begin(void)
     const long number = text == NULL ? -1 : strtol(text, &end, 10);
     if (number >= 0 && number <= INT_MAX && end != text && *end == '\0' && fcntl((int)number, F_GETFD) >= 0)
         descriptor = (int)number;
-    phase_enter(PHASE_START);
+    phase_enter(RUN_PHASE_START);
 }
 
-void phase_enter(enum phase phase)
+void phase_enter(enum run_phase phase)
 {
     if (descriptor < 0 || phase == current)
         return;

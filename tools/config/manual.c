@@ -77,7 +77,7 @@ void manual_write(FILE *out)
     for (size_t i = 0; i < sizeof(exit_codes) / sizeof(*exit_codes); i++)
         fprintf(out, ".TP\n.B %d\n%s\n", exit_codes[i].code, exit_codes[i].meaning);
     fputs(signals, out);
-    for (enum phase phase = 0; phase < PHASE_COUNT; phase++)
+    for (enum run_phase phase = 0; phase < RUN_PHASE_COUNT; phase++)
         fprintf(out, "%s \\fI%s\\fR", phase == 0 ? "" : ",", phase_name(phase));
     fputs(".\n", out);
     fputs(closing, out);

@@ -136,7 +136,7 @@ static int commit(struct shard_set *set, const struct conversion *conversion, ui
     struct json json;
     int rc = -ENOMEM;
 
-    phase_enter(PHASE_SAVING);
+    phase_enter(RUN_PHASE_SAVING);
     json_init(&json, true);
     describe(&json, conversion, set, seed);
     const char *text = json_text(&json);

@@ -110,13 +110,13 @@ static int prepare(struct run *run)
     struct problems problems;
     problems_init(&problems);
     int code = open_net(run, &problems);
-    phase_enter(PHASE_INDEXING);
+    phase_enter(RUN_PHASE_INDEXING);
     const int rc = code == 0 ? run_data_open(run->datasets, run->settings, run->net, &problems) : 0;
     if (rc != 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
         code = signals_exit_code();
-    phase_enter(PHASE_PLANNING);
+    phase_enter(RUN_PHASE_PLANNING);
     if (code == 0)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
@@ -240,14 +240,15 @@ static void follow(struct run *run, struct step_report *const *reports)
     }
     if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))
         report_epoch(&run->report, span);
-    phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? PHASE_EVALUATING : PHASE_TRAINING);
+    phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? RUN_PHASE_EVALUATING
+                                                                                 : RUN_PHASE_TRAINING);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }
 
 static void run_steps(struct run *run)
 {
-    phase_enter(PHASE_FIRST_STEP);
+    phase_enter(RUN_PHASE_FIRST_STEP);
     account_begin(run->account, clock_now_ns());
     pipeline_go(run->pipeline);
     struct step_report **reports;
@@ -259,7 +260,7 @@ static void run_steps(struct run *run)
 
 static int save(struct run *run)
 {
-    phase_enter(PHASE_SAVING);
+    phase_enter(RUN_PHASE_SAVING);
     return results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
                         run->settings->train.learning_rate);
 }
@@ -320,14 +321,14 @@ static void print_next(const struct run *run)
 
 static int start_pipeline(struct run *run)
 {
-    phase_enter(PHASE_ALLOCATING);
+    phase_enter(RUN_PHASE_ALLOCATING);
     signals_give(pipeline_request_stop, run->pipeline);
     return pipeline_allocate(run->pipeline) == 0 ? 0 : (int)stop_code(run->stop);
 }
 
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
 {
-    phase_enter(PHASE_CLOSING);
+    phase_enter(RUN_PHASE_CLOSING);
     signals_give(NULL, NULL);
     pipeline_close(run->pipeline, counts_out);
     run->pipeline = NULL;

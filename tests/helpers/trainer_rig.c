@@ -219,20 +219,34 @@ static void check_report(struct rig *rig, const struct lane *lane)
                      t->other, t->total);
 }
 
+static void give_back_all(struct rig *rig)
+{
+    for (uint32_t d = 0; d < rig->schedule.towers; d++)
+        if (rig->lanes[d].report != NULL)
+            trainer_give_back(rig->lanes[d].trainer, rig->lanes[d].report);
+}
+
+/* All are asked: the first tower's end is not yet the others'. */
 int rig_next_batch(struct rig *rig)
 {
     int rc = 0;
-    for (uint32_t d = 0; d < rig->schedule.towers && !rc; d++)
-        rc = trainer_report(rig->lanes[d].trainer, &rig->lanes[d].report);
-    if (rc)
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        rig->lanes[d].report = NULL;
+        const int reported = trainer_report(rig->lanes[d].trainer, &rig->lanes[d].report);
+        if (rc == 0)
+            rc = reported;
+    }
+    if (rc != 0) {
+        give_back_all(rig);
         return rc;
+    }
     for (uint32_t d = 0; d < rig->schedule.towers; d++) {
         struct lane *lane = &rig->lanes[d];
         check_report(rig, lane);
         rig->images += lane->report->span.count;
         rig->loss_sum += lane->report->span.pass == PASS_TRAIN ? lane->report->result.loss_sum : 0;
-        trainer_give_back(lane->trainer, lane->report);
     }
+    give_back_all(rig);
     rig->batches++;
     return 0;
 }

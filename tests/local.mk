@@ -29,7 +29,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test
 	%D%/compute/test_net %D%/compute/test_net_layers %D%/compute/test_optimizer %D%/compute/test_snapshot \
 	%D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update %D%/compute/test_values
 if HAVE_ONEDNN
-compute_tests += %D%/compute/test_onednn
+compute_tests += %D%/compute/test_onednn %D%/compute/test_onednn_room
 endif
 $(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
 

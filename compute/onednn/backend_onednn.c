@@ -33,6 +33,18 @@ static void onednn_close(struct backend *backend)
     nn_room_leave();
 }
 
+static int engine_create(struct backend *backend)
+{
+    int rc = nn_room_hold();
+    if (rc != 0)
+        return rc;
+    rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));
+    nn_room_release();
+    return rc;
+}
+
 static int backend_init(struct backend *backend)
 {
     const struct net *net = backend->spec.net;
@@ -42,12 +54,8 @@ static int backend_init(struct backend *backend)
     if (backend->blocks == NULL || backend->stored == NULL || backend->goes_back == NULL)
         return -ENOMEM;
     team_size(backend->spec.threads);
-    int rc = nn_room();
-    if (rc == 0)
-        rc = NN_CHECK(dnnl_engine_create(&backend->engine, dnnl_cpu, 0));
-    if (rc == 0)
-        rc = NN_CHECK(dnnl_stream_create(&backend->stream, backend->engine, dnnl_stream_default_flags));
-    return rc ? rc : layouts_choose(backend);
+    const int rc = engine_create(backend);
+    return rc != 0 ? rc : layouts_choose(backend);
 }
 
 static int onednn_supports(const struct backend_spec *spec, struct refusal *refusal)
@@ -151,8 +159,10 @@ static int reorder_run(const struct backend *backend, nn_md from_md, void *from,
         rc = nn_memory_create(&args[1].memory, to_md, backend->engine, to);
     if (rc == 0)
         rc = nn_memory_create(&args[2].memory, scratch_md, backend->engine, scratch);
-    if (rc == 0)
+    if (rc == 0 && (rc = nn_room_hold()) == 0) {
         rc = NN_CHECK(dnnl_primitive_execute(primitive, backend->stream, 3, args));
+        nn_room_release();
+    }
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
         if (args[i].memory != NULL)
             dnnl_memory_destroy(args[i].memory);

@@ -357,11 +357,15 @@ static dnnl_primitive_attr_t attr_open(bool relu)
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out)
 {
-    dnnl_primitive_attr_t attr = nn_room() == 0 ? attr_open(op->relu) : NULL;
-    if (attr == NULL)
+    if (nn_room_hold() != 0)
         return 0;
-    const int count = op_list(op, engine, forward, attr, pds_out);
-    dnnl_primitive_attr_destroy(attr);
+    int count = 0;
+    dnnl_primitive_attr_t attr = attr_open(op->relu);
+    if (attr != NULL) {
+        count = op_list(op, engine, forward, attr, pds_out);
+        dnnl_primitive_attr_destroy(attr);
+    }
+    nn_room_release();
     return count;
 }
 
@@ -381,8 +385,12 @@ bool nn_pd_is_ref(const_dnnl_primitive_desc_t pd)
 
 int nn_primitive_create(dnnl_primitive_t *primitive_out, const_dnnl_primitive_desc_t pd)
 {
-    const int rc = nn_room();
-    return rc == 0 ? NN_CHECK(dnnl_primitive_create(primitive_out, pd)) : rc;
+    int rc = nn_room_hold();
+    if (rc != 0)
+        return rc;
+    rc = NN_CHECK(dnnl_primitive_create(primitive_out, pd));
+    nn_room_release();
+    return rc;
 }
 
 int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, void *data)
@@ -392,10 +400,13 @@ int nn_memory_create(dnnl_memory_t *memory_out, nn_md md, dnnl_engine_t engine, 
 
 int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_engine_t engine)
 {
-    dnnl_primitive_attr_t attr = nn_room() == 0 ? attr_open(false) : NULL;
-    if (attr == NULL)
-        return -ENOMEM;
-    const int rc = NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));
-    dnnl_primitive_attr_destroy(attr);
+    int rc = nn_room_hold();
+    if (rc != 0)
+        return rc;
+    dnnl_primitive_attr_t attr = attr_open(false);
+    rc = attr == NULL ? -ENOMEM : NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));
+    if (attr != NULL)
+        dnnl_primitive_attr_destroy(attr);
+    nn_room_release();
     return rc;
 }

@@ -13,8 +13,12 @@
 /* A tower begins to make things, and makes no more. They may do so at the same time, each in its thread. */
 void nn_room_join(void);
 void nn_room_leave(void);
-/* Before each call that makes something: 0, or -ENOMEM, which is noted. */
+/* There is room: 0, or -ENOMEM, which is noted. Waits while a tower holds room. */
 int nn_room(void);
+/* Around each call that makes something: nn_room, and until the release no tower proves that there is room, because
+ * a proof takes for a moment what it proves. Held by each tower for itself; not held when the result is not 0. */
+int nn_room_hold(void);
+void nn_room_release(void);
 /* A call had no memory. */
 void nn_room_short(void);
 /* The result of what was made in this thread since it was asked last: `rc`, or -ENOMEM when memory ran short. */

@@ -1,0 +1,81 @@
+/* Tests of the room that is proved for oneDNN: a proof and what is being made keep out of each other's way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "compute/onednn/onednn_room.h"
+
+static atomic_bool is_begun, is_proved;
+
+static void *prove(void *arg)
+{
+    (void)arg;
+    atomic_store(&is_begun, true);
+    const int rc = nn_room();
+    atomic_store(&is_proved, true);
+    return rc == 0 ? NULL : &is_proved;
+}
+
+static void a_proof_waits_until_nothing_is_being_made(void **state)
+{
+    (void)state;
+    const struct timespec nap = { .tv_nsec = 50000000 };
+    pthread_t prover;
+    void *failed;
+    atomic_store(&is_begun, false);
+    atomic_store(&is_proved, false);
+    assert_int_equal(nn_room_hold(), 0);
+    assert_int_equal(pthread_create(&prover, NULL, prove, NULL), 0);
+    while (!atomic_load(&is_begun))
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    nanosleep(&nap, NULL);
+    assert_false(atomic_load(&is_proved));
+    nn_room_release();
+    pthread_join(prover, &failed);
+    assert_null(failed);
+}
+
+/* With so little that the C library itself cannot tell how it went, nothing is asserted meanwhile. */
+static void what_is_short_is_not_held(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    const int rc = nn_room_hold();
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(rc, -ENOMEM);
+    assert_int_equal(nn_room_result(0), -ENOMEM);
+    assert_int_equal(nn_room_hold(), 0);
+    nn_room_release();
+    assert_int_equal(nn_room_result(0), 0);
+}
+
+static bool has_sanitizer(void)
+{
+    const char *const sanitizer = getenv("PIPETRAIN_SANITIZER");
+    return sanitizer != NULL && strcmp(sanitizer, "no") != 0;
+}
+
+/* A sanitizer maps more than any limit. */
+int main(void)
+{
+    const struct CMUnitTest waits[] = { cmocka_unit_test(a_proof_waits_until_nothing_is_being_made) };
+    const struct CMUnitTest limits[] = { cmocka_unit_test(what_is_short_is_not_held) };
+    const int failed = cmocka_run_group_tests(waits, NULL, NULL);
+    return has_sanitizer() || failed != 0 ? failed : cmocka_run_group_tests(limits, NULL, NULL);
+}

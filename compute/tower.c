@@ -98,20 +98,27 @@ static int find_runs(struct tower *tower)
     return 0;
 }
 
+/* Bytes of the largest parameter. */
+static size_t initial_bytes(const struct net *net)
+{
+    size_t most = 1;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (net->parameters[i].count > most)
+            most = net->parameters[i].count;
+    return most * sizeof(float);
+}
+
 static int set_weights(struct tower *tower)
 {
     const struct net *const net = tower->spec.net;
-    int rc = 0;
-    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
-        if (arenas_of(&tower->arenas, net, i)->ranges[i].count == 0)
-            continue;
-        float *const plain = malloc(net->parameters[i].count * sizeof(float));
-        if (plain == NULL)
-            return -ENOMEM;
-        init_parameter(net, i, tower->spec.seed, plain);
-        rc = tower_write(tower, i, plain);
-        free(plain);
-    }
+    float *const plain = malloc(initial_bytes(net));
+    int rc = plain != NULL ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
+        if (arenas_of(&tower->arenas, net, i)->ranges[i].count > 0) {
+            init_parameter(net, i, tower->spec.seed, plain);
+            rc = tower_write(tower, i, plain);
+        }
+    free(plain);
     return rc;
 }
 
@@ -177,7 +184,7 @@ struct tower_needs tower_needs(const struct tower *tower)
 {
     const size_t copies = 2 + optimizer_state_count(tower->spec.optimizer.kind);
     const size_t floats = copies * tower->arenas.trained.count + tower->arenas.statistics.count + ZERO_FLOATS;
-    struct tower_needs needs = { .arenas = floats * sizeof(float) };
+    struct tower_needs needs = { .arenas = floats * sizeof(float), .initial = initial_bytes(tower->spec.net) };
     tower->spec.backend->needs(tower->backend, &needs.backend);
     return needs;
 }

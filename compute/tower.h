@@ -23,6 +23,7 @@ struct tower_spec {
 /* Bytes of device memory by purpose. */
 struct tower_needs {
     size_t arenas;              /* weights, gradients, optimizer states, statistics */
+    size_t initial;             /* of the host's memory: the initial values of one parameter at a time */
     struct backend_needs backend;
 };
 

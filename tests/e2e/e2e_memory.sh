@@ -152,7 +152,7 @@ unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no c
 if [ -z "$finish_note" ]; then
     limited 300000000
     expect_code 4 'a batch larger than the control group'
-    expect_err '^pipetrain: memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 190\.7 MiB: a batch of 12[0-9] would fit'
+    expect_err '^pipetrain: memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 186\.7 MiB: a batch of 1[12][0-9] would fit'
     limited 500000000
     expect_code 0 'a batch as large as the control group'
     limited max

@@ -12,6 +12,7 @@
 #define TEXT_BYTES 512u
 #define PLANNED_BYTES ((size_t)16 << 20)        /* that the plans of one batch may take more than those of another */
 #define TOWER_BLOCKS 6u         /* that a tower takes: weights, gradients, states, statistics, values */
+#define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, kernels that are written for it, small things */
 
 /* What grows with the batch, a smaller batch makes smaller. */
 static const struct {
@@ -56,6 +57,7 @@ static void add_needs(struct memory_share *device, struct memory_share *host, co
     memory_share_add(device, MEMORY_VALUES, needs->tower.backend.values);
     memory_share_add(device, MEMORY_WORKSPACE, needs->tower.backend.workspace);
     memory_share_add(device, MEMORY_WEIGHT_COPIES, needs->tower.backend.weights);
+    memory_share_add(host, MEMORY_WEIGHT_COPIES, needs->tower.initial);
     memory_share_add(host, MEMORY_SNAPSHOTS, needs->snapshots);
     memory_share_add(host, MEMORY_REDUCTION, needs->reduction);
 }
@@ -65,6 +67,7 @@ void memory_plan_add_tower(struct memory_plan *plan, uint32_t device, const stru
     add_needs(memory_plan_on(plan, device), &plan->host, needs);
     plan->samples += needs->samples;
     plan->aside = sum(plan->aside, sum(needs->tower.backend.room, TOWER_BLOCKS * HUGE_PAGE_BYTES));
+    plan->touched = sum(plan->touched, TOWER_TOUCHED_BYTES);
 }
 
 static size_t share_bytes(const struct memory_share *share)
@@ -190,16 +193,16 @@ static struct limit host_limit(const struct settings *settings, const struct mem
     };
 }
 
-void memory_host_there(size_t aside, struct memory_there *there_out)
+void memory_host_there(const struct memory_plan *plan, struct memory_there *there_out)
 {
     size_t available = SIZE_MAX, total;
     device_host_ops.memory(NULL, &available, &total);
     const struct limits_left limits = limits_left();
     const struct { size_t bytes, margin; const char *says; } rooms[] = {
-        { available, 0, "available are" },
-        { cgroup_memory_left(""), 0, "the control group leaves" },
-        { less(limits.address_space, aside), PLANNED_BYTES, "the limit of the address space (ulimit -v) leaves" },
-        { less(limits.data, aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
+        { less(available, plan->touched), 0, "available are" },
+        { less(cgroup_memory_left(""), plan->touched), 0, "the control group leaves" },
+        { less(limits.address_space, plan->aside), PLANNED_BYTES, "the limit of the address space (ulimit -v) leaves" },
+        { less(limits.data, plan->aside), PLANNED_BYTES, "the limit of data (ulimit -d) leaves" },
     };
     there_out->host = SIZE_MAX;
     for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)

@@ -44,6 +44,7 @@ struct memory_plan {
     size_t kept_bytes;                  /* of the loader's, for shards kept in memory */
     uint32_t samples;                   /* of a full training step, all towers; 0: what they need is not in it yet */
     size_t aside;                       /* of the host's address space, beside all that: stacks, alignment, libraries */
+    size_t touched;                     /* the part of it that is written to */
 };
 
 /* The share that what lies on device `device` (of those in use) is part of. */
@@ -62,8 +63,8 @@ struct memory_there {
 };
 
 /* The smallest of what the machine has, as far as the kernel knows, what control groups leave, and what the limits
- * of the process leave when `aside` bytes of its address space are taken besides. Fills in the host's half. */
-void memory_host_there(size_t aside, struct memory_there *there_out);
+ * of the process leave, when what the plan does not count by purpose is taken besides. Fills in the host's half. */
+void memory_host_there(const struct memory_plan *plan, struct memory_there *there_out);
 /* 0, or -ENOMEM with the arithmetic in `problems`, and the batch that would fit where there is one:
  * over ram_budget, over what the host has, or over what a device has. Without `fit` that batch is what the sums
  * tell; with it, where the towers are the host's, what a plan of its own does. */

@@ -233,7 +233,7 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
 int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_out)
 {
     const uint32_t devices = pipeline->parts.plan->memory.device_count;
-    memory_host_there(pipeline->parts.plan->memory.aside, there_out);
+    memory_host_there(&pipeline->parts.plan->memory, there_out);
     size_t total;
     int rc = 0;
     for (uint32_t d = 0; d < devices && rc == 0; d++) {

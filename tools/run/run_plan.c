@@ -14,6 +14,7 @@
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
 #define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
+#define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small things, and what libraries keep for themselves */
 
 static uint32_t usable_cores(void)
 {
@@ -131,6 +132,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
         memory_share_add(memory_plan_on(memory, d % devices->count), MEMORY_SLOTS,
                          (size_t)settings->input.staging_depth * plan->layout.block_bytes);
     memory->aside = address_space_aside(plan, settings);
+    memory->touched = TOUCHED_BYTES;
     if (settings->input.source == INPUT_SYNTHETIC)
         return 0;
     memory_share_add(&memory->host, MEMORY_BATCHES,

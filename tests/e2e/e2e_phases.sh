@@ -3,8 +3,8 @@
 # results or without any. What is ignored when the program starts stays ignored.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-limit_ms=2000 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
-[ "$sanitizer" = no ] || limit_ms=10000 once='INT HUP,HUP' twice=INT,TERM
+limit_ms=2000 steps=30 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
+[ "$sanitizer" = no ] || limit_ms=10000 steps=8 once='INT HUP,HUP' twice=INT,TERM
 
 long='--set train.epochs=100000 --set train.batch=16'
 evaluating="$long --set data.train=$work/data/train-00000-* --set data.validation=$work/data/train-*
@@ -64,9 +64,10 @@ done
 # As nohup and a shell's background job start a program.
 for signal in HUP INT TERM USR1; do
     at_options="-i $signal"
-    at training $signal,$signal --set train.epochs=10 --set train.steps=30 --set data.validation=
+    at training $signal,$signal --set train.epochs=10 --set train.steps=$steps --set train.batch=16 \
+        --set data.validation=
     expect_code 0 "SIG$signal is ignored"
-    expect_summary at steps 30
+    expect_summary at steps $steps
     expect_err_lines 0
 done
 

@@ -10,7 +10,8 @@ stage/text          stage
 stage/file
 stage/cuda          stage
 loader/shards       formats stage stage/file
-loader              loader/shards formats stage
+loader/images       loader/shards stage
+loader              loader/images loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute

@@ -1,5 +1,5 @@
 /* Images stored as plain pixels. Called by decoders for every record. */
-#include "loader/image.h"
+#include "loader/images/image.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -104,6 +104,7 @@ static struct place_target find_target(const struct loader *loader, const struct
     const struct span *const span = &work->chunk.span;
     return (struct place_target){
         .sample.request = {
+            .augment = loader->spec.augment,
             .pass = span->pass,
             .epoch = span->epoch,
             .position = span->first_position + place,

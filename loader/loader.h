@@ -31,6 +31,7 @@ struct loader_spec {
     struct stop *stop;
     enum shuffle shuffle;               /* of training; evaluation is in file order */
     uint64_t seed;
+    const struct augment *augment;      /* NULL: images are changed only where they have to be to fit */
     uint32_t read_threads, decode_threads;
     uint32_t chunk_records;             /* records per piece of work, 0 = chosen */
     size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, so that

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loader/augment/augment.h"
 #include "stage/schedule.h"
 
 struct image_shape {
@@ -16,9 +17,10 @@ struct image_shape {
 /* Bytes of the pixels, one each; false when they cannot be counted. */
 bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out);
 
-/* What is wanted of an image: where its sample stands in the run, which with the run's seed is all that
+/* What is wanted of an image: where its sample stands in the run, which with the augmentation is all that
  * may decide how it is changed on the way, and the shape of its pixels. */
 struct image_request {
+    const struct augment *augment;      /* lent */
     enum pass pass;
     uint32_t epoch;             /* from 0 */
     uint64_t position;          /* of the sample in the pass */

@@ -10,8 +10,9 @@ stage/text          stage
 stage/file
 stage/cuda          stage
 loader/shards       formats stage stage/file
-loader/images       loader/shards stage
-loader              loader/images loader/shards formats stage
+loader/augment      loader/images stage
+loader/images       loader/augment loader/shards stage
+loader              loader/augment loader/images loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute

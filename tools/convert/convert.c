@@ -105,11 +105,24 @@ static void describe_split(struct json *json, const struct shard_set *set, const
 static void describe_image(struct json *json, const struct conversion *conversion)
 {
     json_open_object(json, "image");
-    json_quoted(json, "key", "image_raw");
-    json_u64(json, "height", conversion->height);
-    json_u64(json, "width", conversion->width);
-    json_u64(json, "depth", conversion->depth);
+    json_quoted(json, "key", conversion->image_key);
+    if (conversion->height > 0) {
+        json_u64(json, "height", conversion->height);
+        json_u64(json, "width", conversion->width);
+        json_u64(json, "depth", conversion->depth);
+    }
     json_close_object(json);
+}
+
+static void describe_classes(struct json *json, const struct conversion *conversion)
+{
+    json_u64(json, "classes", conversion->classes);
+    if (conversion->class_names == NULL)
+        return;
+    json_open_array(json, "class_names");
+    for (uint32_t i = 0; i < conversion->classes; i++)
+        json_quoted(json, NULL, conversion->class_names[i]);
+    json_close_array(json);
 }
 
 /* The manifest depends on the data set and the seed only, like the shards. */
@@ -121,8 +134,8 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_quoted(json, "origin", conversion->origin);
     json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
     json_u64(json, "seed", seed);
-    json_u64(json, "classes", conversion->classes);
-    json_quoted(json, "label_key", "label");
+    describe_classes(json, conversion);
+    json_quoted(json, "label_key", conversion->label_key);
     describe_image(json, conversion);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)
@@ -179,11 +192,15 @@ static int write_shards(const struct convert_options *options, const struct conv
 
 static int convert(const struct convert_command *command, struct stop *stop)
 {
-    struct conversion conversion = { .name = command->converter->name };
-    int rc = command->converter->prepare(&command->options, stop, &conversion);
+    struct convert_options options = command->options;
+    struct conversion conversion = {
+        .name = command->converter->name, .image_key = "image_raw", .label_key = "label",
+    };
 
+    options.interrupted = &interrupted;
+    int rc = command->converter->prepare(&options, stop, &conversion);
     if (rc == 0)
-        rc = write_shards(&command->options, &conversion, stop);
+        rc = write_shards(&options, &conversion, stop);
     command->converter->release(&conversion);
     return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_CONVERT_H
 #define PIPETRAIN_CONVERT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,23 +11,28 @@
 #include "stage/stop.h"
 #include "tools/convert/shard_set.h"
 
-#define CONVERT_SOURCES_MAX 2u
+#define CONVERT_SOURCES_MAX 3u
 
 struct convert_options {
     const char *input;          /* NULL for converters that read nothing */
+    char *const *inputs;        /* all of them, beginning with input */
+    size_t input_count;
     const char *output;
     uint64_t seed;
     uint64_t jobs;
     uint64_t shards;            /* of the training split; 0 = as the converter likes */
     uint64_t train, validation; /* records to draw */
+    const atomic_bool *interrupted; /* true when a long preparation should give up with -ECANCELED */
 };
 
 /* What is written beside the shards in dataset.json, and the samples. */
 struct conversion {
     const char *name;
     const char *origin;         /* where the samples come from, one line */
+    const char *image_key, *label_key;  /* the features; image_raw and label where a converter says nothing */
     uint32_t classes;
-    uint32_t height, width, depth;
+    const char *const *class_names;     /* of each class; NULL when they have none */
+    uint32_t height, width, depth;      /* of every image, or 0 where they differ */
     struct sample_source sources[CONVERT_SOURCES_MAX];
     size_t source_count;
     void *state;                /* the converter's own */
@@ -36,6 +42,7 @@ struct converter {
     const char *name;
     const char *summary;
     bool has_input;             /* takes DIR */
+    bool has_more_inputs;       /* takes more than one */
     bool has_counts;            /* takes --train and --validation */
     /* Read and check the input. 0, or a negative errno after stop_fail; release in both cases. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);

@@ -125,7 +125,10 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
     if (command->converter->has_input) {
         if (optind == argc)
             return usage_error("%s: the directory with its files is missing", command->converter->name);
-        command->options.input = argv[optind++];
+        command->options.input = argv[optind];
+        command->options.inputs = argv + optind;
+        command->options.input_count = command->converter->has_more_inputs ? (size_t)(argc - optind) : 1;
+        optind += (int)command->options.input_count;
     }
     if (optind < argc)
         return usage_error("'%s' is one word too many", argv[optind]);

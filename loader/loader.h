@@ -14,7 +14,7 @@
 
 #include "loader/damage_list.h"
 #include "loader/dataset.h"
-#include "loader/order.h"
+#include "loader/order/order.h"
 #include "stage/library.h"
 #include "stage/ring.h"
 #include "stage/schedule.h"

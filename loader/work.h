@@ -5,10 +5,10 @@
 
 #include <stdatomic.h>
 
-#include "loader/cursor.h"
 #include "loader/damage.h"
 #include "loader/decode_context.h"
 #include "loader/loader.h"
+#include "loader/order/cursor.h"
 #include "loader/record.h"
 #include "loader/shard_store.h"
 #include "stage/queue.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "loader/order.h"
+#include "loader/order/order.h"
 
 static void assert_bijection(uint64_t count, uint64_t seed, uint32_t epoch)
 {

@@ -11,8 +11,9 @@ stage/file
 stage/cuda          stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
+loader/order        stage
 loader/images       loader/augment loader/shards stage
-loader              loader/augment loader/images loader/shards formats stage
+loader              loader/augment loader/images loader/order loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute
@@ -23,7 +24,7 @@ compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
-tools/config        tools formats stage stage/text loader compute sync
+tools/config        tools formats stage stage/text loader loader/order compute sync
 tools/convert       tools formats stage stage/file stage/text
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text

@@ -10,7 +10,7 @@
 
 #include "compute/backend.h"
 #include "compute/optimizer.h"
-#include "loader/order.h"
+#include "loader/order/order.h"
 #include "sync/sync.h"
 #include "tools/config/problems.h"
 

@@ -1,5 +1,5 @@
 /* Hands out the work of a run. Called by readers, once per chunk. */
-#include "loader/cursor.h"
+#include "loader/order/cursor.h"
 
 #include <errno.h>
 

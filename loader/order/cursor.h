@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "loader/order.h"
+#include "loader/order/order.h"
 #include "stage/schedule.h"
 
 /* Consecutive places of one tower's slice of one batch. */

@@ -1,6 +1,6 @@
 /* The order of records in an epoch as a keyed permutation. Called by the cursor once
  * per epoch and by readers for every record, so it holds no state but its keys. */
-#include "loader/order.h"
+#include "loader/order/order.h"
 
 #include <assert.h>
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loader/sample.h"
+#include "loader/samples/sample.h"
 #include "loader/shards/shard_index.h"
 
 struct shard_counts;

@@ -14,7 +14,7 @@
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
-#include "loader/sample.h"
+#include "loader/samples/sample.h"
 #include "stage/random.h"
 #include "tests/helpers/tfrecord_fixture.h"
 

@@ -12,8 +12,9 @@ stage/cuda          stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage
+loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards stage
-loader              loader/augment loader/images loader/order loader/shards formats stage
+loader              loader/augment loader/images loader/order loader/samples loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute

@@ -1,6 +1,6 @@
 /* A record's payload read as a sample. sample_read is called by decoders for every
  * record; the rest while a data set is opened. */
-#include "loader/sample.h"
+#include "loader/samples/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>

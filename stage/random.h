@@ -13,7 +13,8 @@ enum random_use {
     RANDOM_DROPOUT,     /* index = layer */
     RANDOM_SYNTHETIC,   /* synthetic input; index = tower */
     RANDOM_DRAW,        /* drawn data sets */
-    RANDOM_SHUFFLE      /* record order in converted shards */
+    RANDOM_SHUFFLE,     /* record order in converted shards */
+    RANDOM_AUGMENT      /* what is done to training images; index = epoch */
 };
 
 struct random_key { uint32_t word[2]; };

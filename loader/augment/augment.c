@@ -1,47 +1,82 @@
-/* Which part of an image is wanted. Called by decoders for every record. */
+/* What is done to an image, and how that is said. Called by decoders for every record. */
 #include "loader/augment/augment.h"
 
-#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 
-#include "loader/images/image.h"
+#include "loader/augment/crop.h"
+#include "loader/augment/draw.h"
 
-/* Where the sample's pixels lie along one axis of the image once that is scaled to `scaled` pixels: the `wanted`
- * in the middle. */
-struct axis { double from, length; };
+/* What becomes of images that have not the sample's size. */
+static const enum crop fitting[PASS_COUNT] = { [PASS_TRAIN] = CROP_RESIZED, [PASS_EVALUATE] = CROP_CENTRAL };
 
-static struct axis axis_middle(uint32_t image, double scaled, uint32_t wanted)
+static enum crop choose_crop(const struct crop_job *job)
 {
-    const double pixel = image / scaled;
-    return (struct axis){ .from = floor((scaled - wanted) / 2) * pixel, .length = wanted * pixel };
-}
-
-/* The image is scaled so that both sides are `scale` times the sample's, one of them more where the aspects
- * differ, to whole pixels (rounded down). */
-static void view_middle(double scale, const struct image_shape *wanted, uint32_t image_height, uint32_t image_width,
-                        struct augment_view *view)
-{
-    const double by_height = (double)wanted->height / image_height, by_width = (double)wanted->width / image_width;
-    const double factor = scale * fmax(by_height, by_width);
-    const double scaled_height = fmax(wanted->height, floor(image_height * factor));
-    const double scaled_width = fmax(wanted->width, floor(image_width * factor));
-    const struct axis y = axis_middle(image_height, scaled_height, wanted->height);
-    const struct axis x = axis_middle(image_width, scaled_width, wanted->width);
-    *view = (struct augment_view){ .left = x.from, .top = y.from, .width = x.length, .height = y.length,
-                                   .filter = view->filter };
-}
-
-static bool has_size(const struct image_shape *shape, uint32_t height, uint32_t width)
-{
-    return shape->height == height && shape->width == width;
+    const struct image_request *const request = job->request;
+    const enum crop crop = job->augment->crop[request->pass];
+    if (crop != CROP_AUTO)
+        return crop;
+    const bool fits = request->shape.height == job->height && request->shape.width == job->width;
+    return fits ? CROP_NONE : fitting[request->pass];
 }
 
 void augment_view(const struct augment *augment, const struct image_request *request, uint32_t image_height,
                   uint32_t image_width, struct augment_view *view_out)
 {
     *view_out = (struct augment_view){ .width = image_width, .height = image_height };
-    if (augment == NULL || has_size(&request->shape, image_height, image_width))
+    if (augment == NULL)
         return;
-    view_out->filter = augment->filter;
-    if (request->pass == PASS_EVALUATE && augment->evaluation_scale > 0)
-        view_middle(augment->evaluation_scale, &request->shape, image_height, image_width, view_out);
+    const struct crop_job job = { augment, request, image_height, image_width };
+    *view_out = crop_view(choose_crop(&job), &job);
+    if (augment->flips && request->pass == PASS_TRAIN)
+        view_out->is_flipped = draw_make(augment, request, DRAW_FLIP).word[0] >> 31 != 0;
+}
+
+/* ---- in words ---- */
+
+struct text { char *end; size_t room; };
+
+/* Append to the text; what does not fit is left out. */
+__attribute__((format(printf, 2, 3))) static void append(struct text *text, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    const int wanted = vsnprintf(text->end, text->room, format, values);
+    va_end(values);
+    const size_t used = wanted < 0 ? 0 : (size_t)wanted < text->room ? (size_t)wanted : text->room - 1;
+    text->end += used;
+    text->room -= used;
+}
+
+static void append_crop(struct text *text, const struct augment *augment, enum crop crop)
+{
+    const double numbers[CROP_COUNT] = { [CROP_CENTRAL] = augment->scale, [CROP_PAD] = augment->pad,
+                                         [CROP_SHIFT] = augment->shift };
+    static const struct { const char *before, *behind; } words[CROP_COUNT] = {
+        [CROP_NONE] = { "the whole image", NULL },
+        [CROP_CENTRAL] = { "the middle, scaled to ", " x the size" },
+        [CROP_RESIZED] = { "a random part (area 0.08 to 1, aspect 3/4 to 4/3)", NULL },
+        [CROP_BOX] = { "a random part (area 0.1 to 1, aspect 0.75 to 1.33)", NULL },
+        [CROP_PAD] = { "padded by ", " zeros, a random part" },
+        [CROP_SHIFT] = { "shifted by up to ", " of each side" },
+    };
+    append(text, "%s", words[crop].before);
+    if (words[crop].behind != NULL)
+        append(text, "%g%s", numbers[crop], words[crop].behind);
+}
+
+void augment_describe(const struct augment *augment, enum pass pass, char *text, size_t text_size)
+{
+    static const char *const filters[FILTER_COUNT] = { [FILTER_BILINEAR] = "bilinear", [FILTER_AREA] = "area",
+                                                       [FILTER_BICUBIC] = "bicubic", [FILTER_NEAREST] = "nearest" };
+    const enum crop crop = augment->crop[pass];
+    struct text line = { text, text_size };
+    if (crop == CROP_AUTO)
+        append(&line, "as it is where it has the size, else ");
+    append_crop(&line, augment, crop == CROP_AUTO ? fitting[pass] : crop);
+    append(&line, ", %s", filters[augment->filter]);
+    if (augment->flips && pass == PASS_TRAIN)
+        append(&line, ", half of them mirrored");
+    if (augment->changes_colour && pass == PASS_TRAIN)
+        append(&line, ", colours changed");
 }

@@ -1,11 +1,15 @@
 /* What is done to an image between its record and its place in a batch: which part of it becomes the
- * sample, whether it is mirrored, how its colours change. Everything is a pure function of the augmentation and
- * of the request: the same for any number of threads, and after a run was resumed. */
+ * sample, whether it is mirrored, how its colours change (doc/augmentation.md). Everything is a pure function of
+ * the augmentation and of the request, whose place in the run is counted, not the record's: the pixels are the same
+ * for any number of threads, after a run was resumed, and where a damaged record was replaced. */
 #ifndef PIPETRAIN_AUGMENT_H
 #define PIPETRAIN_AUGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "stage/schedule.h"
 
 struct image_request;
 
@@ -14,7 +18,31 @@ enum beyond { BEYOND_ZERO, BEYOND_EDGE };
 
 /* How a view is scaled to the sample's size; bilinear and bicubic are averages over all pixels
  * a smaller sample stands for. */
-enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST };
+enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST, FILTER_COUNT };
+
+/* Which part of an image becomes the sample. The last four are random. */
+enum crop {
+    CROP_AUTO,      /* all of an image of the sample's size; of others RESIZED in training, CENTRAL in evaluation */
+    CROP_NONE,      /* all of it */
+    CROP_CENTRAL,   /* the middle of the image scaled to `scale` times the sample's size, its aspect kept */
+    CROP_RESIZED,   /* torchvision's RandomResizedCrop */
+    CROP_BOX,       /* TensorFlow's sample_distorted_bounding_box as tf_cnn_benchmarks calls it */
+    CROP_PAD,       /* the image with `pad` zeros on all sides, moved by up to as much */
+    CROP_SHIFT,     /* the image moved by up to `shift` of its sides, as Keras does */
+    CROP_COUNT
+};
+
+/* Constant while a run goes. NULL in the place of one: the whole image, scaled by FILTER_BILINEAR. */
+struct augment {
+    uint64_t seed;              /* of the run */
+    enum crop crop[PASS_COUNT]; /* of evaluation: one that is not random */
+    enum filter filter;
+    double scale;               /* >= 1 */
+    uint32_t pad;               /* pixels of the sample; at most one less than its side counts */
+    double shift;               /* share of the side, < 1 */
+    bool flips;                 /* half of the training images, at random */
+    bool changes_colour;        /* of every training image */
+};
 
 /* The part of an image that becomes the sample, in the image's pixels: pixel (y, x) is the square from
  * (y, x) to (y + 1, x + 1). It may lie beyond the image in part, never as a whole. */
@@ -25,15 +53,13 @@ struct augment_view {
     enum filter filter;
 };
 
-/* Constant while a run goes. NULL in the place of one: nothing but what is needed to fit. */
-struct augment {
-    enum filter filter;
-    double evaluation_scale;    /* an evaluated image is scaled to this many times the sample's size, its aspect
-                                 * kept, and the middle taken; >= 1, or 0: scaled to the sample's size */
-};
-
 /* What of an image of image_height x image_width (>= 1) is wanted. Any thread. */
 void augment_view(const struct augment *augment, const struct image_request *request, uint32_t image_height,
                   uint32_t image_width, struct augment_view *view_out);
+/* Change the colours of a sample (HWC, of the request's shape), where that is wanted. Any thread; allocates
+ * nothing. */
+void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels);
+/* In a line of words what is done to the images of a pass, the scaling to the sample's size included. */
+void augment_describe(const struct augment *augment, enum pass pass, char *text, size_t text_size);
 
 #endif

@@ -1,0 +1,185 @@
+/* Colours changed at random as tf_cnn_benchmarks does with its distortions: brightness, saturation, hue and contrast
+ * of values in [0, 1], which may leave that range on the way. Called by decoders, for every training image. */
+#include <math.h>
+
+#include "loader/augment/augment.h"
+#include "loader/augment/draw.h"
+
+#define BRIGHTNESS_MOST (32.0 / 255.0)
+#define FACTOR_LEAST 0.5
+#define FACTOR_MOST 1.5
+#define HUE_MOST 0.2            /* of the circle */
+
+#define PLANES_MAX 3u
+#define PIECE_PIXELS 64u
+
+/* What is done to an image. */
+struct change {
+    float brightness;           /* added */
+    float saturation, contrast; /* factors */
+    float turn;                 /* of the hue, in sixths of the circle */
+    bool contrast_is_early;     /* before the saturation, not behind the hue */
+    float mean[PLANES_MAX];     /* of each plane where the contrast is changed, which is its distance from the mean */
+};
+
+/* Pixels next to each other of planes that belong together: the three colours, or one plane by itself. */
+struct plane_set {
+    uint8_t *pixels;            /* of the first plane */
+    size_t count;               /* pixels */
+    uint32_t planes, stride;    /* from pixel to pixel */
+};
+
+/* Some pixels of a set. */
+struct piece {
+    uint32_t count;
+    float value[PLANES_MAX][PIECE_PIXELS];
+};
+
+static struct change draw_change(const struct augment *augment, const struct image_request *request)
+{
+    const struct draw draw = draw_make(augment, request, DRAW_COLOUR);
+    return (struct change){
+        .brightness = (float)draw_uniform(draw.word[0], -BRIGHTNESS_MOST, BRIGHTNESS_MOST),
+        .saturation = (float)draw_uniform(draw.word[1], FACTOR_LEAST, FACTOR_MOST),
+        .turn = (float)draw_uniform(draw.word[2], -6 * HUE_MOST, 6 * HUE_MOST),
+        .contrast = (float)draw_uniform(draw.word[3], FACTOR_LEAST, FACTOR_MOST),
+        .contrast_is_early = request->position % 2 != 0,
+    };
+}
+
+static float least(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+static float most(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+/* HSV: the value stays; the saturation, (value - smallest) / value, is multiplied, at most to 1, and so is the
+ * distance of every colour from the value. */
+static void saturate(struct piece *piece, float factor)
+{
+    float *const red = piece->value[0], *const green = piece->value[1], *const blue = piece->value[2];
+    for (uint32_t i = 0; i < piece->count; i++) {
+        const float value = most(red[i], most(green[i], blue[i]));
+        const float range = value - least(red[i], least(green[i], blue[i]));
+        const float wanted = value > 0 ? least(range * factor, value) : 0;
+        const float share = range > 0 ? wanted / range : 0;
+        red[i] = value + (red[i] - value) * share;
+        green[i] = value + (green[i] - value) * share;
+        blue[i] = value + (blue[i] - value) * share;
+    }
+}
+
+/* A colour of a hue in sixths of the circle, of which it is `place` behind: from value - range to value. */
+static float colour_of(float hue, float place, float value, float range)
+{
+    float sixth = hue + place;
+    sixth += sixth < 0 ? 6.0f : sixth >= 6 ? -6.0f : 0.0f;
+    return value - range * most(0, least(1, least(sixth, 4 - sixth)));
+}
+
+/* HSV: value and smallest colour stay. */
+static void turn_hue(struct piece *piece, float turn)
+{
+    float *const red = piece->value[0], *const green = piece->value[1], *const blue = piece->value[2];
+    for (uint32_t i = 0; i < piece->count; i++) {
+        const float value = most(red[i], most(green[i], blue[i]));
+        const float range = value - least(red[i], least(green[i], blue[i]));
+        const float scale = range > 0 ? 1 / range : 0;
+        const float hue = turn + (value == red[i]     ? (green[i] - blue[i]) * scale
+                                  : value == green[i] ? (blue[i] - red[i]) * scale + 2
+                                                      : (red[i] - green[i]) * scale + 4);
+        red[i] = colour_of(hue, 5, value, range);
+        green[i] = colour_of(hue, 3, value, range);
+        blue[i] = colour_of(hue, 1, value, range);
+    }
+}
+
+static void load(struct piece *piece, const struct plane_set *set, size_t begin, float brightness)
+{
+    const size_t left = set->count - begin;
+    const uint8_t *const from = set->pixels + begin * set->stride;
+    piece->count = left < PIECE_PIXELS ? (uint32_t)left : PIECE_PIXELS;
+    for (uint32_t plane = 0; plane < set->planes; plane++)
+        for (uint32_t i = 0; i < piece->count; i++)
+            piece->value[plane][i] = (float)from[(size_t)i * set->stride + plane] / 255 + brightness;
+}
+
+static void store(const struct piece *piece, const struct plane_set *set, size_t begin)
+{
+    uint8_t *const to = set->pixels + begin * set->stride;
+    for (uint32_t plane = 0; plane < set->planes; plane++)
+        for (uint32_t i = 0; i < piece->count; i++)
+            to[(size_t)i * set->stride + plane] =
+                (uint8_t)(255 * most(0, least(1, piece->value[plane][i])) + 0.5f);
+}
+
+static void change_contrast(struct piece *piece, uint32_t planes, const struct change *change)
+{
+    for (uint32_t plane = 0; plane < planes; plane++)
+        for (uint32_t i = 0; i < piece->count; i++)
+            piece->value[plane][i] = (piece->value[plane][i] - change->mean[plane]) * change->contrast +
+                                     change->mean[plane];
+}
+
+/* Grey has neither saturation nor hue. */
+static void change_colour(struct piece *piece, uint32_t planes, const struct change *change)
+{
+    if (planes != 3)
+        return;
+    saturate(piece, change->saturation);
+    turn_hue(piece, change->turn);
+}
+
+/* A piece with all that is done to it before its contrast. */
+static void load_changed(struct piece *piece, const struct plane_set *set, size_t begin, const struct change *change)
+{
+    load(piece, set, begin, change->brightness);
+    if (!change->contrast_is_early)
+        change_colour(piece, set->planes, change);
+}
+
+/* What is between is not kept: it is found again where the means are known. */
+static void find_means(const struct plane_set *set, struct change *change)
+{
+    double sum[PLANES_MAX] = { 0 };
+    struct piece piece;
+    for (size_t begin = 0; begin < set->count; begin += PIECE_PIXELS) {
+        load_changed(&piece, set, begin, change);
+        for (uint32_t plane = 0; plane < set->planes; plane++)
+            for (uint32_t i = 0; i < piece.count; i++)
+                sum[plane] += (double)piece.value[plane][i];
+    }
+    for (uint32_t plane = 0; plane < set->planes; plane++)
+        change->mean[plane] = (float)(sum[plane] / (double)set->count);
+}
+
+static void change_set(const struct plane_set *set, struct change change)
+{
+    struct piece piece;
+    find_means(set, &change);
+    for (size_t begin = 0; begin < set->count; begin += PIECE_PIXELS) {
+        load_changed(&piece, set, begin, &change);
+        change_contrast(&piece, set->planes, &change);
+        if (change.contrast_is_early)
+            change_colour(&piece, set->planes, &change);
+        store(&piece, set, begin);
+    }
+}
+
+void augment_colour(const struct augment *augment, const struct image_request *request, uint8_t *pixels)
+{
+    const struct image_shape *const shape = &request->shape;
+    if (augment == NULL || !augment->changes_colour || request->pass != PASS_TRAIN)
+        return;
+    const struct change change = draw_change(augment, request);
+    const uint32_t together = shape->channels == 3 ? 3 : 1;
+    for (uint32_t first = 0; first < shape->channels; first += together) {
+        const struct plane_set set = { .pixels = pixels + first, .count = (size_t)shape->height * shape->width,
+                                       .planes = together, .stride = shape->channels };
+        change_set(&set, change);
+    }
+}

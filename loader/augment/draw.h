@@ -1,0 +1,36 @@
+/* The random numbers of one sample: blocks of four words, each at a counter of (position in the epoch, what for),
+ * by a key of (seed, epoch). */
+#ifndef PIPETRAIN_DRAW_H
+#define PIPETRAIN_DRAW_H
+
+#include <stdint.h>
+
+#include "loader/images/image.h"
+#include "stage/random.h"
+
+/* The block of each use; the tries of a crop take one each, from DRAW_CROP on. */
+enum draw_use { DRAW_FLIP, DRAW_COLOUR, DRAW_CROP };
+
+struct draw { uint32_t word[4]; };
+
+static inline struct draw draw_make(const struct augment *augment, const struct image_request *request, uint32_t use)
+{
+    const struct random_key key = random_key(augment->seed, RANDOM_AUGMENT, request->epoch);
+    struct draw draw = { { (uint32_t)request->position, (uint32_t)(request->position >> 32), use, 0 } };
+    random_mix(key, draw.word);
+    return draw;
+}
+
+/* Uniform in [low, high). */
+static inline double draw_uniform(uint32_t word, double low, double high)
+{
+    return low + (high - low) * (word * 0x1p-32);
+}
+
+/* One of 0 ... count - 1, count >= 1. */
+static inline uint32_t draw_below(uint32_t word, uint32_t count)
+{
+    return (uint32_t)((uint64_t)word * count >> 32);
+}
+
+#endif

@@ -61,7 +61,11 @@ if HAVE_TESTS
 check_PROGRAMS = $(unit_tests) $(fuzz_tests) $(script_programs)
 check_SCRIPTS = $(sim_twins)
 # The longest one begins first, so that others run beside it and it does not end alone.
-TESTS = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
+all_tests = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
+TESTS = $(all_tests)
+# Bytes in one thread, and messages: the thread sanitizer has nothing to look at.
+single_threaded_tests = $(formats_tests) $(fuzz_tests) %D%/loader/test_shard_index %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh
+threaded_tests = $(filter-out $(single_threaded_tests),$(all_tests))
 else
 check-local:
 	@echo 'make check needs cmocka: install libcmocka-dev, then configure again' >&2; exit 1

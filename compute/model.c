@@ -24,6 +24,12 @@ const struct model *model_find(const char *name)
     return NULL;
 }
 
+static void replace_transform(struct net *net, const struct input_transform *transform)
+{
+    net_transform(net, transform->divisor, transform->is_plain ? NULL : transform->mean,
+                  transform->is_plain ? NULL : transform->deviation);
+}
+
 int model_open(struct net **net_out, const char *name, const struct model_options *options)
 {
     const struct model *model = model_find(name);
@@ -34,6 +40,8 @@ int model_open(struct net **net_out, const char *name, const struct model_option
     if (rc < 0)
         return rc;
     model->build(net, options);
+    if (options->transform != NULL)
+        replace_transform(net, options->transform);
     rc = net_finish(net);
     if (rc < 0) {
         log_message(LOG_ERROR, "model %s: %s", name, net_error(net));

@@ -7,6 +7,7 @@
 struct model_options {
     uint32_t classes;           /* 0: the model's own number */
     bool dropout;               /* false: leave dropout layers out */
+    const struct input_transform *transform;    /* of the pixels; NULL: the model's own */
 };
 
 struct model {

@@ -40,7 +40,7 @@ $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
 tools_fuzz = %D%/fuzz/fuzz_config
 tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config %D%/tools/test_device_plan \
-	%D%/tools/test_glyph %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
+	%D%/tools/test_glyph %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=

@@ -3,7 +3,7 @@ tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/phase.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/nearest.c %D%/config/problems.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c \
-	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c \
+	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \

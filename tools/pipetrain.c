@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compute/model.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
 #include "tools/config/config.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
+#include "tools/config/pixels.h"
 #include "tools/describe.h"
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
@@ -49,12 +49,14 @@ static const struct option long_options[] = {
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
-                 "       pipetrain --describe[=MODEL] | --help[=KEY] | --version\n\n"
+                 "       pipetrain --describe[=MODEL] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
+                 "       pipetrain --help[=KEY] | --version\n\n"
                  "  -c, --config FILE         train as FILE says, which may be a pipe\n"
                  "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
                  "      --check               check settings and data, start nothing\n"
                  "      --dry-run             build everything, print the plan, run one step\n"
-                 "      --describe[=MODEL]    the models, or the layers of one\n"
+                 "      --describe[=MODEL]    the models; or the layers of one or of FILE's, and what is done\n"
+                 "                            to its images\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
                  "      --version\n");
 }
@@ -114,37 +116,17 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-static int describe(const char *name)
-{
-    if (name == NULL) {
-        describe_models(stdout);
-        return EXIT_CODE_OK;
-    }
-    struct net *net = NULL;
-    const struct model_options options = { .dropout = true };
-    int rc = model_open(&net, name, &options);
-    if (rc == -ENOENT) {
-        log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
-        return EXIT_CODE_USAGE;
-    }
-    if (rc == 0)
-        rc = describe_net(net, 128, stdout);
-    net_close(net);
-    if (rc != 0)
-        log_message(LOG_ERROR, "the model '%s' could not be described: %s", name, exit_cause(rc));
-    return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);
-}
-
-/* File, then --set, then checks between keys: every problem is collected before any is printed. Without
- * memory nothing more can be told of them: -ENOMEM. */
+/* File, then --set, then checks between keys: every problem is collected before any is printed. Without a file
+ * there are only the defaults and --set. Without memory nothing more can be told of problems: -ENOMEM. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
-    const int read = config_read(settings, arguments->config_path, problems);
+    const bool has_file = arguments->config_path != NULL;
+    const int read = has_file ? config_read(settings, arguments->config_path, problems) : 0;
     const bool is_unread = read != 0 && read != -EINVAL;
     int rc = read;
     for (int i = 0; i < arguments->assignment_count && rc != -ENOMEM; i++)
         rc = config_set(settings, arguments->assignments[i], problems);
-    if (rc != -ENOMEM && !is_unread)
+    if (rc != -ENOMEM && has_file && !is_unread)
         rc = settings_finish(settings, problems);
     return rc;
 }
@@ -158,6 +140,44 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     const int wrong = problems_code(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
     const int code = rc == 0 && problems.count == 0 ? EXIT_CODE_OK : wrong;
     problems_release(&problems);
+    return code;
+}
+
+/* The layers of a model, and what the settings do to its images. */
+static int describe_model(const struct settings *settings, const char *name)
+{
+    struct net *net = NULL;
+    int rc = settings_open_net(settings, name, &net);
+    if (rc == -ENOENT) {
+        log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
+        return EXIT_CODE_USAGE;
+    }
+    if (rc == 0)
+        rc = describe_net(net, 128, stdout);
+    if (rc == 0) {
+        printf("\n");
+        pixels_print(settings, net, stdout);
+    }
+    net_close(net);
+    if (rc != 0)
+        log_message(LOG_ERROR, "the model '%s' could not be described: %s", name, exit_cause(rc));
+    return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);
+}
+
+static int describe(const struct arguments *arguments)
+{
+    const char *const name = arguments->describe_name;
+    struct settings settings;
+    if (name == NULL && arguments->config_path == NULL) {
+        describe_models(stdout);
+        return EXIT_CODE_OK;
+    }
+    if (settings_init(&settings) != 0)
+        return out_of_memory("the settings");
+    int code = read_settings(&settings, arguments);
+    if (code == EXIT_CODE_OK)
+        code = describe_model(&settings, name != NULL ? name : settings.model.name);
+    settings_release(&settings);
     return code;
 }
 
@@ -215,7 +235,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
         printf("pipetrain %s\n", PIPETRAIN_VERSION);
         return EXIT_CODE_OK;
     }
-    return describe(arguments->describe_name);
+    return describe(arguments);
 }
 
 int main(int argc, char **argv)

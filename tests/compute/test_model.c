@@ -16,7 +16,7 @@
 static struct net *model_make(const char *name, uint32_t classes, bool dropout)
 {
     struct net *net;
-    assert_int_equal(model_open(&net, name, &(struct model_options){ classes, dropout }), 0);
+    assert_int_equal(model_open(&net, name, &(struct model_options){ .classes = classes, .dropout = dropout }), 0);
     return net;
 }
 
@@ -193,7 +193,7 @@ static void every_model_is_found_by_its_name_and_no_other(void **state)
     }
     assert_null(model_find("mnist_cnn3"));
     assert_null(model_find(""));
-    assert_int_equal(model_open(&net, "mnist", &(struct model_options){ 0, true }), -ENOENT);
+    assert_int_equal(model_open(&net, "mnist", &(struct model_options){ .dropout = true }), -ENOENT);
     assert_null(net);
 }
 
@@ -204,7 +204,7 @@ static void an_impossible_number_of_classes_is_reported(void **state)
     char text[256];
     (void)state;
     capture_begin(&capture);
-    const int rc = model_open(&net, "mnist_cnn", &(struct model_options){ UINT32_MAX, true });
+    const int rc = model_open(&net, "mnist_cnn", &(struct model_options){ .classes = UINT32_MAX });
     capture_end(&capture, text, sizeof(text));
     assert_int_equal(rc, -EINVAL);
     assert_null(net);

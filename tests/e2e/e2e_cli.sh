@@ -73,6 +73,15 @@ expect_out '^conv1 '
 run "$pipetrain" --describe mnist_cnn2
 expect_code 0 'a model after a space'
 expect_out '1,199,882'
+expect_out '^input     pixel / 255$'
+expect_out '^images    train      as it is where it has the size, else a random part'
+run "$pipetrain" --describe -c "$work/tiny.conf" --set model.mean=0.5 --set augment.crop=pad --set augment.flip=yes
+expect_code 0 'the model of a file, as the settings make it'
+expect_out '^input     \(pixel / 255 - mean\) / deviation, mean 0.5, deviation 1$'
+expect_out '^images    train      padded by 4 zeros, a random part, bilinear, half of them mirrored$'
+run "$pipetrain" --describe -c "$work/tiny.conf" --set model.mean=0.5,0.6
+expect_code 2 'more means than channels'
+expect_err "mean: has 2 numbers, and images of 'mnist_cnn' have 1 channel$"
 run "$pipetrain" --describe=resnet
 expect_code 2 'an unknown model'
 expect_err resnet

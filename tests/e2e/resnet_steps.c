@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     struct net *net;
     struct network network;
     if (argc != 3 || backend_find(argv[1]) == NULL ||
-        model_open(&net, "resnet20_v1", &(struct model_options){ 0 }) != 0) {
+        model_open(&net, "resnet20_v1", &(struct model_options){ .classes = 0 }) != 0) {
         fprintf(stderr, "usage: resnet_steps BACKEND DIRECTORY, with a backend of this build\n");
         return 2;
     }

@@ -73,6 +73,8 @@ static size_t field_bytes(const struct option_row *option)
         return sizeof(int64_t);
     case OPTION_NUMBER:
         return sizeof(double);
+    case OPTION_NUMBERS:
+        return sizeof(struct numbers);
     case OPTION_YES_NO:
         return sizeof(bool);
     case OPTION_CHOICE:
@@ -196,6 +198,35 @@ static void numbers_read_back_as_the_same_bits(void **state)
         assert_int_equal(parse(settings, "train", "learning_rate", text), 0);
         assert_true(settings->train.learning_rate == value);
     }
+}
+
+static void lists_of_numbers_take_blanks_and_commas(void **state)
+{
+    struct settings *settings = *state;
+    static const char sixteen[] = "1 2 3 4 5 6 7 8 9 0.1 11 12 13 14 15 16";
+    static const struct { const char *text; uint32_t count; double first, last; const char *written; } right[] = {
+        { "", 0, 0, 0, "" }, { "0.5", 1, 0.5, 0.5, "0.5" }, { "-0 1e-3", 2, 0, 0.001, "0 0.001" },
+        { "0.4914,0.4822,0.4465", 3, 0.4914, 0.4465, "0.4914 0.4822 0.4465" }, { "1 ,\t2", 2, 1, 2, "1 2" },
+        { "1\t-2", 2, 1, -2, "1 -2" }, { sixteen, 16, 1, 16, sixteen } };
+    for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
+        const struct numbers *const mean = &settings->model.mean;
+        assert_int_equal(parse(settings, "model", "mean", right[i].text), 0);
+        assert_int_equal(mean->count, right[i].count);
+        assert_true(mean->value[0] == right[i].first && !signbit(mean->value[0]));
+        assert_true(mean->count == 0 || mean->value[mean->count - 1] == right[i].last);
+        struct option_text room;
+        const char *const text = option_format(row("model", "mean"), settings, &room);
+        assert_string_equal(text, right[i].written);
+    }
+    static const char *const wrong[] = { ",", "1,", "1, ", ",1", "1,,2", "1;2", "1x", "x", "1 x", "1 2 ,",
+                                        "1-2", "nan", "0x1",
+                                        "2000000", "1 2 -2000000", "1e-400", "1e",
+                                        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_int_equal(parse(settings, "model", "mean", wrong[i]), -EINVAL);
+        assert_int_equal(settings->model.mean.count, 16);
+    }
+    assert_int_equal(parse(settings, "model", "deviation", "0.2 0"), -EINVAL);
 }
 
 static void sizes_take_binary_units_and_nothing_else(void **state)
@@ -378,6 +409,7 @@ int main(void)
         TEST(numbers_are_plain_decimals_in_range),
         TEST(numbers_mean_the_same_in_every_locale),
         TEST(numbers_read_back_as_the_same_bits),
+        TEST(lists_of_numbers_take_blanks_and_commas),
         TEST(sizes_take_binary_units_and_nothing_else),
         TEST(yes_no_and_choices_take_their_words_only),
         TEST(run_names_cannot_leave_their_folder),

@@ -46,6 +46,9 @@ void *__wrap_realloc(void *memory, size_t bytes)
     return no_memory ? NULL : __real_realloc(memory, bytes);
 }
 
+static const struct pixels_text pixels = {
+    .divisor = "127.5", .mean = "1 0.5", .deviation = "0.25", .images = { "cut", "as \"they\" are" } };
+
 /* A tower of its own with a directory to save to. */
 struct fixture {
     struct device *device;
@@ -103,7 +106,7 @@ static int fixture_open(void **state)
     assert_int_equal(tower_allocate(fixture->tower), 0);
     directory_open(fixture);
     assert_int_equal(run_directory_begin(fixture->directory), 0);
-    assert_int_equal(weights_open(&fixture->weights, fixture->net), 0);
+    assert_int_equal(weights_open(&fixture->weights, fixture->net, &pixels), 0);
     *state = fixture;
     return 0;
 }
@@ -181,9 +184,21 @@ static void check_data(FILE *file, uint64_t data_begin, const json_t *header, co
     assert_memory_equal(stored, held, parameter->count * sizeof(float));
     snprintf(key, sizeof(key), "pipetrain.xxh3.%s", parameter->name);
     snprintf(hash, sizeof(hash), "%016" PRIx64, (uint64_t)XXH3_64bits(held, parameter->count * sizeof(float)));
-    const json_t *metadata = json_object_get(header, "__metadata__");
-    assert_string_equal(json_string_value(json_object_get(metadata, key)), hash);
+    const json_t *texts = json_object_get(header, "__metadata__");
+    assert_string_equal(json_string_value(json_object_get(texts, key)), hash);
 }
+
+static const struct { const char *key, *value; } metadata[] = {
+    { "format", "pt" },
+    { "pipetrain.model", "tiny" },
+    { "pipetrain.steps", "77" },
+    { "pipetrain.input", "(pixel / divisor - mean) / deviation" },
+    { "pipetrain.input.divisor", "127.5" },
+    { "pipetrain.input.mean", "1 0.5" },
+    { "pipetrain.input.deviation", "0.25" },
+    { "pipetrain.images.train", "cut" },
+    { "pipetrain.images.validation", "as \"they\" are" },
+};
 
 static void the_file_holds_the_weights_of_the_tower(void **state)
 {
@@ -203,10 +218,10 @@ static void the_file_holds_the_weights_of_the_tower(void **state)
         check_shape(entry, &net->parameters[i]);
         check_data(file, data_begin, header, entry, fixture->tower, &net->parameters[i], i);
     }
-    const json_t *metadata = json_object_get(header, "__metadata__");
-    assert_string_equal(json_string_value(json_object_get(metadata, "format")), "pt");
-    assert_string_equal(json_string_value(json_object_get(metadata, "pipetrain.model")), "tiny");
-    assert_string_equal(json_string_value(json_object_get(metadata, "pipetrain.steps")), "77");
+    for (size_t i = 0; i < sizeof(metadata) / sizeof(*metadata); i++)
+        assert_string_equal(
+            json_string_value(json_object_get(json_object_get(header, "__metadata__"), metadata[i].key)),
+            metadata[i].value);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
     assert_int_equal((uint64_t)ftell(file), data_begin + net->trainable_count * sizeof(float));
     json_decref(header);
@@ -282,7 +297,7 @@ static void opening_without_memory_fails(void **state)
     struct fixture *fixture = *state;
     struct weights *weights = NULL;
     no_memory = true;
-    const int rc = weights_open(&weights, fixture->net);
+    const int rc = weights_open(&weights, fixture->net, &pixels);
     no_memory = false;
     assert_int_equal(rc, -ENOMEM);
     assert_null(weights);

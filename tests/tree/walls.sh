@@ -25,11 +25,11 @@ compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
-tools/config        tools formats stage stage/text loader loader/order compute sync
+tools/config        tools formats stage stage/text loader/augment loader loader/order compute sync
 tools/convert       tools formats stage stage/file stage/text
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
-tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader compute sync
+tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader compute sync
 tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

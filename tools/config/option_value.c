@@ -97,19 +97,57 @@ static int parse_integer(const struct option_row *option, struct settings *setti
     return 0;
 }
 
+/* The number at the start of `text`, where there is one. 0, or -ERANGE. */
+static int read_number(const struct option_row *option, const char *text, double *number_out)
+{
+    errno = 0;
+    const double number = plain_strtod(text);
+    const bool is_too_small = errno == ERANGE && fabs(number) < 1;
+    const bool is_over = number > option->high || (option->high_is_open && number >= option->high);
+    if (is_too_small || number < option->low || is_over)
+        return -ERANGE;
+    *number_out = number == 0 ? 0 : number;     /* no minus zero */
+    return 0;
+}
+
 static int parse_number(const struct option_row *option, struct settings *settings, const char *value,
                         char *problem_out, size_t problem_size)
 {
     const char *end = number_end(value);
     if (end == NULL || *end != '\0')
         return PROBLEM("'%.80s' is not a number", value);
-    errno = 0;
-    const double number = plain_strtod(value);
-    const bool is_too_small = errno == ERANGE && fabs(number) < 1;
-    const bool is_over = number > option->high || (option->high_is_open && number >= option->high);
-    if (is_too_small || number < option->low || is_over)
+    if (read_number(option, value, option_field(option, settings)) != 0)
         return out_of_range(option, value, problem_out, problem_size);
-    *(double *)option_field(option, settings) = number == 0 ? 0 : number;       /* no minus zero */
+    return 0;
+}
+
+/* The number behind the one that ends here; the end of the text, or NULL where something else follows. */
+static const char *next_number(const char *end)
+{
+    const char *next = end + strspn(end, " \t");
+    const bool has_comma = *next == ',';
+    if (has_comma)
+        next += 1 + strspn(next + 1, " \t");
+    const bool is_apart = next > end && number_end(next) != NULL;
+    return is_apart || (*next == '\0' && !has_comma) ? next : NULL;
+}
+
+static int parse_numbers(const struct option_row *option, struct settings *settings, const char *value,
+                         char *problem_out, size_t problem_size)
+{
+    struct numbers numbers = { .count = 0 };
+    for (const char *text = value; *text != '\0';) {
+        const char *const end = number_end(text);
+        const char *const next = end == NULL ? NULL : next_number(end);
+        if (next == NULL)
+            return PROBLEM("'%.80s' is not a list of numbers", value);
+        if (numbers.count == OPTION_NUMBERS_MAX)
+            return PROBLEM("'%.80s' has more than %u numbers", value, OPTION_NUMBERS_MAX);
+        if (read_number(option, text, &numbers.value[numbers.count++]) != 0)
+            return out_of_range(option, text, problem_out, problem_size);
+        text = next;
+    }
+    *(struct numbers *)option_field(option, settings) = numbers;
     return 0;
 }
 
@@ -197,11 +235,13 @@ int option_parse(const struct option_row *option, struct settings *settings, con
         [OPTION_NAME] = parse_name,
         [OPTION_INTEGER] = parse_integer,
         [OPTION_NUMBER] = parse_number,
+        [OPTION_NUMBERS] = parse_numbers,
         [OPTION_SIZE] = parse_size,
         [OPTION_YES_NO] = parse_yes_no,
         [OPTION_CHOICE] = parse_choice,
     };
-    const bool may_be_empty = option->type == OPTION_STRING || option->type == OPTION_NAME;
+    const bool may_be_empty = option->type == OPTION_STRING || option->type == OPTION_NAME ||
+                              option->type == OPTION_NUMBERS;
     if (*value == '\0' && !may_be_empty)
         return PROBLEM("the value is missing");
     return parsers[option->type](option, settings, value, problem_out, problem_size);
@@ -220,6 +260,16 @@ static void format_number(double value, char *text, size_t text_size)
     if (plain != (locale_t)0) {
         uselocale(before);
         freelocale(plain);
+    }
+}
+
+static void format_numbers(const struct numbers *numbers, char *text, size_t text_size)
+{
+    *text = '\0';
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, text_size - used, "%s", i == 0 ? "" : " ");
+        format_number(numbers->value[i], text + strlen(text), text_size - strlen(text));
     }
 }
 
@@ -262,6 +312,9 @@ const char *option_format(const struct option_row *option, const struct settings
         break;
     case OPTION_NUMBER:
         format_number(*(const double *)value, text->text, sizeof(text->text));
+        break;
+    case OPTION_NUMBERS:
+        format_numbers(value, text->text, sizeof(text->text));
         break;
     }
     return text->text;
@@ -311,6 +364,7 @@ void option_range(const struct option_row *option, char *text, size_t text_size)
         size_range(option, text, text_size);
         break;
     case OPTION_NUMBER:
+    case OPTION_NUMBERS:
         number_range(option, text, text_size);
         break;
     case OPTION_CHOICE:

@@ -25,6 +25,17 @@ static const struct option_choice on_corrupt_choices[] = {
 static const struct option_choice source_choices[] = {
     { "real", INPUT_REAL }, { "cached", INPUT_CACHED }, { "synthetic", INPUT_SYNTHETIC }, { NULL, 0 }
 };
+static const struct option_choice crop_choices[] = {
+    { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { "resized", CROP_RESIZED },
+    { "box", CROP_BOX }, { "pad", CROP_PAD }, { "shift", CROP_SHIFT }, { NULL, 0 }
+};
+static const struct option_choice evaluation_choices[] = {
+    { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { NULL, 0 }
+};
+static const struct option_choice filter_choices[] = {
+    { "bilinear", FILTER_BILINEAR }, { "area", FILTER_AREA }, { "bicubic", FILTER_BICUBIC },
+    { "nearest", FILTER_NEAREST }, { NULL, 0 }
+};
 static const struct option_choice optimizer_choices[] = {
     { "sgd", OPTIMIZER_SGD }, { "momentum", OPTIMIZER_MOMENTUM }, { "nesterov", OPTIMIZER_NESTEROV },
     { "adadelta", OPTIMIZER_ADADELTA }, { NULL, 0 }
@@ -65,7 +76,7 @@ const struct option_row option_table[] = {
     { SECTION_RUN, "dir", OPTION_STRING, .initial = "", .initial_note = "runs/NAME",
       FIELD(run.dir), .help = "directory the results are written to" },
     { SECTION_RUN, "seed", OPTION_INTEGER, .initial = "1", AT_LEAST(0),
-      FIELD(run.seed), .help = "of sample order, initial weights and dropout" },
+      FIELD(run.seed), .help = "of sample order, augmentation, initial weights and dropout" },
 
     { SECTION_DATA, "train", OPTION_STRING, .initial = "",
       FIELD(data.train), .help = "training shards: a glob, a file or a directory" },
@@ -110,10 +121,36 @@ const struct option_row option_table[] = {
     { SECTION_INPUT, "ram_budget", OPTION_SIZE, .initial = "0", .initial_note = "what the machine has",
       AT_LEAST(0), FIELD(input.ram_budget), .help = "refuse to start when the plan needs more host memory" },
 
+    { SECTION_AUGMENT, "crop", OPTION_CHOICE, .initial = "auto", .choices = crop_choices,
+      FIELD(augment.crop), .help = "part of a training image; auto: all where it has the size, else resized" },
+    { SECTION_AUGMENT, "flip", OPTION_YES_NO, .initial = "no",
+      FIELD(augment.flip), .help = "mirror half of the training images, left to right" },
+    { SECTION_AUGMENT, "colour", OPTION_YES_NO, .initial = "no",
+      FIELD(augment.colour), .help = "change brightness, saturation, hue and contrast of training images" },
+    { SECTION_AUGMENT, "pad", OPTION_INTEGER, .unit = "pixels", .initial = "4", RANGE(0, 64),
+      FIELD(augment.pad), .help = "of crop = pad: zeros on each side of the image" },
+    { SECTION_AUGMENT, "shift", OPTION_NUMBER, .initial = "0.1", .high = 0.5,
+      FIELD(augment.shift), .help = "of crop = shift: share of the side to move by, at most" },
+    { SECTION_AUGMENT, "evaluation", OPTION_CHOICE, .initial = "auto", .choices = evaluation_choices,
+      FIELD(augment.evaluation), .help = "part of a validation image; auto: all where it has the size, else central" },
+    { SECTION_AUGMENT, "evaluation_scale", OPTION_NUMBER, .initial = "1.145", .low = 1, .high = 8,
+      FIELD(augment.evaluation_scale), .help = "of central: scaled to so many times the network's size, then cut" },
+    { SECTION_AUGMENT, "filter", OPTION_CHOICE, .initial = "bilinear", .choices = filter_choices,
+      FIELD(augment.filter), .help = "how images are scaled to the network's size" },
+
     { SECTION_MODEL, "name", OPTION_STRING, .initial = "mnist_cnn",
       FIELD(model.name), .help = "the network (pipetrain --describe lists them)" },
     { SECTION_MODEL, "dropout", OPTION_YES_NO, .initial = "yes",
       FIELD(model.dropout), .help = "use the model's dropout layers" },
+    { SECTION_MODEL, "divisor", OPTION_NUMBER, .initial = "0",
+      .initial_note = "the model's own; 255 where mean or deviation is given", .high = 1e6,
+      FIELD(model.divisor), .help = "of pixels: the input is (pixel / divisor - mean) / deviation" },
+    { SECTION_MODEL, "mean", OPTION_NUMBERS, .initial = "",
+      .initial_note = "the model's own; 0 where divisor or deviation is given", .low = -1e6, .high = 1e6,
+      FIELD(model.mean), .help = "a number for each channel, or one for all" },
+    { SECTION_MODEL, "deviation", OPTION_NUMBERS, .initial = "",
+      .initial_note = "the model's own; 1 where divisor or mean is given", .low = 1e-6, .high = 1e6,
+      FIELD(model.deviation), .help = "a number for each channel, or one for all" },
 
     { SECTION_TRAIN, "epochs", OPTION_INTEGER, .initial = "10", RANGE(1, 1000000),
       FIELD(train.epochs), .help = "passes over the training records" },
@@ -191,6 +228,7 @@ static const struct { const char *name, *help; } section_table[SECTION_COUNT] = 
     [SECTION_RUN] = { "run", "what the run is called and where its results go" },
     [SECTION_DATA] = { "data", "the shards and what is in them" },
     [SECTION_INPUT] = { "input", "the way from shards to towers" },
+    [SECTION_AUGMENT] = { "augment", "which part of an image becomes a sample, and how it changes" },
     [SECTION_MODEL] = { "model", "the network" },
     [SECTION_TRAIN] = { "train", "how long and how it is trained" },
     [SECTION_DEVICES] = { "devices", "what it is computed on" },

@@ -14,6 +14,7 @@ enum section {
     SECTION_RUN,
     SECTION_DATA,
     SECTION_INPUT,
+    SECTION_AUGMENT,
     SECTION_MODEL,
     SECTION_TRAIN,
     SECTION_DEVICES,
@@ -27,6 +28,7 @@ enum option_type {
     OPTION_NAME,                /* a file name: [A-Za-z0-9._-]{1,OPTION_NAME_MAX}, not . or ..; or empty */
     OPTION_INTEGER,
     OPTION_NUMBER,
+    OPTION_NUMBERS,             /* with blanks or commas between them, at most OPTION_NUMBERS_MAX; or none */
     OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB */
     OPTION_YES_NO,
     OPTION_CHOICE
@@ -46,7 +48,7 @@ struct option_row {
     const char *initial;        /* the default, as it would be written in a file */
     const char *initial_note;   /* what the default stands for, NULL = it says all */
     int64_t least, most;        /* integer and size: allowed range */
-    double low, high;           /* number: allowed range */
+    double low, high;           /* number, and each of numbers: allowed range */
     bool high_is_open;          /* high itself is not allowed */
     const struct option_choice *choices;        /* ended by a NULL name */
     size_t offset;              /* of the field in struct settings */
@@ -73,7 +75,7 @@ const void *option_value(const struct option_row *option, const struct settings 
 int option_parse(const struct option_row *option, struct settings *settings, const char *value,
                  char *problem_out, size_t problem_size);
 /* Room for a value that has to be written out. */
-struct option_text { char text[64]; };
+struct option_text { char text[32 * OPTION_NUMBERS_MAX]; };
 /* The field as it would be written on the command line; reads back as the same value. Lies in the settings,
  * in the table, or in *text. */
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);

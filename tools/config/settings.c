@@ -9,6 +9,7 @@
 #include "compute/model.h"
 #include "tools/config/nearest.h"
 #include "tools/config/options.h"
+#include "tools/config/pixels.h"
 
 #define BATCH_DEFAULT 128
 
@@ -143,11 +144,27 @@ static void check_data(struct settings *settings, struct problems *problems)
                "is missing: set it in [data], or source = synthetic in [input]");
 }
 
+/* One number for all channels, or one for each. */
+static void check_numbers(struct settings *settings, struct problems *problems, const char *key,
+                          const struct numbers *numbers, const struct model *model)
+{
+    char message[192];
+    if (numbers->count <= 1 || numbers->count == model->input.channels)
+        return;
+    snprintf(message, sizeof(message), "has %u numbers, and images of '%s' have %u channel%s", numbers->count,
+             model->name, model->input.channels, model->input.channels == 1 ? "" : "s");
+    report(settings, problems, SECTION_MODEL, key, message);
+}
+
 static void check_model(struct settings *settings, struct problems *problems)
 {
     const char *name = settings->model.name;
-    if (model_find(name) != NULL)
+    const struct model *const found = model_find(name);
+    if (found != NULL) {
+        check_numbers(settings, problems, "mean", &settings->model.mean, found);
+        check_numbers(settings, problems, "deviation", &settings->model.deviation, found);
         return;
+    }
     struct nearest nearest = { .name = name };
     for (const struct model *model = model_table; model->name != NULL; model++)
         nearest_offer(&nearest, model->name, model->name);
@@ -178,6 +195,15 @@ int64_t settings_global_batch(const struct settings *settings)
 {
     const struct train_settings *train = &settings->train;
     return train->batch > 0 ? train->batch : train->batch_per_tower * settings->devices.towers;
+}
+
+int settings_open_net(const struct settings *settings, const char *model, struct net **net_out)
+{
+    struct input_transform transform;
+    const struct model_options options = { .classes = (uint32_t)settings->data.classes,
+                                           .dropout = settings->model.dropout,
+                                           .transform = pixels_transform(settings, &transform) ? &transform : NULL };
+    return model_open(net_out, model, &options);
 }
 
 /* Would the reader take something else from the plain value? */

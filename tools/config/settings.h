@@ -10,6 +10,7 @@
 
 #include "compute/backend.h"
 #include "compute/optimizer.h"
+#include "loader/augment/augment.h"
 #include "loader/order/order.h"
 #include "sync/sync.h"
 #include "tools/config/problems.h"
@@ -22,8 +23,15 @@ enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
 enum progress { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
 
+#define OPTION_NUMBERS_MAX NET_CHANNELS_MAX
+
+struct numbers {
+    uint32_t count;
+    double value[OPTION_NUMBERS_MAX];
+};
+
 /* Field types by option type: OPTION_STRING and OPTION_NAME char * (owned, never
- * NULL), OPTION_INTEGER and OPTION_SIZE int64_t, OPTION_NUMBER double,
+ * NULL), OPTION_INTEGER and OPTION_SIZE int64_t, OPTION_NUMBER double, OPTION_NUMBERS struct numbers,
  * OPTION_YES_NO bool, OPTION_CHOICE an enum. */
 struct run_settings {
     char *name;                 /* of the run; settings_finish fills in the file's name */
@@ -54,9 +62,22 @@ struct input_settings {
     int64_t ram_budget;         /* bytes, 0 = no limit of its own */
 };
 
+struct augment_settings {
+    enum crop crop, evaluation; /* of training and of validation images */
+    double evaluation_scale;
+    int64_t pad;                /* pixels */
+    double shift;               /* share of the side */
+    bool flip, colour;
+    enum filter filter;
+};
+
 struct model_settings {
     char *name;
     bool dropout;
+    /* The transform of pixels: the model's own without any of these; divisor 0 = 255. One number for all channels, or
+     * one for each; none = mean 0, deviation 1. */
+    double divisor;
+    struct numbers mean, deviation;
 };
 
 struct train_settings {
@@ -105,12 +126,13 @@ struct option_origin {
     bool is_bad;                /* a problem with this key was already reported */
 };
 
-#define OPTIONS_MAX 64
+#define OPTIONS_MAX 128
 
 struct settings {
     struct run_settings run;
     struct data_settings data;
     struct input_settings input;
+    struct augment_settings augment;
     struct model_settings model;
     struct train_settings train;
     struct device_settings devices;
@@ -128,6 +150,9 @@ void settings_release(struct settings *settings);
 int settings_finish(struct settings *settings, struct problems *problems);
 /* Samples of a full global batch. After settings_finish. */
 int64_t settings_global_batch(const struct settings *settings);
+
+/* The net of a model with the settings' classes, dropout and transform of pixels. As model_open. */
+int settings_open_net(const struct settings *settings, const char *model, struct net **net_out);
 
 /* A complete configuration file that reads back as the same settings. 0, or a
  * negative errno from writing. */

@@ -19,7 +19,9 @@ static int open_all(struct results *results, const struct settings *settings, co
                                 PROBLEM_BYTES);
     if (rc != 0 || net == NULL)
         return rc;
-    rc = weights_open(&results->weights, net);
+    struct pixels_text pixels;
+    pixels_describe(settings, net, &pixels);
+    rc = weights_open(&results->weights, net, &pixels);
     if (rc != 0)
         snprintf(problem, PROBLEM_BYTES, "what saving the weights needs: %s", strerror(-rc));
     return rc;

@@ -12,8 +12,8 @@
 #include "compute/finite.h"
 #include "formats/safetensors.h"
 
-/* Metadata besides the hashes: format, model, steps. */
-#define FIXED_TEXTS 3u
+/* Metadata besides the hashes: format, model, steps, and what is done to pixels. */
+#define FIXED_TEXTS 9u
 #define TENSOR_TEXT_BYTES 1024u /* at most, in the header; in fact some 200 */
 
 struct tensor { uint32_t parameter; float *data; char hash_key[80], hash[24]; };
@@ -27,6 +27,7 @@ struct weights {
     size_t data_bytes;
     struct json header;
     char steps[24];
+    struct pixels_text pixels;
 };
 
 static size_t float_count(const struct net *net)
@@ -91,9 +92,23 @@ static void name_tensors(struct weights *weights)
         weights->entries[place] = entry_of(&net->parameters[i]);
         weights->texts[FIXED_TEXTS + place] = (struct safetensors_text){ tensor->hash_key, tensor->hash };
     }
-    weights->texts[0] = (struct safetensors_text){ "format", "pt" };
-    weights->texts[1] = (struct safetensors_text){ "pipetrain.model", net->model };
-    weights->texts[2] = (struct safetensors_text){ "pipetrain.steps", weights->steps };
+}
+
+static void place_fixed_texts(struct weights *weights)
+{
+    const struct pixels_text *const pixels = &weights->pixels;
+    const struct safetensors_text texts[FIXED_TEXTS] = {
+        { "format", "pt" },
+        { "pipetrain.model", weights->net->model },
+        { "pipetrain.steps", weights->steps },
+        { "pipetrain.input", "(pixel / divisor - mean) / deviation" },
+        { "pipetrain.input.divisor", pixels->divisor },
+        { "pipetrain.input.mean", pixels->mean },
+        { "pipetrain.input.deviation", pixels->deviation },
+        { "pipetrain.images.train", pixels->images[PASS_TRAIN] },
+        { "pipetrain.images.validation", pixels->images[PASS_EVALUATE] },
+    };
+    memcpy(weights->texts, texts, sizeof(texts));
 }
 
 static void place_data(struct weights *weights)
@@ -112,16 +127,18 @@ static int make_header(struct weights *weights, uint64_t steps)
     return safetensors_header(&weights->header, weights->entries, count, weights->texts, count + FIXED_TEXTS);
 }
 
-int weights_open(struct weights **weights_out, const struct net *net)
+int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels)
 {
     struct weights *const weights = calloc(1, sizeof(*weights));
     if (weights == NULL)
         return -ENOMEM;
     weights->net = net;
+    weights->pixels = *pixels;
     json_init(&weights->header, false);
     int rc = take_room(weights);
     if (rc == 0) {
         name_tensors(weights);
+        place_fixed_texts(weights);
         place_data(weights);
         rc = make_header(weights, UINT64_MAX);
     }

@@ -5,14 +5,16 @@
 #include <stdint.h>
 
 #include "compute/tower.h"
+#include "tools/config/pixels.h"
 #include "tools/results/run_directory.h"
 
 struct weights;
 
 /* What weights_open takes, or a little more, for the plan; the file is no larger. */
 size_t weights_bytes(const struct net *net);
-/* Take all that saving the weights of `net` (lent) needs. 0 or -ENOMEM. */
-int weights_open(struct weights **weights_out, const struct net *net);
+/* Take all that saving the weights of `net` (lent) needs, with what is done to pixels in the metadata. 0 or
+ * -ENOMEM. */
+int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels);
 /* Accepts NULL. */
 void weights_close(struct weights *weights);
 /* Write the tower's weights as `file` in the run directory, atomically, with the xxh3 of

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/model.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/options.h"
@@ -57,9 +56,7 @@ static int out_of_memory(const char *what)
 static int open_net(struct run *run, struct problems *problems)
 {
     const struct settings *const settings = run->settings;
-    const struct model_options options = { .classes = (uint32_t)settings->data.classes,
-                                          .dropout = settings->model.dropout };
-    const int rc = model_open(&run->net, settings->model.name, &options);
+    const int rc = settings_open_net(settings, settings->model.name, &run->net);
     if (rc == 0)
         return 0;
     if (rc == -ENOMEM)

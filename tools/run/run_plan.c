@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/config/number.h"
+#include "tools/config/pixels.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
 
@@ -154,6 +155,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
     init_buckets(plan, settings->sync.bucket);
+    plan->augment = pixels_augment(settings);
     if (check_schedule(plan, problems) != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];
@@ -184,6 +186,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .layout = &plan->layout,
         .shuffle = settings->data.shuffle,
         .seed = (uint64_t)settings->run.seed,
+        .augment = &plan->augment,
         .read_threads = plan->read_threads,
         .decode_threads = plan->decode_threads,
         .chunk_records = (uint32_t)settings->input.chunk,
@@ -244,6 +247,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");
+    pixels_print(settings, net, out);
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,

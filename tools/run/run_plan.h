@@ -10,6 +10,7 @@
 #include "compute/backend.h"
 #include "compute/learning_rate.h"
 #include "compute/net.h"
+#include "loader/augment/augment.h"
 #include "loader/loader.h"
 #include "stage/batch.h"
 #include "stage/schedule.h"
@@ -28,6 +29,7 @@ struct run_plan {
     uint64_t corrupt_max;
     struct optimizer optimizer;
     struct learning_rate learning_rate;
+    struct augment augment;
     struct memory_plan memory;          /* without towers, until they are planned */
 };
 

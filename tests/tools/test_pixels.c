@@ -1,0 +1,150 @@
+/* What is done to pixels: from keys to what the stages are told, and to words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/config/config.h"
+#include "tools/config/pixels.h"
+
+static int setup(void **state)
+{
+    static struct settings settings;
+    *state = &settings;
+    return settings_init(&settings);
+}
+
+static int teardown(void **state)
+{
+    settings_release(*state);
+    return 0;
+}
+
+static void set(struct settings *settings, const char *assignment)
+{
+    struct problems problems;
+    problems_init(&problems);
+    assert_int_equal(config_set(settings, assignment, &problems), 0);
+    problems_release(&problems);
+}
+
+static void without_settings_images_of_the_right_size_stay_as_they_are(void **state)
+{
+    const struct settings *const settings = *state;
+    const struct augment augment = pixels_augment(settings);
+    assert_int_equal(augment.crop[PASS_TRAIN], CROP_AUTO);
+    assert_int_equal(augment.crop[PASS_EVALUATE], CROP_AUTO);
+    assert_int_equal(augment.filter, FILTER_BILINEAR);
+    assert_false(augment.flips || augment.changes_colour);
+    assert_true(augment.seed == 1 && augment.scale == 1.145 && augment.pad == 4 && augment.shift == 0.1);
+}
+
+static void every_key_reaches_the_augmentation(void **state)
+{
+    struct settings *const settings = *state;
+    static const char *const keys[] = { "run.seed=7", "augment.crop=shift", "augment.evaluation=central",
+                                        "augment.evaluation_scale=1.25", "augment.pad=3", "augment.shift=0.2",
+                                        "augment.flip=yes", "augment.colour=yes", "augment.filter=bicubic" };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        set(settings, keys[i]);
+    const struct augment augment = pixels_augment(settings);
+    assert_int_equal(augment.seed, 7);
+    assert_int_equal(augment.crop[PASS_TRAIN], CROP_SHIFT);
+    assert_int_equal(augment.crop[PASS_EVALUATE], CROP_CENTRAL);
+    assert_true(augment.scale == 1.25 && augment.pad == 3 && augment.shift == 0.2);
+    assert_true(augment.flips && augment.changes_colour);
+    assert_int_equal(augment.filter, FILTER_BICUBIC);
+}
+
+static struct pixels_text describe(const struct settings *settings, const char *model)
+{
+    struct pixels_text text;
+    struct net *net;
+    assert_int_equal(settings_open_net(settings, model, &net), 0);
+    pixels_describe(settings, net, &text);
+    net_close(net);
+    return text;
+}
+
+static void assert_input(const struct pixels_text *text, const char *divisor, const char *mean, const char *deviation)
+{
+    assert_string_equal(text->divisor, divisor);
+    assert_string_equal(text->mean, mean);
+    assert_string_equal(text->deviation, deviation);
+}
+
+static void the_transform_is_the_model_s_own_until_a_key_replaces_it(void **state)
+{
+    struct settings *const settings = *state;
+    struct pixels_text text = describe(settings, "resnet20_v1");
+    assert_input(&text, "127.5", "1", "1");
+    text = describe(settings, "mnist_cnn");
+    assert_input(&text, "255", "0", "1");
+    set(settings, "model.mean=0.4914, 0.4822, 0.4465");
+    text = describe(settings, "resnet20_v1");
+    assert_input(&text, "255", "0.4914 0.4822 0.4465", "1");
+    set(settings, "model.deviation=0.2023 0.1994 0.2010");
+    text = describe(settings, "resnet20_v1");
+    assert_input(&text, "255", "0.4914 0.4822 0.4465", "0.2023 0.1994 0.201");
+    set(settings, "model.mean=");
+    set(settings, "model.deviation=");
+    set(settings, "model.divisor=1");
+    text = describe(settings, "resnet20_v1");
+    assert_input(&text, "1", "0", "1");
+}
+
+static void one_number_is_for_all_channels(void **state)
+{
+    struct settings *const settings = *state;
+    struct input_transform transform;
+    assert_false(pixels_transform(settings, &transform));
+    set(settings, "model.deviation=0.25");
+    assert_true(pixels_transform(settings, &transform));
+    assert_false(transform.is_plain);
+    for (uint32_t c = 0; c < NET_CHANNELS_MAX; c++)
+        assert_true(transform.mean[c] == 0 && transform.deviation[c] == 0.25f);
+    const struct pixels_text text = describe(settings, "resnet20_v1");
+    assert_input(&text, "255", "0", "0.25");
+}
+
+/* A line in place of what is wrong, "" when nothing is. */
+static void finish(struct settings *settings, char *line, size_t line_size)
+{
+    struct problems problems;
+    problems_init(&problems);
+    (void)settings_finish(settings, &problems);
+    snprintf(line, line_size, "%s", problems.count == 0 ? "" : problems.lines[0]);
+    problems_release(&problems);
+}
+
+static void numbers_for_other_channels_than_the_model_has_are_refused(void **state)
+{
+    struct settings *const settings = *state;
+    char line[512];
+    set(settings, "input.source=synthetic");
+    set(settings, "model.name=resnet20_v1");
+    set(settings, "model.mean=1 2 3");
+    finish(settings, line, sizeof(line));
+    assert_string_equal(line, "");
+    set(settings, "model.deviation=1 2");
+    finish(settings, line, sizeof(line));
+    assert_string_equal(line, "--set model.deviation: deviation: has 2 numbers, and images of 'resnet20_v1' have 3 "
+                              "channels");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_settings_images_of_the_right_size_stay_as_they_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_key_reaches_the_augmentation, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_transform_is_the_model_s_own_until_a_key_replaces_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_number_is_for_all_channels, setup, teardown),
+        cmocka_unit_test_setup_teardown(numbers_for_other_channels_than_the_model_has_are_refused, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+/* What is done to pixels on their way from an image to the network's input, by the settings: for the stages
+ * that do it, and in words for who wants to repeat it. */
+#ifndef PIPETRAIN_PIXELS_H
+#define PIPETRAIN_PIXELS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "compute/net.h"
+#include "loader/augment/augment.h"
+#include "tools/config/settings.h"
+
+/* The network's input is (pixel / divisor - mean) / deviation, where mean and deviation are one number
+ * for all channels or, with blanks between them, one for each. */
+struct pixels_text {
+    char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
+    char images[PASS_COUNT][256];       /* augment_describe */
+};
+
+struct augment pixels_augment(const struct settings *settings);
+/* Whether the settings replace the transform of the model. */
+bool pixels_transform(const struct settings *settings, struct input_transform *transform_out);
+void pixels_describe(const struct settings *settings, const struct net *net, struct pixels_text *text_out);
+/* A line on the input, and where images are loaded one on those of each pass. */
+void pixels_print(const struct settings *settings, const struct net *net, FILE *out);
+
+#endif

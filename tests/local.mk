@@ -14,7 +14,7 @@ formats_tests = %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/te
 	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_device %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \
+stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \
 	%D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 

@@ -1,0 +1,68 @@
+/* Folders on the way to a result. Called by the main thread of the converters. */
+#include "stage/file/folders.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether the first `bytes` > 0 bytes of the path name a folder on the way, or all of it. */
+static bool is_end(const char *path, size_t bytes)
+{
+    return path[bytes - 1] != '/' && (path[bytes] == '/' || path[bytes] == '\0');
+}
+
+/* Run `call` on the first `bytes` bytes of the path: 0 or a negative errno. */
+static int on_beginning(char *path, size_t bytes, int (*call)(const char *path))
+{
+    const char kept = path[bytes];
+    path[bytes] = '\0';
+    const int rc = call(path) == 0 ? 0 : -errno;
+    path[bytes] = kept;
+    return rc;
+}
+
+static int make(const char *path)
+{
+    return mkdir(path, 0777);
+}
+
+static int make_all(char *path, size_t *topmost_out)
+{
+    const size_t length = strlen(path);
+    size_t topmost = 0;
+    for (size_t bytes = 1; bytes <= length; bytes++) {
+        const int rc = is_end(path, bytes) ? on_beginning(path, bytes, make) : -EEXIST;
+        if (rc == 0 && topmost == 0)
+            topmost = bytes;
+        if (rc < 0 && rc != -EEXIST) {
+            folders_remove(path, topmost);
+            return rc;
+        }
+    }
+    *topmost_out = topmost;
+    return 0;
+}
+
+int folders_make(const char *path, size_t *topmost_out)
+{
+    char *const own = strdup(path);
+    if (own == NULL)
+        return -ENOMEM;
+    const int rc = make_all(own, topmost_out);
+    free(own);
+    return rc;
+}
+
+void folders_remove(const char *path, size_t topmost)
+{
+    char *const own = topmost > 0 ? strdup(path) : NULL;
+    if (own == NULL)
+        return;
+    for (size_t bytes = strlen(own); bytes >= topmost; bytes--)
+        if (is_end(own, bytes))
+            (void)on_beginning(own, bytes, rmdir);  /* one that others use by now stays */
+    free(own);
+}

@@ -1,0 +1,142 @@
+/* Weights for scaling along one axis. Called by decoders for every image that is scaled. */
+#include "loader/images/scale_axis.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* `ratio` is how many pixels of the view a pixel of the result stands for; distances are from its middle to the
+ * middle of a pixel, in pixels of the view. */
+struct kernel {
+    double (*reach)(double ratio);
+    double (*weight)(double distance, double ratio);
+};
+
+static double bilinear_reach(double ratio)
+{
+    return fmax(ratio, 1);
+}
+
+static double bilinear_weight(double distance, double ratio)
+{
+    return fmax(1 - fabs(distance) / fmax(ratio, 1), 0);
+}
+
+static double bicubic_reach(double ratio)
+{
+    return 2 * fmax(ratio, 1);
+}
+
+static double bicubic_weight(double distance, double ratio)
+{
+    const double a = -0.5, x = fabs(distance) / fmax(ratio, 1);
+    if (x < 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+static double area_reach(double ratio)
+{
+    return (ratio + 1) / 2;
+}
+
+static double area_weight(double distance, double ratio)
+{
+    return fmax(fmin(distance + 0.5, ratio / 2) - fmax(distance - 0.5, -ratio / 2), 0);
+}
+
+static double nearest_reach(double ratio)
+{
+    (void)ratio;
+    return 0.5;
+}
+
+static double nearest_weight(double distance, double ratio)
+{
+    (void)distance, (void)ratio;
+    return 1;
+}
+
+static const struct kernel kernels[] = {
+    [FILTER_BILINEAR] = { bilinear_reach, bilinear_weight },
+    [FILTER_AREA] = { area_reach, area_weight },
+    [FILTER_BICUBIC] = { bicubic_reach, bicubic_weight },
+    [FILTER_NEAREST] = { nearest_reach, nearest_weight },
+};
+
+static int need_room(struct scale_axis *axis, uint32_t count)
+{
+    const size_t span_bytes = count * sizeof(*axis->spans);
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)count * sizeof(*axis->weights), axis->weight_room, &bytes) ||
+        __builtin_add_overflow(bytes, span_bytes, &bytes))
+        return -ENOMEM;
+    axis->spans = scratch_need(&axis->memory, bytes);
+    if (axis->spans == NULL)
+        return -ENOMEM;
+    axis->weights = (int16_t *)(void *)(axis->spans + count);
+    return 0;
+}
+
+/* The pixels a filter reaches from `center`, no further than the view. */
+struct reached { int64_t from, end; };
+
+static struct reached find_reached(const struct scale_view *view, double center, double reach)
+{
+    return (struct reached){
+        .from = (int64_t)fmax(floor(center - reach + 0.5), floor(view->from)),
+        .end = (int64_t)fmin(floor(center + reach + 0.5), ceil(view->from + view->length)),
+    };
+}
+
+/* The nearest pixel there is. */
+static uint32_t clamp_pixel(int64_t pixel, const struct picture_stretch *pixels)
+{
+    const int64_t last = (int64_t)pixels->first + pixels->count - 1;
+    return (uint32_t)(pixel < pixels->first ? pixels->first : pixel > last ? last : pixel);
+}
+
+/* Weights are rounded so that their sums from the first are: no error adds up, a plain area stays as it is. */
+static void set_weights(const struct scale_view *view, const struct reached *reached, double center, double ratio,
+                        const struct scale_span *span, int16_t *weights)
+{
+    const struct kernel *const kernel = &kernels[view->filter];
+    double total = 0, sum = 0;
+    for (int64_t i = reached->from; i < reached->end; i++)
+        total += kernel->weight((double)i + 0.5 - center, ratio);
+    const double one = (1 << SCALE_WEIGHT_BITS) / total;
+    memset(weights, 0, span->count * sizeof(*weights));
+    for (int64_t i = reached->from; i < reached->end; i++) {
+        const double before = rint(sum * one);
+        sum += kernel->weight((double)i + 0.5 - center, ratio);
+        const uint32_t pixel = clamp_pixel(i, &view->pixels);
+        if (pixel == i || view->beyond == BEYOND_EDGE)
+            weights[pixel - span->first] = (int16_t)(weights[pixel - span->first] + rint(sum * one) - before);
+    }
+}
+
+static void plan_pixel(struct scale_axis *axis, const struct scale_view *view, uint32_t i, uint32_t place, double ratio)
+{
+    const double center = view->from + (i + 0.5) * ratio;
+    const struct reached reached = find_reached(view, center, kernels[view->filter].reach(ratio));
+    struct scale_span *const span = &axis->spans[place];
+    span->first = clamp_pixel(reached.from, &view->pixels);
+    span->count = clamp_pixel(reached.end - 1, &view->pixels) - span->first + 1;
+    set_weights(view, &reached, center, ratio, span, axis->weights + (size_t)place * axis->weight_room);
+}
+
+int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
+{
+    const double ratio = view->length / count, room = 2 * kernels[view->filter].reach(ratio) + 2;
+    axis->weight_room = room < view->pixels.count ? (uint32_t)room : view->pixels.count;
+    if (need_room(axis, count) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        plan_pixel(axis, view, i, view->is_flipped ? count - 1 - i : i, ratio);
+    return 0;
+}
+
+void scale_axis_release(struct scale_axis *axis)
+{
+    scratch_release(&axis->memory);
+}

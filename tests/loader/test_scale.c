@@ -1,0 +1,254 @@
+/* Scaling compared with sums of doubles written down as the filters are defined, and views compared with what they
+ * promise: parts, borders, mirrors, channels. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/images/scale.h"
+#include "stage/random.h"
+
+enum { SIDE_MAX = 60, SAMPLE_MAX = SIDE_MAX * SIDE_MAX * 4 };
+
+static struct scale scale;
+static uint64_t drawn;
+
+static uint32_t draw(uint32_t least, uint32_t most)
+{
+    return least + (uint32_t)(random_u64(random_key(9, RANDOM_DRAW, 0), drawn++) % (most - least + 1));
+}
+
+static struct picture draw_picture(uint8_t *pixels, uint32_t channels)
+{
+    const struct picture picture = { .pixels = pixels, .width = draw(1, SIDE_MAX), .height = draw(1, SIDE_MAX),
+                                     .channels = channels };
+    for (size_t i = 0; i < SAMPLE_MAX; i++)
+        pixels[i] = (uint8_t)draw(0, 255);
+    struct picture filled = picture;
+    filled.row_bytes = (size_t)picture.width * channels;
+    return filled;
+}
+
+static struct image_shape draw_shape(uint32_t channels)
+{
+    return (struct image_shape){ draw(1, SIDE_MAX), draw(1, SIDE_MAX), channels };
+}
+
+/* A view that touches the picture; of whole pixels or not. */
+static struct augment_view draw_view(const struct picture *picture, bool is_whole)
+{
+    const double part = is_whole ? 0 : 0.37;
+    const double width = draw(1, picture->width + 6), height = draw(1, picture->height + 6);
+    return (struct augment_view){
+        .left = (double)draw(0, picture->width - 1) - draw(0, (uint32_t)width - 1) + part,
+        .top = (double)draw(0, picture->height - 1) - draw(0, (uint32_t)height - 1) + part,
+        .width = width - part,
+        .height = height - part * 0.5,
+        .is_flipped = draw(0, 1) == 1,
+        .beyond = draw(0, 1) == 1 ? BEYOND_EDGE : BEYOND_ZERO,
+    };
+}
+
+static void run(const struct picture *picture, const struct augment_view *view, const struct image_shape *shape,
+                uint8_t *sample)
+{
+    assert_int_equal(scale_picture(&scale, picture, view, shape, sample), 0);
+}
+
+static double weight(enum filter filter, double distance, double ratio)
+{
+    const double wide = fmax(ratio, 1), x = fabs(distance) / wide;
+    switch (filter) {
+    case FILTER_BILINEAR:
+        return x < 1 ? 1 - x : 0;
+    case FILTER_BICUBIC:
+        if (x < 1)
+            return 1.5 * x * x * x - 2.5 * x * x + 1;
+        return x < 2 ? -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2 : 0;
+    case FILTER_AREA:
+        return fmax(0, fmin(distance + 0.5, ratio / 2) - fmax(distance - 0.5, -ratio / 2));
+    default:
+        return distance > -0.5 && distance <= 0.5 ? 1 : 0;
+    }
+}
+
+/* One value of the image, or of what lies beyond it. */
+static double value_at(const struct picture *picture, enum beyond beyond, int64_t y, int64_t x, uint32_t c)
+{
+    const int64_t near_y = y < 0 ? 0 : y >= picture->height ? picture->height - 1 : y;
+    const int64_t near_x = x < 0 ? 0 : x >= picture->width ? picture->width - 1 : x;
+    if (beyond == BEYOND_ZERO && (near_y != y || near_x != x))
+        return 0;
+    return picture->pixels[(size_t)near_y * picture->row_bytes + (size_t)near_x * picture->channels + c];
+}
+
+static double exact(const struct picture *picture, const struct augment_view *view, const struct image_shape *shape,
+                    uint32_t y, uint32_t x, uint32_t c)
+{
+    const double ratio_y = view->height / shape->height, ratio_x = view->width / shape->width;
+    const double center_y = view->top + (y + 0.5) * ratio_y, center_x = view->left + (x + 0.5) * ratio_x;
+    double sum = 0, total = 0;
+    for (int64_t j = (int64_t)floor(view->top); j < (int64_t)ceil(view->top + view->height); j++) {
+        const double by_y = weight(view->filter, (double)j + 0.5 - center_y, ratio_y);
+        for (int64_t i = (int64_t)floor(view->left); by_y != 0 && i < (int64_t)ceil(view->left + view->width); i++) {
+            const double by_x = weight(view->filter, (double)i + 0.5 - center_x, ratio_x);
+            sum += by_y * by_x * value_at(picture, view->beyond, j, i, c);
+            total += by_y * by_x;
+        }
+    }
+    return fmin(fmax(sum / total, 0), 255);
+}
+
+static void assert_near(const struct picture *picture, const struct augment_view *view,
+                        const struct image_shape *shape, const uint8_t *sample)
+{
+    for (uint32_t y = 0; y < shape->height; y++) {
+        for (uint32_t x = 0; x < shape->width; x++) {
+            const uint32_t place = view->is_flipped ? shape->width - 1 - x : x;
+            for (uint32_t c = 0; c < shape->channels; c++) {
+                const double wanted = exact(picture, view, shape, y, x, c);
+                const double got = sample[((size_t)y * shape->width + place) * shape->channels + c];
+                assert_true(fabs(got - wanted) <= 0.75);
+            }
+        }
+    }
+}
+
+static void every_filter_gives_its_sums_rounded(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
+    for (int round = 0; round < 60; round++) {
+        const uint32_t channels = 1 + (uint32_t)round % 4;
+        const struct picture picture = draw_picture(pixels, channels);
+        const struct image_shape shape = { draw(1, 24), draw(1, 24), channels };
+        struct augment_view view = draw_view(&picture, round % 8 < 4);
+        view.filter = (enum filter)(round / 4 % 4);
+        run(&picture, &view, &shape, sample);
+        assert_near(&picture, &view, &shape, sample);
+    }
+}
+
+static void a_plain_image_stays_plain_at_every_size(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
+    for (int round = 0; round < 200; round++) {
+        struct picture picture = draw_picture(pixels, 3);
+        memset(pixels, 201, sizeof(pixels));
+        const struct image_shape shape = draw_shape(3);
+        struct augment_view view = draw_view(&picture, false);
+        view.beyond = BEYOND_EDGE;
+        view.filter = (enum filter)(round % 4);
+        run(&picture, &view, &shape, sample);
+        for (size_t i = 0; i < (size_t)shape.height * shape.width * 3; i++)
+            assert_int_equal(sample[i], 201);
+    }
+}
+
+static void a_view_of_whole_pixels_of_the_samples_size_is_copied(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX * 2];
+    for (int round = 0; round < 100; round++) {
+        const uint32_t channels = draw(1, 4);
+        const struct picture picture = draw_picture(pixels, channels);
+        const struct augment_view view = draw_view(&picture, true);
+        const struct image_shape shape = { (uint32_t)view.height, (uint32_t)view.width, channels };
+        run(&picture, &view, &shape, sample);
+        for (uint32_t y = 0; y < shape.height; y++)
+            for (uint32_t i = 0; i < shape.width * channels; i++) {
+                const uint32_t x = i / channels, c = i % channels;
+                const uint32_t place = view.is_flipped ? shape.width - 1 - x : x;
+                assert_int_equal(sample[((size_t)y * shape.width + place) * channels + c],
+                                 value_at(&picture, view.beyond, (int64_t)view.top + y, (int64_t)view.left + x, c));
+            }
+    }
+}
+
+static void the_rest_of_an_image_does_not_shine_into_a_part_of_it(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX], alone[SAMPLE_MAX];
+    for (int round = 0; round < 100; round++) {
+        const struct picture picture = draw_picture(pixels, 3);
+        struct picture part = picture;
+        part.left = draw(0, picture.width - 1);
+        part.top = draw(0, picture.height - 1);
+        part.width = draw(1, picture.width - part.left);
+        part.height = draw(1, picture.height - part.top);
+        part.pixels += part.top * part.row_bytes + part.left * (size_t)3;
+        const struct augment_view view = { .left = part.left, .top = part.top, .width = part.width,
+                                           .height = part.height, .filter = (enum filter)(round % 4) };
+        const struct image_shape shape = draw_shape(3);
+        run(&picture, &view, &shape, sample);
+        run(&part, &view, &shape, alone);
+        assert_memory_equal(sample, alone, (size_t)shape.height * shape.width * 3);
+    }
+}
+
+static void grey_becomes_three_equal_channels_and_colours_their_luma(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], grey[SAMPLE_MAX], colour[SAMPLE_MAX];
+    const struct picture picture = draw_picture(pixels, 1);
+    const struct augment_view view = { .width = picture.width, .height = picture.height };
+    const struct image_shape one = { 19, 23, 1 }, three = { 19, 23, 3 };
+    run(&picture, &view, &one, grey);
+    run(&picture, &view, &three, colour);
+    for (size_t i = 0; i < (size_t)19 * 23 * 3; i++)
+        assert_int_equal(colour[i], grey[i / 3]);
+    const struct picture coloured = { .pixels = colour, .row_bytes = (size_t)23 * 3, .width = 23, .height = 19,
+                                      .channels = 3 };
+    const struct augment_view all = { .width = 23, .height = 19 };
+    uint8_t back[19 * 23];
+    run(&coloured, &all, &one, back);
+    assert_memory_equal(back, grey, sizeof(back));
+    memcpy(colour, (const uint8_t[]){ 255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30 }, 12);
+    run(&coloured, &all, &one, back);
+    assert_memory_equal(back, ((const uint8_t[]){ 76, 150, 29, 18 }), 4);
+}
+
+/* What is narrower than a vector, and what is left over behind the last one. */
+static void every_width_of_a_row_is_scaled(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX], sample[SAMPLE_MAX];
+    for (uint32_t width = 1; width <= SIDE_MAX; width++) {
+        struct picture picture = draw_picture(pixels, 3);
+        picture.width = width;
+        picture.height = 5;
+        picture.row_bytes = (size_t)width * 3;
+        const struct augment_view view = { .width = width, .height = 5 };
+        const struct image_shape shape = { 3, width, 3 };
+        run(&picture, &view, &shape, sample);
+        assert_near(&picture, &view, &shape, sample);
+    }
+}
+
+static int release(void **state)
+{
+    (void)state;
+    scale_release(&scale);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_filter_gives_its_sums_rounded),
+        cmocka_unit_test(a_plain_image_stays_plain_at_every_size),
+        cmocka_unit_test(a_view_of_whole_pixels_of_the_samples_size_is_copied),
+        cmocka_unit_test(the_rest_of_an_image_does_not_shine_into_a_part_of_it),
+        cmocka_unit_test(grey_becomes_three_equal_channels_and_colours_their_luma),
+        cmocka_unit_test(every_width_of_a_row_is_scaled),
+    };
+    return cmocka_run_group_tests(tests, NULL, release);
+}

@@ -1,7 +1,9 @@
-/* What shards are read with. ISA-L and older janssons cannot be asked: their version is the one
+/* What shards are read with. ISA-L, libjpeg-turbo and older janssons cannot be asked: their version is the one
  * compiled for. */
 #include <isa-l.h>
 #include <jansson.h>
+#include <jpeglib.h>
+#include <spng.h>
 #include <stdio.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -29,8 +31,21 @@ static void put_jansson(char *text, size_t text_size)
     snprintf(text, text_size, "%s", JANSSON_VERSION);
 }
 
+static void put_spng(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s", spng_version_string());
+}
+
+static void put_jpeg(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%d.%d.%d", LIBJPEG_TURBO_VERSION_NUMBER / 1000000,
+             LIBJPEG_TURBO_VERSION_NUMBER / 1000 % 1000, LIBJPEG_TURBO_VERSION_NUMBER % 1000);
+}
+
 const struct library loader_libraries[] = { { "ISA-L", put_isal },
                                             { "zlib", put_zlib },
                                             { "xxHash", put_xxhash },
                                             { "jansson", put_jansson },
+                                            { "libjpeg-turbo", put_jpeg },
+                                            { "libspng", put_spng },
                                             { NULL, NULL } };

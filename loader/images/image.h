@@ -45,8 +45,9 @@ struct stored_image {
 };
 
 struct image_ops {
-    /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what
-     * it takes at most. 0 or a negative errno. NULL: nothing, the codec is NULL. */
+    /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what it takes
+     * for images of common sizes; it grows where an image needs more and keeps that. 0 or a negative errno. NULL:
+     * nothing, the codec is NULL. */
     int (*open)(void **codec_out);
     void (*close)(void *codec);
     size_t codec_bytes;
@@ -56,7 +57,11 @@ struct image_ops {
                   uint8_t *pixels_out, char *problem_out, size_t problem_size);
 };
 
-/* Pixels as they are, of the shape wanted: rows of pixels, and planes of rows. */
+/* Pixels as they are, of the shape wanted or of one the record says: rows of pixels, and planes of rows. Where all of
+ * an image of the shape wanted is wanted the codec may be NULL. */
 extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;
+/* A JPEG or PNG file of any size, each image by its first bytes. The orientation of a camera (EXIF) is not
+ * applied, opacity is left out, of 16 bits the high ones count. */
+extern const struct image_ops image_encoded_ops;
 
 #endif

@@ -1,12 +1,28 @@
-/* Images stored as plain pixels. Called by decoders for every record. */
-#include "loader/images/image.h"
-
+/* Images stored as plain pixels: copied, in part where that is wanted, and scaled where the record says that
+ * they have another size. Called by decoders for every record. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "loader/shards/shard_kind.h"
+#include "loader/images/image.h"
+#include "loader/images/raw_shape.h"
+#include "loader/images/scale.h"
+#include "loader/images/scratch.h"
+
+/* What a thread takes for small images: pixels out of planes, lines, tables. */
+#define CODEC_BYTES ((size_t)64 << 10)
+
+struct raw {
+    struct scale scale;
+    struct scratch pixels;      /* of an image stored as planes */
+};
+
+/* How pixels are stored: `write` makes rows of pixels of an image's bytes. */
+struct raw_order {
+    void (*write)(const uint8_t *bytes, const struct image_shape *shape, uint8_t *pixels_out);
+    bool is_written;            /* they are not that already */
+};
 
 bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out)
 {
@@ -14,84 +30,101 @@ bool image_shape_bytes(const struct image_shape *shape, size_t *bytes_out)
            !__builtin_mul_overflow(*bytes_out, shape->channels, bytes_out);
 }
 
-static int report_length(const struct stored_image *image, const struct image_shape *shape, char *problem,
-                         size_t problem_size)
+static int open_raw(void **codec_out)
 {
-    const char *const encoding = shard_kind_image(image->bytes, image->byte_count);
-    size_t bytes = 0;
-    (void)image_shape_bytes(shape, &bytes);
-    if (encoding != NULL)
-        snprintf(problem, problem_size,
-                 "feature '%s' holds a %s image: encoded images are not read yet, only raw pixels", image->key,
-                 encoding);
-    else
-        snprintf(problem, problem_size,
-                 "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
-                 image->byte_count, bytes, shape->height, shape->width, shape->channels);
-    return -EBADMSG;
+    *codec_out = calloc(1, sizeof(struct raw));
+    return *codec_out != NULL ? 0 : -ENOMEM;
 }
 
-/* Whether what is said of all three sizes could be said of the pixels. */
-static bool pixels_agree(const struct stored_image *image, char *problem, size_t problem_size)
+static void close_raw(void *codec)
 {
-    const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
-    uint64_t bytes;
-    if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
-        shard_kind_image(image->bytes, image->byte_count) != NULL)
-        return true;
-    if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
-        !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
-        return true;
-    snprintf(problem, problem_size, "has %zu bytes of pixels, but says it is %" PRId64 "x%" PRId64 "x%" PRId64,
-             image->byte_count, height, width, channels);
-    return false;
+    struct raw *const raw = codec;
+    scale_release(&raw->scale);
+    scratch_release(&raw->pixels);
+    free(raw);
 }
 
-static bool size_agrees(const struct image_size *size, uint32_t wanted, char *problem, size_t problem_size)
+static void write_rows(const uint8_t *rows, const struct image_shape *shape, uint8_t *pixels_out)
 {
-    if (size->said == IMAGE_SIZE_UNSAID || size->said == (int64_t)wanted)
-        return true;
-    snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, size->key, size->said,
-             wanted);
-    return false;
+    memcpy(pixels_out, rows, (size_t)shape->height * shape->width * shape->channels);
 }
 
-/* Plain pixels have the shape wanted, as they are. */
-static int check_raw(const struct stored_image *image, const struct image_shape *shape, char *problem,
-                     size_t problem_size)
+static void write_planes(const uint8_t *planes, const struct image_shape *shape, uint8_t *pixels_out)
 {
-    size_t bytes;
-    if (!image_shape_bytes(shape, &bytes) || image->byte_count != bytes)
-        return pixels_agree(image, problem, problem_size) ? report_length(image, shape, problem, problem_size)
-                                                         : -EBADMSG;
-    const bool agrees = size_agrees(&image->height, shape->height, problem, problem_size) &&
-                        size_agrees(&image->width, shape->width, problem, problem_size) &&
-                        size_agrees(&image->channels, shape->channels, problem, problem_size);
-    return agrees ? 0 : -EBADMSG;
+    const size_t plane_bytes = (size_t)shape->height * shape->width;
+    for (size_t i = 0; i < plane_bytes; i++)
+        for (uint32_t c = 0; c < shape->channels; c++)
+            *pixels_out++ = planes[c * plane_bytes + i];
+}
+
+static const struct raw_order hwc = { write_rows, false }, chw = { write_planes, true };
+
+/* The image as rows of pixels, or NULL for want of memory. */
+static const uint8_t *find_rows(struct raw *raw, const struct raw_order *order, const struct stored_image *image,
+                                const struct image_shape *shape)
+{
+    if (!order->is_written)
+        return image->bytes;
+    uint8_t *const pixels = scratch_need(&raw->pixels, image->byte_count);
+    if (pixels != NULL)
+        order->write(image->bytes, shape, pixels);
+    return pixels;
+}
+
+static int write_view(struct raw *raw, const uint8_t *rows, const struct image_shape *stored,
+                      const struct augment_view *view, const struct image_shape *wanted, uint8_t *pixels_out)
+{
+    const struct picture picture = {
+        .pixels = rows,
+        .row_bytes = (size_t)stored->width * stored->channels,
+        .width = stored->width,
+        .height = stored->height,
+        .channels = stored->channels,
+    };
+    return rows != NULL ? scale_picture(&raw->scale, &picture, view, wanted, pixels_out) : -ENOMEM;
+}
+
+/* The view is all of an image that has the shape wanted. */
+static bool is_whole(const struct augment_view *view, const struct image_shape *stored,
+                     const struct image_shape *wanted)
+{
+    return view->left == 0 && view->top == 0 && view->width == wanted->width && view->height == wanted->height &&
+           stored->width == wanted->width && stored->height == wanted->height &&
+           stored->channels == wanted->channels && !view->is_flipped;
+}
+
+static int decode(struct raw *raw, const struct raw_order *order, const struct stored_image *image,
+                  const struct image_request *request, uint8_t *pixels_out, char *problem, size_t problem_size)
+{
+    struct image_shape stored;
+    struct augment_view view;
+    if (raw_shape_find(image, &request->shape, &stored, problem, problem_size) < 0)
+        return -EBADMSG;
+    augment_view(request->augment, request, stored.height, stored.width, &view);
+    if (is_whole(&view, &stored, &request->shape)) {
+        order->write(image->bytes, &stored, pixels_out);
+    } else if (write_view(raw, find_rows(raw, order, image, &stored), &stored, &view, &request->shape,
+                          pixels_out) < 0) {
+        snprintf(problem, problem_size, "there is not enough memory to scale its image");
+        return -EBADMSG;
+    }
+    augment_colour(request->augment, request, pixels_out);
+    return 0;
 }
 
 static int decode_hwc(void *codec, const struct stored_image *image, const struct image_request *request,
                       uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
-    (void)codec;
-    const int rc = check_raw(image, &request->shape, problem_out, problem_size);
-    if (rc == 0)
-        memcpy(pixels_out, image->bytes, image->byte_count);
-    return rc;
+    return decode(codec, &hwc, image, request, pixels_out, problem_out, problem_size);
 }
 
 static int decode_chw(void *codec, const struct stored_image *image, const struct image_request *request,
                       uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
-    (void)codec;
-    const uint32_t channels = request->shape.channels;
-    const size_t plane_bytes = (size_t)request->shape.height * request->shape.width;
-    const int rc = check_raw(image, &request->shape, problem_out, problem_size);
-    for (size_t i = 0; i < plane_bytes && rc == 0; i++)
-        for (uint32_t c = 0; c < channels; c++)
-            *pixels_out++ = image->bytes[c * plane_bytes + i];
-    return rc;
+    return decode(codec, &chw, image, request, pixels_out, problem_out, problem_size);
 }
 
-const struct image_ops image_raw_hwc_ops = { .decode = decode_hwc };
-const struct image_ops image_raw_chw_ops = { .decode = decode_chw };
+const struct image_ops image_raw_hwc_ops = {
+    .open = open_raw, .close = close_raw, .codec_bytes = CODEC_BYTES, .decode = decode_hwc };
+const struct image_ops image_raw_chw_ops = {
+    .open = open_raw, .close = close_raw, .codec_bytes = CODEC_BYTES, .decode = decode_chw };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "formats/example.h"
+#include "loader/shards/shard_kind.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
@@ -135,6 +136,27 @@ static bool is_planar(const struct sample_format *format, const struct image_sha
            strcmp(format->keys[SAMPLE_IMAGE], CIFAR_KEY) == 0;
 }
 
+/* A first image that is encoded: it begins so, and cannot be the pixels wanted. */
+static bool is_encoded(const struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
+                       size_t bytes)
+{
+    const struct example_query query = { &format->keys[SAMPLE_IMAGE], &format->key_bytes[SAMPLE_IMAGE], 1 };
+    struct feature image;
+    size_t bad_offset, pixel_bytes;
+    if (example_find(payload, bytes, &query, &image, &bad_offset) < 0 || image.kind != FEATURE_BYTES ||
+        shard_kind_image(image.bytes, image.byte_count) == NULL)
+        return false;
+    return !image_shape_bytes(shape, &pixel_bytes) || image.byte_count != pixel_bytes;
+}
+
+static const struct image_ops *choose_image(const struct sample_format *format, const struct image_shape *shape,
+                                            const uint8_t *payload, size_t bytes)
+{
+    if (is_encoded(format, shape, payload, bytes))
+        return &image_encoded_ops;
+    return is_planar(format, shape) ? &image_raw_chw_ops : &image_raw_hwc_ops;
+}
+
 int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
                        size_t bytes, char *problem_out, size_t problem_size)
 {
@@ -146,7 +168,7 @@ int sample_find_format(struct sample_format *format, const struct image_shape *s
     if (rc == 0)
         rc = find_size_keys(format, payload, bytes, problem_out, problem_size);
     if (rc == 0)
-        format->image = is_planar(format, shape) ? &image_raw_chw_ops : &image_raw_hwc_ops;
+        format->image = choose_image(format, shape, payload, bytes);
     return rc;
 }
 

@@ -37,6 +37,13 @@ static const struct signature images[] = {
     { 0, 8, "\x89PNG\r\n\x1a\n", "PNG" },
     { 0, 4, "GIF8", "GIF" },
     { 8, 4, "WEBP", "WebP" },
+    { 0, 4, "II*\0", "TIFF" },
+    { 0, 4, "MM\0*", "TIFF" },
+    { 14, 4, "\x28\0\0\0", "BMP" },
+    { 14, 4, "\x7c\0\0\0", "BMP" },
+    { 0, 3, "P4\n", "PNM" },
+    { 0, 3, "P5\n", "PNM" },
+    { 0, 3, "P6\n", "PNM" },
 };
 
 static const char *signature_find(const struct signature *rows, size_t count, const uint8_t *head, size_t bytes)

@@ -376,9 +376,10 @@ static void refuses_images_that_are_not_the_networks(void **state)
     options = write_example("image_raw", blank, 0, "label", 3);
     assert_refused(&options, "has 0 bytes of pixels", "wants 24");
     options = write_example("image/encoded", "\xff\xd8\xff\xe0 and so on", 14, "label", 3);
-    assert_refused(&options, "holds a JPEG image", "not read yet");
+    options.shape.channels = 3;
+    assert_refused(&options, "holds a JPEG image", "cannot be decoded");
     options = write_example("image", "\x89PNG\r\n\x1a\n and so on", 18, "label", 3);
-    assert_refused(&options, "holds a PNG image", "not read yet");
+    assert_refused(&options, "is of encoded images", "the network wants 2");
     options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 3);
     options.image_key = "label";
     assert_refused(&options, "feature 'label' holds 1 integers", "pixels");
@@ -392,7 +393,7 @@ static void refuses_sizes_that_contradict_the_network(void **state)
         { .name = "height", .kind = FEATURE_INT64S, .int64 = FIXTURE_WIDTH },
         { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = blank, .byte_count = FIXTURE_SAMPLE_BYTES },
         { .name = "label", .kind = FEATURE_INT64S, .int64 = 1 },
-        { .name = "width", .kind = FEATURE_INT64S, .int64 = FIXTURE_HEIGHT },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = FIXTURE_HEIGHT + 1 },
     };
     const size_t bytes = example_write(values, 4, payload);
     write_frame("one.tfrecord", frame, fixture_frame(payload, bytes, frame));
@@ -441,7 +442,10 @@ static void sizes_under_any_usual_name_must_be_those_of_the_pixels(void **state)
         }
         const int64_t large[3] = { 5, 5, 2 };
         options = write_sized(names[i], large, 50);
-        assert_refused(&options, "has 50 bytes of pixels", "the network wants 24 (4x3x2)");
+        dataset_close(fixture_open(&options));
+        const int64_t deep[3] = { 5, 5, 3 };
+        options = write_sized(names[i], deep, 75);
+        assert_refused(&options, "has 75 bytes of pixels", "the network wants 24 (4x3x2)");
         options = write_sized(names[i], large, 49);
         assert_refused(&options, "has 49 bytes of pixels, but says it is 5x5x2", "");
     }

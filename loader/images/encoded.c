@@ -1,0 +1,132 @@
+/* Images stored as JPEG or PNG files, each by its own content. Called by decoders for every record. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/images/image.h"
+#include "loader/images/picture_ops.h"
+#include "loader/images/scale.h"
+#include "loader/shards/shard_kind.h"
+
+/* What a thread's decoders, a common photograph and its tables take. */
+#define CODEC_BYTES ((size_t)4 << 20)
+
+static const struct picture_ops *const formats[] = { &picture_jpeg_ops, &picture_png_ops };
+
+enum { FORMAT_COUNT = sizeof(formats) / sizeof(*formats) };
+
+struct encoded {
+    void *decoders[FORMAT_COUNT];
+    struct scale scale;
+};
+
+static void close_encoded(void *codec)
+{
+    struct encoded *const encoded = codec;
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        formats[i]->close(encoded->decoders[i]);
+    scale_release(&encoded->scale);
+    free(encoded);
+}
+
+static int open_encoded(void **codec_out)
+{
+    struct encoded *const encoded = calloc(1, sizeof(*encoded));
+    int rc = encoded != NULL ? 0 : -ENOMEM;
+    for (int i = 0; i < FORMAT_COUNT && rc == 0; i++)
+        rc = formats[i]->open(&encoded->decoders[i]);
+    if (rc == 0)
+        *codec_out = encoded;
+    else if (encoded != NULL)
+        close_encoded(encoded);
+    return rc;
+}
+
+/* The format's number, or FORMAT_COUNT. */
+static int find_format(const char *name)
+{
+    int format = name != NULL ? 0 : FORMAT_COUNT;
+    while (format < FORMAT_COUNT && strcmp(formats[format]->name, name) != 0)
+        format++;
+    return format;
+}
+
+static void report_kind(const struct stored_image *image, const char *name, const struct image_shape *shape,
+                        struct text *problem)
+{
+    size_t bytes;
+    if (shape->channels != 1 && shape->channels != 3)
+        text_add(problem, "feature '%s' is of encoded images, which have 1 or 3 channels; the network wants %" PRIu32,
+                 image->key, shape->channels);
+    else if (name != NULL)
+        text_add(problem, "feature '%s' holds a %s image: JPEG, PNG and raw pixels can be read", image->key, name);
+    else if (image_shape_bytes(shape, &bytes) && image->byte_count == bytes)
+        text_add(problem, "feature '%s' holds raw pixels, and the first record of the set an encoded image: one set "
+                 "holds one or the other", image->key);
+    else
+        text_add(problem, "feature '%s' holds %zu bytes that begin like no image (JPEG, PNG)", image->key,
+                 image->byte_count);
+}
+
+static struct augment_view scale_view(const struct augment_view *view, uint32_t eighths)
+{
+    const double size = (double)eighths / PICTURE_WHOLE;
+    struct augment_view scaled = *view;
+    scaled.left *= size;
+    scaled.top *= size;
+    scaled.width *= size;
+    scaled.height *= size;
+    return scaled;
+}
+
+/* An image that its decoder has begun. */
+static int read_sample(struct encoded *encoded, int format, const struct picture_wish *wish, uint8_t *pixels_out,
+                       struct text *reason)
+{
+    struct picture picture;
+    uint32_t eighths;
+    if (formats[format]->read(encoded->decoders[format], wish, &picture, &eighths, reason) < 0)
+        return -EBADMSG;
+    const struct augment_view view = scale_view(wish->view, eighths);
+    if (scale_picture(&encoded->scale, &picture, &view, wish->shape, pixels_out) == 0)
+        return 0;
+    text_add(reason, "there is not enough memory to scale it");
+    return -EBADMSG;
+}
+
+static int decode_format(struct encoded *encoded, int format, const struct stored_image *image,
+                         const struct image_request *request, uint8_t *pixels_out, struct text *reason)
+{
+    uint32_t height, width;
+    struct augment_view view;
+    if (formats[format]->begin(encoded->decoders[format], image->bytes, image->byte_count, &height, &width, reason) < 0)
+        return -EBADMSG;
+    augment_view(request->augment, request, height, width, &view);
+    const struct picture_wish wish = { &view, &request->shape };
+    const int rc = read_sample(encoded, format, &wish, pixels_out, reason);
+    if (rc == 0)
+        augment_colour(request->augment, request, pixels_out);
+    return rc;
+}
+
+static int decode_encoded(void *codec, const struct stored_image *image, const struct image_request *request,
+                          uint8_t *pixels_out, char *problem_out, size_t problem_size)
+{
+    char words[256];
+    struct text problem, reason;
+    text_init(&problem, problem_out, problem_size);
+    text_init(&reason, words, sizeof(words));
+    const char *const name = shard_kind_image(image->bytes, image->byte_count);
+    const int format = find_format(name);
+    if (format == FORMAT_COUNT || (request->shape.channels != 1 && request->shape.channels != 3))
+        report_kind(image, name, &request->shape, &problem);
+    else if (decode_format(codec, format, image, request, pixels_out, &reason) == 0)
+        return 0;
+    else
+        text_add(&problem, "feature '%s' holds a %s image that cannot be decoded: %s", image->key, name, words);
+    return -EBADMSG;
+}
+
+const struct image_ops image_encoded_ops = {
+    .open = open_encoded, .close = close_encoded, .codec_bytes = CODEC_BYTES, .decode = decode_encoded };

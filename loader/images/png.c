@@ -1,0 +1,109 @@
+/* PNG images. Called by decoders for every PNG. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <spng.h>
+
+#include "loader/images/picture_ops.h"
+#include "loader/images/scratch.h"
+
+/* Of a side; and of what stands beside the pixels, such as colour profiles and texts, which nobody reads. */
+#define SIDE_MAX 65535u
+#define CHUNK_BYTES_MAX ((size_t)16 << 20)
+
+struct png {
+    spng_ctx *library;          /* of the image begun */
+    struct spng_ihdr header;
+    struct scratch pixels;
+};
+
+static int open_png(void **decoder_out)
+{
+    *decoder_out = calloc(1, sizeof(struct png));
+    return *decoder_out != NULL ? 0 : -ENOMEM;
+}
+
+static void close_png(void *decoder)
+{
+    struct png *const png = decoder;
+    if (png == NULL)
+        return;
+    spng_ctx_free(png->library);
+    scratch_release(&png->pixels);
+    free(png);
+}
+
+static int report(int rc, struct text *problem)
+{
+    text_add(problem, "%s", spng_strerror(rc));
+    return -EBADMSG;
+}
+
+static int read_header(struct png *png, const uint8_t *bytes, size_t byte_count)
+{
+    int rc = spng_set_image_limits(png->library, SIDE_MAX, SIDE_MAX);
+    if (rc == 0)
+        rc = spng_set_chunk_limits(png->library, CHUNK_BYTES_MAX, CHUNK_BYTES_MAX);
+    if (rc == 0)
+        rc = spng_set_png_buffer(png->library, bytes, byte_count);
+    return rc == 0 ? spng_get_ihdr(png->library, &png->header) : rc;
+}
+
+static int begin_png(void *decoder, const uint8_t *bytes, size_t byte_count, uint32_t *height_out, uint32_t *width_out,
+                     struct text *problem)
+{
+    struct png *const png = decoder;
+    spng_ctx_free(png->library);
+    png->library = spng_ctx_new(0);
+    const int rc = png->library != NULL ? read_header(png, bytes, byte_count) : SPNG_EMEM;
+    if (rc != 0)
+        return report(rc, problem);
+    if ((uint64_t)png->header.width * png->header.height > PICTURE_PIXELS_MAX) {
+        text_add(problem, "it has more than 64 Mi pixels");
+        return -EBADMSG;
+    }
+    *height_out = png->header.height;
+    *width_out = png->header.width;
+    return 0;
+}
+
+/* The library gives one channel of plain grey images only; of others three, without their opacity and with the high
+ * bytes of 16 bits. */
+static int choose_format(const struct spng_ihdr *header)
+{
+    return header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
+}
+
+static int read_pixels(struct png *png)
+{
+    const int format = choose_format(&png->header);
+    size_t bytes;
+    const int rc = spng_decoded_image_size(png->library, format, &bytes);
+    if (rc != 0)
+        return rc;
+    void *const pixels = scratch_need(&png->pixels, bytes);
+    return pixels != NULL ? spng_decode_image(png->library, pixels, bytes, format, 0) : SPNG_EMEM;
+}
+
+static int read_png(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
+                    struct text *problem)
+{
+    (void)wish;
+    struct png *const png = decoder;
+    const int rc = read_pixels(png);
+    if (rc != 0)
+        return report(rc, problem);
+    const uint32_t channels = choose_format(&png->header) == SPNG_FMT_G8 ? 1 : 3;
+    *picture_out = (struct picture){
+        .pixels = png->pixels.memory,
+        .row_bytes = (size_t)png->header.width * channels,
+        .width = png->header.width,
+        .height = png->header.height,
+        .channels = channels,
+    };
+    *eighths_out = PICTURE_WHOLE;
+    return 0;
+}
+
+const struct picture_ops picture_png_ops = {
+    .name = "PNG", .open = open_png, .close = close_png, .begin = begin_png, .read = read_png };

@@ -1,0 +1,97 @@
+/* The shape of plain pixels. Called by decoders for every record. */
+#include "loader/images/raw_shape.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "loader/shards/shard_kind.h"
+
+static int report_length(const struct stored_image *image, const struct image_shape *shape, char *problem,
+                         size_t problem_size)
+{
+    const char *const encoding = shard_kind_image(image->bytes, image->byte_count);
+    size_t bytes = 0;
+    (void)image_shape_bytes(shape, &bytes);
+    if (encoding != NULL)
+        snprintf(problem, problem_size,
+                 "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
+                 "or the other", image->key, encoding);
+    else
+        snprintf(problem, problem_size,
+                 "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
+                 image->byte_count, bytes, shape->height, shape->width, shape->channels);
+    return -EBADMSG;
+}
+
+/* Whether what is said of all three sizes could be said of the pixels. */
+static bool pixels_agree(const struct stored_image *image, char *problem, size_t problem_size)
+{
+    const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
+    uint64_t bytes;
+    if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
+        shard_kind_image(image->bytes, image->byte_count) != NULL)
+        return true;
+    if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
+        !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
+        return true;
+    snprintf(problem, problem_size, "has %zu bytes of pixels, but says it is %" PRId64 "x%" PRId64 "x%" PRId64,
+             image->byte_count, height, width, channels);
+    return false;
+}
+
+static bool size_agrees(const struct image_size *size, uint32_t wanted, char *problem, size_t problem_size)
+{
+    if (size->said == IMAGE_SIZE_UNSAID || size->said == (int64_t)wanted)
+        return true;
+    snprintf(problem, problem_size, "says its %s is %" PRId64 ", the network wants %" PRIu32, size->key, size->said,
+             wanted);
+    return false;
+}
+
+/* Plain pixels have the shape wanted, as they are. */
+static int check_raw(const struct stored_image *image, const struct image_shape *shape, char *problem,
+                     size_t problem_size)
+{
+    size_t bytes;
+    if (!image_shape_bytes(shape, &bytes) || image->byte_count != bytes)
+        return pixels_agree(image, problem, problem_size) ? report_length(image, shape, problem, problem_size)
+                                                         : -EBADMSG;
+    const bool agrees = size_agrees(&image->height, shape->height, problem, problem_size) &&
+                        size_agrees(&image->width, shape->width, problem, problem_size) &&
+                        size_agrees(&image->channels, shape->channels, problem, problem_size);
+    return agrees ? 0 : -EBADMSG;
+}
+
+static bool is_side(int64_t said)
+{
+    return said > 0 && said <= UINT32_MAX;
+}
+
+/* Channels that are not said are the network's. False when the record says no shape, or one of other pixels. */
+static bool find_said(const struct stored_image *image, const struct image_shape *wanted,
+                      struct image_shape *shape_out)
+{
+    const int64_t channels = image->channels.said == IMAGE_SIZE_UNSAID ? wanted->channels : image->channels.said;
+    if (!is_side(image->height.said) || !is_side(image->width.said) || !is_side(channels))
+        return false;
+    *shape_out = (struct image_shape){ (uint32_t)image->height.said, (uint32_t)image->width.said, (uint32_t)channels };
+    size_t bytes;
+    return image_shape_bytes(shape_out, &bytes) && bytes == image->byte_count;
+}
+
+static bool can_become(uint32_t channels, uint32_t wanted)
+{
+    return channels == wanted || (channels == 1 && wanted == 3) || (channels == 3 && wanted == 1);
+}
+
+int raw_shape_find(const struct stored_image *image, const struct image_shape *wanted, struct image_shape *shape_out,
+                   char *problem_out, size_t problem_size)
+{
+    struct image_shape said;
+    const bool is_said = find_said(image, wanted, &said) && can_become(said.channels, wanted->channels);
+    const int rc = is_said ? 0 : check_raw(image, wanted, problem_out, problem_size);
+    if (rc == 0)
+        *shape_out = is_said ? said : *wanted;
+    return rc;
+}

@@ -1,0 +1,13 @@
+/* The shape of plain pixels: what the record says of it, the network wants and the bytes can be must agree. */
+#ifndef PIPETRAIN_RAW_SHAPE_H
+#define PIPETRAIN_RAW_SHAPE_H
+
+#include "loader/images/image.h"
+
+/* The shape of the pixels stored: what the record says where there are as many, with the network's channels or channels
+ * that can become them (1 and 3); else the one wanted, if there are as many and nothing said is against it. 0,
+ * or -EBADMSG with a text as of image_ops.decode. */
+int raw_shape_find(const struct stored_image *image, const struct image_shape *wanted, struct image_shape *shape_out,
+                   char *problem_out, size_t problem_size);
+
+#endif

@@ -18,7 +18,7 @@ stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D
 	%D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
-loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_tfrecord \
+loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image %D%/fuzz/fuzz_tfrecord \
 	%D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_shard_index
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_jpeg %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png \
 	%D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source

@@ -166,8 +166,7 @@ int shard_list_append(struct shard_list *list, const char *folder, const char *n
     return list_add(list, path_join(folder, name));
 }
 
-/* All shards of a directory. 0 or a negative errno. */
-static int list_folder(struct shard_list *list, const char *folder)
+int shard_list_folder(struct shard_list *list, const char *folder)
 {
     DIR *const entries = opendir(folder);
     const struct dirent *entry;
@@ -187,7 +186,7 @@ static int list_folder(struct shard_list *list, const char *folder)
 
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
-    const int rc = list_folder(list, folder);
+    const int rc = shard_list_folder(list, folder);
     list->is_folder = true;
     if (rc < 0)
         return report(problems, what, folder, strerror(-rc), rc);

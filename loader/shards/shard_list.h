@@ -19,6 +19,9 @@ struct shard_list {
  * shards its names tell of is said on stderr. Index files, temporary files and the like are
  * left out. 0, or a negative errno with a line in `problems` that begins with `what`. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
+/* All shards of a directory, of whatever set, to an empty list. 0 or a negative errno; the list may hold some
+ * then. */
+int shard_list_folder(struct shard_list *list, const char *folder);
 /* Add a file of a folder behind the others, which shard_list_sort puts in its place. 0 or -ENOMEM. */
 int shard_list_append(struct shard_list *list, const char *folder, const char *name);
 void shard_list_sort(struct shard_list *list);

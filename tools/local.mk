@@ -11,10 +11,15 @@ tools_libtools_a_SOURCES = \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
-	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
+	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
+	%D%/shards/command_check.c %D%/shards/command_index.c %D%/shards/command_list.c \
+	%D%/shards/dali_index.c %D%/shards/result_file.c %D%/shards/scan.c %D%/shards/shard_paths.c \
+	%D%/shards/shard_walk.c %D%/shards/shards_command.c
 
-bin_PROGRAMS = pipetrain pipetrain-convert
+bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c
 pipetrain_LDADD = $(TOOLS)
 pipetrain_convert_SOURCES = %D%/convert/convert.c
 pipetrain_convert_LDADD = $(TOOLS)
+pipetrain_shards_SOURCES = %D%/shards/shards.c
+pipetrain_shards_LDADD = $(TOOLS)

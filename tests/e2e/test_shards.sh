@@ -1,0 +1,142 @@
+#!/bin/sh
+# pipetrain-shards from end to end: what it finds in whole and damaged shards, what it writes and what it
+# refuses, with which exit code.
+. "$(dirname "$0")/e2e.sh"
+shards=$build/pipetrain-shards
+[ -x "$shards" ] || { echo "not built: $shards"; exit 99; }
+
+# Three shards of 10, 10 and 5 records with images of 4x4 and labels 0 to 9, and where their records lie.
+make_shards() {
+    rm -rf "$work/set"
+    mkdir "$work/set"
+    "$shard_maker" "$work/set/train-00000-of-00002" 10 4
+    "$shard_maker" "$work/set/train-00001-of-00002" 10 4
+    "$shard_maker" "$work/set/validation-00000-of-00001" 5 4
+    first=$work/set/train-00000-of-00002
+    run "$shards" index --force "$first" -o "$work/index"
+    expect_code 0 'an index'
+    record_bytes=$(sed -n '1s/.* //p' "$work/index")
+}
+
+make_shards
+run "$shards" list "$work/set"
+expect_code 0 'listing a directory'
+expect_out '^ +10 +[0-9]+  plain +.*/train-00001-of-00002$'
+expect_out '^ +25 +[0-9]+  in 3 shards$'
+run "$shards" list "$work/set/train-*" "$first"
+expect_out '^ +20 +[0-9]+  in 2 shards$'
+run "$shards" list --json "$work/set"
+cp "$work/out" "$work/list.json"
+expect_equal "$("$json_value" "$work/list.json" records)" 25 'records in JSON'
+
+run "$shards" check "$work/set"
+expect_code 0 'checking whole shards'
+expect_out "^3 shards, 25 records, [0-9]+ bytes: all right$"
+
+# A payload, a length, the end: each a line, and what is behind is looked at all the same.
+flip "$first" $((4 * record_bytes + 30))
+flip "$work/set/train-00001-of-00002" $((2 * record_bytes + 1))
+truncate -s -7 "$work/set/validation-00000-of-00001"
+for jobs in 1 3; do
+    run "$shards" check --jobs=$jobs "$work/set"
+    expect_code 3 'checking damaged shards'
+    expect_out "00000-of-00002: record 4 at byte $((4 * record_bytes)): payload checksum differs \(stored [0-9a-f]{8}, computed [0-9a-f]{8}\); a second read agrees$"
+    expect_out "00001-of-00002: record 2 at byte $((2 * record_bytes)): length checksum differs .*: no record can be told in $record_bytes bytes$"
+    expect_out "record 4 at byte $((4 * record_bytes)): record is cut short \(needs $record_bytes bytes, $((record_bytes - 7)) are left\)"
+    expect_out '^3 shards, 23 records, [0-9]+ bytes: 3 damages in 3 shards$'
+    expect_equal "$(wc -l <"$work/out")" 4 'lines'
+done
+run "$shards" check --json "$work/set"
+expect_code 3 'checking damaged shards'
+cp "$work/out" "$work/check.json"
+expect_equal "$("$json_value" "$work/check.json" damages)" 3 'damages in JSON'
+run "$shards" list "$work/set"
+expect_code 3 'listing damaged shards'
+expect_out '00001-of-00002: 1 damage$'
+run "$shards" index "$work/set/train-00001-of-00002"
+expect_code 3 'an index of a damaged shard'
+
+# Files that are no shards, and none at all.
+echo 'a text that is no shard at all' >"$work/text"
+: >"$work/empty"
+run "$shards" check "$work/text" "$work/empty"
+expect_code 3 'checking what is no shard'
+expect_out 'text: record 0 at byte 0: .*: not a TFRecord shard: '
+expect_out 'empty: is empty: 0 bytes'
+for command in list check index; do
+    run "$shards" $command "$work/absent"
+    expect_code 3 "$command of a shard that is not there"
+    expect_err 'pipetrain-shards: .*absent.*No such file'
+done
+run "$shards" check "$work/absent-*"
+expect_code 3 'checking what matches nothing'
+
+# A shard that is whole to itself, but holds less than its manifest says.
+run "$convert" digits --train 40 --validation 10 --shards 2 -o "$work/digits"
+run "$shards" check "$work/digits"
+expect_code 0 'checking what was converted'
+run "$shards" index "$work/digits/train-00000-of-00002" -o "$work/digits.idx"
+truncate -s "$(sed -n '15s/ .*//p' "$work/digits.idx")" "$work/digits/train-00000-of-00002"
+run "$shards" check "$work/digits"
+expect_code 3 'checking a shard that lost whole records'
+expect_out 'holds 14 records, dataset.json says 20'
+
+make_shards
+# The index beside a shard, never over another file, and told from all that is not it.
+run "$shards" index "$first"
+expect_code 0 'an index beside the shard'
+expect_equal "$(tail -n 1 "$first.idx")" "$((9 * record_bytes)) $record_bytes" 'the last line'
+run "$shards" index --check "$first.idx"
+expect_code 0 'checking the index'
+run "$shards" index "$first"
+expect_code 5 'an index that is there'
+expect_err '--force'
+run "$shards" index --force "$first"
+expect_code 0 'an index that is replaced'
+run "$shards" index --check "$work/set/validation-00000-of-00001" -o "$first.idx"
+expect_code 3 "another shard's index"
+expect_err 'has more lines than the shard has records \(5\)'
+"$shard_maker" "$work/more" 1 4
+cat "$work/more" >>"$first"
+run "$shards" index --check "$first.idx"
+expect_code 3 'a stale index'
+expect_err 'has fewer lines'
+mkfifo "$work/pipe"
+run "$shards" index --force "$first" -o "$work/pipe"
+expect_code 5 'an index over a pipe'
+run "$shards" index "$first" "$work/more" -o "$work/both"
+expect_code 2 'two indexes in one file'
+
+# The command line.
+for command in list check index; do
+    run "$shards" $command --help
+    expect_code 0 "$command --help"
+    expect_out "^Usage: pipetrain-shards $command "
+    expect_out "^  pipetrain-shards $command "
+    run "$shards" $command
+    expect_code 2 "$command of nothing"
+    expect_err 'say what to look at'
+done
+for wrong in '' 'lst x' '--jobs=2' 'check --jobs=0 x' 'check --force x' 'list --jobs=2 x'; do
+    run "$shards" $wrong
+    expect_code 2 "'$wrong'"
+    expect_err '^(pipetrain-shards|.*/pipetrain-shards): '
+done
+run "$shards" --version
+expect_code 0 --version
+command_line='pipetrain-shards list >/dev/full'
+"$shards" list "$work/set" >/dev/full 2>"$work/err"
+code=$?
+expect_code 5 'results that cannot be written'
+
+# Asked to end while it looks for a record in much that is none.
+truncate -s 4G "$first"
+env --default-signal=INT "$shards" check "$first" >"$work/out" 2>"$work/err" &
+pid=$!
+sleep 0.3
+kill -s INT $pid
+wait $pid
+code=$?
+expect_code 130 'a check that is interrupted'
+expect_err '^interrupted: not all was looked at$'
+finish

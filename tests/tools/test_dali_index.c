@@ -1,0 +1,74 @@
+/* Tests of DALI's index: what is written, and that nothing but it is taken for right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/shards/dali_index.h"
+
+/* Records A (34 bytes) and B (57 bytes) of the formats' vectors, and an empty one. */
+static struct shard_record records[] = { { 0, 18 }, { 34, 41 }, { 91, 0 } };
+static const struct shard_index two = { .bytes = 91, .record_count = 2, .records = records };
+static const struct shard_index three = { .bytes = 107, .record_count = 3, .records = records };
+
+static bool agrees(const char *text, const struct shard_index *index, const char *expected)
+{
+    char problem[256] = "";
+    const bool result = dali_index_agrees(text, strlen(text), index, problem, sizeof(problem));
+    if (!result && strstr(problem, expected) == NULL)
+        fail_msg("'%s' is not in '%s'", expected, problem);
+    return result;
+}
+
+static void a_record_is_a_line(void **state)
+{
+    (void)state;
+    size_t bytes;
+    char *const text = dali_index_text(&two, &bytes);
+    assert_non_null(text);
+    assert_string_equal(text, "0 34\n34 57\n");
+    assert_int_equal(bytes, strlen(text));
+    assert_true(agrees(text, &two, ""));
+    free(text);
+}
+
+static void every_cut_is_found(void **state)
+{
+    (void)state;
+    static const char text[] = "0 34\n34 57\n91 16\n";
+    char problem[256];
+    assert_true(agrees(text, &three, ""));
+    for (size_t bytes = 0; bytes < strlen(text); bytes++)
+        assert_false(dali_index_agrees(text, bytes, &three, problem, sizeof(problem)));
+}
+
+static void every_other_index_is_told(void **state)
+{
+    (void)state;
+    assert_false(agrees("0 34\n", &two, "fewer lines"));
+    assert_false(agrees("0 34\n34 57\n91 16\n", &two, "more lines"));
+    assert_false(agrees("34 57\n0 34\n", &two, "line 1: begins at byte 34, where byte 0 is next"));
+    assert_false(agrees("0 34\n91 16\n", &three, "line 2: begins at byte 91, where byte 34 is next"));
+    assert_false(agrees("0 34\n34 15\n", &two, "line 2: 15 bytes are less"));
+    assert_false(agrees("0 30\n30 57\n", &two, "line 1: says 30 bytes at byte 0, the shard has 34"));
+    assert_false(agrees("0 34\n34 x\n", &two, "line 2: is not"));
+    assert_false(agrees("0 34\n34 -57\n", &two, "line 2: is not"));
+    assert_false(agrees("0 34\r\n34 57\r\n", &two, "line 1: is not"));
+    assert_false(agrees("0 99999999999999999999\n", &two, "line 1: is not"));
+    assert_false(agrees("0 34\n34 57\n\n", &two, "more lines"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_a_line),
+        cmocka_unit_test(every_cut_is_found),
+        cmocka_unit_test(every_other_index_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+/* Tests of shards read by several threads: all records, all damage, the same for any number of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/tfrecord_fixture.h"
+#include "tools/shards/scan.h"
+
+static char folder[256];
+static const atomic_bool nobody_asked;
+
+static int folder_make(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    return 0;
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+/* What a scan found, added up. */
+struct result {
+    uint64_t shards, records, damages, unopened;
+    uint64_t order;             /* of shards and damages, and where these are */
+    char text[512];             /* of the last damage */
+};
+
+static struct result add_up(struct scan *scan)
+{
+    struct result result = { 0 };
+    const struct scan_shard *shard;
+    while ((shard = scan_next(scan)) != NULL) {
+        result.shards++;
+        result.records += shard->records;
+        result.damages += shard->damage_count;
+        result.unopened += shard->error < 0;
+        result.order = 31 * result.order + shard->records;
+        for (size_t i = 0; i < shard->damage_count; i++) {
+            result.order = 31 * result.order + shard->damages[i].offset;
+            strcpy(result.text, shard->damages[i].problem.text);
+        }
+    }
+    return result;
+}
+
+static struct result scan_paths(char *const *paths, uint32_t count, uint32_t workers, scan_visit visit, void *arg)
+{
+    struct scan *scan;
+    const struct scan_options options = { .paths = paths, .count = count, .workers = workers,
+                                         .is_unwanted = &nobody_asked, .visit = visit, .arg = arg };
+    assert_int_equal(scan_open(&scan, &options), 0);
+    const struct result result = add_up(scan);
+    assert_int_equal(scan_result(scan), 0);
+    scan_close(scan);
+    return result;
+}
+
+static struct result scan_bytes(const uint8_t *bytes, size_t count, uint32_t workers)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/shard", folder);
+    fixture_write(path, bytes, count);
+    return scan_paths((char *const[]){ path }, 1, workers, NULL, NULL);
+}
+
+/* Three records; returns the bytes of all, and where each begins. */
+static size_t three_records(uint8_t *out, size_t begins[4])
+{
+    size_t bytes = 0;
+    for (uint64_t i = 0; i < 3; i++) {
+        begins[i] = bytes;
+        bytes += fixture_record(i, out + bytes);
+    }
+    begins[3] = bytes;
+    return bytes;
+}
+
+static void every_flipped_bit_is_found_and_costs_one_record_at_most(void **state)
+{
+    (void)state;
+    uint8_t shard[3 * FIXTURE_FRAME_MAX];
+    size_t begins[4];
+    const size_t bytes = three_records(shard, begins);
+    for (size_t bit = 0; bit < 8 * bytes; bit += 3) {
+        shard[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        const struct result result = scan_bytes(shard, bytes, 2);
+        assert_int_equal(result.damages, 1);
+        assert_true(result.records == 2 || (result.records == 3 && strstr(result.text, "payload checksum") != NULL));
+        shard[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_int_equal(scan_bytes(shard, bytes, 2).damages, 0);
+}
+
+static void every_cut_but_between_records_is_found(void **state)
+{
+    (void)state;
+    uint8_t shard[3 * FIXTURE_FRAME_MAX];
+    size_t begins[4];
+    const size_t bytes = three_records(shard, begins);
+    for (size_t cut = 0; cut <= bytes; cut++) {
+        const struct result result = scan_bytes(shard, cut, 1);
+        uint64_t whole = 0;
+        while (whole < 3 && begins[whole + 1] <= cut)
+            whole++;
+        assert_int_equal(result.records, whole);
+        assert_int_equal(result.damages, cut != begins[whole]);
+    }
+}
+
+/* As many shards as fit in several pieces, some damaged. */
+static void write_large(char paths[5][512])
+{
+    uint8_t frame[FIXTURE_FRAME_MAX];
+    for (uint64_t shard = 0; shard < 5; shard++) {
+        snprintf(paths[shard], 512, "%s/large-%u", folder, (unsigned)shard);
+        FILE *const out = fopen(paths[shard], "wb");
+        assert_non_null(out);
+        for (uint64_t i = 0; i < 4000 * (shard + 1); i++) {
+            const size_t bytes = fixture_record(i, frame);
+            frame[bytes / 2] ^= i % 1000 == 7 * shard;
+            frame[3] ^= i % 5000 == 4999;
+            assert_int_equal(fwrite(frame, 1, bytes, out), bytes);
+        }
+        assert_int_equal(fclose(out), 0);
+    }
+}
+
+static bool count_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+                        struct record_problem *problem_out)
+{
+    uint64_t *const counts = arg;
+    (void)shard;
+    (void)problem_out;
+    counts[worker] += record->payload_bytes > 0;
+    return true;
+}
+
+static void any_number_of_threads_finds_the_same(void **state)
+{
+    (void)state;
+    char names[5][512];
+    write_large(names);
+    char *const paths[5] = { names[0], names[1], names[2], names[3], names[4] };
+    uint64_t alone[1] = { 0 };
+    const struct result one = scan_paths(paths, 5, 1, count_visit, alone);
+    assert_int_equal(one.shards, 5);
+    assert_int_equal(one.damages, 4 + 8 + 12 + 16 + 20 + 0 + 1 + 2 + 3 + 4);
+    assert_int_equal(one.records, 4000 * 15 - 10);
+    assert_int_equal(alone[0], one.records - 60);
+    for (uint32_t workers = 2; workers < 9; workers += 3) {
+        uint64_t counts[8] = { 0 }, visited = 0;
+        const struct result many = scan_paths(paths, 5, workers, count_visit, counts);
+        for (uint32_t i = 0; i < workers; i++)
+            visited += counts[i];
+        assert_int_equal(visited, alone[0]);
+        assert_int_equal(many.records, one.records);
+        assert_int_equal(many.order, one.order);
+    }
+}
+
+static bool refuse_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+                         struct record_problem *problem_out)
+{
+    (void)arg;
+    (void)worker;
+    (void)shard;
+    strcpy(problem_out->text, "not liked");
+    return record->record != 1;
+}
+
+static void what_a_visitor_refuses_is_damage(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof(path), "%s/shard", folder);
+    fixture_write_shard(path, 0, 3);
+    const struct result result = scan_paths((char *const[]){ path }, 1, 2, refuse_visit, NULL);
+    assert_int_equal(result.damages, 1);
+    assert_string_equal(result.text, "not liked");
+}
+
+static void records_longer_than_a_piece_are_read(void **state)
+{
+    (void)state;
+    const size_t bytes = 3u << 20;
+    uint8_t *const payload = calloc(bytes, 1), *const shard = malloc(2 * bytes + 64);
+    assert_true(payload != NULL && shard != NULL);
+    size_t length = fixture_frame(payload, bytes, shard);
+    length += fixture_frame(payload, bytes, shard + length);
+    assert_int_equal(scan_bytes(shard, length, 2).records, 2);
+    shard[length - 5] ^= 1;
+    const struct result result = scan_bytes(shard, length, 2);
+    assert_int_equal(result.damages, 1);
+    assert_non_null(strstr(result.text, "a second read agrees"));
+    free(payload);
+    free(shard);
+}
+
+static void a_file_that_is_no_shard_is_told_by_its_kind(void **state)
+{
+    (void)state;
+    static const char text[] = "this is a text and no shard at all\n";
+    const struct result result = scan_bytes((const uint8_t *)text, sizeof(text) - 1, 1);
+    assert_int_equal(result.records, 0);
+    assert_int_equal(result.damages, 1);
+    assert_non_null(strstr(result.text, "not a TFRecord shard"));
+}
+
+static void a_shard_that_is_not_there_ends_nothing(void **state)
+{
+    (void)state;
+    char path[512], absent[512];
+    snprintf(path, sizeof(path), "%s/shard", folder);
+    snprintf(absent, sizeof(absent), "%s/absent", folder);
+    fixture_write_shard(path, 0, 3);
+    const struct result result = scan_paths((char *const[]){ absent, path }, 2, 1, NULL, NULL);
+    assert_int_equal(result.unopened, 1);
+    assert_int_equal(result.records, 3);
+}
+
+static void a_scan_ends_when_it_is_unwanted(void **state)
+{
+    (void)state;
+    static const atomic_bool asked = true;
+    char path[512];
+    struct scan *scan;
+    snprintf(path, sizeof(path), "%s/shard", folder);
+    fixture_write_shard(path, 0, 3);
+    const struct scan_options options = { .paths = (char *const[]){ path }, .count = 1, .workers = 3,
+                                         .is_unwanted = &asked };
+    assert_int_equal(scan_open(&scan, &options), 0);
+    assert_null(scan_next(scan));
+    assert_int_equal(scan_result(scan), -ECANCELED);
+    scan_close(scan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_is_found_and_costs_one_record_at_most),
+        cmocka_unit_test(every_cut_but_between_records_is_found),
+        cmocka_unit_test(any_number_of_threads_finds_the_same),
+        cmocka_unit_test(what_a_visitor_refuses_is_damage),
+        cmocka_unit_test(records_longer_than_a_piece_are_read),
+        cmocka_unit_test(a_file_that_is_no_shard_is_told_by_its_kind),
+        cmocka_unit_test(a_shard_that_is_not_there_ends_nothing),
+        cmocka_unit_test(a_scan_ends_when_it_is_unwanted),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,215 @@
+/* pipetrain-shards check: both checksums of every record, at the speed of reading. Called by main. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/json.h"
+#include "formats/manifest.h"
+#include "loader/shard_counts.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/shards/scan.h"
+#include "tools/shards/shard_paths.h"
+#include "tools/shards/shards_command.h"
+
+struct check {
+    struct json *json;          /* NULL: text */
+    struct shard_counts counts;
+    uint64_t shards, records, bytes, damages, damaged_shards;
+};
+
+static void tell_problem(const struct check *check, const char *path, const char *problem)
+{
+    char shown[1024];
+    log_plain(path, shown, sizeof(shown));
+    if (check->json != NULL)
+        json_quoted(check->json, "problem", problem);
+    else
+        printf("%s: %s\n", shown, problem);
+}
+
+static void tell_crcs(struct json *json, const struct record_problem *problem)
+{
+    char text[9];
+    snprintf(text, sizeof(text), "%08" PRIx32, problem->stored_crc);
+    json_quoted(json, "stored_crc", text);
+    snprintf(text, sizeof(text), "%08" PRIx32, problem->computed_crc);
+    json_quoted(json, "computed_crc", text);
+}
+
+static void tell_damage(const struct check *check, const char *path, const struct scan_damage *damage)
+{
+    char text[2048];
+    struct json *const json = check->json;
+    if (json == NULL) {
+        record_place_describe(path, damage->record, damage->offset, &damage->problem, text, sizeof(text));
+        puts(text);
+        return;
+    }
+    json_open_object(json, NULL);
+    json_u64(json, "record", damage->record);
+    json_u64(json, "offset", damage->offset);
+    json_quoted(json, "problem", damage->problem.text);
+    if (damage->problem.has_crcs)
+        tell_crcs(json, &damage->problem);
+    json_close_object(json);
+}
+
+static void tell_damages(const struct check *check, const struct scan_shard *shard)
+{
+    if (check->json != NULL)
+        json_open_array(check->json, "damages");
+    for (size_t i = 0; i < shard->damage_count; i++)
+        tell_damage(check, shard->path, &shard->damages[i]);
+    if (check->json != NULL)
+        json_close_array(check->json);
+}
+
+/* What is wrong with a shard as a whole; false where nothing is. */
+static bool find_problem(struct check *check, const struct scan_shard *shard, char *text, size_t text_size)
+{
+    const struct manifest_shard *listed = NULL;
+    const struct shard_index found = { .stamp.bytes = shard->bytes, .record_count = shard->records };
+    if (shard->error < 0) {
+        snprintf(text, text_size, "cannot be opened: %s", strerror(-shard->error));
+        return true;
+    }
+    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory nothing is compared */
+    if (listed == NULL)
+        snprintf(text, text_size, "is empty: 0 bytes");
+    return listed == NULL ? shard->bytes == 0 : !shard_counts_agree(listed, &found, text, text_size);
+}
+
+static void open_shard(const struct check *check, const struct scan_shard *shard)
+{
+    if (check->json == NULL)
+        return;
+    json_open_object(check->json, NULL);
+    json_quoted(check->json, "path", shard->path);
+    json_u64(check->json, "bytes", shard->bytes);
+    json_u64(check->json, "records", shard->records);
+}
+
+static void tell_shard(struct check *check, const struct scan_shard *shard)
+{
+    char text[1024];
+    open_shard(check, shard);
+    const bool has_problem = find_problem(check, shard, text, sizeof(text));
+    if (has_problem)
+        tell_problem(check, shard->path, text);
+    tell_damages(check, shard);
+    if (check->json != NULL)
+        json_close_object(check->json);
+    check->shards++;
+    check->records += shard->records;
+    check->bytes += shard->bytes;
+    check->damages += shard->damage_count + has_problem;
+    check->damaged_shards += has_problem || shard->damage_count > 0;
+}
+
+static void print_total(const struct check *check)
+{
+    printf("%" PRIu64 " shard%s, %" PRIu64 " records, %" PRIu64 " bytes: ", check->shards,
+           check->shards == 1 ? "" : "s", check->records, check->bytes);
+    if (check->damages == 0)
+        printf("all right\n");
+    else
+        printf("%" PRIu64 " damage%s in %" PRIu64 " shard%s\n", check->damages, check->damages == 1 ? "" : "s",
+               check->damaged_shards, check->damaged_shards == 1 ? "" : "s");
+}
+
+static void json_total(const struct check *check)
+{
+    json_u64(check->json, "records", check->records);
+    json_u64(check->json, "bytes", check->bytes);
+    json_u64(check->json, "damages", check->damages);
+}
+
+static int check_shards(struct check *check, const struct shards_request *request, const struct shard_list *list)
+{
+    struct scan *scan;
+    const struct scan_shard *shard;
+    const struct scan_options options = {
+        .paths = list->paths,
+        .count = list->count,
+        .workers = (uint32_t)request->jobs,
+        .is_unwanted = request->is_unwanted,
+    };
+    int rc = scan_open(&scan, &options);
+    if (rc < 0)
+        return rc;
+    while ((shard = scan_next(scan)) != NULL)
+        tell_shard(check, shard);
+    rc = scan_result(scan);
+    scan_close(scan);
+    return rc;
+}
+
+/* An exit code. */
+static int end_check(struct check *check, int rc)
+{
+    if (rc == -ECANCELED)
+        return EXIT_CODE_STOPPED;       /* main knows by which signal */
+    if (rc < 0) {
+        log_message(LOG_ERROR, "not all could be checked: %s", exit_cause(rc));
+        return (int)exit_code_of(rc, EXIT_CODE_MEMORY);
+    }
+    if (check->json == NULL)
+        print_total(check);
+    return check->damages > 0 ? EXIT_CODE_DATA : EXIT_CODE_OK;
+}
+
+static int check_as_text(struct check *check, const struct shards_request *request, const struct shard_list *list)
+{
+    return end_check(check, check_shards(check, request, list));
+}
+
+static int check_as_json(struct check *check, const struct shards_request *request, const struct shard_list *list)
+{
+    struct json json;
+    json_init(&json, true);
+    check->json = &json;
+    json_open_object(&json, NULL);
+    json_open_array(&json, "shards");
+    int rc = check_shards(check, request, list);
+    json_close_array(&json);
+    json_total(check);
+    json_close_object(&json);
+    const char *const text = json_text(&json);
+    rc = end_check(check, rc == 0 && text == NULL ? -ENOMEM : rc);
+    if (text != NULL && rc != EXIT_CODE_STOPPED)
+        puts(text);
+    json_release(&json);
+    return rc;
+}
+
+static int run(const struct shards_request *request)
+{
+    struct check check = { 0 };
+    struct shard_list list;
+    const int rc = shard_paths_find(&list, request);
+    if (rc < 0)
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    const int code = request->is_json ? check_as_json(&check, request, &list) : check_as_text(&check, request, &list);
+    shard_counts_release(&check.counts);
+    shard_list_release(&list);
+    return code;
+}
+
+const struct shards_command command_check = {
+    .name = "check",
+    .words = "PATTERN...",
+    .words_least = 1,
+    .words_most = UINT32_MAX,
+    .options = "jJ",
+    .summary = "verify both checksums of every record",
+    .help = "Every damage is a line: path, record, byte, which check failed, the stored and the computed\n"
+            "checksum. The check goes on behind it. What was damaged is read again past the page cache, and\n"
+            "the line says whether the disk or the memory was at fault. Where a dataset.json lies beside a\n"
+            "shard, it must hold as many records as that says. Exit status 3 when anything was found.\n\n"
+            "  " SHARDS_PROGRAM " check data/digits\n"
+            "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
+            "  " SHARDS_PROGRAM " check --json data/digits > report.json\n",
+    .run = run,
+};

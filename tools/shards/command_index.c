@@ -1,0 +1,134 @@
+/* pipetrain-shards index: DALI's index of a shard, written or compared. Called by main. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/shards/shard_index.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/convert/file_bytes.h"
+#include "tools/shards/dali_index.h"
+#include "tools/shards/result_file.h"
+#include "tools/shards/shards_command.h"
+
+/* 0, or a negative errno after a message. */
+static int index_source(const struct shards_request *request, struct shard_source *source,
+                        struct shard_index *index_out)
+{
+    const struct shard_index_options options = { .use_cache = true, .is_unwanted = request->is_unwanted };
+    char line[1024];
+    if (!source->ops->is_plain) {
+        log_message(LOG_ERROR, "%s: is compressed, so that its records lie at no bytes of the file", source->path);
+        return -ENOTSUP;
+    }
+    const int rc = shard_index_open(index_out, source, &options, line, sizeof(line));
+    if (rc < 0 && rc != -ECANCELED)
+        log_message(LOG_ERROR, "%s", line);
+    return rc;
+}
+
+/* Of a plain shard without damage: others have no such index. 0, or a negative errno after a message. */
+static int read_shard(const struct shards_request *request, const char *path, struct shard_index *index_out)
+{
+    struct shard_source *source;
+    int rc = shard_source_open(&source, NULL, path);
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", path, strerror(-rc));
+        return rc;
+    }
+    rc = index_source(request, source, index_out);
+    shard_source_close(source);
+    return rc;
+}
+
+static int write_index(const struct shards_request *request, const struct shard_index *index, const char *path)
+{
+    size_t bytes;
+    char *const text = dali_index_text(index, &bytes);
+    if (text == NULL) {
+        log_message(LOG_ERROR, "%s: %s", path, strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    const int code = result_file_write(path, request->may_replace, &(struct file_part){ text, bytes }, 1);
+    if (code == EXIT_CODE_OK)
+        printf("%s: %" PRIu64 " records\n", path, index->record_count);
+    free(text);
+    return code;
+}
+
+static int compare_index(const struct shard_index *index, const char *path)
+{
+    uint8_t *text;
+    size_t bytes;
+    char problem[256];
+    const int rc = file_bytes_read(path, &text, &bytes);
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: cannot be read: %s", path, strerror(-rc));
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    const bool agrees = dali_index_agrees((const char *)text, bytes, index, problem, sizeof(problem));
+    free(text);
+    if (agrees)
+        printf("%s: %" PRIu64 " records, all right\n", path, index->record_count);
+    else
+        log_message(LOG_ERROR, "%s: %s", path, problem);
+    return agrees ? EXIT_CODE_OK : EXIT_CODE_DATA;
+}
+
+/* The shard that a word names, by itself or by its index beside it: bytes of its path. */
+static int shard_bytes(const struct shards_request *request, const char *word)
+{
+    const size_t bytes = strlen(word), suffix = strlen(DALI_INDEX_SUFFIX);
+    const bool is_index = bytes > suffix && strcmp(word + bytes - suffix, DALI_INDEX_SUFFIX) == 0;
+    return (int)(is_index && request->compares ? bytes - suffix : bytes);
+}
+
+/* Longer paths than these hold cannot be opened, and say so. */
+static int treat_word(const struct shards_request *request, const char *word)
+{
+    char shard[PATH_MAX + 1], beside[PATH_MAX + sizeof(DALI_INDEX_SUFFIX)];
+    struct shard_index index;
+    snprintf(shard, sizeof(shard), "%.*s", shard_bytes(request, word), word);
+    snprintf(beside, sizeof(beside), "%s" DALI_INDEX_SUFFIX, shard);
+    const char *const path = request->output != NULL ? request->output : beside;
+    const int rc = read_shard(request, shard, &index);
+    if (rc < 0)
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    const int code = request->compares ? compare_index(&index, path) : write_index(request, &index, path);
+    shard_index_release(&index);
+    return code;
+}
+
+static int run(const struct shards_request *request)
+{
+    int code = EXIT_CODE_OK;
+    if (request->output != NULL && request->word_count > 1) {
+        log_message(LOG_ERROR, "--output names one index, and there are %" PRIu32 " shards", request->word_count);
+        return EXIT_CODE_USAGE;
+    }
+    for (uint32_t i = 0; i < request->word_count && !atomic_load(request->is_unwanted); i++) {
+        const int next = treat_word(request, request->words[i]);
+        code = code == EXIT_CODE_OK ? next : code;
+    }
+    return code;
+}
+
+const struct shards_command command_index = {
+    .name = "index",
+    .words = "FILE...",
+    .words_least = 1,
+    .words_most = UINT32_MAX,
+    .options = "ocf",
+    .summary = "write FILE.idx for NVIDIA DALI, or compare one",
+    .help = "A line \"OFFSET SIZE\" for every record, as tfrecord2idx writes it. Compressed and damaged shards have\n"
+            "no such index. With --check the words are shards, or indexes that lie beside them: exit status 3 when\n"
+            "one is stale, cut, of another file, or in another order.\n\n"
+            "  " SHARDS_PROGRAM " index imagenet/train-*\n"
+            "  " SHARDS_PROGRAM " index train.tfrecord -o train.idx\n"
+            "  " SHARDS_PROGRAM " index --check imagenet/train-*.idx\n"
+            "  " SHARDS_PROGRAM " index --check train.tfrecord -o train.idx\n",
+    .run = run,
+};

@@ -1,0 +1,160 @@
+/* pipetrain-shards list: what shards hold, from their indexes. Called by main. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/json.h"
+#include "loader/shards/shard_index.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/shards/shard_paths.h"
+#include "tools/shards/shards_command.h"
+
+struct listing {
+    struct json *json;          /* NULL: text */
+    const atomic_bool *is_unwanted;
+    uint64_t shards, records, bytes, damages;
+};
+
+static const char *container_of(const struct shard_source *source)
+{
+    return source->ops->is_plain ? "plain" : "compressed";
+}
+
+static void print_shard(const struct shard_source *source, const struct shard_index *index)
+{
+    char shown[1024];
+    log_plain(source->path, shown, sizeof(shown));
+    printf("%12" PRIu64 " %15" PRIu64 "  %-10s  %s", index->record_count, index->stamp.bytes, container_of(source),
+           shown);
+    if (index->damage_count > 0)
+        printf(": %" PRIu64 " damage%s", index->damage_count, index->damage_count == 1 ? "" : "s");
+    printf("\n");
+}
+
+static void json_shard(struct json *json, const struct shard_source *source, const struct shard_index *index)
+{
+    json_open_object(json, NULL);
+    json_quoted(json, "path", source->path);
+    json_u64(json, "records", index->record_count);
+    json_u64(json, "bytes", index->stamp.bytes);
+    json_quoted(json, "container", container_of(source));
+    json_u64(json, "damages", index->damage_count);
+    json_close_object(json);
+}
+
+static void tell_shard(struct listing *listing, const struct shard_source *source, const struct shard_index *index)
+{
+    if (listing->json != NULL)
+        json_shard(listing->json, source, index);
+    else
+        print_shard(source, index);
+    listing->shards++;
+    listing->records += index->record_count;
+    listing->bytes += index->stamp.bytes;
+    listing->damages += index->damage_count;
+}
+
+/* 0, or a negative errno after a message. */
+static int list_source(struct listing *listing, struct shard_source *source)
+{
+    const struct shard_index_options options = { .skip_damage = true,
+                                                .use_cache = true,
+                                                .is_unwanted = listing->is_unwanted };
+    struct shard_index index;
+    char line[1024];
+    const int rc = shard_index_open(&index, source, &options, line, sizeof(line));
+    if (rc == 0) {
+        tell_shard(listing, source, &index);
+        shard_index_release(&index);
+    } else if (rc != -ECANCELED)
+        log_message(LOG_ERROR, "%s", line);
+    return rc;
+}
+
+static int list_shard(struct listing *listing, const char *path)
+{
+    struct shard_source *source;
+    int rc = shard_source_open(&source, NULL, path);
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", path, strerror(-rc));
+        return rc;
+    }
+    rc = list_source(listing, source);
+    shard_source_close(source);
+    return rc;
+}
+
+/* The exit code: of all that can be listed, whatever is wrong with others. */
+static int list_shards(struct listing *listing, const struct shard_list *list)
+{
+    int code = EXIT_CODE_OK;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const int rc = list_shard(listing, list->paths[i]);
+        if (rc == -ECANCELED || rc == -ENOMEM)
+            return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_STOPPED;
+        if (rc < 0)
+            code = EXIT_CODE_DATA;
+    }
+    return listing->damages > 0 ? EXIT_CODE_DATA : code;
+}
+
+static int list_as_text(struct listing *listing, const struct shard_list *list)
+{
+    printf("%12s %15s  %-10s  %s\n", "records", "bytes", "container", "shard");
+    const int code = list_shards(listing, list);
+    printf("%12" PRIu64 " %15" PRIu64 "  in %" PRIu64 " shard%s\n", listing->records, listing->bytes, listing->shards,
+           listing->shards == 1 ? "" : "s");
+    if (listing->damages > 0)
+        log_message(LOG_RUN, "there is damage: " SHARDS_PROGRAM " check tells where");
+    return code;
+}
+
+static int list_as_json(struct listing *listing, const struct shard_list *list)
+{
+    struct json json;
+    json_init(&json, true);
+    listing->json = &json;
+    json_open_object(&json, NULL);
+    json_open_array(&json, "shards");
+    int code = list_shards(listing, list);
+    json_close_array(&json);
+    json_u64(&json, "records", listing->records);
+    json_u64(&json, "bytes", listing->bytes);
+    json_u64(&json, "damages", listing->damages);
+    json_close_object(&json);
+    const char *const text = json_text(&json);
+    if (text != NULL)
+        puts(text);
+    else
+        code = EXIT_CODE_MEMORY;
+    json_release(&json);
+    return code;
+}
+
+static int run(const struct shards_request *request)
+{
+    struct listing listing = { .is_unwanted = request->is_unwanted };
+    struct shard_list list;
+    const int rc = shard_paths_find(&list, request);
+    if (rc < 0)
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    const int code = request->is_json ? list_as_json(&listing, &list) : list_as_text(&listing, &list);
+    shard_list_release(&list);
+    return code;
+}
+
+const struct shards_command command_list = {
+    .name = "list",
+    .words = "PATTERN...",
+    .words_least = 1,
+    .words_most = UINT32_MAX,
+    .options = "J",
+    .summary = "records, bytes and container of shards",
+    .help = "From the index that lies beside each shard, which is made where there is none: then only the\n"
+            "records' headers are read. Payloads are not looked at: check does that.\n\n"
+            "  " SHARDS_PROGRAM " list data/digits\n"
+            "  " SHARDS_PROGRAM " list 'imagenet/train-*' --json\n",
+    .run = run,
+};

@@ -1,0 +1,294 @@
+/* Shards side by side. A shard that is being read is an item of a queue: whoever takes it reads its next piece, puts
+ * it back for the others, and verifies what was read. */
+#include "tools/shards/scan.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "stage/queue.h"
+#include "stage/thread.h"
+
+/* A shard, and what it takes to read it. */
+struct reading {
+    struct scan_shard shard;
+    struct shard_walk walk;     /* of whoever took the item */
+    atomic_size_t unfinished;   /* pieces not verified yet, and one until all are read */
+    size_t room;                /* of the damages; under the scan's lock */
+    bool is_done;               /* under the scan's lock */
+};
+
+struct worker {
+    struct scan *scan;
+    struct thread *thread;
+    uint32_t number;
+    struct piece piece;
+};
+
+struct scan {
+    struct scan_options options;
+    struct reading *readings;
+    struct worker *workers;
+    struct queue *queue;        /* readings, of which no more are open than there are workers */
+    atomic_uint_fast32_t begun, unread;
+    uint32_t told;              /* main only */
+    pthread_mutex_t lock;
+    pthread_cond_t progress;    /* a reading is done, or a worker has ended */
+    uint32_t working;           /* under the lock, as what follows */
+    int result;
+};
+
+static void fail(struct scan *scan, int rc)
+{
+    pthread_mutex_lock(&scan->lock);
+    if (scan->result == 0)
+        scan->result = rc;
+    pthread_mutex_unlock(&scan->lock);
+    queue_cancel(scan->queue);
+}
+
+static int grow_locked(struct reading *reading)
+{
+    struct scan_shard *const shard = &reading->shard;
+    if (shard->damage_count < reading->room)
+        return 0;
+    const size_t room = reading->room > 0 ? 2 * reading->room : 4;
+    struct scan_damage *const grown = realloc(shard->damages, room * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    shard->damages = grown;
+    reading->room = room;
+    return 0;
+}
+
+static int add_damage(struct scan *scan, struct reading *reading, uint64_t record, uint64_t offset,
+                      const struct record_problem *problem)
+{
+    struct scan_shard *const shard = &reading->shard;
+    pthread_mutex_lock(&scan->lock);
+    const int rc = grow_locked(reading);
+    if (rc == 0)
+        shard->damages[shard->damage_count++] = (struct scan_damage){ record, offset, *problem };
+    pthread_mutex_unlock(&scan->lock);
+    return rc;
+}
+
+static int damage_compare(const void *a, const void *b)
+{
+    const uint64_t left = ((const struct scan_damage *)a)->offset, right = ((const struct scan_damage *)b)->offset;
+    return (left > right) - (left < right);
+}
+
+static void finish(struct scan *scan, struct reading *reading)
+{
+    struct scan_shard *const shard = &reading->shard;
+    shard_source_close(reading->walk.source);
+    shard_walk_release(&reading->walk);
+    reading->walk.source = NULL;
+    if (shard->damage_count > 0)
+        qsort(shard->damages, shard->damage_count, sizeof(*shard->damages), damage_compare);
+    pthread_mutex_lock(&scan->lock);
+    reading->is_done = true;
+    pthread_cond_broadcast(&scan->progress);
+    pthread_mutex_unlock(&scan->lock);
+}
+
+/* One of what is unfinished is finished. */
+static void give_up_share(struct scan *scan, struct reading *reading)
+{
+    if (atomic_fetch_sub(&reading->unfinished, 1) == 1)
+        finish(scan, reading);
+}
+
+static void begin_another(struct scan *scan)
+{
+    const uint_fast32_t next = atomic_fetch_add(&scan->begun, 1);
+    if (next < scan->options.count)
+        (void)queue_put(scan->queue, &scan->readings[next]);
+}
+
+/* All of the shard is read, or nothing more can be. */
+static void end_reading(struct scan *scan, struct reading *reading)
+{
+    reading->shard.records = reading->walk.record;
+    reading->shard.stream_bytes = reading->walk.offset;
+    begin_another(scan);
+    if (atomic_fetch_sub(&scan->unread, 1) == 1)
+        queue_finish(scan->queue);
+    give_up_share(scan, reading);
+}
+
+static int open_reading(const struct scan *scan, struct reading *reading)
+{
+    struct shard_source **const source = &reading->walk.source;
+    reading->shard.error = *source != NULL ? 0 : shard_source_open(source, NULL, reading->shard.path);
+    if (reading->shard.error < 0)
+        return reading->shard.error;
+    reading->walk.is_unwanted = scan->options.is_unwanted;
+    reading->shard.is_plain = (*source)->ops->is_plain;
+    reading->shard.bytes = (*source)->stamp.bytes;
+    return 0;
+}
+
+static bool verify(struct worker *worker, const struct reading *reading, const struct piece_record *record,
+                   struct record_problem *problem)
+{
+    const struct scan *const scan = worker->scan;
+    const uint32_t shard = (uint32_t)(reading - scan->readings);
+    return piece_record_verify(record, reading->walk.source, problem) &&
+           (scan->options.visit == NULL ||
+            scan->options.visit(scan->options.arg, worker->number, shard, record, problem));
+}
+
+static int verify_piece(struct worker *worker, struct reading *reading)
+{
+    struct piece_record record = { 0 };
+    struct record_problem problem = { 0 };
+    int rc = 0;
+    while (rc == 0 && piece_next(&worker->piece, &record)) {
+        if (!verify(worker, reading, &record, &problem))
+            rc = add_damage(worker->scan, reading, record.record, record.offset, &problem);
+    }
+    return rc;
+}
+
+/* Read the next piece and let others go on before it is verified. */
+static int read_piece(struct worker *worker, struct reading *reading)
+{
+    struct scan *const scan = worker->scan;
+    struct piece *const piece = &worker->piece;
+    int rc = open_reading(scan, reading) < 0 ? -ENODATA : shard_walk_next(&reading->walk, piece);
+    if (rc == -ENODATA) {
+        end_reading(scan, reading);
+        return 0;
+    }
+    const bool is_damage = rc == -EBADMSG;
+    if (is_damage)
+        rc = add_damage(scan, reading, piece->record, piece->offset, &piece->problem);
+    if (rc < 0)
+        return rc;
+    atomic_fetch_add(&reading->unfinished, 1);
+    (void)queue_put(scan->queue, reading);      /* refused only when nobody goes on */
+    rc = is_damage ? 0 : verify_piece(worker, reading);
+    give_up_share(scan, reading);
+    return rc;
+}
+
+static void worker_loop(void *arg)
+{
+    struct worker *const worker = arg;
+    struct scan *const scan = worker->scan;
+    void *item;
+    while (queue_get(scan->queue, &item) == 0) {
+        const int rc = read_piece(worker, item);
+        if (rc < 0)
+            fail(scan, rc);
+    }
+    pthread_mutex_lock(&scan->lock);
+    scan->working--;
+    pthread_cond_broadcast(&scan->progress);
+    pthread_mutex_unlock(&scan->lock);
+}
+
+static int start_worker(struct scan *scan, uint32_t number)
+{
+    struct worker *const worker = &scan->workers[number];
+    worker->scan = scan;
+    worker->number = number;
+    pthread_mutex_lock(&scan->lock);
+    scan->working++;
+    pthread_mutex_unlock(&scan->lock);
+    const int rc = thread_start(&worker->thread, "scan", worker_loop, worker);
+    if (rc < 0) {
+        pthread_mutex_lock(&scan->lock);
+        scan->working--;
+        pthread_mutex_unlock(&scan->lock);
+    }
+    return rc;
+}
+
+static void prepare(struct scan *scan)
+{
+    for (uint32_t i = 0; i < scan->options.count; i++) {
+        scan->readings[i].shard.path = scan->options.paths[i];
+        atomic_init(&scan->readings[i].unfinished, 1);
+    }
+    atomic_init(&scan->unread, scan->options.count);
+    for (uint32_t i = 0; i < scan->options.workers; i++)
+        begin_another(scan);
+    if (scan->options.count == 0)
+        queue_finish(scan->queue);
+}
+
+static int start(struct scan *scan)
+{
+    scan->readings = calloc((size_t)scan->options.count + 1, sizeof(*scan->readings));
+    scan->workers = calloc(scan->options.workers, sizeof(*scan->workers));
+    const bool has_room = scan->readings != NULL && scan->workers != NULL;
+    int rc = has_room ? queue_open(&scan->queue, scan->options.workers) : -ENOMEM;
+    if (rc < 0)
+        return rc;
+    prepare(scan);
+    for (uint32_t i = 0; i < scan->options.workers && rc == 0; i++)
+        rc = start_worker(scan, i);
+    return rc;
+}
+
+int scan_open(struct scan **scan_out, const struct scan_options *options)
+{
+    struct scan *const scan = calloc(1, sizeof(*scan));
+    if (scan == NULL)
+        return -ENOMEM;
+    scan->options = *options;
+    pthread_mutex_init(&scan->lock, NULL);
+    pthread_cond_init(&scan->progress, NULL);
+    const int rc = start(scan);
+    if (rc < 0)
+        scan_close(scan);
+    else
+        *scan_out = scan;
+    return rc;
+}
+
+const struct scan_shard *scan_next(struct scan *scan)
+{
+    if (scan->told == scan->options.count)
+        return NULL;
+    const struct reading *const reading = &scan->readings[scan->told];
+    pthread_mutex_lock(&scan->lock);
+    while (!reading->is_done && scan->working > 0)
+        pthread_cond_wait(&scan->progress, &scan->lock);
+    const bool is_done = reading->is_done;
+    pthread_mutex_unlock(&scan->lock);
+    scan->told += is_done;
+    return is_done ? &reading->shard : NULL;
+}
+
+int scan_result(const struct scan *scan)
+{
+    return scan->result;
+}
+
+void scan_close(struct scan *scan)
+{
+    if (scan == NULL)
+        return;
+    if (scan->queue != NULL)
+        queue_cancel(scan->queue);
+    for (uint32_t i = 0; i < scan->options.workers && scan->workers != NULL; i++) {
+        thread_join(scan->workers[i].thread);
+        piece_release(&scan->workers[i].piece);
+    }
+    for (uint32_t i = 0; i < scan->options.count && scan->readings != NULL; i++) {
+        shard_source_close(scan->readings[i].walk.source);
+        shard_walk_release(&scan->readings[i].walk);
+        free(scan->readings[i].shard.damages);
+    }
+    queue_close(scan->queue);
+    pthread_cond_destroy(&scan->progress);
+    pthread_mutex_destroy(&scan->lock);
+    free(scan->readings);
+    free(scan->workers);
+    free(scan);
+}

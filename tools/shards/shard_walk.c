@@ -1,0 +1,225 @@
+/* Shards from front to back. Called by the threads of a scan and by commands that look at the first records. */
+#include "tools/shards/shard_walk.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/crc32c.h"
+#include "formats/tfrecord.h"
+#include "loader/shards/shard_kind.h"
+
+/* Long enough that a read costs nothing beside its bytes, and still in a core's cache when they are summed. */
+#define PIECE_BYTES ((size_t)512 << 10)
+
+static int reserve(struct piece *piece, size_t bytes)
+{
+    if (bytes <= piece->room)
+        return 0;
+    uint8_t *const grown = realloc(piece->bytes, bytes);
+    if (grown == NULL)
+        return -ENOMEM;
+    piece->bytes = grown;
+    piece->room = bytes;
+    return 0;
+}
+
+/* Have the first `bytes` of what follows in the piece, or all there is. */
+static int fill(const struct shard_walk *walk, struct piece *piece, size_t bytes)
+{
+    if (piece->filled >= bytes || piece->is_end)
+        return 0;
+    if (reserve(piece, bytes) < 0)
+        return -ENOMEM;
+    const size_t wanted = bytes - piece->filled;
+    const ssize_t got =
+        shard_source_read(walk->source, piece->bytes + piece->filled, wanted, piece->offset + piece->filled);
+    if (got < 0)
+        return (int)got;
+    piece->filled += (size_t)got;
+    piece->is_end = (size_t)got < wanted;
+    return 0;
+}
+
+/* The frame behind the whole ones, all of it in the piece: its bytes. A negative errno or an enum tfrecord_check. */
+static int take_frame(const struct shard_walk *walk, struct piece *piece, size_t *bytes_out,
+                      struct tfrecord_problem *problem)
+{
+    const size_t at = piece->whole_bytes;
+    int rc = fill(walk, piece, at + TFRECORD_HEADER_BYTES);
+    *problem = (struct tfrecord_problem){ .needed_bytes = TFRECORD_HEADER_BYTES,
+                                         .available_bytes = piece->filled - at };
+    if (rc < 0 || problem->available_bytes < TFRECORD_HEADER_BYTES)
+        return rc < 0 ? rc : TFRECORD_CUT;
+    uint64_t payload_bytes;
+    const enum tfrecord_check check = tfrecord_header(piece->bytes + at, &payload_bytes, problem);
+    if (check != TFRECORD_OK)
+        return (int)check;
+    *bytes_out = (size_t)payload_bytes + TFRECORD_FRAME_BYTES;
+    rc = fill(walk, piece, at + *bytes_out);
+    *problem = (struct tfrecord_problem){ .needed_bytes = *bytes_out, .available_bytes = piece->filled - at };
+    return rc < 0 ? rc : problem->available_bytes < *bytes_out ? TFRECORD_CUT : TFRECORD_OK;
+}
+
+static void problem_add(struct record_problem *problem, const char *text)
+{
+    const size_t length = strlen(problem->text);
+    snprintf(problem->text + length, sizeof(problem->text) - length, "%s", text);
+}
+
+/* Where the stretch ends that cannot be framed. False when there is no record behind it, or none at all. */
+static bool find_stretch(struct shard_walk *walk, uint64_t *bytes_out, int *rc_out)
+{
+    const struct shard_index_options options = { .skip_damage = true, .is_unwanted = walk->is_unwanted };
+    char line[1024];
+    *rc_out = 0;
+    if (!walk->is_indexed)
+        *rc_out = shard_index_open(&walk->index, walk->source, &options, line, sizeof(line));
+    walk->is_indexed |= *rc_out == 0;
+    for (uint64_t i = 0; i < walk->index.damage_count; i++) {
+        *bytes_out = walk->index.damages[i].bytes;
+        if (walk->index.damages[i].offset == walk->offset)
+            return true;
+    }
+    return false;
+}
+
+/* Step over what cannot be framed. */
+static int pass_damage(struct shard_walk *walk, struct piece *piece)
+{
+    char text[80];
+    uint64_t bytes;
+    int rc;
+    if (find_stretch(walk, &bytes, &rc)) {
+        walk->offset += bytes;
+        snprintf(text, sizeof(text), ": no record can be told in %" PRIu64 " bytes", bytes);
+        problem_add(&piece->problem, text);
+        return -EBADMSG;
+    }
+    walk->is_over = true;
+    return rc == -ENOMEM || rc == -ECANCELED ? rc : -EBADMSG;
+}
+
+/* The piece begins with a frame that is not right. */
+static int meet_damage(struct shard_walk *walk, struct piece *piece, enum tfrecord_check check,
+                       const struct tfrecord_problem *problem)
+{
+    record_problem_set(&piece->problem, check, problem);
+    const char *const kind = piece->offset > 0 ? NULL : shard_kind_text(piece->bytes, piece->filled);
+    const int rc = pass_damage(walk, piece);
+    if (kind != NULL && walk->is_over) {
+        problem_add(&piece->problem, ": not a TFRecord shard: ");
+        problem_add(&piece->problem, kind);
+    }
+    return rc;
+}
+
+static int meet_unreadable(struct shard_walk *walk, struct piece *piece, int rc)
+{
+    if (rc == -ENOMEM || rc == -ECANCELED)
+        return rc;
+    piece->problem.has_crcs = false;
+    snprintf(piece->problem.text, sizeof(piece->problem.text), "cannot be read: %s", strerror(-rc));
+    walk->is_over = true;
+    return -EBADMSG;
+}
+
+/* Fill the piece with whole records: 0, or why no more could be added, as take_frame says it. */
+static int gather(struct shard_walk *walk, struct piece *piece, struct tfrecord_problem *problem)
+{
+    int rc = fill(walk, piece, PIECE_BYTES);
+    while (rc == 0 && piece->whole_bytes < piece->filled) {
+        size_t bytes;
+        rc = take_frame(walk, piece, &bytes, problem);
+        if (rc == 0) {
+            piece->whole_bytes += bytes;
+            walk->record++;
+        }
+    }
+    return rc;
+}
+
+int shard_walk_next(struct shard_walk *walk, struct piece *piece)
+{
+    struct tfrecord_problem problem;
+    if (walk->is_unwanted != NULL && atomic_load(walk->is_unwanted))
+        return -ECANCELED;
+    piece->offset = walk->offset;
+    piece->record = walk->record;
+    piece->filled = piece->whole_bytes = 0;
+    piece->is_end = walk->is_over;
+    const int rc = gather(walk, piece, &problem);
+    walk->offset += piece->whole_bytes;
+    if (piece->whole_bytes > 0)
+        return 0;
+    if (rc < 0)
+        return meet_unreadable(walk, piece, rc);
+    return piece->filled == 0 ? -ENODATA : meet_damage(walk, piece, (enum tfrecord_check)rc, &problem);
+}
+
+void shard_walk_release(struct shard_walk *walk)
+{
+    shard_index_release(&walk->index);
+}
+
+bool piece_next(const struct piece *piece, struct piece_record *record)
+{
+    const uint8_t *at = piece->bytes;
+    if (record->payload == NULL)
+        *record = (struct piece_record){ .record = piece->record };
+    else {
+        at = record->payload + record->payload_bytes + TFRECORD_FOOTER_BYTES;
+        record->record++;
+    }
+    if (at == piece->bytes + piece->whole_bytes || piece->whole_bytes == 0)
+        return false;
+    struct tfrecord_problem problem;
+    uint64_t payload_bytes = 0;
+    (void)tfrecord_header(at, &payload_bytes, &problem);    /* it was right when the piece was read */
+    record->offset = piece->offset + (uint64_t)(at - piece->bytes);
+    record->payload = at + TFRECORD_HEADER_BYTES;
+    record->payload_bytes = (size_t)payload_bytes;
+    return true;
+}
+
+/* How the frame compares with what a second read gives, which goes to `spare`. */
+static const char *second_text(const struct piece_record *record, struct shard_source *source, uint8_t *spare)
+{
+    const size_t bytes = record->payload_bytes + TFRECORD_FRAME_BYTES;
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    const ssize_t got = shard_source_read_afresh(source, spare, bytes, record->offset);
+    if (got == -ENOTSUP)
+        return "";
+    if (got == (ssize_t)bytes && memcmp(spare, record->payload - TFRECORD_HEADER_BYTES, bytes) == 0)
+        return "; a second read agrees";
+    if (got == (ssize_t)bytes && tfrecord_verify(spare, bytes, &payload_bytes, &problem) == TFRECORD_OK)
+        return "; a second read was right: memory, cable or disk may be failing";
+    return "; a second read differs and is wrong too";
+}
+
+bool piece_record_verify(const struct piece_record *record, struct shard_source *source,
+                         struct record_problem *problem_out)
+{
+    struct tfrecord_problem problem;
+    const uint32_t crc = crc32c(record->payload, record->payload_bytes);
+    const enum tfrecord_check check = tfrecord_footer(record->payload + record->payload_bytes, crc, &problem);
+    if (check == TFRECORD_OK)
+        return true;
+    record_problem_set(problem_out, check, &problem);
+    uint8_t *const spare = malloc(record->payload_bytes + TFRECORD_FRAME_BYTES);
+    if (spare != NULL)
+        problem_add(problem_out, second_text(record, source, spare));
+    free(spare);
+    if (shard_source_changed(source))
+        problem_add(problem_out, "; the file has changed since it was opened");
+    return false;
+}
+
+void piece_release(struct piece *piece)
+{
+    free(piece->bytes);
+    *piece = (struct piece){ 0 };
+}

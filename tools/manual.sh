@@ -1,0 +1,25 @@
+#!/bin/sh
+# A manual page from what a program says of itself: manual.sh PROGRAM VERSION SUMMARY [COMMAND...] writes the page
+# that `PROGRAM --help`, and `PROGRAM COMMAND --help` for each command, would be in the macros of man(7).
+program=$1 version=$2 summary=$3
+shift 3
+name=$(basename "$program")
+
+# Lines as they are: no filling, and nothing in them means anything to troff.
+as_they_are() {
+    printf '.nf\n'
+    sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
+    printf '.fi\n'
+}
+
+general=$("$program" --help) || exit
+printf '.TH %s 1 "" "pipetrain %s"\n' "$(echo "$name" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" "$version"
+printf '.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n' "$(echo "$name" | sed 's/-/\\-/g')" "$summary"
+echo "$general" | as_they_are
+for command in "$@"; do
+    text=$("$program" "$command" --help) || exit
+    printf '.SH %s\n' "$(echo "$command" | tr '[:lower:]' '[:upper:]')"
+    echo "$text" | as_they_are
+done
+printf '.SH SEE ALSO\n'
+printf '.BR pipetrain (1),\n.BR pipetrain\\-convert (1),\n.BR pipetrain\\-shards (1)\n'

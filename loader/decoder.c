@@ -154,6 +154,8 @@ static int decode_next(struct worker *decoder)
         tally_add(&decoder->tally.records, work->chunk.count);
         tally_add(&decoder->tally.busy_ns, clock_now_ns() - begun_ns);
     }
+    if (work->window != NULL)
+        window_store_give_back(&loader->windows, &work->chunk);
     work_give_back(loader, work);
     return rc;
 }

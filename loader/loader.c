@@ -14,7 +14,17 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
 {
     struct work_plan plan;
     work_plan_init(&plan, spec);
-    return (struct loader_memory){ .bytes = plan.total_bytes, .kept_bytes = plan.store_bytes };
+    const size_t blocks = plan.is_windowed ? (size_t)plan.order.window_blocks : 1;
+    return (struct loader_memory){ .bytes = plan.total_bytes,
+                                   .kept_bytes = plan.store_bytes,
+                                   .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks };
+}
+
+struct order_shape loader_order(const struct loader_spec *spec)
+{
+    struct work_plan plan;
+    work_plan_init(&plan, spec);
+    return plan.order;
 }
 
 static int work_init(struct work *work, const struct work_plan *plan)
@@ -65,6 +75,9 @@ static int open_stores(struct loader *loader)
         if (loader->plan.is_stored[pass])
             rc = shard_store_init(&loader->stores[pass], loader->spec.datasets[pass]);
     }
+    if (rc == 0 && loader->plan.is_windowed)
+        rc = window_store_init(&loader->windows, loader->spec.datasets[PASS_TRAIN], loader->spec.schedule,
+                               &loader->plan.order, loader->spec.seed);
     return rc;
 }
 
@@ -180,7 +193,7 @@ int loader_start(struct loader **loader_out, const struct loader_spec *spec)
     loader->spec = *spec;
     loader->shape = (struct image_shape){ spec->layout->height, spec->layout->width, spec->layout->channels };
     work_plan_init(&loader->plan, spec);
-    cursor_init(&loader->cursor, spec->schedule, spec->shuffle, spec->seed, loader->plan.chunk_records);
+    cursor_init(&loader->cursor, spec->schedule, &loader->plan.order, spec->seed, loader->plan.chunk_records);
     int rc = open_parts(loader);
     if (rc == 0)
         rc = run(loader);
@@ -243,6 +256,7 @@ void loader_close(struct loader *loader)
     queue_close(loader->opened);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         shard_store_release(&loader->stores[pass]);
+    window_store_release(&loader->windows);
     damage_release(&loader->damage);
     cursor_release(&loader->cursor);
     free(loader);
@@ -253,6 +267,8 @@ void loader_end(void *loader)
     struct loader *const ended = loader;
     queue_cancel(ended->free);
     queue_cancel(ended->full);
+    if (ended->plan.is_windowed)
+        window_store_cancel(&ended->windows);
     for (uint32_t i = 0; i < schedule_here(ended->spec.schedule).count; i++)
         ring_cancel(ended->spec.rings[i]);
 }

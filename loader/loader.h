@@ -30,6 +30,7 @@ struct loader_spec {
     struct ring *const *rings;          /* one for each tower of this process */
     struct stop *stop;
     enum shuffle shuffle;               /* of training; evaluation is in file order */
+    size_t block_bytes, window_bytes;   /* of SHUFFLE_BLOCK: what is read at a time, what is mixed; 0 = chosen */
     uint64_t seed;
     const struct augment *augment;      /* NULL: images are changed only where they have to be to fit */
     uint32_t read_threads, decode_threads;
@@ -55,8 +56,12 @@ struct loader_counts {
 struct loader_memory {
     size_t bytes;
     size_t kept_bytes;                  /* of these, for shards kept as read */
+    size_t window_spare_bytes;          /* of these, for all but the first block of windows: a smaller window_bytes
+                                         * saves them */
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);
+/* The order of training, as the data set and the spec make it. */
+struct order_shape loader_order(const struct loader_spec *spec);
 /* Whether what the data sets lost while they were indexed is no more than corrupt_max: what loader_start
  * refuses at once. 0, -ENOMEM, or -ECANCELED when the stop has been told why. */
 int loader_check(const struct loader_spec *spec);

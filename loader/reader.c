@@ -13,11 +13,23 @@ static size_t frame_bytes(const struct work_record *record)
     return record->read.place.payload_bytes + (size_t)TFRECORD_FRAME_BYTES;
 }
 
-static void find_frame(struct loader *loader, enum pass pass, struct work_record *record, size_t *read_bytes)
+/* Where the frame of a record is in memory, or NULL. */
+static const uint8_t *find_frame(struct loader *loader, const struct work *work, uint64_t offset,
+                                 const struct dataset_place *place, size_t *read_bytes)
 {
-    record->read.place = dataset_find(loader->spec.datasets[pass], record->id);
-    const uint8_t *frame = loader->plan.is_stored[pass]
-        ? shard_store_find(&loader->stores[pass], &record->read.place, read_bytes) : NULL;
+    const enum pass pass = work->chunk.span.pass;
+    if (loader->plan.is_stored[pass])
+        return shard_store_find(&loader->stores[pass], place, read_bytes);
+    return work->window != NULL ? work->window->frames[offset] : NULL;
+}
+
+static void find_record(struct loader *loader, const struct work *work, uint32_t i, size_t *read_bytes)
+{
+    struct work_record *const record = &work->records[i];
+    const uint64_t offset = chunk_offset(&work->chunk, i);
+    record->id = order_record_at(&work->chunk.order, offset);
+    record->read.place = dataset_find(loader->spec.datasets[work->chunk.span.pass], record->id);
+    const uint8_t *const frame = find_frame(loader, work, offset, &record->read.place, read_bytes);
     record->is_stored = frame != NULL;
     if (frame != NULL) {
         record->read.frame = frame;
@@ -28,13 +40,9 @@ static void find_frame(struct loader *loader, enum pass pass, struct work_record
 /* Returns the bytes read meanwhile. */
 static size_t find_records(struct loader *loader, struct work *work)
 {
-    const enum pass pass = work->chunk.span.pass;
     size_t read_bytes = 0;
-    for (uint32_t i = 0; i < work->chunk.count; i++) {
-        struct work_record *record = &work->records[i];
-        record->id = chunk_record(&work->chunk, i);
-        find_frame(loader, pass, record, &read_bytes);
-    }
+    for (uint32_t i = 0; i < work->chunk.count; i++)
+        find_record(loader, work, i, &read_bytes);
     return read_bytes;
 }
 
@@ -134,6 +142,39 @@ static int take_work(struct worker *reader, struct work **work_out)
     return rc;
 }
 
+static void tally_windows(struct worker *reader, uint64_t begun_ns, const struct window_cost *cost)
+{
+    tally_add(&reader->tally.bytes, cost->read_bytes);
+    tally_add(&reader->tally.waited_ns, cost->waited_ns);
+    tally_add(&reader->tally.busy_ns, clock_now_ns() - begun_ns - cost->waited_ns);
+}
+
+/* The window the chunk is of, where there are windows. */
+static int take_window(struct worker *reader, struct work *work)
+{
+    struct loader *const loader = reader->loader;
+    const struct chunk *const chunk = &work->chunk;
+    work->window = NULL;
+    if (!loader->plan.is_windowed || chunk->span.pass != PASS_TRAIN || chunk->count == 0)
+        return 0;
+    const uint64_t begun_ns = clock_now_ns();
+    struct window_cost cost = { 0 };
+    const int rc = window_store_take(&loader->windows, chunk, &work->window, &cost);
+    tally_windows(reader, begun_ns, &cost);
+    return rc;
+}
+
+static void read_ahead(struct worker *reader)
+{
+    struct loader *const loader = reader->loader;
+    if (!loader->plan.is_windowed)
+        return;
+    const uint64_t begun_ns = clock_now_ns();
+    struct window_cost cost = { 0 };
+    window_store_read_ahead(&loader->windows, &cost);
+    tally_windows(reader, begun_ns, &cost);
+}
+
 /* The next chunk into the work and on to the decoders. 1 when the work was handed on, 0 when
  * there was nothing to do with it, or a negative errno. */
 static int read_chunk(struct worker *reader, struct work *work)
@@ -141,12 +182,15 @@ static int read_chunk(struct worker *reader, struct work *work)
     int rc = cursor_next(&reader->loader->cursor, &work->chunk);
     if (rc == 0)
         rc = claim_batch(reader, work);
+    if (rc == 0)
+        rc = take_window(reader, work);
     if (rc < 0)
         return rc;
     fill_work(reader, work);
     if (work->chunk.count == 0)
         return 0;
     rc = queue_put(reader->loader->full, work);
+    read_ahead(reader);
     return rc < 0 ? rc : 1;
 }
 

@@ -14,6 +14,10 @@
 /* Small data sets take little memory and profit most. */
 #define KEEP_BYTES ((size_t)128 << 20)
 
+/* Large enough that disks and networks give what they can. */
+#define BLOCK_BYTES ((size_t)4 << 20)
+#define WINDOW_BYTES ((size_t)128 << 20)
+
 static size_t add(size_t a, size_t b)
 {
     size_t sum;
@@ -68,6 +72,15 @@ static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_
     return bytes;
 }
 
+static struct order_shape choose_order(const struct loader_spec *spec)
+{
+    const uint64_t records = spec->schedule->records[PASS_TRAIN];
+    if (spec->shuffle != SHUFFLE_BLOCK)
+        return (struct order_shape){ .shuffle = spec->shuffle, .count = records };
+    return window_shape(spec->datasets[PASS_TRAIN], records, spec->block_bytes ? spec->block_bytes : BLOCK_BYTES,
+                        spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
+}
+
 static size_t total_bytes(const struct work_plan *plan, const struct loader_spec *spec)
 {
     const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct work_record));
@@ -76,7 +89,7 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
     size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
     total = add(total, multiply(spec->read_threads, sizeof(struct worker)));
-    return add(total, add(plan->store_bytes, plan->damage_bytes));
+    return add(total, add(plan->store_bytes, add(plan->window_bytes, plan->damage_bytes)));
 }
 
 void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
@@ -86,9 +99,13 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
         .work_count = spec->read_threads + spec->decode_threads + WORKS_BETWEEN,
         .chunk_records = choose_chunk_records(spec, frame_bytes),
         .context_bytes = contexts_bytes(spec),
+        .order = choose_order(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);
+    plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PASS_TRAIN];
+    if (plan->is_windowed)
+        plan->window_bytes = window_store_bytes(spec->datasets[PASS_TRAIN], &plan->order);
     plan->buffer_bytes = multiply(plan->chunk_records, frame_bytes);
     plan->total_bytes = total_bytes(plan, spec);
 }

@@ -11,12 +11,13 @@
 #include "loader/order/cursor.h"
 #include "loader/record.h"
 #include "loader/shard_store.h"
+#include "loader/window_store.h"
 #include "stage/queue.h"
 #include "stage/thread.h"
 
 struct work_record {
     uint64_t id;
-    bool is_stored;             /* the frame is in the store */
+    bool is_stored;             /* the frame is in a store */
     struct record_read read;
 };
 
@@ -25,6 +26,7 @@ struct work_record {
 struct work {
     struct chunk chunk;
     struct batch *batch;
+    const struct window *window;    /* lent for the chunk; NULL: none */
     struct work_record *records;    /* chunk.count, room for work_plan's chunk_records */
     uint8_t *buffer;                /* frames one after the other */
 };
@@ -35,8 +37,10 @@ struct work_plan {
     uint32_t chunk_records;
     size_t buffer_bytes;        /* of one work */
     size_t context_bytes;       /* of one decoder */
+    struct order_shape order;   /* of training */
     bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
-    size_t store_bytes, damage_bytes;
+    bool is_windowed;           /* training: windows are */
+    size_t store_bytes, window_bytes, damage_bytes;
     size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
 };
 
@@ -73,6 +77,7 @@ struct loader {
     atomic_uint readers_left;   /* the last reader finishes the full queue */
     atomic_bool change_told;    /* that a shard changed while it was read */
     struct shard_store stores[PASS_COUNT];      /* zeros unless plan.is_stored */
+    struct window_store windows;                /* zeros unless plan.is_windowed */
     struct damage damage;                       /* zeros unless spec.skip_corrupt */
 };
 

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 
-void cursor_init(struct cursor *cursor, const struct schedule *schedule, enum shuffle shuffle, uint64_t seed,
-                 uint32_t chunk_records)
+void cursor_init(struct cursor *cursor, const struct schedule *schedule, const struct order_shape *shape,
+                 uint64_t seed, uint32_t chunk_records)
 {
-    *cursor = (struct cursor){ .schedule = schedule, .shuffle = shuffle, .seed = seed,
+    *cursor = (struct cursor){ .schedule = schedule, .shape = *shape, .seed = seed,
                                .chunk_records = chunk_records, .number = schedule->first };
     pthread_mutex_init(&cursor->lock, NULL);
 }
@@ -18,8 +18,27 @@ void cursor_release(struct cursor *cursor)
 
 static void order_begin(struct cursor *cursor, const struct span *span)
 {
-    const enum shuffle shuffle = span->pass == PASS_TRAIN ? cursor->shuffle : SHUFFLE_NONE;
-    order_init(&cursor->order, shuffle, cursor->schedule->records[span->pass], cursor->seed, span->epoch);
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = cursor->schedule->records[span->pass] };
+    order_init(&cursor->order, span->pass == PASS_TRAIN ? &cursor->shape : &stored, cursor->seed, span->epoch);
+}
+
+/* Bring the order to the window that holds `position`. */
+static void order_follow(struct cursor *cursor, enum pass pass, uint64_t position)
+{
+    if (order_holds(&cursor->order, position))
+        return;
+    order_enter(&cursor->order, position);
+    cursor->windows += pass == PASS_TRAIN;
+}
+
+/* Of the places left in the slice, those of one chunk: no more than the window has. */
+static uint32_t count_places(const struct cursor *cursor, const struct span *span)
+{
+    const uint32_t left = span->count - cursor->first;
+    const uint64_t position = span->first_position + cursor->first;
+    const uint64_t in_window = cursor->order.window.first + cursor->order.window.count - position;
+    const uint32_t wanted = left < cursor->chunk_records ? left : cursor->chunk_records;
+    return wanted < in_window ? wanted : (uint32_t)in_window;
 }
 
 /* Move on behind `chunk`: in the slice, to the next tower, to the next batch. */
@@ -35,6 +54,20 @@ static void cursor_advance(struct cursor *cursor, const struct chunk *chunk)
     cursor->number++;
 }
 
+/* The places of the chunk, whose span is known, and the order they are in. */
+static void fill_chunk(struct cursor *cursor, struct chunk *chunk)
+{
+    chunk->tower = cursor->tower;
+    chunk->first = cursor->first;
+    chunk->count = 0;
+    if (chunk->span.count > 0) {
+        order_follow(cursor, chunk->span.pass, chunk->span.first_position + cursor->first);
+        chunk->count = count_places(cursor, &chunk->span);
+    }
+    chunk->order = cursor->order;
+    chunk->window = cursor->windows - 1;
+}
+
 static int next_locked(struct cursor *cursor, struct chunk *chunk)
 {
     const uint32_t tower = schedule_here(cursor->schedule).first + cursor->tower;
@@ -44,11 +77,7 @@ static int next_locked(struct cursor *cursor, struct chunk *chunk)
     const bool begins_batch = cursor->tower == 0 && cursor->first == 0;
     if (begins_batch && (chunk->span.first_of_pass || cursor->number == cursor->schedule->first))
         order_begin(cursor, &chunk->span);
-    const uint32_t left = chunk->span.count - cursor->first;
-    chunk->tower = cursor->tower;
-    chunk->first = cursor->first;
-    chunk->count = left < cursor->chunk_records ? left : cursor->chunk_records;
-    chunk->order = cursor->order;
+    fill_chunk(cursor, chunk);
     cursor_advance(cursor, chunk);
     chunk->last_of_pass = chunk->span.last_of_pass && cursor->tower == 0 && cursor->first == 0;
     return 0;

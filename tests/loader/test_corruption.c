@@ -86,8 +86,12 @@ static uint64_t wanted_record(const struct harness *harness, uint64_t number, ui
 {
     const struct span span = harness_span(harness, number);
     struct order order;
-    const enum shuffle shuffle = span.pass == PASS_TRAIN ? harness->spec.shuffle : SHUFFLE_NONE;
-    order_init(&order, shuffle, harness->schedule.records[span.pass], harness->spec.seed, span.epoch);
+    const struct order_shape shape = {
+        .shuffle = span.pass == PASS_TRAIN ? harness->spec.shuffle : SHUFFLE_NONE,
+        .count = harness->schedule.records[span.pass],
+    };
+    order_init(&order, &shape, harness->spec.seed, span.epoch);
+    order_enter(&order, span.first_position + i);
     return order_record(&order, span.first_position + i);
 }
 

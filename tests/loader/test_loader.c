@@ -70,6 +70,8 @@ static struct harness run_reference(uint32_t batch, enum shuffle shuffle)
 {
     struct harness reference = make_harness(batch, 1);
     reference.spec.shuffle = shuffle;
+    reference.spec.block_bytes = 600;
+    reference.spec.window_bytes = 1800;
     harness_run(&reference);
     harness_assert_complete(&reference);
     return reference;
@@ -146,6 +148,105 @@ static void same_batches_for_any_chunk_and_any_source(void **state)
             harness.spec.decode_threads = 2;
             run_and_compare(&harness, &reference);
         }
+    }
+    harness_release(&reference);
+}
+
+/* Blocks of about `block_bytes`, windows of no more than `window_bytes`, read into memory. */
+static void shuffle_blocks(struct harness *harness, size_t block_bytes, size_t window_bytes)
+{
+    harness->spec.shuffle = SHUFFLE_BLOCK;
+    harness->spec.block_bytes = block_bytes;
+    harness->spec.window_bytes = window_bytes;
+    harness->spec.keep_bytes = LOADER_KEEP_NONE;
+}
+
+/* One record a block and a window; blocks over the ends of shards; the whole set a block. */
+static const size_t block_sizes[][2] = { { 1, 1 }, { 600, 600 }, { 600, 2000 }, { 2500, 8000 }, { 1 << 20, 1 << 20 } };
+enum { BLOCK_SIZES = sizeof(block_sizes) / sizeof(*block_sizes) };
+
+static struct harness run_blocks(uint32_t batch, size_t kind)
+{
+    struct harness reference = make_harness(batch, 1);
+    shuffle_blocks(&reference, block_sizes[kind][0], block_sizes[kind][1]);
+    harness_run(&reference);
+    harness_assert_complete(&reference);
+    return reference;
+}
+
+static void blocks_give_the_same_batches_for_any_threads_and_towers(void **state)
+{
+    (void)state;
+    for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
+        for (uint32_t batch = 1; batch <= 81; batch += 40) {
+            struct harness reference = run_blocks(batch, kind);
+            for (uint32_t i = 0; i < 18; i++) {
+                struct harness harness = make_harness(batch, 1 + i % 3);
+                shuffle_blocks(&harness, block_sizes[kind][0], block_sizes[kind][1]);
+                harness.spec.keep_bytes = i % 5 == 4 ? LOADER_KEEP_ALL : LOADER_KEEP_NONE;
+                harness.spec.chunk_records = i % 4;
+                harness.spec.read_threads = 1 + i / 3 % 3;
+                harness.spec.decode_threads = 1 + i / 9;
+                run_and_compare(&harness, &reference);
+            }
+            harness_release(&reference);
+        }
+    }
+}
+
+/* Records of a block that follow each other in the file, one behind the other in a batch. */
+static uint32_t count_neighbours(const struct harness *harness)
+{
+    uint32_t neighbours = 0;
+    for (uint32_t i = 0; i + 1 < TRAIN_RECORDS; i++)
+        neighbours += harness->deliveries[i].id + 1 == harness->deliveries[i + 1].id;
+    return neighbours;
+}
+
+static void blocks_are_mixed(void **state)
+{
+    (void)state;
+    for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
+        struct harness harness = run_blocks(TRAIN_RECORDS, kind);
+        assert_true(count_neighbours(&harness) < TRAIN_RECORDS / 3);
+        harness_release(&harness);
+    }
+}
+
+static void blocks_are_read_once_an_epoch(void **state)
+{
+    (void)state;
+    uint64_t file_bytes = 0;
+    for (int i = 0; i < 3; i++)
+        file_bytes += train->indexes[i].bytes;
+    for (size_t kind = 0; kind < BLOCK_SIZES; kind++) {
+        struct harness harness = make_harness(8, 2);
+        shuffle_blocks(&harness, block_sizes[kind][0], block_sizes[kind][1]);
+        harness.spec.datasets[PASS_EVALUATE] = NULL;
+        harness.spec.read_threads = 2;
+        harness.schedule.epochs = 5;
+        harness_run(&harness);
+        harness_assert_complete(&harness);
+        assert_int_equal(harness.counts.bytes, 5 * file_bytes);
+        harness_release(&harness);
+    }
+}
+
+static void a_process_loads_its_part_of_every_window(void **state)
+{
+    (void)state;
+    struct harness reference = run_blocks(7, 2);
+    for (uint32_t first = 0; first < 5; first++) {
+        struct harness harness = make_harness(7, 5);
+        shuffle_blocks(&harness, block_sizes[2][0], block_sizes[2][1]);
+        harness.schedule.here = (struct tower_range){ first, 1 };
+        harness_run(&harness);
+        assert_string_equal(harness.message, "");
+        for (uint64_t i = 0; i < reference.batch_count * 7; i++)
+            if (harness.deliveries[i].times > 0)
+                assert_int_equal(harness.deliveries[i].id, reference.deliveries[i].id);
+        assert_true(harness.counts.records < reference.counts.records);
+        harness_release(&harness);
     }
     harness_release(&reference);
 }
@@ -251,12 +352,14 @@ static void assert_tail(const struct harness *harness, const struct harness *who
 static void a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole(void **state)
 {
     (void)state;
-    static const enum shuffle shuffles[] = { SHUFFLE_FULL, SHUFFLE_NONE };
-    for (int kind = 0; kind < 2; kind++) {
+    static const enum shuffle shuffles[] = { SHUFFLE_FULL, SHUFFLE_NONE, SHUFFLE_BLOCK };
+    for (int kind = 0; kind < 3; kind++) {
         struct harness whole = run_reference(7, shuffles[kind]);
         for (uint64_t first = 0; first <= whole.batch_count; first++) {
             struct harness harness = make_harness(7, 1 + (uint32_t)first % 3);
             harness.spec.shuffle = shuffles[kind];
+            harness.spec.block_bytes = 600;
+            harness.spec.window_bytes = 1800;
             harness.spec.read_threads = 2;
             harness.spec.decode_threads = 2;
             harness.spec.chunk_records = (uint32_t)first % 4;
@@ -292,6 +395,11 @@ static void the_plan_knows_the_memory_before_the_start(void **state)
     assert_int_equal(loader_memory(&harness.spec).kept_bytes, kept.kept_bytes);
     harness.spec.keep_bytes--;      /* of each data set by itself */
     assert_int_equal(loader_memory(&harness.spec).kept_bytes, shard_store_bytes(evaluation));
+    harness.schedule.records[PASS_TRAIN] = TRAIN_RECORDS;
+    shuffle_blocks(&harness, 600, 2000);
+    const struct order_shape shape = loader_order(&harness.spec);
+    assert_int_equal(loader_memory(&harness.spec).bytes - plain.bytes, window_store_bytes(train, &shape));
+    assert_true(shape.window_blocks > 1 && loader_memory(&harness.spec).window_spare_bytes > 0);
 }
 
 /* Wherever the consumer is when it stops, all threads end. */
@@ -301,6 +409,8 @@ static void ends_early_after_any_number_of_batches(void **state)
     for (uint64_t after = 1; after <= 12; after++) {
         for (uint32_t towers = 1; towers <= 3; towers++) {
             struct harness harness = make_harness(5, towers);
+            if (after % 2 == 0)
+                shuffle_blocks(&harness, 600, 1800);
             harness.end_after = after;
             harness.depth = 1 + (uint32_t)after % 3;
             harness.spec.read_threads = 2;
@@ -346,7 +456,7 @@ static void a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early
 static void a_shard_cut_while_it_is_read_is_named(void **state)
 {
     (void)state;
-    for (int source = 0; source < 2; source++) {
+    for (int source = 0; source < 3; source++) {
         const char *path = fixture_path(folder, "shrinking.tfrecord");
         fixture_write_shard(path, 0, 30);
         const struct dataset_options options = fixture_options(path);
@@ -355,6 +465,8 @@ static void a_shard_cut_while_it_is_read_is_named(void **state)
         struct harness harness = make_harness(8, 2);
         harness.spec.datasets[PASS_TRAIN] = shrinking;
         harness.spec.keep_bytes = (size_t)source;
+        if (source == 2)
+            shuffle_blocks(&harness, 600, 1800);
         harness.spec.decode_threads = 2;
         harness_run(&harness);
         assert_int_equal(harness.code, EXIT_CODE_DATA);
@@ -372,6 +484,10 @@ int main(void)
         cmocka_unit_test(same_batches_for_any_threads_depths_and_towers),
         cmocka_unit_test(towers_of_several_processes_load_what_those_of_one_do),
         cmocka_unit_test(same_batches_for_any_chunk_and_any_source),
+        cmocka_unit_test(blocks_give_the_same_batches_for_any_threads_and_towers),
+        cmocka_unit_test(blocks_are_mixed),
+        cmocka_unit_test(blocks_are_read_once_an_epoch),
+        cmocka_unit_test(a_process_loads_its_part_of_every_window),
         cmocka_unit_test(file_order_without_shuffle),
         cmocka_unit_test(evaluation_is_in_file_order_and_training_is_not),
         cmocka_unit_test(a_data_set_in_memory_is_read_once),

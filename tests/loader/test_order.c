@@ -9,16 +9,42 @@
 #include <cmocka.h>
 
 #include "loader/order/order.h"
+#include "loader/order/order_mixing.h"
 
-static void assert_bijection(uint64_t count, uint64_t seed, uint32_t epoch)
+static struct order_shape full(uint64_t count)
+{
+    return (struct order_shape){ .shuffle = SHUFFLE_FULL, .count = count };
+}
+
+static struct order_shape blocks(uint64_t count, uint64_t block_records, uint64_t window_blocks)
+{
+    return (struct order_shape){ SHUFFLE_BLOCK, count, block_records, window_blocks };
+}
+
+/* At the window of its first record. */
+static struct order order_of(struct order_shape shape, uint64_t seed, uint32_t epoch)
 {
     struct order order;
-    order_init(&order, SHUFFLE_FULL, count, seed, epoch);
-    uint8_t *seen = calloc(count, 1);
+    order_init(&order, &shape, seed, epoch);
+    order_enter(&order, 0);
+    return order;
+}
+
+static uint64_t record_at(struct order *order, uint64_t position)
+{
+    if (!order_holds(order, position))
+        order_enter(order, position);
+    return order_record(order, position);
+}
+
+static void assert_bijection(struct order_shape shape, uint64_t seed, uint32_t epoch)
+{
+    struct order order = order_of(shape, seed, epoch);
+    uint8_t *seen = calloc(shape.count, 1);
     assert_non_null(seen);
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t record = order_record(&order, i);
-        assert_true(record < count);
+    for (uint64_t i = 0; i < shape.count; i++) {
+        const uint64_t record = record_at(&order, i);
+        assert_true(record < shape.count);
         assert_int_equal(seen[record]++, 0);
     }
     free(seen);
@@ -28,19 +54,18 @@ static void every_record_comes_once_for_any_count(void **state)
 {
     (void)state;
     for (uint64_t count = 1; count <= 300; count++)
-        assert_bijection(count, count * 31, (uint32_t)count % 5);
+        assert_bijection(full(count), count * 31, (uint32_t)count % 5);
     const uint64_t large[] = { 1023, 1024, 1025, 60000, 65536, 65537, 131073, 1281167 };
     for (size_t i = 0; i < sizeof(large) / sizeof(*large); i++)
-        assert_bijection(large[i], 7, 3);
+        assert_bijection(full(large[i]), 7, 3);
 }
 
 static void records_of_huge_sets_stay_in_range(void **state)
 {
     (void)state;
-    const uint64_t counts[] = { UINT64_C(1) << 32, (UINT64_C(1) << 40) + 1, (UINT64_C(1) << 62) + 12345 };
+    const uint64_t counts[] = { UINT64_C(1) << 32, (UINT64_C(1) << 40) + 1, (UINT64_C(1) << 61) + 12345 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-        struct order order;
-        order_init(&order, SHUFFLE_FULL, counts[i], 1, 1);
+        const struct order order = order_of(full(counts[i]), 1, 1);
         for (uint64_t j = 0; j < 1000; j++)
             assert_true(order_record(&order, counts[i] - 1 - j) < counts[i]);
     }
@@ -49,8 +74,7 @@ static void records_of_huge_sets_stay_in_range(void **state)
 static void without_shuffle_the_order_is_the_file_order(void **state)
 {
     (void)state;
-    struct order order;
-    order_init(&order, SHUFFLE_NONE, 100, 5, 9);
+    const struct order order = order_of((struct order_shape){ SHUFFLE_NONE, .count = 100 }, 5, 9);
     for (uint64_t i = 0; i < 100; i++)
         assert_int_equal(order_record(&order, i), i);
 }
@@ -60,7 +84,7 @@ static void without_shuffle_the_order_is_the_file_order(void **state)
 static uint64_t count_agreements(const struct order *a, const struct order *b)
 {
     uint64_t agreements = 0;
-    for (uint64_t i = 0; i < a->count; i++)
+    for (uint64_t i = 0; i < a->shape.count; i++)
         agreements += order_record(a, i) == order_record(b, i);
     return agreements;
 }
@@ -68,16 +92,14 @@ static uint64_t count_agreements(const struct order *a, const struct order *b)
 static void orders_of_other_epochs_and_seeds_are_unrelated(void **state)
 {
     (void)state;
-    struct order first, other, identity, again;
-    order_init(&identity, SHUFFLE_NONE, 10000, 0, 0);
-    order_init(&first, SHUFFLE_FULL, 10000, 1, 0);
-    order_init(&again, SHUFFLE_FULL, 10000, 1, 0);
+    const struct order identity = order_of((struct order_shape){ SHUFFLE_NONE, .count = 10000 }, 0, 0);
+    const struct order first = order_of(full(10000), 1, 0), again = order_of(full(10000), 1, 0);
     assert_int_equal(count_agreements(&first, &again), 10000);
     for (uint32_t i = 1; i < 20; i++) {
-        order_init(&other, SHUFFLE_FULL, 10000, 1, i);
+        struct order other = order_of(full(10000), 1, i);
         assert_true(count_agreements(&first, &other) < 12);
         assert_true(count_agreements(&identity, &other) < 12);
-        order_init(&other, SHUFFLE_FULL, 10000, 1 + i, 0);
+        other = order_of(full(10000), 1 + i, 0);
         assert_true(count_agreements(&first, &other) < 12);
     }
 }
@@ -89,8 +111,7 @@ static void assert_uniform(uint64_t count, uint64_t position)
     enum { BINS = 16, EPOCHS = 8000 };
     uint32_t bins[BINS] = { 0 };
     for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
-        struct order order;
-        order_init(&order, SHUFFLE_FULL, count, 77, epoch);
+        const struct order order = order_of(full(count), 77, epoch);
         bins[order_record(&order, position) * BINS / count]++;
     }
     double chi_square = 0;
@@ -115,16 +136,121 @@ static void a_position_may_hold_any_record(void **state)
 static void neighbours_are_torn_apart(void **state)
 {
     (void)state;
-    struct order order;
-    order_init(&order, SHUFFLE_FULL, 60000, 3, 0);
+    const struct order order = order_of(full(60000), 3, 0);
     uint32_t neighbours = 0, ascents = 0;
-    for (uint64_t i = 0; i + 1 < order.count; i++) {
+    for (uint64_t i = 0; i + 1 < order.shape.count; i++) {
         const uint64_t a = order_record(&order, i), b = order_record(&order, i + 1);
         neighbours += a + 1 == b || b + 1 == a;
         ascents += a < b;
     }
     assert_true(neighbours < 15);
     assert_in_range(ascents, 29500, 30500);
+}
+
+static void positions_of_a_permutation_are_found_again(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count < 200; count++) {
+        struct permutation permutation;
+        permutation_init(&permutation, count, random_key(count, RANDOM_ORDER, 1), count % 7);
+        for (uint64_t i = 0; i < count; i++)
+            assert_int_equal(permutation_position(&permutation, permutation_value(&permutation, i)), i);
+    }
+}
+
+/* The orders that runs have had so far stay as they are. */
+static void the_full_order_is_the_one_it_always_was(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = { 48235, 53197, 49409, 9030, 42395, 48323 };
+    const struct order order = order_of(full(60000), 1, 0);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+        assert_int_equal(order_record(&order, i), expected[i]);
+}
+
+static void every_record_comes_once_for_any_blocks(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = { 1, 2, 3, 7, 50, 1000 };
+    for (uint64_t count = 1; count <= 120; count += count < 20 ? 1 : 13)
+        for (size_t i = 0; i < 36; i++)
+            assert_bijection(blocks(count, sizes[i % 6], sizes[i / 6]), count, (uint32_t)i);
+    assert_bijection(blocks(100003, 64, 5), 1, 0);
+    assert_bijection(blocks(65536, 4096, 16), 1, 0);
+}
+
+/* The blocks an order lists for a window are what its positions give, each block in one window only. */
+static void assert_windows(struct order_shape shape)
+{
+    struct order order = order_of(shape, 3, 2);
+    uint8_t *const seen = calloc(order_shape_blocks(&shape), 1);
+    assert_non_null(seen);
+    for (uint64_t first = 0; first < shape.count; first += order.window.count) {
+        order_enter(&order, first);
+        assert_int_equal(order.window.first, first);
+        uint64_t offset = 0;
+        for (uint64_t i = 0; i < order_window_blocks(&order); i++) {
+            const struct order_block block = order_block(&order, i);
+            assert_int_equal(block.offset, offset);
+            assert_int_equal(block.first_record % shape.block_records, 0);
+            assert_int_equal(seen[block.first_record / shape.block_records]++, 0);
+            for (uint64_t j = 0; j < block.count; j++)
+                assert_int_equal(order_record_at(&order, offset + j), block.first_record + j);
+            offset += block.count;
+        }
+        assert_int_equal(offset, order.window.count);
+    }
+    for (uint64_t i = 0; i < order_shape_blocks(&shape); i++)
+        assert_int_equal(seen[i], 1);
+    free(seen);
+}
+
+static void a_window_is_made_of_whole_blocks(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count < 90; count += 4)
+        for (uint64_t records = 1; records < 12; records += 2)
+            for (uint64_t window = 1; window < 9; window += 3)
+                assert_windows(blocks(count, records, window));
+}
+
+/* The shorter block is in the first window of some epochs only, and orders of epochs differ within windows and
+ * between them. */
+static void blocks_move_from_epoch_to_epoch(void **state)
+{
+    (void)state;
+    uint32_t early = 0, same = 0;
+    struct order before = order_of(blocks(1005, 10, 5), 1, 0);
+    for (uint32_t epoch = 1; epoch <= 400; epoch++) {
+        struct order order = order_of(blocks(1005, 10, 5), 1, epoch);
+        early += order.window.count < 50;
+        for (uint64_t i = 0; i < 50; i++)
+            same += record_at(&order, i) == record_at(&before, i);
+        before = order;
+    }
+    assert_in_range(early, 5, 60);
+    assert_in_range(same, 1, 60);
+}
+
+static void assert_about(double value, double expected, double tolerance)
+{
+    if (value < expected - tolerance || value > expected + tolerance)
+        fail_msg("%f is not %f", value, expected);
+}
+
+static void mixing_is_measured(void **state)
+{
+    (void)state;
+    assert_about(order_mixing(&(struct order_shape){ SHUFFLE_NONE, .count = 100000 }, 1), 0, 0.001);
+    const struct order_shape whole = full(100000);
+    assert_about(order_mixing(&whole, 1), 1, 0.05);
+    for (uint64_t window = 1; window <= 32; window *= 2) {
+        const struct order_shape shape = blocks(1000000, 100, window);
+        assert_about(order_mixing(&shape, 5), 1 - 1 / (double)window, 0.05);
+    }
+    const struct order_shape one = full(1), two = full(2);
+    assert_about(order_mixing(&one, 1), 1, 0);
+    assert_about(order_mixing(&two, 1), 1, 0);
 }
 
 int main(void)
@@ -136,6 +262,12 @@ int main(void)
         cmocka_unit_test(orders_of_other_epochs_and_seeds_are_unrelated),
         cmocka_unit_test(a_position_may_hold_any_record),
         cmocka_unit_test(neighbours_are_torn_apart),
+        cmocka_unit_test(positions_of_a_permutation_are_found_again),
+        cmocka_unit_test(the_full_order_is_the_one_it_always_was),
+        cmocka_unit_test(every_record_comes_once_for_any_blocks),
+        cmocka_unit_test(a_window_is_made_of_whole_blocks),
+        cmocka_unit_test(blocks_move_from_epoch_to_epoch),
+        cmocka_unit_test(mixing_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,262 @@
+/* Windows of blocks in memory. Called by readers for every chunk, by decoders when they are done
+ * with one. */
+#include "loader/window_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "formats/tfrecord.h"
+#include "stage/clock.h"
+
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+static uint64_t frame_bytes(const struct shard_record *record)
+{
+    return record->payload_bytes + (uint64_t)TFRECORD_FRAME_BYTES;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes of the largest block when blocks have so many records. */
+static uint64_t largest_block(const struct dataset *dataset, uint64_t block_records)
+{
+    uint64_t largest = 0, bytes = 0, left = block_records;
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        const struct shard_index *const index = &dataset->indexes[i];
+        for (uint64_t j = 0; j < index->record_count; j++) {
+            bytes += frame_bytes(&index->records[j]);
+            if (--left > 0)
+                continue;
+            largest = larger(largest, bytes);
+            bytes = 0;
+            left = block_records;
+        }
+    }
+    return larger(largest, bytes);
+}
+
+static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+struct order_shape window_shape(const struct dataset *dataset, uint64_t records, size_t block_bytes,
+                                size_t window_bytes)
+{
+    const uint64_t mean = larger(largest_block(dataset, UINT64_MAX) / larger(dataset->record_count, 1), 1);
+    struct order_shape shape = { .shuffle = SHUFFLE_BLOCK, .count = records };
+    shape.block_records = clamp(block_bytes / mean, 1, larger(records, 1));
+    const uint64_t largest = larger(largest_block(dataset, shape.block_records), 1);
+    shape.window_blocks = clamp(window_bytes / largest, 1, larger(order_shape_blocks(&shape), 1));
+    return shape;
+}
+
+/* Records are used in any order: huge pages keep their addresses at hand. SIZE_MAX when it cannot be
+ * counted. */
+static size_t window_room(const struct dataset *dataset, const struct order_shape *shape)
+{
+    size_t bytes;
+    const uint64_t largest = largest_block(dataset, shape->block_records);
+    if (__builtin_mul_overflow(shape->window_blocks, largest, &bytes) || bytes > SIZE_MAX - HUGE_PAGE_BYTES)
+        return SIZE_MAX;
+    return (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+}
+
+/* A window has no more records than the set. */
+static size_t window_frames(const struct order_shape *shape)
+{
+    uint64_t records;
+    const bool is_more = __builtin_mul_overflow(shape->window_blocks, shape->block_records, &records);
+    return is_more || records > shape->count ? shape->count : records;
+}
+
+size_t window_store_bytes(const struct dataset *dataset, const struct order_shape *shape)
+{
+    size_t bytes, frames;
+    const bool is_counted = !__builtin_mul_overflow(window_frames(shape), sizeof(uint8_t *), &frames)
+        && !__builtin_add_overflow(window_room(dataset, shape), frames, &bytes)
+        && !__builtin_mul_overflow(bytes, WINDOW_SLOTS, &bytes);
+    return is_counted ? bytes : SIZE_MAX;
+}
+
+static int window_init(struct window *window, size_t room, size_t frames)
+{
+    window->bytes = aligned_alloc(HUGE_PAGE_BYTES, room);
+    window->frames = calloc(frames, sizeof(*window->frames));
+    if (window->bytes == NULL || window->frames == NULL)
+        return -ENOMEM;
+    (void)madvise(window->bytes, room, MADV_HUGEPAGE);
+    return 0;
+}
+
+/* To the next chunk of training with any places. */
+static void scout_on(struct window_store *store)
+{
+    int rc;
+    do
+        rc = cursor_next(&store->scout, &store->next);
+    while (rc == 0 && (store->next.span.pass != PASS_TRAIN || store->next.count == 0));
+    if (rc < 0)
+        store->next.count = 0;
+}
+
+int window_store_init(struct window_store *store, const struct dataset *dataset, const struct schedule *schedule,
+                      const struct order_shape *shape, uint64_t seed)
+{
+    *store = (struct window_store){ .dataset = dataset, .has_lock = true };
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    cursor_init(&store->scout, schedule, shape, seed, UINT32_MAX);
+    int rc = 0;
+    for (uint32_t i = 0; i < WINDOW_SLOTS && rc == 0; i++)
+        rc = window_init(&store->slots[i], window_room(dataset, shape), window_frames(shape));
+    if (rc < 0)
+        window_store_release(store);
+    else
+        scout_on(store);
+    return rc;
+}
+
+void window_store_release(struct window_store *store)
+{
+    if (!store->has_lock)
+        return;
+    for (uint32_t i = 0; i < WINDOW_SLOTS; i++) {
+        free(store->slots[i].bytes);
+        free(store->slots[i].frames);
+    }
+    cursor_release(&store->scout);
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->lock);
+    *store = (struct window_store){ 0 };
+}
+
+static struct window *slot_of(struct window_store *store, uint64_t number)
+{
+    return &store->slots[number % WINDOW_SLOTS];
+}
+
+/* Begin with the next window in its slot, where that is free. */
+static bool open_next_locked(struct window_store *store)
+{
+    struct window *const window = slot_of(store, store->opened);
+    if (store->next.count == 0 || window->left > 0)
+        return false;
+    const uint64_t number = store->next.window;
+    window->order = store->next.order;
+    window->block_count = order_window_blocks(&window->order);
+    window->begun = window->held = window->records = window->taken = 0;
+    atomic_store_explicit(&window->used, 0, memory_order_relaxed);
+    for (; store->next.count > 0 && store->next.window == number; scout_on(store))
+        window->records += store->next.count;
+    window->left = window->records;
+    store->opened++;
+    return true;
+}
+
+/* Read the records [id, end) as far as they lie one behind the other in a shard. The first one that does
+ * not. */
+static uint64_t read_run(struct window_store *store, struct window *window, uint64_t id, uint64_t end,
+                         const uint8_t **frames, size_t *read_bytes)
+{
+    const struct dataset_place place = dataset_find(store->dataset, id);
+    const struct shard_index *const index = &store->dataset->indexes[place.shard];
+    uint64_t next = place.record, at = place.offset;
+    while (id + (next - place.record) < end && next < index->record_count && index->records[next].offset == at)
+        at += frame_bytes(&index->records[next++]);
+    const size_t bytes = (size_t)(at - place.offset);
+    uint8_t *const run = window->bytes + atomic_fetch_add_explicit(&window->used, bytes, memory_order_relaxed);
+    const ssize_t got = shard_source_read(store->dataset->sources[place.shard], run, bytes, place.offset);
+    *read_bytes += got > 0 ? (size_t)got : 0;
+    for (uint64_t i = place.record; i < next; i++) {
+        const uint64_t from = index->records[i].offset - place.offset;
+        const bool is_read = got >= 0 && from + frame_bytes(&index->records[i]) <= (uint64_t)got;
+        frames[i - place.record] = is_read ? run + from : NULL;
+    }
+    return id + (next - place.record);
+}
+
+/* Read a block that no other reader has begun, without the lock. */
+static void read_block_locked(struct window_store *store, struct window *window, struct window_cost *cost)
+{
+    const struct order_block block = order_block(&window->order, window->begun++);
+    pthread_mutex_unlock(&store->lock);
+    const uint64_t end = block.first_record + block.count;
+    const uint8_t **const frames = window->frames + block.offset;
+    for (uint64_t id = block.first_record; id < end;)
+        id = read_run(store, window, id, end, frames + (id - block.first_record), &cost->read_bytes);
+    pthread_mutex_lock(&store->lock);
+    if (++window->held == window->block_count)
+        pthread_cond_broadcast(&store->changed);
+}
+
+static void wait_locked(struct window_store *store, struct window_cost *cost)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    pthread_cond_wait(&store->changed, &store->lock);
+    cost->waited_ns += clock_now_ns() - begun_ns;
+}
+
+/* One step towards holding window `number`. */
+static void approach_locked(struct window_store *store, uint64_t number, struct window_cost *cost)
+{
+    struct window *const window = slot_of(store, number);
+    if (store->opened > number && window->begun < window->block_count)
+        read_block_locked(store, window, cost);
+    else if (store->opened > number || !open_next_locked(store))
+        wait_locked(store, cost);
+}
+
+int window_store_take(struct window_store *store, const struct chunk *chunk, const struct window **window_out,
+                      struct window_cost *cost)
+{
+    struct window *const window = slot_of(store, chunk->window);
+    pthread_mutex_lock(&store->lock);
+    while (!store->is_cancelled && (store->opened <= chunk->window || window->held < window->block_count))
+        approach_locked(store, chunk->window, cost);
+    const int rc = store->is_cancelled ? -ECANCELED : 0;
+    window->taken += chunk->count;
+    pthread_mutex_unlock(&store->lock);
+    *window_out = window;
+    return rc;
+}
+
+void window_store_give_back(struct window_store *store, const struct chunk *chunk)
+{
+    struct window *const window = slot_of(store, chunk->window);
+    pthread_mutex_lock(&store->lock);
+    window->left -= chunk->count;
+    if (window->left == 0)
+        pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Whether less of window `number` is begun than has been taken of the one before it. */
+static bool is_behind(struct window_store *store, uint64_t number)
+{
+    const struct window *const window = slot_of(store, number), *const before = slot_of(store, number - 1);
+    return window->begun < window->block_count
+        && (double)window->begun * (double)before->records < (double)before->taken * (double)window->block_count;
+}
+
+void window_store_read_ahead(struct window_store *store, struct window_cost *cost)
+{
+    pthread_mutex_lock(&store->lock);
+    if (store->opened > 0 && slot_of(store, store->opened - 1)->taken > 0)
+        (void)open_next_locked(store);
+    while (!store->is_cancelled && store->opened > 1 && is_behind(store, store->opened - 1))
+        read_block_locked(store, slot_of(store, store->opened - 1), cost);
+    pthread_mutex_unlock(&store->lock);
+}
+
+void window_store_cancel(struct window_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    store->is_cancelled = true;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}

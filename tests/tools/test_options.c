@@ -263,7 +263,7 @@ static void yes_no_and_choices_take_their_words_only(void **state)
     assert_false(settings->model.dropout);
     char problem[256];
     assert_int_equal(option_parse(row("data", "shuffle"), settings, "ful", problem, sizeof(problem)), -EINVAL);
-    assert_non_null(strstr(problem, "full, none"));
+    assert_non_null(strstr(problem, "full, block, none"));
 }
 
 static void run_names_cannot_leave_their_folder(void **state)

@@ -14,7 +14,7 @@
 #define TIB (INT64_C(1) << 40)
 
 static const struct option_choice shuffle_choices[] = {
-    { "full", SHUFFLE_FULL }, { "none", SHUFFLE_NONE }, { NULL, 0 }
+    { "full", SHUFFLE_FULL }, { "block", SHUFFLE_BLOCK }, { "none", SHUFFLE_NONE }, { NULL, 0 }
 };
 static const struct option_choice last_batch_choices[] = {
     { "keep", LAST_BATCH_KEEP }, { "drop", LAST_BATCH_DROP }, { NULL, 0 }
@@ -93,7 +93,11 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "label_key", OPTION_STRING, .initial = "", .initial_note = "found from the first record",
       FIELD(data.label_key), .help = "feature that holds the label" },
     { SECTION_DATA, "shuffle", OPTION_CHOICE, .initial = "full", .choices = shuffle_choices,
-      FIELD(data.shuffle), .help = "order of the training records: a new one each epoch, or as stored" },
+      FIELD(data.shuffle),
+      .help = "order of training records: new each epoch, of all or by blocks; or as stored" },
+    { SECTION_DATA, "shuffle_window", OPTION_SIZE, .initial = "0",
+      .initial_note = "128 MiB, or a quarter of input.ram_budget", AT_LEAST(0), FIELD(data.shuffle_window),
+      .help = "with shuffle = block: bytes mixed at a time; takes twice the memory" },
     { SECTION_DATA, "last_batch", OPTION_CHOICE, .initial = "keep", .choices = last_batch_choices,
       FIELD(data.last_batch), .help = "what to do with an epoch's last, partial training batch" },
     { SECTION_DATA, "on_corrupt", OPTION_CHOICE, .initial = "fail", .choices = on_corrupt_choices,
@@ -113,6 +117,8 @@ const struct option_row option_table[] = {
       RANGE(0, THREADS_MAX), FIELD(input.read_threads), .help = "threads that read records" },
     { SECTION_INPUT, "decode_threads", OPTION_INTEGER, .initial = "0", .initial_note = "chosen",
       RANGE(0, THREADS_MAX), FIELD(input.decode_threads), .help = "threads that turn records into samples" },
+    { SECTION_INPUT, "read_block", OPTION_SIZE, .initial = "4MiB", RANGE(1, TIB),
+      FIELD(input.read_block), .help = "with shuffle = block: bytes read at a time, and moved as one block" },
     { SECTION_INPUT, "chunk", OPTION_INTEGER, .unit = "records", .initial = "0", .initial_note = "chosen",
       RANGE(0, BATCH_MAX), FIELD(input.chunk), .help = "records a reader hands to a decoder at a time" },
     { SECTION_INPUT, "keep_shards", OPTION_SIZE, .initial = "128MiB",

@@ -46,6 +46,7 @@ struct data_settings {
     int64_t label_offset;
     char *image_key, *label_key;        /* "" = found from the first record */
     enum shuffle shuffle;
+    int64_t shuffle_window;     /* bytes that are mixed at a time with shuffle = block, 0 = chosen */
     enum last_batch last_batch;
     enum on_corrupt on_corrupt;
     double max_corrupt;         /* below 1 a share of the records, else a count */
@@ -57,6 +58,7 @@ struct input_settings {
     int64_t prefetch_depth;     /* batches per tower on the host */
     int64_t staging_depth;      /* batches per tower on the device */
     int64_t read_threads, decode_threads;       /* 0 = chosen */
+    int64_t read_block;         /* bytes read at a time with shuffle = block */
     int64_t chunk;              /* records per piece of work, 0 = chosen */
     int64_t keep_shards;        /* bytes: data sets up to this size stay in memory as read, 0 = none */
     int64_t ram_budget;         /* bytes, 0 = no limit of its own */

@@ -152,6 +152,7 @@ static struct share_text other_hints(const struct memory_plan *plan, const struc
         { share->bytes[MEMORY_LOADER] > 0 ? plan->kept_bytes : 0,
           settings->input.source == INPUT_CACHED ? "input.source = real with input.keep_shards = 0"
                                                  : "input.keep_shards = 0" },
+        { share->bytes[MEMORY_LOADER] > 0 ? plan->window_spare_bytes : 0, "a smaller data.shuffle_window" },
     };
     struct share_text text = { "" };
     size_t used = 0;

@@ -42,6 +42,7 @@ struct memory_plan {
     uint32_t device_count;              /* 0 where they use the host's memory */
     const struct device_plan *names;    /* of the devices; lent */
     size_t kept_bytes;                  /* of the loader's, for shards kept in memory */
+    size_t window_spare_bytes;          /* of the loader's, that smaller windows would save */
     uint32_t samples;                   /* of a full training step, all towers; 0: what they need is not in it yet */
     size_t aside;                       /* of the host's address space, beside all that: stacks, alignment, libraries */
     size_t touched;                     /* the part of it that is written to */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "loader/order/order_mixing.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
 #include "tools/limits/limits.h"
@@ -14,6 +15,7 @@
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
+#define WINDOW_BYTES (INT64_C(128) << 20)
 #define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
 #define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small things, and what libraries keep for themselves */
 
@@ -91,7 +93,9 @@ static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = usable_cores();
     plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
-    plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
+    /* One reads on while the other waits for a block. */
+    const uint32_t readers = settings->data.shuffle == SHUFFLE_BLOCK ? 2 : 1;
+    plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : readers;
     plan->decode_threads = (uint32_t)settings->input.decode_threads;
     if (plan->decode_threads == 0)
         plan->decode_threads = plan->cores > 4 ? plan->cores / 2 : 2;
@@ -142,6 +146,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
     const struct loader_memory loader = loader_memory(&spec);
     memory_share_add(&memory->host, MEMORY_LOADER, loader.bytes);
     memory->kept_bytes = loader.kept_bytes;
+    memory->window_spare_bytes = loader.window_spare_bytes;
     if (loader.bytes != SIZE_MAX)
         return 0;
     problems_add(problems, "[input]", "what the loader would keep does not fit into the address space");
@@ -177,6 +182,15 @@ static size_t keep_bytes(const struct input_settings *input)
     return input->keep_shards > 0 ? (size_t)input->keep_shards : LOADER_KEEP_NONE;
 }
 
+/* A window and the one after it are in memory: together no more than half of a budget that is set. */
+static size_t window_bytes(const struct settings *settings)
+{
+    const int64_t window = settings->data.shuffle_window, share = settings->input.ram_budget / 4;
+    if (window > 0)
+        return (size_t)window;
+    return share > 0 && share < WINDOW_BYTES ? (size_t)share : WINDOW_BYTES;
+}
+
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
                                    const struct dataset *const datasets[PASS_COUNT])
 {
@@ -185,6 +199,8 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .schedule = &plan->schedule,
         .layout = &plan->layout,
         .shuffle = settings->data.shuffle,
+        .block_bytes = (size_t)settings->input.read_block,
+        .window_bytes = window_bytes(settings),
         .seed = (uint64_t)settings->run.seed,
         .augment = &plan->augment,
         .read_threads = plan->read_threads,
@@ -194,6 +210,19 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
         .corrupt_max = plan->corrupt_max,
     };
+}
+
+/* How well an order by blocks mixes. */
+static void print_order(const struct run_plan *plan, const struct settings *settings,
+                        const struct dataset *const datasets[PASS_COUNT], FILE *out)
+{
+    if (settings->data.shuffle != SHUFFLE_BLOCK || settings->input.source == INPUT_SYNTHETIC)
+        return;
+    const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
+    const struct order_shape shape = loader_order(&spec);
+    fprintf(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)\n",
+            number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
+            number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
 }
 
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
@@ -248,6 +277,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");
     pixels_print(settings, net, out);
+    print_order(plan, settings, datasets, out);
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,

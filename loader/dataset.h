@@ -16,7 +16,8 @@ struct shard_counts;
 
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */
-    const char *pattern;        /* a glob, a file or a directory (its files *.tfrecord*, NAME-NNNNN-of-NNNNN) */
+    const char *pattern;        /* globs, files and directories (their files *.tfrecord*, NAME-NNNNN-of-NNNNN), commas
+                                 * between them (dataset_shards.h) */
     const char *image_key;      /* NULL or "": found from the first record (doc/formats.md) */
     const char *label_key;
     struct image_shape shape;   /* of the network */

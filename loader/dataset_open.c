@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "loader/dataset_shards.h"
 #include "loader/record.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
@@ -408,13 +409,12 @@ static int find_shards(struct opening *opening)
     struct dataset *dataset = opening->dataset;
     struct shard_list list;
     const char *pattern = dataset->options.pattern != NULL ? dataset->options.pattern : "";
-    int rc = shard_list_find(&list, pattern, dataset->options.what, &opening->problems);
+    const int rc = dataset_shards_find(&list, pattern, dataset->options.what, opening->counts, &opening->problems);
     if (rc < 0)
         return rc;
-    rc = shard_counts_add_absent(opening->counts, &list);
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
-    return rc < 0 ? rc : allocate_shards(dataset, list.count);
+    return allocate_shards(dataset, list.count);
 }
 
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,

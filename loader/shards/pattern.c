@@ -101,3 +101,31 @@ int pattern_expand(const char *pattern, const struct pattern_visitor *visitor)
     struct search search = { .visitor = visitor };
     return *pattern != '\0' ? expand(&search, 0, pattern) : 0;
 }
+
+static char *trim(char *text)
+{
+    text += strspn(text, " \t");
+    size_t bytes = strlen(text);
+    while (bytes > 0 && strchr(" \t", text[bytes - 1]) != NULL)
+        bytes--;
+    text[bytes] = '\0';
+    return text;
+}
+
+char *pattern_cut(char **rest)
+{
+    char *const pattern = *rest, *out = pattern;
+    if (pattern == NULL)
+        return NULL;
+    const char *in = pattern;
+    for (; *in != '\0' && *in != ','; in++) {
+        if (in[0] == '\\' && in[1] == ',')
+            in++;
+        else if (in[0] == '\\' && in[1] != '\0')
+            *out++ = *in++;
+        *out++ = *in;
+    }
+    *rest = *in == ',' ? pattern + (in - pattern) + 1 : NULL;
+    *out = '\0';
+    return trim(pattern);
+}

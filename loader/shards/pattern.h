@@ -17,4 +17,9 @@ struct pattern_visitor {
  * visitor, or -ENAMETOOLONG. Blocks on the file system. */
 int pattern_expand(const char *pattern, const struct pattern_visitor *visitor);
 
+/* Cut the first pattern off a row of them: all up to a comma, without the blanks around it. A comma behind a
+ * backslash is one of the pattern's, which loses the backslash. Writes into `*rest` and moves it on; NULL when
+ * nothing is left, which is then NULL. The pattern may be empty. */
+char *pattern_cut(char **rest);
+
 #endif

@@ -161,6 +161,18 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
     return 0;
 }
 
+int shard_list_join(struct shard_list *list, struct shard_list *other)
+{
+    char **const grown = realloc(list->paths, ((size_t)list->count + other->count) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    memcpy(grown + list->count, other->paths, other->count * sizeof(*grown));
+    list->paths = grown;
+    list->count += other->count;
+    other->count = 0;
+    return 0;
+}
+
 int shard_list_append(struct shard_list *list, const char *folder, const char *name)
 {
     return list_add(list, path_join(folder, name));

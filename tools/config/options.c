@@ -79,9 +79,9 @@ const struct option_row option_table[] = {
       FIELD(run.seed), .help = "of sample order, augmentation, initial weights and dropout" },
 
     { SECTION_DATA, "train", OPTION_STRING, .initial = "",
-      FIELD(data.train), .help = "training shards: a glob, a file or a directory" },
+      FIELD(data.train), .help = "training shards: globs, files or directories, separated by commas" },
     { SECTION_DATA, "validation", OPTION_STRING, .initial = "", .initial_note = "no evaluation",
-      FIELD(data.validation), .help = "validation shards: a glob, a file or a directory" },
+      FIELD(data.validation), .help = "validation shards, as for train" },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, .initial = "no",
       FIELD(data.allow_overlap), .help = "evaluate on shards that are trained on too, instead of refusing them" },
     { SECTION_DATA, "classes", OPTION_INTEGER, .initial = "0", .initial_note = "the model's own",

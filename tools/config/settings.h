@@ -40,7 +40,7 @@ struct run_settings {
 };
 
 struct data_settings {
-    char *train, *validation;   /* glob, file or directory; "" = none */
+    char *train, *validation;   /* globs, files, directories; "" = none */
     bool allow_overlap;         /* of the two */
     int64_t classes;            /* 0 = the model's own number */
     int64_t label_offset;

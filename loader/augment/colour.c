@@ -10,6 +10,8 @@
 #define FACTOR_MOST 1.5
 #define HUE_MOST 0.2            /* of the circle */
 
+#define RANGE_LEAST 1e-30f      /* of greys, whose colours are 0 apart, for a division without a branch */
+
 #define PLANES_MAX 3u
 #define PIECE_PIXELS 64u
 
@@ -61,40 +63,39 @@ static float most(float a, float b)
  * distance of every colour from the value. */
 static void saturate(struct piece *piece, float factor)
 {
-    float *const red = piece->value[0], *const green = piece->value[1], *const blue = piece->value[2];
     for (uint32_t i = 0; i < piece->count; i++) {
-        const float value = most(red[i], most(green[i], blue[i]));
-        const float range = value - least(red[i], least(green[i], blue[i]));
-        const float wanted = value > 0 ? least(range * factor, value) : 0;
-        const float share = range > 0 ? wanted / range : 0;
-        red[i] = value + (red[i] - value) * share;
-        green[i] = value + (green[i] - value) * share;
-        blue[i] = value + (blue[i] - value) * share;
+        const float red = piece->value[0][i], green = piece->value[1][i], blue = piece->value[2][i];
+        const float value = most(red, most(green, blue));
+        const float range = value - least(red, least(green, blue));
+        const float share = most(0, least(range * factor, value)) / most(range, RANGE_LEAST);
+        piece->value[0][i] = value + (red - value) * share;
+        piece->value[1][i] = value + (green - value) * share;
+        piece->value[2][i] = value + (blue - value) * share;
     }
 }
 
 /* A colour of a hue in sixths of the circle, of which it is `place` behind: from value - range to value. */
 static float colour_of(float hue, float place, float value, float range)
 {
-    float sixth = hue + place;
-    sixth += sixth < 0 ? 6.0f : sixth >= 6 ? -6.0f : 0.0f;
+    const float wide = hue + place;
+    const float sixth = wide + (wide < 0 ? 6.0f : wide >= 6 ? -6.0f : 0.0f);
     return value - range * most(0, least(1, least(sixth, 4 - sixth)));
 }
 
 /* HSV: value and smallest colour stay. */
 static void turn_hue(struct piece *piece, float turn)
 {
-    float *const red = piece->value[0], *const green = piece->value[1], *const blue = piece->value[2];
     for (uint32_t i = 0; i < piece->count; i++) {
-        const float value = most(red[i], most(green[i], blue[i]));
-        const float range = value - least(red[i], least(green[i], blue[i]));
-        const float scale = range > 0 ? 1 / range : 0;
-        const float hue = turn + (value == red[i]     ? (green[i] - blue[i]) * scale
-                                  : value == green[i] ? (blue[i] - red[i]) * scale + 2
-                                                      : (red[i] - green[i]) * scale + 4);
-        red[i] = colour_of(hue, 5, value, range);
-        green[i] = colour_of(hue, 3, value, range);
-        blue[i] = colour_of(hue, 1, value, range);
+        const float red = piece->value[0][i], green = piece->value[1][i], blue = piece->value[2][i];
+        const float value = most(red, most(green, blue));
+        const float range = value - least(red, least(green, blue));
+        const float scale = 1 / most(range, RANGE_LEAST);
+        const float by_red = (green - blue) * scale, by_green = (blue - red) * scale + 2;
+        const float by_blue = (red - green) * scale + 4;
+        const float hue = turn + (value == red ? by_red : value == green ? by_green : by_blue);
+        piece->value[0][i] = colour_of(hue, 5, value, range);
+        piece->value[1][i] = colour_of(hue, 3, value, range);
+        piece->value[2][i] = colour_of(hue, 1, value, range);
     }
 }
 

@@ -375,6 +375,51 @@ static void a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole(void **s
     }
 }
 
+static uint64_t count_changed(const struct harness *harness)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < harness->batch_count * harness->schedule.batch; i++) {
+        const struct delivery *const delivery = &harness->deliveries[i];
+        count += delivery->times > 0 && delivery->pixels_hash != harness_expected(delivery->id).pixels_hash;
+    }
+    return count;
+}
+
+/* Its own threads, towers and chunks for every `kind`. */
+static struct harness run_augmented(const struct augment *augment, uint32_t kind, uint64_t first)
+{
+    struct harness harness = make_harness(7, 1 + kind % 3);
+    harness.spec.augment = augment;
+    harness.spec.decode_threads = 1 + kind % 4;
+    harness.spec.read_threads = 1 + kind % 2;
+    harness.spec.chunk_records = kind;
+    harness.schedule.first = first;
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    return harness;
+}
+
+/* Images change, by every rule, at the same places alike. */
+static void augmented_batches_are_the_same_for_any_threads_towers_and_beginnings(void **state)
+{
+    (void)state;
+    for (enum crop crop = CROP_NONE; crop < CROP_COUNT; crop++) {
+        const struct augment augment = { .seed = 5, .crop = { crop, CROP_AUTO }, .scale = 2, .pad = 1, .shift = 0.4,
+                                         .flips = true, .changes_colour = crop % 2 == 0 };
+        struct harness reference = run_augmented(&augment, 0, 0);
+        assert_in_range(count_changed(&reference), TRAIN_RECORDS / 2, 2 * TRAIN_RECORDS);
+        for (uint32_t kind = 1; kind < 8; kind++) {
+            struct harness harness = run_augmented(&augment, kind, 0);
+            harness_assert_same(&harness, &reference);
+            harness_release(&harness);
+            harness = run_augmented(&augment, kind, 2 * kind);
+            assert_tail(&harness, &reference);
+            harness_release(&harness);
+        }
+        harness_release(&reference);
+    }
+}
+
 static void the_plan_knows_the_memory_before_the_start(void **state)
 {
     (void)state;
@@ -494,6 +539,7 @@ int main(void)
         cmocka_unit_test(one_sample_is_enough),
         cmocka_unit_test(a_number_of_steps_and_dropped_batches_are_kept_to),
         cmocka_unit_test(a_run_that_begins_with_any_batch_sees_the_tail_of_the_whole),
+        cmocka_unit_test(augmented_batches_are_the_same_for_any_threads_towers_and_beginnings),
         cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
         cmocka_unit_test(ends_early_after_any_number_of_batches),
         cmocka_unit_test(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early),

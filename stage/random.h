@@ -14,7 +14,8 @@ enum random_use {
     RANDOM_SYNTHETIC,   /* synthetic input; index = tower */
     RANDOM_DRAW,        /* drawn data sets */
     RANDOM_SHUFFLE,     /* record order in converted shards */
-    RANDOM_AUGMENT      /* what is done to training images; index = epoch */
+    RANDOM_AUGMENT,     /* what is done to training images; index = epoch */
+    RANDOM_HOLD_OUT     /* which samples are for validation in converted shards */
 };
 
 struct random_key { uint32_t word[2]; };

@@ -15,6 +15,8 @@ tools_libtools_a_SOURCES = \
 	%D%/shards/command_check.c %D%/shards/command_index.c %D%/shards/command_list.c \
 	%D%/shards/dali_index.c %D%/shards/result_file.c %D%/shards/scan.c %D%/shards/shard_paths.c \
 	%D%/shards/shard_walk.c %D%/shards/shards_command.c
+tools_libtools_a_SOURCES += \
+	%D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

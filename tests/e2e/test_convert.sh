@@ -113,7 +113,7 @@ writes_every_image_with_its_label_once() {
 }
 
 shuffles_by_seed() {
-    expect 0 mnist set -o seed2 --seed 2
+    expect 0 mnist set -o seed2 --shuffle 2
     list_records plain/train-* >found
     list_records seed2/train-* >found2
     cmp -s found found2 && failed "another seed gives the same order"
@@ -130,7 +130,7 @@ gives_the_same_bytes_for_any_number_of_jobs() {
         expect 0 digits -o "digits$jobs" --jobs $jobs --train 60 --validation 20 --shards 5
         diff -r digits1 "digits$jobs" >&2 || failed "digits --jobs $jobs gives other bytes"
     done
-    expect 0 digits -o digits_seed --train 60 --validation 20 --shards 5 --seed 2
+    expect 0 digits -o digits_seed --train 60 --validation 20 --shards 5 --shuffle 2
     cmp -s digits1/validation-00000-of-00001 digits_seed/validation-00000-of-00001 && failed "the seed changes nothing"
     expect 0 digits -o none --train 10 --validation 0
     absent none/validation-00000-of-00001
@@ -218,9 +218,15 @@ answers_wrong_usage() {
     expect 2 digits -o out --shards -1
     expect 2 digits -o out --jobs 2x
     expect 2 digits -o out --train 0
-    expect 2 digits -o out --seed 18446744073709551616
+    expect 2 digits -o out --shuffle 18446744073709551616
     expect 2 digits -o
     expect 2 mnist set -o out --train 5
+    says "--train does not apply"
+    expect 2 mnist set -o out --validation 0.1
+    says "has samples to validate with already"
+    expect 2 digits -o out --validation 0.1
+    expect 2 digits -o out --validation 1.0
+    says "a share between 0 and 1"
     expect 2 mnist set -o out --shards 12
     says "only 11"
     absent out
@@ -230,15 +236,55 @@ answers_wrong_usage() {
     grep -q "^pipetrain-convert " output || failed "--version shows no version"
 }
 
-replaces_a_set_but_mixes_none() {
+replaces_a_set_when_forced_only() {
     expect 0 mnist set -o again
-    expect 0 mnist set -o again --seed 2
+    expect 5 mnist set -o again --shuffle 2
+    says "again/dataset.json: there is a data set already"
+    says "--force"
+    diff -r again plain >&2 || failed "a refused run changed something"
+    expect 0 mnist set -o again --shuffle 2 --force
     diff -r again seed2 >&2 || failed "the second run did not replace the first"
-    expect 5 mnist set -o again --shards 3
-    says "another number of shards"
-    diff -r again seed2 >&2 || failed "a refused run changed something"
-    expect 5 digits -o again --train 20 --validation 0
-    says "validation-00000-of-00001"
+    expect 0 mnist set -o again --shards 3 --force
+    [ "$(ls again | wc -l)" -eq 5 ] || failed "shards of two sets: $(ls again)"
+    expect 0 digits -o again --train 20 --validation 0 --force
+    absent again/validation-00000-of-00001
+    mkdir foreign
+    : >foreign/train-00000-of-00002
+    expect 5 mnist set -o foreign
+    says "foreign/train-00000-of-00002: there is a data set already"
+}
+
+# What a run leaves that is killed while it gives the shards their names: some have theirs, the
+# manifest not yet. It is no set, so nothing is lost with it.
+clears_up_after_a_renaming_cut_short() {
+    cp -r plain cut
+    mv cut/dataset.json cut/.dataset.json.tmp
+    mv cut/train-00003-of-00004 cut/.train-00003-of-00004.tmp
+    expect 0 mnist set -o cut --shards 2
+    [ "$(ls -A cut | wc -l)" -eq 4 ] || failed "something of the dead run is left: $(ls -A cut)"
+}
+
+makes_directories_and_takes_them_back() {
+    expect 0 mnist set -o made/for//it/
+    diff -r plain made/for/it >&2 || failed "the shards differ"
+    expect 2 mnist set -o made/in/vain --shards 12
+    absent made/in
+    (ulimit -f 8 && "$program" digits -o made/too/large --train 200 --validation 10 2>messages) && failed "exit 0"
+    absent made/too
+}
+
+shares_out_by_bytes() {
+    expect 0 digits -o sized --train 100 --validation 30 --shard-size 20KiB
+    [ "$(ls sized/train-* | wc -l)" -eq 5 ] || failed "shards of 20 KiB: $(ls -l sized)"
+    [ "$(ls sized/validation-* | wc -l)" -eq 2 ] || failed "validation in shards of 20 KiB: $(ls -l sized)"
+    expect 2 digits -o out --shards 2 --shard-size 20KiB
+    expect 2 digits -o out --shard-size 0
+    expect 2 digits -o out --shard-size 20Kb
+    expect 2 digits -o out --shard-size 20000000TiB
+    expect 2 digits -o out --shard-size 1 --train 200000
+    says "larger --shard-size"
+    expect 0 digits -o single --shard-size 1 --train 11 --validation 0
+    [ "$(ls single/train-* | wc -l)" -eq 11 ] || failed "a shard a record: $(ls single)"
 }
 
 leaves_others_files_alone() {
@@ -248,7 +294,7 @@ leaves_others_files_alone() {
     ln -s ../precious links/train-00001-of-00004
     echo other >links/train.txt
     echo stale >links/.train-00000-of-00009.tmp
-    expect 0 mnist set -o links
+    expect 0 mnist set -o links --force
     [ "$(cat precious)" = precious ] || failed "a link was followed"
     [ -L links/train-00001-of-00004 ] && failed "a link was left in place of a shard"
     [ "$(cat links/train.txt)" = other ] || failed "a file of others was touched"
@@ -262,7 +308,7 @@ leaves_others_files_alone() {
 ends_with_5_when_it_cannot_write() {
     : >file
     expect 5 mnist set -o file
-    expect 5 mnist set -o nowhere/out
+    expect 5 mnist set -o file/out
     (ulimit -f 8 && "$program" digits -o limited --train 200 --validation 10 >output 2>messages)
     status=$?
     [ $status -eq 5 ] || failed "exit $status when files cannot grow"
@@ -301,6 +347,7 @@ leaves_nothing_when_stopped() {
         status=$?
         case $signal in INT) wanted=130 ;; *) wanted=75 ;; esac
         [ $status -eq $wanted ] || failed "exit $status after $signal"
+        case $signal in INT) says "interrupted: nothing" ;; *) says "stopped by SIG$signal: nothing" ;; esac
         absent stopped
     done
 }
@@ -313,7 +360,10 @@ takes_gzip_and_names_with_a_dot
 refuses_damaged_input
 refuses_files_cut_at_any_byte
 answers_wrong_usage
-replaces_a_set_but_mixes_none
+replaces_a_set_when_forced_only
+clears_up_after_a_renaming_cut_short
+makes_directories_and_takes_them_back
+shares_out_by_bytes
 leaves_others_files_alone
 ends_with_5_when_it_cannot_write
 leaves_anothers_set_alone

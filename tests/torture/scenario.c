@@ -28,9 +28,10 @@ const struct scenario scenarios[] = {
       .catches = true },
     { .name = "describe", .program = "pipetrain", .arguments = { "--describe=resnet20_v1" }, .changes_nothing = true },
     { .name = "convert", .program = "pipetrain-convert", .catches = true, .results = "shards",
-      .arguments = { "digits", "-o", "shards", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
+      .arguments = { "digits", "-o", "shards", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
     { .name = "convert-on", .program = "pipetrain-convert", .is_endless = true, .catches = true,
-      .arguments = { "digits", "-o", "shards", "--train=4000000", "--validation=20", "--shards=3", "--jobs=2" } },
+      .arguments = { "digits", "-o", "shards", "--force", "--train=4000000", "--validation=20", "--shards=3",
+                     "--jobs=2" } },
 };
 const uint32_t scenario_count = sizeof(scenarios) / sizeof(scenarios[0]);
 

@@ -1,6 +1,6 @@
 /* pipetrain-convert: makes TFRecord shards of a data set. This file leads a conversion from
  * its first check to the renaming at the end; the command line is read in convert_command.c,
- * and what the samples are is the business of convert_mnist.c and convert_digits.c. */
+ * and what the samples are is the business of the converters (convert_mnist.c, ...). */
 #include "tools/convert/convert.h"
 
 #include <errno.h>
@@ -8,18 +8,18 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/json.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/convert/convert_command.h"
+#include "tools/convert/set_description.h"
 #include "tools/convert/shard_writer.h"
+#include "tools/convert/splits.h"
 #include "tools/phase.h"
 #include "tools/version.h"
-
-#define DEFAULT_SHARDS 4u
 
 static atomic_bool interrupted;
 static volatile sig_atomic_t signal_received, wishes;
@@ -65,99 +65,14 @@ size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pix
     return 5;
 }
 
-int convert_shard_count(const struct convert_options *options, uint64_t record_count, struct stop *stop,
-                        uint32_t *shard_count_out)
-{
-    const uint64_t wanted = options->shards ? options->shards : DEFAULT_SHARDS;
-
-    if (options->shards > record_count) {
-        stop_fail(stop, EXIT_CODE_USAGE, "--shards=%" PRIu64 ": there are only %" PRIu64 " training records",
-                  options->shards, record_count);
-        return -EINVAL;
-    }
-    *shard_count_out = (uint32_t)(wanted < record_count ? wanted : record_count);
-    return 0;
-}
-
-static void describe_split(struct json *json, const struct shard_set *set, const struct sample_source *source)
-{
-    json_open_object(json, source->split);
-    json_u64(json, "records", source->record_count);
-    json_open_array(json, "shards");
-    for (size_t i = 0; i < set->file_count; i++) {
-        const struct shard_file *file = &set->files[i];
-        char hash[17];
-
-        if (file->source != source)
-            continue;
-        snprintf(hash, sizeof(hash), "%016" PRIx64, file->content_hash);
-        json_open_object(json, NULL);
-        json_quoted(json, "file", file->name);
-        json_u64(json, "records", file->record_count);
-        json_u64(json, "bytes", file->bytes);
-        json_quoted(json, "xxh3", hash);
-        json_close_object(json);
-    }
-    json_close_array(json);
-    json_close_object(json);
-}
-
-static void describe_image(struct json *json, const struct conversion *conversion)
-{
-    json_open_object(json, "image");
-    json_quoted(json, "key", conversion->image_key);
-    if (conversion->height > 0) {
-        json_u64(json, "height", conversion->height);
-        json_u64(json, "width", conversion->width);
-        json_u64(json, "depth", conversion->depth);
-    }
-    json_close_object(json);
-}
-
-static void describe_classes(struct json *json, const struct conversion *conversion)
-{
-    json_u64(json, "classes", conversion->classes);
-    if (conversion->class_names == NULL)
-        return;
-    json_open_array(json, "class_names");
-    for (uint32_t i = 0; i < conversion->classes; i++)
-        json_quoted(json, NULL, conversion->class_names[i]);
-    json_close_array(json);
-}
-
-/* The manifest depends on the data set and the seed only, like the shards. */
-static void describe(struct json *json, const struct conversion *conversion, const struct shard_set *set,
-                     uint64_t seed)
-{
-    json_open_object(json, NULL);
-    json_quoted(json, "name", conversion->name);
-    json_quoted(json, "origin", conversion->origin);
-    json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
-    json_u64(json, "seed", seed);
-    describe_classes(json, conversion);
-    json_quoted(json, "label_key", conversion->label_key);
-    describe_image(json, conversion);
-    json_open_object(json, "splits");
-    for (size_t i = 0; i < conversion->source_count; i++)
-        describe_split(json, set, &conversion->sources[i]);
-    json_close_object(json);
-    json_close_object(json);
-}
-
 static int commit(struct shard_set *set, const struct conversion *conversion, uint64_t seed, struct stop *stop)
 {
-    struct json json;
-    int rc = -ENOMEM;
-
     phase_enter(RUN_PHASE_SAVING);
-    json_init(&json, true);
-    describe(&json, conversion, set, seed);
-    const char *text = json_text(&json);
-    if (text != NULL)
-        rc = shard_set_commit(set, text);
-    else
+    char *const text = set_description(conversion, set, seed);
+    if (text == NULL)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_NAME);
-    json_release(&json);
+    const int rc = text != NULL ? shard_set_commit(set, text) : -ENOMEM;
+    free(text);
     return rc;
 }
 
@@ -174,12 +89,16 @@ static void report(const struct conversion *conversion, const char *output)
 
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)
 {
+    const struct shard_set_spec spec = {
+        .directory = options->output, .sources = conversion->sources, .source_count = conversion->source_count,
+        .may_replace = options->may_replace,
+    };
     const struct shard_writer_options writer = {
-        .jobs = (uint32_t)options->jobs, .seed = options->seed, .interrupted = &interrupted,
+        .jobs = (uint32_t)options->jobs, .seed = options->seed, .interrupted = options->interrupted,
     };
     struct shard_set set;
 
-    int rc = shard_set_open(&set, options->output, conversion->sources, conversion->source_count, stop);
+    int rc = shard_set_open(&set, &spec, stop);
     if (rc == 0)
         rc = shards_write(&set, &writer);
     if (rc == 0)
@@ -192,25 +111,33 @@ static int write_shards(const struct convert_options *options, const struct conv
 
 static int convert(const struct convert_command *command, struct stop *stop)
 {
-    struct convert_options options = command->options;
-    struct conversion conversion = {
-        .name = command->converter->name, .image_key = "image_raw", .label_key = "label",
-    };
+    const struct convert_options *const options = &command->options;
+    const struct converter *const converter = command->converter;
+    struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
+    struct hold_out hold_out = { 0 };
 
-    options.interrupted = &interrupted;
-    int rc = command->converter->prepare(&options, stop, &conversion);
+    int rc = converter->prepare(options, stop, &conversion);
+    if (rc == 0 && (converter->takes & CONVERT_TRAIN) == 0)
+        rc = splits_hold_out(&hold_out, &conversion, options, stop);
     if (rc == 0)
-        rc = write_shards(&options, &conversion, stop);
-    command->converter->release(&conversion);
+        rc = splits_count_shards(&conversion, options, stop);
+    if (rc == 0)
+        rc = write_shards(options, &conversion, stop);
+    hold_out_release(&hold_out);
+    converter->release(&conversion);
     return rc;
 }
 
-static int code_of_signal(void)
+/* What is said of a request to end. */
+static void say_stopped(void)
 {
-    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
+    if (signal_received == SIGINT)
+        log_message(LOG_RUN, "interrupted: nothing was changed");
+    else
+        log_message(LOG_RUN, "stopped by SIG%s: nothing was changed", sigabbrev_np(signal_received));
 }
 
-static int run(const struct convert_command *command)
+static int run(struct convert_command *command)
 {
     struct stop *stop;
 
@@ -226,16 +153,17 @@ static int run(const struct convert_command *command)
         log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
+    command->options.interrupted = &interrupted;
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);
     if (rc != -ECANCELED || code != EXIT_CODE_OK)
         return code;
-    log_message(LOG_RUN, "interrupted: nothing was changed");
-    return code_of_signal();
+    say_stopped();
+    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
 }
 
-static int dispatch(const struct convert_command *command)
+static int dispatch(struct convert_command *command)
 {
     if (!command->wants_help && !command->wants_version)
         return run(command);

@@ -1,5 +1,5 @@
 /* pipetrain-convert: what the program and its converters have between them. A converter is a
- * row of a table: it says which options it takes, and turns them into sources of samples. */
+ * row of a table: it says which options it takes, and turns its inputs into sources of samples. */
 #ifndef PIPETRAIN_CONVERT_H
 #define PIPETRAIN_CONVERT_H
 
@@ -11,18 +11,28 @@
 #include "stage/stop.h"
 #include "tools/convert/shard_set.h"
 
+#define CONVERT_PROGRAM "pipetrain-convert"
 #define CONVERT_SOURCES_MAX 3u
 
+/* Options that only some converters take. */
+enum convert_option {
+    CONVERT_TRAIN = 1           /* --train, and --validation as a number of samples to make */
+};
+
 struct convert_options {
-    const char *input;          /* NULL for converters that read nothing */
-    char *const *inputs;        /* all of them, beginning with input */
+    char *const *inputs;        /* the words behind the converter's name */
     size_t input_count;
     const char *output;
     uint64_t seed;
     uint64_t jobs;
-    uint64_t shards;            /* of the training split; 0 = as the converter likes */
-    uint64_t train, validation; /* records to draw */
-    const atomic_bool *interrupted; /* true when a long preparation should give up with -ECANCELED */
+    uint64_t shards;            /* of the training split; 0 = not said */
+    uint64_t shard_bytes;       /* of a shard's records, about; 0 = not said */
+    bool has_validation;        /* the next two were given, one of them */
+    uint64_t validation;        /* samples */
+    double validation_share;    /* of all samples, or 0 */
+    uint64_t train;             /* samples to make */
+    bool may_replace;           /* a set that is there */
+    const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */
 };
 
 /* What is written beside the shards in dataset.json, and the samples. */
@@ -33,7 +43,7 @@ struct conversion {
     uint32_t classes;
     const char *const *class_names;     /* of each class; NULL when they have none */
     uint32_t height, width, depth;      /* of every image, or 0 where they differ */
-    struct sample_source sources[CONVERT_SOURCES_MAX];
+    struct sample_source sources[CONVERT_SOURCES_MAX];  /* that to train with comes first */
     size_t source_count;
     void *state;                /* the converter's own */
 };
@@ -41,10 +51,11 @@ struct conversion {
 struct converter {
     const char *name;
     const char *summary;
-    bool has_input;             /* takes DIR */
-    bool has_more_inputs;       /* takes more than one */
-    bool has_counts;            /* takes --train and --validation */
-    /* Read and check the input. 0, or a negative errno after stop_fail; release in both cases. */
+    const char *inputs;         /* the words behind the name, for the usage */
+    size_t input_count_least, input_count_most;
+    unsigned takes;             /* of enum convert_option */
+    /* Read and check the inputs. 0, or a negative errno after stop_fail, or -ECANCELED when
+     * interrupted; release in all cases. */
     int (*prepare)(const struct convert_options *options, struct stop *stop, struct conversion *conversion_out);
     void (*release)(struct conversion *conversion);
 };
@@ -54,10 +65,5 @@ extern const struct converter convert_mnist, convert_digits;
 /* The features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,
                          struct example_value values_out[SAMPLE_VALUES_MAX]);
-
-/* The number of training shards: as asked for, else 4, but never more than records. 0, or
- * -EINVAL after stop_fail when more were asked for than there are records. */
-int convert_shard_count(const struct convert_options *options, uint64_t record_count, struct stop *stop,
-                        uint32_t *shard_count_out);
 
 #endif

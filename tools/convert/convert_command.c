@@ -13,35 +13,21 @@
 
 #include "stage/log.h"
 
+#define OPTION_COLUMN 22
+
 static const struct converter *const converters[] = { &convert_mnist, &convert_digits };
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 
-/* Options that take a number, by their letter. */
-struct number_option {
-    int letter;
+/* An option: what its value is, where it goes, what --help says. */
+struct option_row {
+    int letter;                 /* also short, where it is `o` */
     const char *name;
+    const char *value;          /* what is shown for it; NULL for none */
+    int (*parse)(const struct option_row *row, const char *text, struct convert_command *command);
     uint64_t least, most;
     size_t field;               /* offset in struct convert_options */
-};
-
-static const struct number_option number_options[] = {
-    { 's', "--shards", 1, SHARD_COUNT_MAX, offsetof(struct convert_options, shards) },
-    { 'j', "--jobs", 1, 1024, offsetof(struct convert_options, jobs) },
-    { 'S', "--seed", 0, UINT64_MAX, offsetof(struct convert_options, seed) },
-    { 't', "--train", 1, UINT32_MAX, offsetof(struct convert_options, train) },
-    { 'v', "--validation", 0, UINT32_MAX, offsetof(struct convert_options, validation) },
-};
-
-static const struct option long_options[] = {
-    { "output", required_argument, NULL, 'o' },
-    { "shards", required_argument, NULL, 's' },
-    { "jobs", required_argument, NULL, 'j' },
-    { "seed", required_argument, NULL, 'S' },
-    { "train", required_argument, NULL, 't' },
-    { "validation", required_argument, NULL, 'v' },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 },
+    unsigned option;            /* of enum convert_option; 0: all converters take it */
+    const char *help;
 };
 
 static int __attribute__((format(printf, 1, 2))) usage_error(const char *format, ...)
@@ -56,30 +42,138 @@ static int __attribute__((format(printf, 1, 2))) usage_error(const char *format,
     return -EINVAL;
 }
 
-static int parse_number(const struct number_option *option, const char *text, struct convert_options *options)
+static void *field_of(const struct option_row *row, struct convert_command *command)
 {
-    uint64_t *field = (uint64_t *)(void *)((char *)options + option->field);
-    char *end;
+    return (char *)&command->options + row->field;
+}
 
+/* The whole number that `text` begins with; what follows it is left in *rest_out. */
+static bool read_number(const char *text, uint64_t *value_out, char **rest_out)
+{
     errno = 0;
-    const uint64_t value = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || text[0] < '0' || text[0] > '9' ||
-        value < option->least || value > option->most) {
-        log_message(LOG_ERROR, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option->name, text,
-                    option->least, option->most);
+    *value_out = strtoull(text, rest_out, 10);
+    return errno == 0 && text[0] >= '0' && text[0] <= '9';
+}
+
+static int parse_number(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    uint64_t *const field = field_of(row, command);
+    uint64_t value;
+    char *rest;
+
+    if (!read_number(text, &value, &rest) || *rest != '\0' || value < row->least || value > row->most) {
+        log_message(LOG_ERROR, "--%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, row->name, text,
+                    row->least, row->most);
         return -EINVAL;
     }
     *field = value;
     return 0;
 }
 
-static const struct number_option *find_number_option(int letter)
+static int parse_size(const struct option_row *row, const char *text, struct convert_command *command)
 {
-    for (size_t i = 0; i < sizeof(number_options) / sizeof(number_options[0]); i++) {
-        if (number_options[i].letter == letter)
-            return &number_options[i];
+    static const struct { const char *name; uint64_t bytes; } units[] = {
+        { "", 1 }, { "KiB", UINT64_C(1) << 10 }, { "MiB", UINT64_C(1) << 20 }, { "GiB", UINT64_C(1) << 30 },
+        { "TiB", UINT64_C(1) << 40 },
+    };
+    uint64_t *const field = field_of(row, command);
+    uint64_t value;
+    char *rest;
+
+    if (read_number(text, &value, &rest)) {
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+            uint64_t bytes;
+            if (strcmp(rest, units[i].name) == 0 && !__builtin_mul_overflow(value, units[i].bytes, &bytes) &&
+                bytes >= row->least) {
+                *field = bytes;
+                return 0;
+            }
+        }
     }
-    return NULL;
+    log_message(LOG_ERROR, "--%s: '%s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB, %" PRIu64
+                " bytes or more)", row->name, text, row->least);
+    return -EINVAL;
+}
+
+/* A whole number of samples, or with a point in it a share of all. */
+static int parse_validation(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    command->options.has_validation = true;
+    command->options.validation_share = 0;
+    if (strchr(text, '.') == NULL)
+        return parse_number(row, text, command);
+    char *end;
+    const double share = strtod(text, &end);
+    if (*end != '\0' || !(share > 0 && share < 1)) {
+        log_message(LOG_ERROR, "--%s: '%s' is neither a whole number nor a share between 0 and 1", row->name, text);
+        return -EINVAL;
+    }
+    command->options.validation_share = share;
+    return 0;
+}
+
+static int parse_text(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    const char **const field = field_of(row, command);
+    *field = text;
+    return 0;
+}
+
+static int parse_force(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    (void)row;
+    (void)text;
+    command->options.may_replace = true;
+    return 0;
+}
+
+static int parse_help(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    (void)row;
+    (void)text;
+    command->wants_help = true;
+    return 0;
+}
+
+static int parse_version(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    (void)row;
+    (void)text;
+    command->wants_version = true;
+    return 0;
+}
+
+#define FIELD(name) offsetof(struct convert_options, name)
+
+static const struct option_row option_rows[] = {
+    { 'o', "output", "OUT", parse_text, 0, 0, FIELD(output), 0,
+      "the directory to write to; made when it is not there, with those above it" },
+    { 'f', "force", NULL, parse_force, 0, 0, 0, 0, "replace the data set that is there" },
+    { 's', "shards", "N", parse_number, 1, SHARD_COUNT_MAX, FIELD(shards), 0,
+      "training shards (default 4, more where they would be over 1 GiB)" },
+    { 'b', "shard-size", "BYTES", parse_size, 1, UINT64_MAX, FIELD(shard_bytes), 0,
+      "instead: about so much in each shard, 64MiB" },
+    { 'v', "validation", "N", parse_validation, 0, UINT32_MAX, FIELD(validation), 0,
+      "so many samples for validation, or a share such as 0.1, where the input does not say which "
+      "(digits: so many to draw, default 4000)" },
+    { 'S', "shuffle", "SEED", parse_number, 0, UINT64_MAX, FIELD(seed), 0,
+      "of the order of records, of the choice for validation, of what is drawn (default 1)" },
+    { 'j', "jobs", "N", parse_number, 1, 1024, FIELD(jobs), 0,
+      "threads (default: one per processor); the bytes stay the same" },
+    { 't', "train", "N", parse_number, 1, UINT32_MAX, FIELD(train), CONVERT_TRAIN,
+      "digits: so many to draw to train with (default 20000)" },
+    { 'h', "help", NULL, parse_help, 0, 0, 0, 0, "show this" },
+    { 'V', "version", NULL, parse_version, 0, 0, 0, 0, "show the version" },
+};
+#define OPTION_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
+
+static void fill_long_options(struct option long_options[OPTION_COUNT + 1])
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        long_options[i] = (struct option){ option_rows[i].name,
+                                          option_rows[i].value != NULL ? required_argument : no_argument, NULL,
+                                          option_rows[i].letter };
+    long_options[OPTION_COUNT] = (struct option){ 0 };
 }
 
 static const struct converter *find_converter(const char *name)
@@ -93,45 +187,61 @@ static const struct converter *find_converter(const char *name)
 
 static int parse_option(struct convert_command *command, int letter)
 {
-    const struct number_option *number = find_number_option(letter);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (option_rows[i].letter != letter)
+            continue;
+        command->given |= option_rows[i].option;
+        return option_rows[i].parse(&option_rows[i], optarg, command);
+    }
+    return -EINVAL;     /* getopt_long has said what is wrong */
+}
 
-    if (number != NULL) {
-        command->has_counts |= letter == 't' || letter == 'v';
-        return parse_number(number, optarg, &command->options);
-    }
-    switch (letter) {
-    case 'o':
-        command->options.output = optarg;
-        return 0;
-    case 'h':
-        command->wants_help = true;
-        return 0;
-    case 'V':
-        command->wants_version = true;
-        return 0;
-    default:
-        return -EINVAL;     /* getopt_long has said what is wrong */
-    }
+/* "mnist, digits" */
+static const char *list_converters(char *text, size_t text_size)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < CONVERTER_COUNT && length < text_size; i++)
+        length += (size_t)snprintf(text + length, text_size - length, "%s%s", i > 0 ? ", " : "", converters[i]->name);
+    return text;
 }
 
 static int parse_words(struct convert_command *command, int argc, char **argv)
 {
+    struct convert_options *const options = &command->options;
+    char names[256];
+
     if (optind == argc)
-        return usage_error("nothing to convert: name a data set, mnist or digits");
-    command->converter = find_converter(argv[optind]);
-    if (command->converter == NULL)
-        return usage_error("unknown data set '%s': there are mnist and digits", argv[optind]);
-    optind++;
-    if (command->converter->has_input) {
-        if (optind == argc)
-            return usage_error("%s: the directory with its files is missing", command->converter->name);
-        command->options.input = argv[optind];
-        command->options.inputs = argv + optind;
-        command->options.input_count = command->converter->has_more_inputs ? (size_t)(argc - optind) : 1;
-        optind += (int)command->options.input_count;
+        return usage_error("nothing to convert: name one of %s", list_converters(names, sizeof(names)));
+    const struct converter *const converter = find_converter(argv[optind]);
+    if (converter == NULL)
+        return usage_error("'%s' is none of %s", argv[optind], list_converters(names, sizeof(names)));
+    command->converter = converter;
+    options->inputs = argv + optind + 1;
+    options->input_count = (size_t)(argc - optind - 1);
+    if (options->input_count < converter->input_count_least)
+        return usage_error("%s: input is missing: %s %s", converter->name, converter->name, converter->inputs);
+    if (options->input_count > converter->input_count_most)
+        return usage_error("'%s' is one word too many", options->inputs[converter->input_count_most]);
+    return 0;
+}
+
+/* Whether what was given goes together. */
+static int check_options(const struct convert_command *command)
+{
+    const struct convert_options *const options = &command->options;
+    const struct converter *const converter = command->converter;
+
+    if (options->output == NULL || *options->output == '\0')
+        return usage_error("no output directory: give -o OUT");
+    if (options->shards > 0 && options->shard_bytes > 0)
+        return usage_error("--shards and --shard-size: give one of them");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if ((option_rows[i].option & command->given & ~converter->takes) != 0)
+            return usage_error("%s: --%s does not apply", converter->name, option_rows[i].name);
     }
-    if (optind < argc)
-        return usage_error("'%s' is one word too many", argv[optind]);
+    if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)
+        return usage_error("%s: --validation is a whole number, of samples to draw", converter->name);
     return 0;
 }
 
@@ -143,11 +253,13 @@ static uint64_t processor_count(void)
 
 int convert_command_parse(struct convert_command *command, int argc, char **argv)
 {
+    struct option long_options[OPTION_COUNT + 1];
     int letter;
 
     *command = (struct convert_command){
         .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000 },
     };
+    fill_long_options(long_options);
     while ((letter = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
         const int rc = parse_option(command, letter);
         if (rc < 0)
@@ -156,31 +268,53 @@ int convert_command_parse(struct convert_command *command, int argc, char **argv
     if (command->wants_help || command->wants_version)
         return 0;
     const int rc = parse_words(command, argc, argv);
-    if (rc < 0)
-        return rc;
-    if (command->options.output == NULL || !*command->options.output)
-        return usage_error("no output directory: give -o OUT");
-    if (command->has_counts && !command->converter->has_counts)
-        return usage_error("%s: --train and --validation do not apply", command->converter->name);
-    return 0;
+    return rc < 0 ? rc : check_options(command);
+}
+
+/* A line of help, broken behind the words that still fit. */
+static void print_wrapped(const char *text, size_t indent)
+{
+    size_t column = indent;
+
+    while (*text != '\0') {
+        const size_t word = strcspn(text, " ");
+        if (column > indent && column + 1 + word > 100) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+        }
+        column += (size_t)printf("%s%.*s", column > indent ? " " : "", (int)word, text);
+        text += word + (text[word] == ' ');
+    }
+    printf("\n");
+}
+
+static void print_option(const struct option_row *row)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s--%s%s%s", row->letter == 'o' ? "-o, " : "    ", row->name,
+             row->value != NULL ? "=" : "", row->value != NULL ? row->value : "");
+    printf("  %-*s  ", OPTION_COLUMN, name);
+    print_wrapped(row->help, OPTION_COLUMN + 4);
 }
 
 void convert_command_help(void)
 {
-    printf("Usage: " CONVERT_PROGRAM " mnist DIR -o OUT [OPTION]...\n"
-           "       " CONVERT_PROGRAM " digits -o OUT [OPTION]...\n"
-           "Make TFRecord shards (train-00000-of-00004, ..., validation-00000-of-00001) in OUT.\n\n");
-    for (size_t i = 0; i < CONVERTER_COUNT; i++)
-        printf("  %-18s %s\n", converters[i]->name, converters[i]->summary);
+    printf("Usage: " CONVERT_PROGRAM " WHAT [INPUT]... -o OUT [OPTION]...\n"
+           "Make TFRecord shards (train-00000-of-00004, ..., validation-00000-of-00001) of a data set.\n\n");
+    for (size_t i = 0; i < CONVERTER_COUNT; i++) {
+        printf("  %s %s\n%*s", converters[i]->name, converters[i]->inputs, OPTION_COLUMN + 4, "");
+        print_wrapped(converters[i]->summary, OPTION_COLUMN + 4);
+    }
+    printf("\n");
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        print_option(&option_rows[i]);
     printf("\n"
-           "  -o, --output=OUT   directory to write to; made when it is not there\n"
-           "      --shards=N     training shards (default 4; validation is always one)\n"
-           "      --jobs=N       threads (default: one per processor); the bytes stay the same\n"
-           "      --seed=N       of the order of records, and of what is drawn (default 1)\n"
-           "      --train=N      digits: training images to draw (default 20000)\n"
-           "      --validation=N digits: validation images to draw (default 4000)\n"
-           "      --help, --version\n\n"
-           "The files get their names only when all are written, synced and read back.\n"
+           "The files get their names only when all are written, synced and read back. A data set that is\n"
+           "there is left alone, unless --force is given.\n\n"
+           "Examples:\n"
+           "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
+           "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
            "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of memory,\n"
            "5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
 }

@@ -6,13 +6,11 @@
 
 #include "tools/convert/convert.h"
 
-#define CONVERT_PROGRAM "pipetrain-convert"
-
 struct convert_command {
     const struct converter *converter;  /* NULL when help or the version is wanted */
     struct convert_options options;     /* strings of argv */
+    unsigned given;                     /* of enum convert_option */
     bool wants_help, wants_version;
-    bool has_counts;                    /* --train or --validation was given */
 };
 
 /* 0, or -EINVAL after a message. */

@@ -25,36 +25,31 @@ static int digits_sample(void *arg, uint64_t index, void *scratch,
     return 0;
 }
 
-static struct sample_source make_source(struct digits_split *split, const char *name, uint64_t record_count,
-                                        uint32_t shard_count)
+static struct sample_source make_source(struct digits_split *split, const char *name, uint64_t record_count)
 {
     return (struct sample_source){
-        .split = name, .record_count = record_count, .shard_count = shard_count,
-        .scratch_bytes = GLYPH_PIXELS, .sample = digits_sample, .arg = split,
+        .split = name, .record_count = record_count, .scratch_bytes = GLYPH_PIXELS,
+        .sample = digits_sample, .arg = split,
     };
 }
 
 static int digits_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     struct digits_split *splits = calloc(2, sizeof(*splits));
-    uint32_t shard_count;
 
     conversion->state = splits;
     if (splits == NULL) {
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return -ENOMEM;
     }
-    const int rc = convert_shard_count(options, options->train, stop, &shard_count);
-    if (rc < 0)
-        return rc;
     for (uint32_t i = 0; i < 2; i++)
         splits[i] = (struct digits_split){ conversion, random_key(options->seed, RANDOM_DRAW, i) };
     conversion->origin = "drawn digits";
     conversion->classes = CLASSES;
     conversion->height = conversion->width = GLYPH_SIDE;
     conversion->depth = 1;
-    conversion->sources[0] = make_source(&splits[0], "train", options->train, shard_count);
-    conversion->sources[1] = make_source(&splits[1], "validation", options->validation, options->validation > 0);
+    conversion->sources[0] = make_source(&splits[0], "train", options->train);
+    conversion->sources[1] = make_source(&splits[1], "validation", options->validation);
     conversion->source_count = 2;
     return 0;
 }
@@ -67,7 +62,8 @@ static void digits_release(struct conversion *conversion)
 const struct converter convert_digits = {
     .name = "digits",
     .summary = "handwritten-like digits drawn by the program, no input needed",
-    .has_counts = true,
+    .inputs = "",
+    .takes = CONVERT_TRAIN,
     .prepare = digits_prepare,
     .release = digits_release,
 };

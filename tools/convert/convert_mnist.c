@@ -212,11 +212,10 @@ static int mnist_sample(void *arg, uint64_t index, void *scratch, struct example
     return 0;
 }
 
-static struct sample_source make_source(struct mnist_split *split, const char *name, uint32_t shard_count)
+static struct sample_source make_source(struct mnist_split *split, const char *name)
 {
     return (struct sample_source){
-        .split = name, .record_count = split->images->dims[0], .shard_count = shard_count,
-        .sample = mnist_sample, .arg = split,
+        .split = name, .record_count = split->images->dims[0], .sample = mnist_sample, .arg = split,
     };
 }
 
@@ -229,15 +228,10 @@ static bool all_original(const struct mnist *mnist)
     return all;
 }
 
-static int describe(struct mnist *mnist, const struct convert_options *options, struct stop *stop,
-                    struct conversion *conversion)
+static void describe(struct mnist *mnist, struct conversion *conversion)
 {
     const struct idx *images = &mnist->files[TRAIN_IMAGES].idx;
-    uint32_t shard_count;
 
-    const int rc = convert_shard_count(options, images->dims[0], stop, &shard_count);
-    if (rc < 0)
-        return rc;
     mnist->splits[0] = (struct mnist_split){ conversion, images, &mnist->files[TRAIN_LABELS].idx };
     mnist->splits[1] = (struct mnist_split){ conversion, &mnist->files[TEST_IMAGES].idx,
                                             &mnist->files[TEST_LABELS].idx };
@@ -246,10 +240,9 @@ static int describe(struct mnist *mnist, const struct convert_options *options, 
     conversion->height = images->dims[1];
     conversion->width = images->dims[2];
     conversion->depth = 1;
-    conversion->sources[0] = make_source(&mnist->splits[0], "train", shard_count);
-    conversion->sources[1] = make_source(&mnist->splits[1], "validation", 1);
+    conversion->sources[0] = make_source(&mnist->splits[0], "train");
+    conversion->sources[1] = make_source(&mnist->splits[1], "validation");
     conversion->source_count = 2;
-    return 0;
 }
 
 static int mnist_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
@@ -261,8 +254,10 @@ static int mnist_prepare(const struct convert_options *options, struct stop *sto
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return -ENOMEM;
     }
-    const int rc = load_files(mnist, options->input, stop);
-    return rc < 0 ? rc : describe(mnist, options, stop, conversion);
+    const int rc = load_files(mnist, options->inputs[0], stop);
+    if (rc == 0)
+        describe(mnist, conversion);
+    return rc;
 }
 
 static void mnist_release(struct conversion *conversion)
@@ -279,7 +274,9 @@ static void mnist_release(struct conversion *conversion)
 const struct converter convert_mnist = {
     .name = "mnist",
     .summary = "the four files of MNIST, as downloaded (gzip or not), from DIR",
-    .has_input = true,
+    .inputs = "DIR",
+    .input_count_least = 1,
+    .input_count_most = 1,
     .prepare = mnist_prepare,
     .release = mnist_release,
 };

@@ -2,7 +2,8 @@
  * temporary names, and only when all of it is on the disk do the files get their names. A
  * run that dies leaves the directory as it was, but for temporaries that the next one removes.
  * The manifest (dataset.json) is removed before the first renaming and comes back last, so a
- * directory with a manifest holds a complete set. */
+ * directory with a manifest holds a complete set; one with a temporary manifest only holds what is
+ * left of a renaming that was cut short, which the next run removes too. */
 #ifndef PIPETRAIN_SHARD_SET_H
 #define PIPETRAIN_SHARD_SET_H
 
@@ -21,7 +22,8 @@
 struct sample_source {
     const char *split;          /* "train", "validation" */
     uint64_t record_count;
-    uint32_t shard_count;       /* at most record_count; 0 only when there are no records */
+    uint32_t shard_count;       /* at most record_count; 0 only when there are no records; not the converter's */
+    uint64_t bytes;             /* of all records, about; 0: all are as long as the first */
     size_t scratch_bytes;       /* memory lent to each call of sample */
     /* Say what sample `index` is: features in bytewise order of their names, which may point
      * into scratch. Any thread. 0, or a negative errno after stop_fail. */
@@ -42,22 +44,29 @@ struct shard_file {
     uint64_t content_hash;      /* xxh3 over the samples' features */
 };
 
-struct shard_set {
+struct shard_set_spec {
     const char *directory;
+    const struct sample_source *sources;
+    size_t source_count;
+    bool may_replace;           /* a set that is there */
+};
+
+struct shard_set {
+    struct shard_set_spec spec;
     int directory_fd;
-    bool directory_made;        /* by this run, and to be removed when it fails */
+    size_t topmost_made;        /* of the directories made by this run, which go when it fails (stage/file/folders.h) */
     bool committed;
     struct shard_file *files;
     size_t file_count;
     struct stop *stop;
 };
 
-/* Make the directory when it is not there, lock it against a second writer, remove leftovers
- * of dead runs and refuse shards of other counts that would stay beside the new ones. 0, or
- * a negative errno after stop_fail. shard_set_close in both cases. */
-int shard_set_open(struct shard_set *set, const char *directory, const struct sample_source *sources,
-                   size_t source_count, struct stop *stop);
-/* Give all files their names; `manifest` is written beside them. 0, or a negative errno after stop_fail. */
+/* Make the directory and those above it where they are not there, lock it against a second writer,
+ * refuse a set that is there and must not be replaced, and remove leftovers of dead runs. What `spec`
+ * points to is lent. 0, or a negative errno after stop_fail. shard_set_close in both cases. */
+int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop);
+/* Give all files their names, in the place of the set that was there; `manifest` is written beside
+ * them. 0, or a negative errno after stop_fail. */
 int shard_set_commit(struct shard_set *set, const char *manifest);
 /* Remove what was not committed. */
 void shard_set_close(struct shard_set *set);

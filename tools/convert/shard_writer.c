@@ -11,17 +11,19 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
-#include "stage/random.h"
 #include "stage/thread.h"
+#include "tools/convert/progress.h"
+#include "tools/convert/sample_order.h"
 
 #define FILE_BUFFER_BYTES ((size_t)1 << 20)
 #define JOBS_MAX 1024u
 
-/* Shared by the threads; all but next_file is constant while they run. */
+/* Shared by the threads; all but progress and next_file is constant while they run. */
 struct work {
     struct shard_set *set;
     const struct shard_writer_options *options;
     uint64_t **orders;          /* per source: the sample at each position */
+    struct progress progress;   /* every record counts when it is written and when it is read back */
     atomic_size_t next_file;
 };
 
@@ -40,7 +42,7 @@ static int fail(const struct desk *desk, enum exit_code code, const char *what, 
 {
     const struct shard_set *set = desk->work->set;
 
-    stop_fail(set->stop, code, "%s/%s: cannot %s: %s", set->directory, desk->file->temporary_name, what,
+    stop_fail(set->stop, code, "%s/%s: cannot %s: %s", set->spec.directory, desk->file->temporary_name, what,
               strerror(error));
     return -error;
 }
@@ -135,6 +137,7 @@ static int write_samples(struct desk *desk)
         const int rc = write_sample(desk, order[i]);
         if (rc < 0)
             return rc;
+        progress_add(&desk->work->progress, 1);
     }
     desk->file->content_hash = XXH3_64bits_digest(desk->hash);
     if (fflush(desk->stream) != 0 || fsync(fileno(desk->stream)) != 0)
@@ -173,7 +176,7 @@ static int reads_differently(const struct desk *desk, uint64_t record, const cha
 {
     const struct shard_set *set = desk->work->set;
 
-    stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s/%s record %llu: reads back wrong: %s", set->directory,
+    stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s/%s record %llu: reads back wrong: %s", set->spec.directory,
               desk->file->temporary_name, (unsigned long long)record, how);
     return -EIO;
 }
@@ -214,6 +217,7 @@ static int read_samples(struct desk *desk)
         if (example_visit(desk->frame + TFRECORD_HEADER_BYTES, (size_t)payload_bytes, hash_read, desk->hash,
                           &bad_offset) != 0)
             return reads_differently(desk, record, "not the tf.train.Example written");
+        progress_add(&desk->work->progress, 1);
     }
     if (fgetc(desk->stream) != EOF)
         return reads_differently(desk, desk->file->record_count, "more bytes than written");
@@ -283,28 +287,6 @@ static void writer_loop(void *arg)
     desk_release(&desk);
 }
 
-/* A number below `bound`: the high half of a product, which is even enough for any real count. */
-static uint64_t random_below(struct random_key key, uint64_t index, uint64_t bound)
-{
-    return (uint64_t)(((unsigned __int128)random_u64(key, index) * bound) >> 64);
-}
-
-/* A random order of a source's samples; it depends on the seed and the count only. */
-static uint64_t *make_order(uint64_t count, uint64_t seed, uint32_t source_number)
-{
-    const struct random_key key = random_key(seed, RANDOM_SHUFFLE, source_number);
-    uint64_t *order = calloc(count ? count : 1, sizeof(*order));
-
-    if (order == NULL)
-        return NULL;
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t j = random_below(key, i, i + 1);
-        order[i] = order[j];
-        order[j] = i;
-    }
-    return order;
-}
-
 static uint32_t source_count(const struct shard_set *set)
 {
     return set->file_count ? set->files[set->file_count - 1].source_number + 1 : 0;
@@ -319,7 +301,8 @@ static int make_orders(struct work *work)
         const struct shard_file *file = &work->set->files[i];
         uint64_t **order = &work->orders[file->source_number];
         if (*order == NULL)
-            *order = make_order(file->source->record_count, work->options->seed, file->source_number);
+            *order = sample_order(file->source->record_count,
+                                  random_key(work->options->seed, RANDOM_SHUFFLE, file->source_number));
         if (*order == NULL)
             return -ENOMEM;
     }
@@ -349,16 +332,27 @@ static void run_threads(struct work *work)
         thread_join(threads[i]);
 }
 
+static uint64_t count_records(const struct shard_set *set)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < set->file_count; i++)
+        count += set->files[i].record_count;
+    return count;
+}
+
 int shards_write(struct shard_set *set, const struct shard_writer_options *options)
 {
     struct work work = { .set = set, .options = options };
     int rc = make_orders(&work);
 
     atomic_init(&work.next_file, 0);
+    progress_begin(&work.progress, "writing and reading back", "records", 2 * count_records(set));
     if (rc == 0)
         run_threads(&work);
     else
         stop_fail(set->stop, EXIT_CODE_MEMORY, "no memory for the order of the records");
+    progress_end(&work.progress);
     free_orders(&work);
     if (rc == 0 && must_give_up(&work))
         rc = -ECANCELED;

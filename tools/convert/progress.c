@@ -1,0 +1,77 @@
+/* The progress of a conversion. Called by the threads that do the work. */
+#include "tools/convert/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/text/output.h"
+#include "tools/config/number.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+#define SILENT_NS (2 * NS_PER_S)
+#define REPAINT_NS (NS_PER_S / 4)
+#define LINE_NS (10 * NS_PER_S)
+#define WIDTH 72                /* of the line, so that a shorter one hides a longer one */
+
+void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total)
+{
+    *progress = (struct progress){
+        .what = what, .unit = unit, .total = total, .began_ns = clock_now_ns(), .rewrites = isatty(STDERR_FILENO) == 1,
+    };
+    atomic_init(&progress->done, 0);
+    atomic_init(&progress->next_ns, progress->began_ns + SILENT_NS);
+    atomic_init(&progress->line_is_open, false);
+}
+
+/* "45 s", "3 min", "2 h 5 min" */
+static void duration_text(double seconds, char *text, size_t text_size)
+{
+    const double minutes = seconds / 60;
+    if (seconds < 90)
+        snprintf(text, text_size, "%.0f s", seconds);
+    else if (minutes < 90)
+        snprintf(text, text_size, "%.0f min", minutes);
+    else
+        snprintf(text, text_size, "%.0f h %.0f min", (double)(uint64_t)(minutes / 60),
+                 (double)((uint64_t)minutes % 60));
+}
+
+/* The line leaves the cursor at its beginning, so that a message of anybody else is written over it. */
+static void say(struct progress *progress, uint64_t done, uint64_t now_ns)
+{
+    const double seconds = (double)(now_ns - progress->began_ns) / (double)NS_PER_S;
+    char left[48], text[256], line[300];
+
+    duration_text(seconds / (double)done * (double)(progress->total - done), left, sizeof(left));
+    snprintf(text, sizeof(text), "%s: %s of %s %s, %.0f %%, about %s left", progress->what,
+             number_grouped(done).text, number_grouped(progress->total).text, progress->unit,
+             100 * (double)done / (double)progress->total, left);
+    const int length = snprintf(line, sizeof(line), progress->rewrites ? "%-*s\r" : "%.*s\n",
+                                progress->rewrites ? WIDTH : (int)strlen(text), text);
+    output_write(OUTPUT_MESSAGES, line, (size_t)length);
+    atomic_store(&progress->line_is_open, progress->rewrites);
+}
+
+void progress_add(struct progress *progress, uint64_t count)
+{
+    const uint64_t done = atomic_fetch_add(&progress->done, count) + count, now_ns = clock_now_ns();
+    uint_fast64_t due_ns = atomic_load(&progress->next_ns);
+
+    if (now_ns >= due_ns && done < progress->total &&
+        atomic_compare_exchange_strong(&progress->next_ns, &due_ns,
+                                       now_ns + (progress->rewrites ? REPAINT_NS : LINE_NS)))
+        say(progress, done, now_ns);
+}
+
+void progress_end(struct progress *progress)
+{
+    char blank[WIDTH + 3];
+
+    if (!atomic_exchange(&progress->line_is_open, false))
+        return;
+    const int length = snprintf(blank, sizeof(blank), "\r%*s\r", WIDTH, "");
+    output_write(OUTPUT_MESSAGES, blank, (size_t)length);
+}

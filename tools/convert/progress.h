@@ -1,0 +1,26 @@
+/* How far a long piece of work is, said on stderr: nothing for the first two seconds, then a line that
+ * is written over on a terminal, and a line every ten seconds elsewhere. */
+#ifndef PIPETRAIN_PROGRESS_H
+#define PIPETRAIN_PROGRESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    const char *what;           /* is being done: "writing" */
+    const char *unit;           /* of what is counted: "records" */
+    uint64_t total;             /* of them */
+    uint64_t began_ns;
+    bool rewrites;              /* stderr is a terminal */
+    atomic_uint_fast64_t done, next_ns;     /* when something is said next */
+    atomic_bool line_is_open;   /* on the terminal */
+};
+
+void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
+/* So many more are done. Any thread; whoever comes when it is time says it, and nobody waits. */
+void progress_add(struct progress *progress, uint64_t count);
+/* Nothing stays on the terminal. When no thread adds any more. */
+void progress_end(struct progress *progress);
+
+#endif

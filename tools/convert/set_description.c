@@ -1,0 +1,88 @@
+/* dataset.json, written once by main when the shards are on the disk. */
+#include "tools/convert/set_description.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/json.h"
+#include "tools/version.h"
+
+static void describe_file(struct json *json, const struct shard_file *file)
+{
+    char hash[17];
+
+    snprintf(hash, sizeof(hash), "%016" PRIx64, file->content_hash);
+    json_open_object(json, NULL);
+    json_quoted(json, "file", file->name);
+    json_u64(json, "records", file->record_count);
+    json_u64(json, "bytes", file->bytes);
+    json_quoted(json, "xxh3", hash);
+    json_close_object(json);
+}
+
+static void describe_split(struct json *json, const struct shard_set *set, const struct sample_source *source)
+{
+    json_open_object(json, source->split);
+    json_u64(json, "records", source->record_count);
+    json_open_array(json, "shards");
+    for (size_t i = 0; i < set->file_count; i++) {
+        if (set->files[i].source == source)
+            describe_file(json, &set->files[i]);
+    }
+    json_close_array(json);
+    json_close_object(json);
+}
+
+static void describe_image(struct json *json, const struct conversion *conversion)
+{
+    json_open_object(json, "image");
+    json_quoted(json, "key", conversion->image_key);
+    if (conversion->height > 0) {
+        json_u64(json, "height", conversion->height);
+        json_u64(json, "width", conversion->width);
+        json_u64(json, "depth", conversion->depth);
+    }
+    json_close_object(json);
+}
+
+static void describe_classes(struct json *json, const struct conversion *conversion)
+{
+    json_u64(json, "classes", conversion->classes);
+    if (conversion->class_names == NULL)
+        return;
+    json_open_array(json, "class_names");
+    for (uint32_t i = 0; i < conversion->classes; i++)
+        json_quoted(json, NULL, conversion->class_names[i]);
+    json_close_array(json);
+}
+
+static void describe(struct json *json, const struct conversion *conversion, const struct shard_set *set,
+                     uint64_t seed)
+{
+    json_open_object(json, NULL);
+    json_quoted(json, "name", conversion->name);
+    json_quoted(json, "origin", conversion->origin);
+    json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
+    json_u64(json, "seed", seed);
+    describe_classes(json, conversion);
+    json_quoted(json, "label_key", conversion->label_key);
+    describe_image(json, conversion);
+    json_open_object(json, "splits");
+    for (size_t i = 0; i < conversion->source_count; i++)
+        describe_split(json, set, &conversion->sources[i]);
+    json_close_object(json);
+    json_close_object(json);
+}
+
+char *set_description(const struct conversion *conversion, const struct shard_set *set, uint64_t seed)
+{
+    struct json json;
+
+    json_init(&json, true);
+    describe(&json, conversion, set, seed);
+    const char *const text = json_text(&json);
+    char *const copy = text != NULL ? strdup(text) : NULL;
+    json_release(&json);
+    return copy;
+}

@@ -44,6 +44,18 @@ if [ -x "$loader" ] && [ "$sanitizer" = no ]; then
     expect_same_file "$work/runs/pair/weights.safetensors" "$work/runs/loaded/weights.safetensors" 'the same run, loaded'
 fi
 
+# What is done to images changes the loss, the same way for any threads, and no order.
+augmented="$options --set augment.crop=pad --set augment.flip=yes --set augment.colour=yes"
+train augmented $augmented
+train augmented_threads $augmented --set input.decode_threads=4 --set input.read_threads=2
+expect_same_file "$work/runs/augmented/weights.safetensors" "$work/runs/augmented_threads/weights.safetensors" \
+    'augmented images, more threads'
+train normalised $options --set model.mean=0.1307 --set model.deviation=0.3081
+for name in augmented normalised; do
+    expect_summary "$name" sample_order_hash "$(summary first sample_order_hash)"
+    [ "$(summary first validation.loss)" != "$(summary "$name" validation.loss)" ] || fail "$name: the same loss"
+done
+
 train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
 [ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'

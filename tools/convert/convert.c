@@ -6,11 +6,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "stage/log.h"
 #include "stage/text/output.h"
@@ -18,38 +16,9 @@
 #include "tools/convert/set_description.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
+#include "tools/end_request.h"
 #include "tools/phase.h"
 #include "tools/version.h"
-
-static atomic_bool interrupted;
-static volatile sig_atomic_t signal_received, wishes;
-
-/* The first request makes the conversion give up. A second SIGINT or SIGTERM is of somebody who waits:
- * it ends the process at once, and the next run clears up. */
-static void on_signal(int number)
-{
-    wishes += number == SIGINT || number == SIGTERM;
-    if (wishes > 1)
-        _exit(EXIT_CODE_INTERRUPTED);
-    if (signal_received == 0)
-        signal_received = number;
-    atomic_store(&interrupted, true);
-}
-
-/* What is ignored when the program starts stays ignored. */
-static void catch_signals(void)
-{
-    static const int requests[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1 };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-
-    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
-        sigaddset(&action.sa_mask, requests[i]);
-    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-        struct sigaction before;
-        if (sigaction(requests[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(requests[i], &action, NULL);
-    }
-}
 
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,
                          struct example_value values_out[SAMPLE_VALUES_MAX])
@@ -128,20 +97,12 @@ static int convert(const struct convert_command *command, struct stop *stop)
     return rc;
 }
 
-/* What is said of a request to end. */
-static void say_stopped(void)
-{
-    if (signal_received == SIGINT)
-        log_message(LOG_RUN, "interrupted: nothing was changed");
-    else
-        log_message(LOG_RUN, "stopped by SIG%s: nothing was changed", sigabbrev_np(signal_received));
-}
-
 static int run(struct convert_command *command)
 {
     struct stop *stop;
 
-    catch_signals();
+    /* The next conversion clears up behind one that was ended at once. */
+    end_request_catch(SA_RESTART);
     phase_begin();
     int rc = output_start();
 
@@ -153,14 +114,14 @@ static int run(struct convert_command *command)
         log_message(LOG_ERROR, "nothing was converted: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    command->options.interrupted = &interrupted;
+    command->options.interrupted = end_requested();
     rc = convert(command, stop);
     const int code = stop_failed(stop) ? (int)stop_code(stop) : EXIT_CODE_OK;
     stop_close(stop);
     if (rc != -ECANCELED || code != EXIT_CODE_OK)
         return code;
-    say_stopped();
-    return signal_received == SIGINT ? EXIT_CODE_INTERRUPTED : EXIT_CODE_STOPPED;
+    end_request_tell("nothing was changed");
+    return end_request_code();
 }
 
 static int dispatch(struct convert_command *command)

@@ -352,6 +352,101 @@ leaves_nothing_when_stopped() {
     done
 }
 
+# planes RED GREEN BLUE - 3072 bytes: three octal values, 1024 times each
+planes() {
+    for value in "$@"; do
+        head -c 1024 /dev/zero | tr '\000' "\\$value"
+    done
+}
+
+# list_pixels FILE - a line "label: RED GREEN BLUE" for each record of 3072 bytes, of the first pixel
+list_pixels() {
+    list_records "$1" | sed 's/: 10 128 24 /: /'    # a field of 3072 bytes
+}
+
+# make_cifar10 DIRECTORY - six parts of one image, that of part i of class i - 1, and names
+make_cifar10() {
+    mkdir -p "$1"
+    for i in 1 2 3 4 5; do
+        { printf "\\00$((i - 1))"; planes 00$i 02$i 04$i; } >"$1/data_batch_$i.bin"
+    done
+    { printf '\007'; planes 101 102 103; } >"$1/test_batch.bin"
+    printf 'plane\ncar\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n' >"$1/batches.meta.txt"
+}
+
+makes_shards_of_cifar10() {
+    make_cifar10 cifar/cifar-10-batches-bin
+    expect 0 cifar10 cifar -o out10 --shards 1
+    list_pixels out10/train-00000-of-00001 | sort >found
+    for i in 1 2 3 4 5; do
+        echo "$((i - 1)): $i $((16 + i)) $((32 + i))"
+    done >wanted
+    cmp -s found wanted || failed "planes were not turned into pixels: $(cat found)"
+    [ "$(list_pixels out10/validation-00000-of-00001)" = "7: 65 66 67" ] || failed "validation differs"
+    tr -d ' \n' <out10/dataset.json | grep -qF '"class_names":["plane","car","bird"' || failed "no class names"
+    expect 0 cifar10 cifar/cifar-10-batches-bin -o out10b --shards 1 --jobs 1
+    diff -r out10 out10b >&2 || failed "the inner folder gives other bytes"
+    part=cifar/cifar-10-batches-bin/data_batch_4.bin
+    printf '\012' | dd of=$part conv=notrunc 2>/dev/null
+    expect 3 cifar10 cifar -o bad_out
+    says "data_batch_4.bin: class label 10 of image 0 is not in 0..9"
+    printf x >>$part
+    expect 3 cifar10 cifar -o bad_out
+    says "data_batch_4.bin: 3074 bytes are no whole number of records"
+    rm $part
+    expect 3 cifar10 cifar -o bad_out
+    says "data_batch_4.bin: cannot read it: No such file"
+    absent bad_out
+    make_cifar10 cifar/cifar-10-batches-bin
+    printf 'plane\ncar\n' >cifar/cifar-10-batches-bin/batches.meta.txt
+    expect 3 cifar10 cifar -o bad_out
+    says "names 2 classes, not 10"
+    rm cifar/cifar-10-batches-bin/batches.meta.txt
+    expect 0 cifar10 cifar -o unnamed
+    says "the classes stay without names"
+    grep -q class_names unnamed/dataset.json && failed "names of classes from nowhere"
+}
+
+makes_shards_of_cifar100_by_either_label() {
+    mkdir cifar100
+    { printf '\021\143'; planes 001 002 003; } >cifar100/train.bin
+    { printf '\000\001'; planes 004 005 006; } >cifar100/test.bin
+    expect 0 cifar100 cifar100 -o fine
+    [ "$(list_pixels fine/train-00000-of-00001)" = "99: 1 2 3" ] || failed "not the fine label"
+    grep -q '"classes": 100,' fine/dataset.json || failed "not 100 classes"
+    expect 0 cifar100 cifar100 -o coarse --label coarse
+    [ "$(list_pixels coarse/train-00000-of-00001)" = "17: 1 2 3" ] || failed "not the coarse label"
+    grep -q '"classes": 20,' coarse/dataset.json || failed "not 20 classes"
+    expect 2 cifar100 cifar100 -o out --label middling
+    expect 2 cifar10 cifar -o out --label fine
+    says "--label does not apply"
+    { printf '\024\143'; planes 001 002 003; } >cifar100/train.bin
+    expect 3 cifar100 cifar100 -o out
+    says "coarse label 20 of image 0"
+}
+
+# Two images of 1x2 pixels, one of them for validation.
+makes_shards_of_numpys_arrays() {
+    { printf '\223NUMPY\001\000\073\000'
+      printf "{'descr': '|u1', 'fortran_order': False, 'shape': (2,1,2)} "; printf 'abcd'; } >x.npy
+    { printf '\223NUMPY\001\000\073\000'
+      printf "{'descr': '<u2', 'fortran_order': False, 'shape': (2, ), } "; printf '\003\000\005\000'; } >y.npy
+    expect 0 npy x.npy y.npy -o arrays --validation 0.5
+    grep -q '"classes": 6,' arrays/dataset.json || failed "not 6 classes"
+    cat arrays/train-00000-of-00001 arrays/validation-00000-of-00001 >both
+    grep -aq 'ab' both && grep -aq 'cd' both || failed "an image is missing"
+    expect 2 npy x.npy -o out
+    expect 2 npy x.npy y.npy x.npy -o out
+    expect 2 npy x.npy y.npy x.npy y.npy -o out --validation 1
+    expect 0 npy x.npy y.npy x.npy y.npy -o four
+    expect 2 npy x.npy y.npy x.npy y.npy x.npy -o out
+    expect 3 npy y.npy x.npy -o out
+    says "y.npy: is no array of images"
+    expect 3 npy x.npz -o out
+    says "x.npz: cannot read it"
+    absent out
+}
+
 make_set set
 writes_every_image_with_its_label_once
 shuffles_by_seed
@@ -368,4 +463,7 @@ leaves_others_files_alone
 ends_with_5_when_it_cannot_write
 leaves_anothers_set_alone
 leaves_nothing_when_stopped
+makes_shards_of_cifar10
+makes_shards_of_cifar100_by_either_label
+makes_shards_of_numpys_arrays
 [ $failures -eq 0 ]

@@ -26,6 +26,7 @@ compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config        tools formats stage stage/text loader/augment loader loader/order compute sync
+tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert       tools/config tools formats stage stage/file stage/text
 tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/shards
 tools/results       tools/config formats stage stage/file compute

@@ -16,7 +16,8 @@
 
 /* Options that only some converters take. */
 enum convert_option {
-    CONVERT_TRAIN = 1           /* --train, and --validation as a number of samples to make */
+    CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to make */
+    CONVERT_LABEL = 2           /* --label */
 };
 
 struct convert_options {
@@ -31,6 +32,7 @@ struct convert_options {
     uint64_t validation;        /* samples */
     double validation_share;    /* of all samples, or 0 */
     uint64_t train;             /* samples to make */
+    const char *label;          /* which one of several a sample has; NULL = the usual one */
     bool may_replace;           /* a set that is there */
     const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */
 };
@@ -60,7 +62,7 @@ struct converter {
     void (*release)(struct conversion *conversion);
 };
 
-extern const struct converter convert_mnist, convert_digits;
+extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
 
 /* The features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

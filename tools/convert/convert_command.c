@@ -15,7 +15,9 @@
 
 #define OPTION_COLUMN 22
 
-static const struct converter *const converters[] = { &convert_mnist, &convert_digits };
+static const struct converter *const converters[] = {
+    &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_npy, &convert_digits,
+};
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 
 /* An option: what its value is, where it goes, what --help says. */
@@ -162,6 +164,8 @@ static const struct option_row option_rows[] = {
       "threads (default: one per processor); the bytes stay the same" },
     { 't', "train", "N", parse_number, 1, UINT32_MAX, FIELD(train), CONVERT_TRAIN,
       "digits: so many to draw to train with (default 20000)" },
+    { 'l', "label", "WHICH", parse_text, 0, 0, FIELD(label), CONVERT_LABEL,
+      "cifar100: fine (100 classes, the default) or coarse (20)" },
     { 'h', "help", NULL, parse_help, 0, 0, 0, 0, "show this" },
     { 'V', "version", NULL, parse_version, 0, 0, 0, 0, "show the version" },
 };
@@ -288,14 +292,19 @@ static void print_wrapped(const char *text, size_t indent)
     printf("\n");
 }
 
+static void print_help_line(const char *words, const char *text)
+{
+    printf("  %-*s  ", OPTION_COLUMN, words);
+    print_wrapped(text, OPTION_COLUMN + 4);
+}
+
 static void print_option(const struct option_row *row)
 {
     char name[64];
 
     snprintf(name, sizeof(name), "%s--%s%s%s", row->letter == 'o' ? "-o, " : "    ", row->name,
              row->value != NULL ? "=" : "", row->value != NULL ? row->value : "");
-    printf("  %-*s  ", OPTION_COLUMN, name);
-    print_wrapped(row->help, OPTION_COLUMN + 4);
+    print_help_line(name, row->help);
 }
 
 void convert_command_help(void)
@@ -303,8 +312,9 @@ void convert_command_help(void)
     printf("Usage: " CONVERT_PROGRAM " WHAT [INPUT]... -o OUT [OPTION]...\n"
            "Make TFRecord shards (train-00000-of-00004, ..., validation-00000-of-00001) of a data set.\n\n");
     for (size_t i = 0; i < CONVERTER_COUNT; i++) {
-        printf("  %s %s\n%*s", converters[i]->name, converters[i]->inputs, OPTION_COLUMN + 4, "");
-        print_wrapped(converters[i]->summary, OPTION_COLUMN + 4);
+        char words[64];
+        snprintf(words, sizeof(words), "%s %s", converters[i]->name, converters[i]->inputs);
+        print_help_line(words, converters[i]->summary);
     }
     printf("\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -314,6 +324,8 @@ void convert_command_help(void)
            "there is left alone, unless --force is given.\n\n"
            "Examples:\n"
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
+           "  " CONVERT_PROGRAM " cifar10 cifar-10-batches-bin -o cifar10\n"
+           "  " CONVERT_PROGRAM " npy x.npy y.npy -o mine --validation=0.1\n"
            "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
            "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of memory,\n"
            "5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");

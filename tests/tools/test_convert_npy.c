@@ -1,0 +1,303 @@
+/* Tests of the npy converter: arrays are written to a folder, converted, and compared sample by sample. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/zip_maker.h"
+#include "tools/convert/convert.h"
+
+#define COUNT 3u
+#define HEIGHT 2u
+#define WIDTH 3u
+#define DEPTH 3u
+#define PIXELS (HEIGHT * WIDTH * DEPTH)
+
+/* A .npy file in memory. */
+struct block { uint8_t *bytes; size_t byte_count; };
+
+static struct block make_array(const char *type, const char *shape, const void *numbers, size_t bytes)
+{
+    char dictionary[200];
+    const int length = snprintf(dictionary, sizeof(dictionary),
+                                "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+    struct block block = { malloc(10 + (size_t)length + bytes), 10 + (size_t)length + bytes };
+    assert_non_null(block.bytes);
+    memcpy(block.bytes, "\x93NUMPY\1\0", 8);
+    block.bytes[8] = (uint8_t)length;
+    block.bytes[9] = 0;
+    memcpy(block.bytes + 10, dictionary, (size_t)length);
+    memcpy(block.bytes + 10 + length, numbers, bytes);
+    return block;
+}
+
+static void write_bytes(const char *name, const void *bytes, size_t byte_count)
+{
+    FILE *const file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, byte_count, file), byte_count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_array(const char *name, const char *type, const char *shape, const void *numbers, size_t bytes)
+{
+    const struct block block = make_array(type, shape, numbers, bytes);
+    write_bytes(name, block.bytes, block.byte_count);
+    free(block.bytes);
+}
+
+/* A conversion of the files in the current folder. */
+struct attempt {
+    struct stop *stop;
+    struct conversion conversion;
+    int rc;
+};
+
+static void prepare(struct attempt *attempt, char *const *inputs, size_t count)
+{
+    static const atomic_bool interrupted = false;
+    const struct convert_options options = { .inputs = inputs, .input_count = count, .interrupted = &interrupted };
+    *attempt = (struct attempt){ .conversion = { .name = "npy" } };
+    assert_int_equal(stop_open(&attempt->stop), 0);
+    attempt->rc = convert_npy.prepare(&options, attempt->stop, &attempt->conversion);
+}
+
+static void release(struct attempt *attempt)
+{
+    convert_npy.release(&attempt->conversion);
+    stop_close(attempt->stop);
+}
+
+static void prepare_pair(struct attempt *attempt)
+{
+    char *inputs[] = { (char[]){ "x.npy" }, (char[]){ "y.npy" } };
+    prepare(attempt, inputs, 2);
+}
+
+/* Sample `index` of a split has this label and these pixels. */
+static void expect_sample(const struct sample_source *source, uint64_t index, int64_t label, const uint8_t *pixels,
+                          size_t bytes)
+{
+    struct example_value values[SAMPLE_VALUES_MAX];
+    size_t count;
+    void *const scratch = malloc(source->scratch_bytes);
+    assert_int_equal(source->sample(source->arg, index, scratch, values, &count), 0);
+    assert_int_equal(count, 5);
+    assert_int_equal(values[3].int64, label);
+    assert_int_equal(values[2].byte_count, bytes);
+    assert_memory_equal(values[2].bytes, pixels, bytes);
+    free(scratch);
+}
+
+static void expect_refusal(const char *words)
+{
+    struct attempt attempt;
+    prepare_pair(&attempt);
+    assert_true(attempt.rc < 0);
+    if (strstr(stop_message(attempt.stop), words) == NULL)
+        fail_msg("no '%s' in '%s'", words, stop_message(attempt.stop));
+    assert_int_equal(stop_code(attempt.stop), EXIT_CODE_DATA);
+    release(&attempt);
+}
+
+/* Pixels of all images, rows of pixels of channels. */
+static const uint8_t *all_pixels(void)
+{
+    static uint8_t pixels[COUNT * PIXELS];
+    for (size_t i = 0; i < sizeof(pixels); i++)
+        pixels[i] = (uint8_t)(i * 37 + 5);
+    pixels[0] = 0;
+    pixels[1] = 255;
+    return pixels;
+}
+
+static const int64_t labels[COUNT] = { 4, 0, 2 };
+
+static void expect_all(void)
+{
+    const uint8_t *const pixels = all_pixels();
+    struct attempt attempt;
+    prepare_pair(&attempt);
+    assert_int_equal(attempt.rc, 0);
+    assert_int_equal(attempt.conversion.source_count, 1);
+    assert_int_equal(attempt.conversion.classes, 5);
+    assert_int_equal(attempt.conversion.height, HEIGHT);
+    assert_int_equal(attempt.conversion.width, WIDTH);
+    assert_int_equal(attempt.conversion.depth, DEPTH);
+    for (uint64_t i = COUNT; i-- > 0;)
+        expect_sample(&attempt.conversion.sources[0], i, labels[i], pixels + i * PIXELS, PIXELS);
+    release(&attempt);
+}
+
+static void takes_pixels_as_they_are_and_planes_turned(void **state)
+{
+    (void)state;
+    write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    write_array("x.npy", "|u1", "(3, 2, 3, 3)", all_pixels(), COUNT * PIXELS);
+    expect_all();
+    uint8_t wide[3 * 5 * 5], turned[3 * 5 * 5];
+    for (size_t i = 0; i < sizeof(wide); i++)
+        turned[i % 25 * 3 + i / 25] = wide[i] = (uint8_t)(3 * i);
+    write_array("x.npy", "|u1", "(1, 3, 5, 5)", wide, sizeof(wide));
+    write_array("y.npy", "|u1", "(1, 1)", "\1", 1);
+    struct attempt attempt;
+    prepare_pair(&attempt);
+    assert_int_equal(attempt.rc, 0);
+    expect_sample(&attempt.conversion.sources[0], 0, 1, turned, sizeof(turned));
+    release(&attempt);
+}
+
+/* Numbers that are the pixels when they are multiplied, and added to. */
+static void write_scaled(const char *type, double scale, double offset)
+{
+    const uint8_t *const pixels = all_pixels();
+    float narrow[COUNT * PIXELS];
+    double wide[COUNT * PIXELS];
+    int16_t whole[COUNT * PIXELS];
+    for (size_t i = 0; i < COUNT * PIXELS; i++) {
+        wide[i] = ((double)pixels[i] - offset) / scale;
+        narrow[i] = (float)wide[i];
+        whole[i] = (int16_t)pixels[i];
+    }
+    const void *const numbers = type[2] == '4' ? (void *)narrow : type[2] == '8' ? (void *)wide : (void *)whole;
+    write_array("x.npy", type, "(3, 2, 3, 3)", numbers, COUNT * PIXELS * (size_t)(type[2] - '0'));
+}
+
+static void finds_the_range_of_numbers(void **state)
+{
+    (void)state;
+    write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    write_scaled("<f4", 255, 0);
+    expect_all();
+    write_scaled("<f8", 127.5, 127.5);
+    expect_all();
+    write_scaled("<f4", 1, 0);
+    expect_all();
+    write_scaled("<i2", 1, 0);
+    expect_all();
+    write_scaled("<f4", 64, 128);       /* about -2 ... 2: normalised otherwise */
+    expect_refusal("x.npy: float32 numbers from -2 to 1.98438");
+    float numbers[COUNT * PIXELS] = { 0 };
+    numbers[COUNT * PIXELS - 1] = NAN;
+    write_array("x.npy", "<f4", "(3, 2, 3, 3)", numbers, sizeof(numbers));
+    expect_refusal("NaN");
+}
+
+static void refuses_what_does_not_go_together(void **state)
+{
+    (void)state;
+    const uint8_t *const pixels = all_pixels();
+    const int64_t negative[COUNT] = { 1, -1, 0 };
+    write_array("y.npy", "<i8", "(3,)", labels, sizeof(labels));
+    write_array("x.npy", "|u1", "(3, 18)", pixels, COUNT * PIXELS);
+    expect_refusal("x.npy: is no array of images");
+    write_array("x.npy", "|u1", "(2, 2, 3, 3)", pixels, 2 * PIXELS);
+    expect_refusal("y.npy: has 3 labels for 2 images");
+    write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS - 1);
+    expect_refusal("x.npy: holds 53 bytes of numbers, but its shape needs 54");
+    write_array("x.npy", "|u1", "(0, 2, 3, 3)", pixels, 0);
+    expect_refusal("x.npy: holds no images");
+    write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    write_array("y.npy", "<i8", "(3,)", negative, sizeof(negative));
+    expect_refusal("y.npy: label -1 of image 1 is no class");
+    write_array("y.npy", "<f4", "(3,)", labels, 3 * sizeof(float));
+    expect_refusal("y.npy: labels are floating-point");
+    write_array("y.npy", "<i4", "(3, 2)", labels, sizeof(labels));
+    expect_refusal("y.npy: is no array of labels");
+    assert_int_equal(unlink("y.npy"), 0);
+    expect_refusal("y.npy: cannot read it: No such file");
+}
+
+static void add_array(struct zip_maker *maker, const char *name, const char *type, const char *shape,
+                      const void *numbers, size_t bytes)
+{
+    const struct block block = make_array(type, shape, numbers, bytes);
+    zip_maker_add(maker, name, block.bytes, block.byte_count, bytes > 10);
+    free(block.bytes);
+}
+
+static void reads_archives_by_the_names_in_them(void **state)
+{
+    (void)state;
+    const uint8_t *const pixels = all_pixels();
+    char *inputs[] = { (char[]){ "set.npz" } };
+    struct zip_maker maker = { 0 };
+    struct attempt attempt;
+    add_array(&maker, "x_test.npy", "|u1", "(1, 2, 3, 3)", pixels + PIXELS, PIXELS);
+    add_array(&maker, "y_test.npy", "|u1", "(1,)", "\7", 1);
+    add_array(&maker, "x_train.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    add_array(&maker, "y_train.npy", "<i8", "(3,)", labels, sizeof(labels));
+    zip_maker_end(&maker);
+    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    prepare(&attempt, inputs, 1);
+    assert_int_equal(attempt.rc, 0);
+    assert_int_equal(attempt.conversion.classes, 8);
+    assert_int_equal(attempt.conversion.source_count, 2);
+    assert_string_equal(attempt.conversion.sources[1].split, "validation");
+    expect_sample(&attempt.conversion.sources[0], 2, 2, pixels + 2 * PIXELS, PIXELS);
+    expect_sample(&attempt.conversion.sources[1], 0, 7, pixels + PIXELS, PIXELS);
+    release(&attempt);
+    maker.bytes[100] ^= 1;
+    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    prepare(&attempt, inputs, 1);
+    assert_true(attempt.rc < 0);
+    assert_int_equal(stop_code(attempt.stop), EXIT_CODE_DATA);
+    assert_non_null(strstr(stop_message(attempt.stop), "set.npz: x_test.npy: "));
+    release(&attempt);
+    zip_maker_release(&maker);
+}
+
+static void says_what_there_is_where_no_name_is_known(void **state)
+{
+    (void)state;
+    char *inputs[] = { (char[]){ "set.npz" } };
+    struct zip_maker maker = { 0 };
+    struct attempt attempt;
+    add_array(&maker, "faces.npy", "|u1", "(1,)", "\7", 1);
+    zip_maker_end(&maker);
+    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    prepare(&attempt, inputs, 1);
+    assert_int_equal(attempt.rc, -EBADMSG);
+    assert_non_null(strstr(stop_message(attempt.stop), "there are: faces.npy"));
+    release(&attempt);
+    zip_maker_release(&maker);
+}
+
+static int enter(void **state)
+{
+    char *const folder = strdup("/tmp/test_convert_npy.XXXXXX");
+    *state = folder;
+    return folder != NULL && mkdtemp(folder) != NULL && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    static const char *const names[] = { "x.npy", "y.npy", "set.npz" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        (void)unlink(names[i]);
+    const int rc = chdir("/") == 0 && rmdir(*state) == 0 ? 0 : -1;
+    free(*state);
+    return rc;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_pixels_as_they_are_and_planes_turned),
+        cmocka_unit_test(finds_the_range_of_numbers),
+        cmocka_unit_test(refuses_what_does_not_go_together),
+        cmocka_unit_test(reads_archives_by_the_names_in_them),
+        cmocka_unit_test(says_what_there_is_where_no_name_is_known),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}

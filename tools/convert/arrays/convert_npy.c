@@ -1,0 +1,210 @@
+/* The converter of NumPy's arrays: two .npy files, four with some to validate with, or an .npz archive. All headers
+ * and labels are read and checked before anything is written; images of .npy files are read as they are written. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "tools/convert/arrays/archive.h"
+#include "tools/convert/arrays/image_array.h"
+#include "tools/convert/arrays/label_array.h"
+#include "tools/convert/convert.h"
+
+static const char *const split_names[ARCHIVE_SPLITS] = { "train", "validation", "test" };
+
+struct npy_split {
+    const struct npy_set *set;
+    const struct array *images;
+    uint64_t count;
+    uint32_t *labels;
+};
+
+struct npy_set {
+    const struct conversion *conversion;
+    struct stop *stop;
+    struct archive_arrays arrays[ARCHIVE_SPLITS];
+    struct npy_split splits[ARCHIVE_SPLITS];
+    struct image_shape_found shape;     /* of all splits */
+    const struct pixel_scale *scale;
+};
+
+/* The inputs by pairs: images and labels to train with, to validate with. */
+static int open_files(struct npy_set *set, const struct convert_options *options)
+{
+    for (size_t i = 0; i < options->input_count; i++) {
+        struct archive_arrays *const arrays = &set->arrays[i / 2];
+        struct array *const array = i % 2 == 0 ? &arrays->images : &arrays->labels;
+        const int rc = array_open_file(array, options->inputs[i], set->stop);
+        if (rc < 0)
+            return rc;
+        arrays->is_there = true;
+    }
+    return 0;
+}
+
+static int open_inputs(struct npy_set *set, const struct convert_options *options)
+{
+    if (archive_is_archive(options->inputs[0]) && options->input_count == 1)
+        return archive_open(set->arrays, options->inputs[0], set->stop);
+    for (int i = 0; i < ARCHIVE_SPLITS; i++)
+        set->arrays[i].images.fd = set->arrays[i].labels.fd = -1;
+    if (options->input_count % 2 == 0)
+        return open_files(set, options);
+    stop_fail(set->stop, EXIT_CODE_USAGE, "npy: one .npz file, or .npy files of images and of labels by turns");
+    return -EINVAL;
+}
+
+/* The images of all splits have one shape and one type. */
+static int check_images(struct npy_set *set, const struct array *images)
+{
+    const struct array *const first = &set->arrays[ARCHIVE_TRAIN].images;
+    struct image_shape_found shape;
+
+    const int rc = image_array_shape(images, &shape, set->stop);
+    if (rc < 0)
+        return rc;
+    if (images->npy.dims[0] == 0)
+        return array_fail(images, set->stop, "holds no images");
+    if (images == first)
+        set->shape = shape;
+    if (shape.height == set->shape.height && shape.width == set->shape.width && shape.depth == set->shape.depth &&
+        shape.is_planar == set->shape.is_planar && images->npy.kind == first->npy.kind &&
+        images->npy.item_bytes == first->npy.item_bytes)
+        return 0;
+    stop_fail(set->stop, EXIT_CODE_DATA, "%s: its images are of another shape or type than those of %s", images->path,
+              first->path);
+    return -EBADMSG;
+}
+
+static int load_split(struct npy_set *set, int number, struct number_range *range, uint32_t *classes,
+                      const atomic_bool *interrupted)
+{
+    const struct archive_arrays *const arrays = &set->arrays[number];
+    struct npy_split *const split = &set->splits[number];
+    uint32_t found;
+
+    *split = (struct npy_split){ .set = set, .images = &arrays->images };
+    int rc = check_images(set, split->images);
+    if (rc < 0)
+        return rc;
+    split->count = split->images->npy.dims[0];
+    rc = label_array_read(&arrays->labels, split->count, &split->labels, &found, set->stop);
+    if (rc < 0)
+        return rc;
+    *classes = found > *classes ? found : *classes;
+    return image_array_range(split->images, range, interrupted, set->stop);
+}
+
+/* Say how numbers become pixels, or that nothing tells. */
+static int choose_scale(struct npy_set *set, const struct number_range *range)
+{
+    const struct array *const images = &set->arrays[ARCHIVE_TRAIN].images;
+
+    set->scale = image_array_scale(&images->npy, range);
+    if (set->scale == NULL) {
+        stop_fail(set->stop, EXIT_CODE_DATA, "%s: %s numbers from %g to %g: pixels are integers in 0 ... 255, or "
+                  "floating-point in 0 ... 1, -1 ... 1 or 0 ... 255; save them before they are normalised otherwise",
+                  images->path, npy_type_name(&images->npy), range->least, range->most);
+        return -EBADMSG;
+    }
+    log_message(LOG_RUN, "%s: %ux%ux%u, %s%s, %s taken as %s", images->path, set->shape.height, set->shape.width,
+                set->shape.depth, npy_type_name(&images->npy), set->shape.is_planar ? ", planes (N, C, H, W)" : "",
+                images->npy.kind == NPY_FLOAT ? "floating-point numbers" : "numbers", set->scale->name);
+    return 0;
+}
+
+static int load(struct npy_set *set, const struct convert_options *options, uint32_t *classes_out)
+{
+    struct number_range range = { INFINITY, -INFINITY };
+    uint32_t classes = 0;
+    int rc = 0;
+
+    for (int i = 0; i < ARCHIVE_SPLITS && rc == 0; i++) {
+        if (set->arrays[i].is_there)
+            rc = load_split(set, i, &range, &classes, options->interrupted);
+    }
+    if (rc == 0)
+        rc = choose_scale(set, &range);
+    *classes_out = classes;
+    return rc;
+}
+
+static int npy_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                      size_t *count_out)
+{
+    const struct npy_split *const split = arg;
+    const struct npy_set *const set = split->set;
+    uint8_t *const pixels = (uint8_t *)scratch + image_array_scratch(split->images, &set->shape);
+
+    const int rc = image_array_read(split->images, &set->shape, set->scale, index, scratch, pixels, set->stop);
+    if (rc == 0)
+        *count_out = convert_raw_image(set->conversion, pixels, split->labels[index], values_out);
+    return rc;
+}
+
+static void describe(struct npy_set *set, uint32_t classes, struct conversion *conversion)
+{
+    const size_t pixels = (size_t)set->shape.height * set->shape.width * set->shape.depth;
+
+    conversion->origin = "NumPy arrays";
+    conversion->classes = classes;
+    conversion->height = set->shape.height;
+    conversion->width = set->shape.width;
+    conversion->depth = set->shape.depth;
+    for (int i = 0; i < ARCHIVE_SPLITS; i++) {
+        if (!set->arrays[i].is_there)
+            continue;
+        /* Test images are what is there to validate with, unless others are. */
+        const bool validates = i == ARCHIVE_TEST && !set->arrays[ARCHIVE_VALIDATION].is_there;
+        conversion->sources[conversion->source_count++] = (struct sample_source){
+            .split = validates ? "validation" : split_names[i], .record_count = set->splits[i].count,
+            .scratch_bytes = image_array_scratch(set->splits[i].images, &set->shape) + pixels,
+            .sample = npy_sample, .arg = &set->splits[i],
+        };
+    }
+}
+
+static int npy_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct npy_set *const set = calloc(1, sizeof(*set));
+    uint32_t classes;
+
+    conversion->state = set;
+    if (set == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    set->conversion = conversion;
+    set->stop = stop;
+    int rc = open_inputs(set, options);
+    if (rc == 0)
+        rc = load(set, options, &classes);
+    if (rc == 0)
+        describe(set, classes, conversion);
+    return rc;
+}
+
+static void npy_release(struct conversion *conversion)
+{
+    struct npy_set *const set = conversion->state;
+
+    if (set == NULL)
+        return;
+    archive_close(set->arrays);
+    for (int i = 0; i < ARCHIVE_SPLITS; i++)
+        free(set->splits[i].labels);
+    free(set);
+}
+
+const struct converter convert_npy = {
+    .name = "npy",
+    .summary = "NumPy arrays of images (N,H,W, N,H,W,C or N,C,H,W; numbers in 0 ... 255, 0 ... 1 or -1 ... 1) and of "
+               "labels (integers): two .npy files, two more to validate with, or instead one .npz file",
+    .inputs = "IMAGES LABELS",
+    .input_count_least = 1,
+    .input_count_most = 4,
+    .prepare = npy_prepare,
+    .release = npy_release,
+};

@@ -1,0 +1,288 @@
+/* The converters of CIFAR-10 and CIFAR-100 in their binary versions, as downloaded and unpacked. All
+ * files are read into memory and checked before anything is written. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "tools/convert/class_names.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/file_bytes.h"
+
+/* A record is its labels, then planes of red, green and blue. */
+#define SIDE 32u
+#define DEPTH 3u
+#define PLANE (SIDE * SIDE)
+#define IMAGE (DEPTH * PLANE)
+#define PARTS_MAX 6u
+
+/* One of a record's labels. */
+struct cifar_label {
+    const char *name;           /* as --label says it */
+    uint32_t place, classes;
+    const char *names_file;
+};
+
+static const struct cifar_kind {
+    const char *origin, *folder;        /* the folder that the download unpacks to */
+    const char *parts[PARTS_MAX];       /* the last one is to validate with */
+    uint32_t part_count;
+    struct cifar_label labels[2];       /* the first one unless --label says another */
+    uint32_t label_count;
+} cifar10 = {
+    .origin = "CIFAR-10, binary version", .folder = "cifar-10-batches-bin",
+    .parts = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
+               "test_batch.bin" },
+    .part_count = 6, .labels = { { "class", 0, 10, "batches.meta.txt" } }, .label_count = 1,
+}, cifar100 = {
+    .origin = "CIFAR-100, binary version", .folder = "cifar-100-binary",
+    .parts = { "train.bin", "test.bin" }, .part_count = 2,
+    .labels = { { "fine", 1, 100, "fine_label_names.txt" }, { "coarse", 0, 20, "coarse_label_names.txt" } },
+    .label_count = 2,
+};
+
+struct part { uint8_t *bytes; size_t records; };
+
+/* Consecutive parts. */
+struct cifar_split {
+    const struct cifar *cifar;
+    const struct part *parts;
+    uint64_t record_count;
+};
+
+struct cifar {
+    const struct cifar_kind *kind;
+    const struct cifar_label *label;
+    const struct conversion *conversion;
+    char *folder;               /* that the files are in */
+    struct part parts[PARTS_MAX];
+    struct cifar_split splits[2];   /* to train, to validate */
+    char **class_names;
+};
+
+static size_t record_bytes(const struct cifar_kind *kind)
+{
+    return kind->label_count + IMAGE;
+}
+
+static int no_memory(struct stop *stop)
+{
+    stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+    return -ENOMEM;
+}
+
+static int find_label(struct cifar *cifar, const char *wanted, struct stop *stop)
+{
+    for (uint32_t i = 0; i < cifar->kind->label_count; i++) {
+        if (wanted == NULL || strcmp(cifar->kind->labels[i].name, wanted) == 0) {
+            cifar->label = &cifar->kind->labels[i];
+            return 0;
+        }
+    }
+    stop_fail(stop, EXIT_CODE_USAGE, "--label=%s: there are fine and coarse", wanted);
+    return -EINVAL;
+}
+
+/* The folder with the files: the one that is named, or the one that the download makes in it. */
+static int find_folder(struct cifar *cifar, const char *input, struct stop *stop)
+{
+    const char *const first = cifar->kind->parts[0];
+    char *inner, *path;
+    int rc = -ENOMEM;
+
+    if (asprintf(&inner, "%s/%s", input, cifar->kind->folder) < 0)
+        return no_memory(stop);
+    if (asprintf(&path, "%s/%s", inner, first) >= 0) {
+        cifar->folder = file_bytes_exists(path) ? inner : strdup(input);
+        rc = cifar->folder != NULL ? 0 : -ENOMEM;
+        free(path);
+    }
+    if (cifar->folder != inner)
+        free(inner);
+    return rc == 0 ? 0 : no_memory(stop);
+}
+
+/* Every label of the part, whichever is wanted: a part of another set is seen by them. */
+static int check_labels(const struct cifar *cifar, const struct part *part, const char *path, struct stop *stop)
+{
+    const struct cifar_kind *const kind = cifar->kind;
+
+    for (size_t i = 0; i < part->records; i++) {
+        for (uint32_t l = 0; l < kind->label_count; l++) {
+            const uint32_t label = part->bytes[i * record_bytes(kind) + kind->labels[l].place];
+            if (label < kind->labels[l].classes)
+                continue;
+            stop_fail(stop, EXIT_CODE_DATA, "%s: %s label %u of image %zu is not in 0..%u", path, kind->labels[l].name,
+                      label, i, kind->labels[l].classes - 1);
+            return -EBADMSG;
+        }
+    }
+    return 0;
+}
+
+static int load_part(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
+{
+    struct part *const part = &cifar->parts[number];
+    size_t bytes;
+
+    const int rc = file_bytes_read(path, &part->bytes, &bytes);
+    if (rc < 0) {
+        stop_fail(stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DATA, "%s: cannot read it: %s", path,
+                  strerror(-rc));
+        return rc;
+    }
+    part->records = bytes / record_bytes(cifar->kind);
+    if (bytes == 0 || bytes % record_bytes(cifar->kind) != 0) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s: %zu bytes are no whole number of records of %zu bytes", path, bytes,
+                  record_bytes(cifar->kind));
+        return -EBADMSG;
+    }
+    return check_labels(cifar, part, path, stop);
+}
+
+/* Names are not needed to train: a set without them is converted without. */
+static int load_names(struct cifar *cifar, const char *path, struct stop *stop)
+{
+    uint8_t *bytes;
+    size_t byte_count;
+    uint32_t found;
+
+    if (file_bytes_read(path, &bytes, &byte_count) < 0) {
+        log_message(LOG_RUN, "%s: cannot be read: the classes stay without names", path);
+        return 0;
+    }
+    cifar->class_names = class_names_parse(bytes, byte_count, cifar->label->classes, &found);
+    free(bytes);
+    if (cifar->class_names != NULL)
+        return 0;
+    if (found == cifar->label->classes)
+        return no_memory(stop);
+    stop_fail(stop, EXIT_CODE_DATA, "%s: names %u classes, not %u", path, found, cifar->label->classes);
+    return -EBADMSG;
+}
+
+static int load(struct cifar *cifar, struct stop *stop)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i <= cifar->kind->part_count && rc == 0; i++) {
+        const bool is_names = i == cifar->kind->part_count;
+        char *path;
+        if (asprintf(&path, "%s/%s", cifar->folder, is_names ? cifar->label->names_file : cifar->kind->parts[i]) < 0)
+            return no_memory(stop);
+        rc = is_names ? load_names(cifar, path, stop) : load_part(cifar, i, path, stop);
+        free(path);
+    }
+    return rc;
+}
+
+/* Planes to pixels: what shards hold is rows of pixels. */
+static int cifar_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                        size_t *count_out)
+{
+    const struct cifar_split *const split = arg;
+    const struct cifar_kind *const kind = split->cifar->kind;
+    const struct part *part = split->parts;
+    uint8_t *const pixels = scratch;
+
+    for (; index >= part->records; part++)
+        index -= part->records;
+    const uint8_t *const record = part->bytes + index * record_bytes(kind);
+    const uint8_t *const planes = record + kind->label_count;
+    for (size_t i = 0; i < PLANE; i++)
+        for (size_t c = 0; c < DEPTH; c++)
+            pixels[i * DEPTH + c] = planes[c * PLANE + i];
+    *count_out = convert_raw_image(split->cifar->conversion, pixels, record[split->cifar->label->place], values_out);
+    return 0;
+}
+
+static void add_source(struct conversion *conversion, struct cifar_split *split, const char *name, uint32_t first,
+                       uint32_t count)
+{
+    const struct cifar *const cifar = conversion->state;
+
+    *split = (struct cifar_split){ .cifar = cifar, .parts = cifar->parts + first };
+    for (uint32_t i = 0; i < count; i++)
+        split->record_count += cifar->parts[first + i].records;
+    conversion->sources[conversion->source_count++] = (struct sample_source){
+        .split = name, .record_count = split->record_count, .scratch_bytes = IMAGE, .sample = cifar_sample,
+        .arg = split,
+    };
+}
+
+static void describe(struct cifar *cifar, struct conversion *conversion)
+{
+    const uint32_t last = cifar->kind->part_count - 1;
+
+    conversion->origin = cifar->kind->origin;
+    conversion->classes = cifar->label->classes;
+    conversion->class_names = (const char *const *)cifar->class_names;
+    conversion->height = conversion->width = SIDE;
+    conversion->depth = DEPTH;
+    add_source(conversion, &cifar->splits[0], "train", 0, last);
+    add_source(conversion, &cifar->splits[1], "validation", last, 1);
+}
+
+static int prepare(const struct cifar_kind *kind, const struct convert_options *options, struct stop *stop,
+                   struct conversion *conversion)
+{
+    struct cifar *const cifar = calloc(1, sizeof(*cifar));
+
+    conversion->state = cifar;
+    if (cifar == NULL)
+        return no_memory(stop);
+    *cifar = (struct cifar){ .kind = kind, .conversion = conversion };
+    int rc = find_label(cifar, options->label, stop);
+    if (rc == 0)
+        rc = find_folder(cifar, options->inputs[0], stop);
+    if (rc == 0)
+        rc = load(cifar, stop);
+    if (rc == 0)
+        describe(cifar, conversion);
+    return rc;
+}
+
+static int cifar10_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    return prepare(&cifar10, options, stop, conversion);
+}
+
+static int cifar100_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    return prepare(&cifar100, options, stop, conversion);
+}
+
+static void cifar_release(struct conversion *conversion)
+{
+    struct cifar *const cifar = conversion->state;
+
+    if (cifar == NULL)
+        return;
+    for (uint32_t i = 0; i < PARTS_MAX; i++)
+        free(cifar->parts[i].bytes);
+    free(cifar->folder);
+    free(cifar->class_names);
+    free(cifar);
+}
+
+const struct converter convert_cifar10 = {
+    .name = "cifar10",
+    .summary = "the binary version of CIFAR-10, unpacked, from DIR",
+    .inputs = "DIR",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .prepare = cifar10_prepare,
+    .release = cifar_release,
+};
+
+const struct converter convert_cifar100 = {
+    .name = "cifar100",
+    .summary = "the binary version of CIFAR-100, unpacked, from DIR",
+    .inputs = "DIR",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .takes = CONVERT_LABEL,
+    .prepare = cifar100_prepare,
+    .release = cifar_release,
+};

@@ -2,22 +2,23 @@
 #include "loader/images/scale.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "loader/images/channels.h"
 #include "loader/images/scale_rows.h"
 #include "loader/images/view_copy.h"
 
-/* One picture being scaled. */
+/* One picture being scaled. Rows are made by twos: two lines, and two rows in the picture's channels where the sample
+ * has others. */
 struct scaling {
     const struct scale *scale;
     const struct picture *picture;
     const struct augment_view *view;
     const struct image_shape *shape;
-    struct scale_rows rows;
-    int16_t *line;              /* a row of the picture's width, scaled from top to bottom only */
-    uint8_t *row;               /* a row of the sample in the picture's channels */
+    const struct scale_rows *sums;
+    int16_t *lines[2];          /* rows of the picture's width, scaled from top to bottom only */
+    uint8_t *rows[2];
     bool is_copy;
 };
 
@@ -34,16 +35,23 @@ static int plan_axes(struct scale *scale, const struct picture *picture, const s
 
 static int need_lines(struct scale *scale, struct scaling *scaling)
 {
-    const size_t row_bytes = (size_t)scaling->shape->width * scaling->picture->channels;
-    const size_t line_values = (size_t)scaling->picture->width * scaling->picture->channels + SCALE_LINE_BEYOND;
-    scaling->line = scratch_need(&scale->line, line_values * sizeof(*scaling->line) + row_bytes);
-    if (scaling->line == NULL)
+    const struct picture *const picture = scaling->picture;
+    const size_t row_bytes = (size_t)scaling->shape->width * picture->channels;
+    const size_t values = scaling->is_copy ? 0
+                                           : (size_t)picture->width * picture->channels +
+                                                 scale_line_beyond(&scale->x, picture->channels);
+    int16_t *const lines = scratch_need(&scale->line, 2 * (values * sizeof(*lines) + row_bytes));
+    if (lines == NULL)
         return -ENOMEM;
-    scaling->row = (uint8_t *)(scaling->line + line_values);
+    memset(lines, 0, 2 * values * sizeof(*lines));
+    for (size_t i = 0; i < 2; i++) {
+        scaling->lines[i] = lines + i * values;
+        scaling->rows[i] = (uint8_t *)(lines + 2 * values) + i * row_bytes;
+    }
     return 0;
 }
 
-static void scale_row(const struct scaling *scaling, uint32_t y, uint8_t *row_out)
+static void scale_line(const struct scaling *scaling, uint32_t y, int16_t *line_out)
 {
     const struct picture *const picture = scaling->picture;
     const struct scale_axis *const axis = &scaling->scale->y;
@@ -54,28 +62,40 @@ static void scale_row(const struct scaling *scaling, uint32_t y, uint8_t *row_ou
         .row_count = span->count,
         .weights = axis->weights + (size_t)y * axis->weight_room,
     };
-    scaling->rows.add_rows(&sum, (size_t)picture->width * picture->channels, scaling->line);
-    scaling->rows.add_pixels(&scaling->scale->x, picture->left, picture->channels, scaling->line,
-                             scaling->shape->width, row_out);
+    scaling->sums->add_rows(&sum, (size_t)picture->width * picture->channels, line_out);
 }
 
-static void write_row(const struct scaling *scaling, uint32_t y, uint8_t *row_out)
+/* Rows y[0] and y[1]. */
+static void scale_rows(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
 {
-    if (scaling->is_copy)
-        view_copy_row(scaling->picture, scaling->view, scaling->shape->width, y, row_out);
-    else
-        scale_row(scaling, y, row_out);
+    const struct picture *const picture = scaling->picture;
+    const struct scale_pair pair = { { scaling->lines[0], scaling->lines[1] }, picture->left, picture->channels,
+                                     { rows[0], rows[1] } };
+    for (int i = 0; i < 2; i++)
+        scale_line(scaling, y[i], scaling->lines[i]);
+    scaling->sums->add_pixels(&scaling->scale->x, &pair, scaling->shape->width);
 }
 
+static void write_rows(const struct scaling *scaling, const uint32_t y[2], uint8_t *const rows[2])
+{
+    if (!scaling->is_copy)
+        scale_rows(scaling, y, rows);
+    for (int i = 0; i < 2 && scaling->is_copy; i++)
+        view_copy_row(scaling->picture, scaling->view, scaling->shape->width, y[i], rows[i]);
+}
+
+/* Of an odd number the last row is made twice. */
 static void write_sample(const struct scaling *scaling, uint8_t *sample)
 {
     const struct image_shape *const shape = scaling->shape;
     const bool is_converted = scaling->picture->channels != shape->channels;
-    for (uint32_t y = 0; y < shape->height; y++) {
-        uint8_t *const row = sample + (size_t)y * shape->width * shape->channels;
-        write_row(scaling, y, is_converted ? scaling->row : row);
-        if (is_converted)
-            channels_convert(scaling->row, scaling->picture->channels, shape->width, row);
+    const size_t row_bytes = (size_t)shape->width * shape->channels;
+    for (uint32_t first = 0; first < shape->height; first += 2) {
+        const uint32_t y[2] = { first, first + 1 < shape->height ? first + 1 : first };
+        uint8_t *const rows[2] = { sample + y[0] * row_bytes, sample + y[1] * row_bytes };
+        write_rows(scaling, y, is_converted ? scaling->rows : rows);
+        for (int i = 0; i < 2 && is_converted; i++)
+            channels_convert(scaling->rows[i], scaling->picture->channels, shape->width, rows[i]);
     }
 }
 
@@ -83,7 +103,7 @@ int scale_picture(struct scale *scale, const struct picture *picture, const stru
                   const struct image_shape *shape, uint8_t *sample_out)
 {
     struct scaling scaling = { .scale = scale, .picture = picture, .view = view, .shape = shape,
-                               .rows = scale_rows_find(), .is_copy = view_is_copy(view, shape) };
+                               .sums = scale_rows_find(), .is_copy = view_is_copy(view, shape) };
     if (!scaling.is_copy && plan_axes(scale, picture, view, shape) < 0)
         return -ENOMEM;
     if (need_lines(scale, &scaling) < 0)

@@ -78,14 +78,16 @@ static int need_room(struct scale_axis *axis, uint32_t count)
     return 0;
 }
 
-/* The pixels a filter reaches from `center`, no further than the view. */
+/* The pixels a filter reaches from `center`, no further than the view; never more for having been rounded. */
 struct reached { int64_t from, end; };
 
 static struct reached find_reached(const struct scale_view *view, double center, double reach)
 {
+    const double from = floor(center - reach + 0.5);
+    const double end = fmin(floor(center + reach + 0.5), from + ceil(2 * reach));
     return (struct reached){
-        .from = (int64_t)fmax(floor(center - reach + 0.5), floor(view->from)),
-        .end = (int64_t)fmin(floor(center + reach + 0.5), ceil(view->from + view->length)),
+        .from = (int64_t)fmax(from, floor(view->from)),
+        .end = (int64_t)fmin(end, ceil(view->from + view->length)),
     };
 }
 
@@ -105,7 +107,6 @@ static void set_weights(const struct scale_view *view, const struct reached *rea
     for (int64_t i = reached->from; i < reached->end; i++)
         total += kernel->weight((double)i + 0.5 - center, ratio);
     const double one = (1 << SCALE_WEIGHT_BITS) / total;
-    memset(weights, 0, span->count * sizeof(*weights));
     for (int64_t i = reached->from; i < reached->end; i++) {
         const double before = rint(sum * one);
         sum += kernel->weight((double)i + 0.5 - center, ratio);
@@ -122,13 +123,16 @@ static void plan_pixel(struct scale_axis *axis, const struct scale_view *view, u
     struct scale_span *const span = &axis->spans[place];
     span->first = clamp_pixel(reached.from, &view->pixels);
     span->count = clamp_pixel(reached.end - 1, &view->pixels) - span->first + 1;
-    set_weights(view, &reached, center, ratio, span, axis->weights + (size_t)place * axis->weight_room);
+    int16_t *const weights = axis->weights + (size_t)place * axis->weight_room;
+    memset(weights, 0, axis->weight_room * sizeof(*weights));
+    set_weights(view, &reached, center, ratio, span, weights);
 }
 
 int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
 {
-    const double ratio = view->length / count, room = 2 * kernels[view->filter].reach(ratio) + 2;
-    axis->weight_room = room < view->pixels.count ? (uint32_t)room : view->pixels.count;
+    const double ratio = view->length / count, reached = ceil(2 * kernels[view->filter].reach(ratio));
+    const uint32_t room = reached < view->pixels.count ? (uint32_t)reached : view->pixels.count;
+    axis->weight_room = room + room % 2;
     if (need_room(axis, count) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)

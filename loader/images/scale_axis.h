@@ -18,7 +18,7 @@ struct scale_span { uint32_t first, count; };
 struct scale_axis {
     struct scale_span *spans;   /* one for every pixel of the result */
     int16_t *weights;           /* span i's begin at i * weight_room; their sum is 1, less what lies in zeros */
-    uint32_t weight_room;
+    uint32_t weight_room;       /* even; what no pixel of the span has is 0 */
     struct scratch memory;
 };
 

@@ -1,5 +1,5 @@
-/* The sums of scaling, where its time goes: written for vectors, and compiled for the processors that have wider
- * ones. All give the same pixels. */
+/* The sums of scaling, where its time goes: in plain loops, and with the processor's wider instructions where it has
+ * them. All give the same pixels. */
 #ifndef PIPETRAIN_SCALE_ROWS_H
 #define PIPETRAIN_SCALE_ROWS_H
 
@@ -8,8 +8,10 @@
 
 #include "loader/images/scale_axis.h"
 
-/* Values of a line that may be read beyond it: they are multiplied by nothing that counts. */
-#define SCALE_LINE_BEYOND ((size_t)16)
+/* Lines of pixels scaled along one axis are in 64ths, so that two roundings are as good as one. */
+#define SCALE_LINE_BITS 6
+#define SCALE_ROWS_SHIFT (SCALE_WEIGHT_BITS - SCALE_LINE_BITS)
+#define SCALE_PIXELS_SHIFT (SCALE_WEIGHT_BITS + SCALE_LINE_BITS)
 
 /* A weighted sum of rows that follow each other. */
 struct scale_rows_sum {
@@ -19,17 +21,29 @@ struct scale_rows_sum {
     const int16_t *weights;
 };
 
-struct scale_rows {
-    /* A line of `count` values, in 64ths: every column's sum. SCALE_LINE_BEYOND more values of the line are set to
-     * zero. */
-    void (*add_rows)(const struct scale_rows_sum *sum, size_t count, int16_t *line_out);
-    /* A row of `count` pixels from a line whose first pixel is number `left` of the axis: the sums of the axis's spans,
-     * rounded to [0, 255]. */
-    void (*add_pixels)(const struct scale_axis *axis, uint32_t left, uint32_t channels, const int16_t *line,
-                       uint32_t count, uint8_t *row_out);
+/* Two lines that become two rows of a sample at once. */
+struct scale_pair {
+    const int16_t *lines[2];    /* the first pixel is number `left` of the axis */
+    uint32_t left, channels;
+    uint8_t *rows[2];           /* may be the same one */
 };
 
+struct scale_rows {
+    /* A line of `count` values: every column's sum. */
+    void (*add_rows)(const struct scale_rows_sum *sum, size_t count, int16_t *line_out);
+    /* Rows of `count` pixels: the sums of the axis's spans, rounded to [0, 255]. Values of the lines up to
+     * scale_line_beyond behind their last may be read; they are multiplied by 0. */
+    void (*add_pixels)(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count);
+};
+
+/* Values to be there behind the last of a line. */
+size_t scale_line_beyond(const struct scale_axis *axis, uint32_t channels);
 /* The fastest here. */
-struct scale_rows scale_rows_find(void);
+const struct scale_rows *scale_rows_find(void);
+
+extern const struct scale_rows scale_rows_plain;
+#if defined(__x86_64__)
+extern const struct scale_rows scale_rows_avx2;
+#endif
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "loader/images/scale.h"
+#include "loader/images/scale_rows.h"
 #include "stage/random.h"
 
 enum { SIDE_MAX = 60, SAMPLE_MAX = SIDE_MAX * SIDE_MAX * 4 };
@@ -233,6 +234,42 @@ static void every_width_of_a_row_is_scaled(void **state)
     }
 }
 
+/* The sums of one picture by the plain loops and by what is the fastest here. */
+static void try_both_ways(const struct picture *picture, struct scale_axis *axis, uint32_t count)
+{
+    static int16_t lines[2][SIDE_MAX * 7 * 4 + 8];
+    static uint8_t rows[2][SIDE_MAX * 4];
+    const struct scale_rows *const ways[2] = { &scale_rows_plain, scale_rows_find() };
+    const size_t values = (size_t)picture->width * picture->channels;
+    const int16_t weights[5] = { 3000, -400, 12000, 2000, -216 };
+    const struct scale_rows_sum sum = { picture->pixels, picture->row_bytes, draw(1, 5), weights };
+    assert_true(sum.row_count <= 5 && values + scale_line_beyond(axis, picture->channels) <= SIDE_MAX * 7 * 4 + 8);
+    for (int i = 0; i < 2; i++) {
+        ways[i]->add_rows(&sum, values, lines[i]);
+        const struct scale_pair pair = { { lines[i], lines[i] }, 0, picture->channels, { rows[i], rows[i] } };
+        ways[i]->add_pixels(axis, &pair, count);
+    }
+    assert_memory_equal(lines[0], lines[1], values * sizeof(**lines));
+    assert_memory_equal(rows[0], rows[1], (size_t)count * picture->channels);
+}
+
+static void the_fastest_way_gives_what_the_plain_loops_give(void **state)
+{
+    (void)state;
+    static uint8_t pixels[SAMPLE_MAX];
+    struct scale_axis axis = { 0 };
+    for (int round = 0; round < 200; round++) {
+        struct picture picture = draw_picture(pixels, draw(1, 4));
+        picture.height = 5;
+        const struct scale_view view = { 0, picture.width, { 0, picture.width }, BEYOND_ZERO,
+                                         (enum filter)(round % FILTER_COUNT), round % 2 == 1 };
+        const uint32_t count = draw(1, SIDE_MAX);
+        assert_int_equal(scale_axis_plan(&axis, &view, count), 0);
+        try_both_ways(&picture, &axis, count);
+    }
+    scale_axis_release(&axis);
+}
+
 static int release(void **state)
 {
     (void)state;
@@ -249,6 +286,7 @@ int main(void)
         cmocka_unit_test(the_rest_of_an_image_does_not_shine_into_a_part_of_it),
         cmocka_unit_test(grey_becomes_three_equal_channels_and_colours_their_luma),
         cmocka_unit_test(every_width_of_a_row_is_scaled),
+        cmocka_unit_test(the_fastest_way_gives_what_the_plain_loops_give),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

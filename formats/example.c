@@ -10,96 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
-
-#define FIELD_NUMBER_MAX 0x1fffffffu
-
-/* What is still to be read of a message. A function that fails leaves `at` where the encoding
- * goes wrong. */
-struct range {
-    const uint8_t *at, *end;
-};
-
-struct field {
-    uint32_t number;
-    enum wire_type type;
-    uint64_t varint;        /* WIRE_VARINT */
-    struct range body;      /* the bytes of the other types */
-};
-
-static size_t range_bytes(const struct range *range)
-{
-    return (size_t)(range->end - range->at);
-}
-
-/* Moves only on success. Bits above the 64th are dropped, as protobuf does. */
-static bool take_long_varint(struct range *range, uint64_t *value_out)
-{
-    uint64_t value = 0;
-    const size_t room = range_bytes(range);
-
-    for (size_t i = 0; i < 10 && i < room; i++) {
-        const uint8_t byte = range->at[i];
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte < 0x80) {
-            range->at += i + 1;
-            *value_out = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static inline bool take_varint(struct range *range, uint64_t *value_out)
-{
-    if (range->at < range->end && *range->at < 0x80) {
-        *value_out = *range->at++;
-        return true;
-    }
-    return take_long_varint(range, value_out);
-}
-
-static inline bool take_bytes(struct range *range, uint64_t bytes, struct range *body_out)
-{
-    if (bytes > range_bytes(range))
-        return false;
-    *body_out = (struct range){ range->at, range->at + bytes };
-    range->at += bytes;
-    return true;
-}
-
-static inline bool take_body(struct range *range, struct field *field)
-{
-    uint64_t length;
-
-    switch (field->type) {
-    case WIRE_VARINT:
-        return take_varint(range, &field->varint);
-    case WIRE_FIXED64:
-        return take_bytes(range, 8, &field->body);
-    case WIRE_BYTES:
-        return take_varint(range, &length) && take_bytes(range, length, &field->body);
-    case WIRE_FIXED32:
-        return take_bytes(range, 4, &field->body);
-    }
-    return false;
-}
-
-/* The next field of a message. On failure range->at stays at the field's tag. */
-static inline bool take_field(struct range *range, struct field *field_out)
-{
-    struct range rest = *range;
-    uint64_t tag;
-
-    if (!take_varint(&rest, &tag) || tag >> 3 == 0 || tag >> 3 > FIELD_NUMBER_MAX)
-        return false;
-    field_out->number = (uint32_t)(tag >> 3);
-    field_out->type = (enum wire_type)(tag & 7);
-    if (!take_body(&rest, field_out))
-        return false;
-    *range = rest;
-    return true;
-}
+#include "formats/wire.h"
 
 /* A field of a known number must have the type the schema gives it. */
 static inline bool take_message_field(struct range *range, uint32_t known_max, struct field *field_out)
@@ -189,20 +100,16 @@ static inline bool walk_list(struct range list, struct feature *feature, const u
 /* A Feature is a oneof: another kind replaces what was there, the same kind adds to it. */
 static inline bool walk_feature(struct range message, struct feature *feature, const uint8_t **bad_out)
 {
-    static const enum feature_kind kinds[] = {
-        FEATURE_MISSING, FEATURE_BYTES, FEATURE_FLOATS, FEATURE_INT64S,
-    };
-
     while (message.at < message.end) {
         struct field field;
 
         *bad_out = message.at;
-        if (!take_message_field(&message, 3, &field))
+        if (!take_message_field(&message, FEATURE_INT64S, &field))
             return false;
-        if (field.number > 3)
+        if (field.number > FEATURE_INT64S)
             continue;
-        if (feature->kind != kinds[field.number])
-            *feature = (struct feature){ .kind = kinds[field.number] };
+        if (feature->kind != (enum feature_kind)field.number)
+            *feature = (struct feature){ .kind = (enum feature_kind)field.number, .list = field.body.at };
         if (!walk_list(field.body, feature, bad_out))
             return false;
     }
@@ -210,7 +117,7 @@ static inline bool walk_feature(struct range message, struct feature *feature, c
 }
 
 struct entry {
-    struct range name;
+    struct range message, name;
     struct feature feature;
 };
 
@@ -264,11 +171,12 @@ static inline bool read_plain_entry(struct range message, struct entry *entry)
     const size_t bytes = range_bytes(&body);
     if (kind_tag == 0x0a)
         entry->feature = (struct feature){
-            .kind = FEATURE_BYTES, .value_count = 1, .bytes = body.at, .byte_count = bytes };
+            .kind = FEATURE_BYTES, .value_count = 1, .bytes = body.at, .byte_count = bytes, .list = list.at };
     else if (kind_tag == 0x12 && bytes % 4 == 0)
-        entry->feature = (struct feature){ .kind = FEATURE_FLOATS, .value_count = bytes / 4 };
+        entry->feature = (struct feature){ .kind = FEATURE_FLOATS, .value_count = bytes / 4, .list = list.at };
     else if (kind_tag == 0x1a && bytes == 1 && *body.at < 0x80)
-        entry->feature = (struct feature){ .kind = FEATURE_INT64S, .value_count = 1, .int64 = *body.at };
+        entry->feature = (struct feature){
+            .kind = FEATURE_INT64S, .value_count = 1, .int64 = *body.at, .list = list.at };
     else
         return false;
     entry->name = name;
@@ -290,6 +198,7 @@ static inline int walk_features(struct range message, entry_fn each, void *arg, 
             return -EBADMSG;
         if (field.number != 1)
             continue;
+        entry.message = field.body;
         if (!read_plain_entry(field.body, &entry) && !walk_entry(field.body, &entry, bad_out))
             return -EBADMSG;
         const int rc = each(arg, &entry);
@@ -328,6 +237,17 @@ static inline bool same_bytes(const char *name, const uint8_t *at, size_t bytes)
     return bytes == 0 || ((uint8_t)*name == *at && memcmp(name, at, bytes) == 0);
 }
 
+/* The last of several entries of one name counts. */
+static inline void take_entry(struct feature *result, const struct entry *entry)
+{
+    const uint32_t before = result->entry_count;
+
+    *result = entry->feature;
+    result->entry = entry->message.at;
+    result->entry_bytes = range_bytes(&entry->message);
+    result->entry_count = before + 1;
+}
+
 static inline int find_entry(void *arg, const struct entry *entry)
 {
     const struct find *find = arg;
@@ -336,7 +256,7 @@ static inline int find_entry(void *arg, const struct entry *entry)
 
     for (size_t i = 0; i < query->count; i++) {
         if (query->name_bytes[i] == bytes && same_bytes(query->names[i], entry->name.at, bytes))
-            find->results[i] = entry->feature;
+            take_entry(&find->results[i], entry);
     }
     return 0;
 }
@@ -366,7 +286,10 @@ struct visit {
 static int visit_entry(void *arg, const struct entry *entry)
 {
     struct visit *visit = arg;
-    const int rc = visit->fn(visit->arg, (const char *)entry->name.at, range_bytes(&entry->name), &entry->feature);
+    struct feature feature = { .entry_count = 0 };
+
+    take_entry(&feature, entry);
+    const int rc = visit->fn(visit->arg, (const char *)entry->name.at, range_bytes(&entry->name), &feature);
 
     visit->stopped = rc != 0;
     return rc;

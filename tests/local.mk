@@ -3,14 +3,14 @@
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c \
-	%D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
+	%D%/helpers/hex_block.c %D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
 	%D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
-formats_tests = %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
+formats_tests = %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_example_conformance %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
 	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
 formats_tests += %D%/formats/test_npy %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)

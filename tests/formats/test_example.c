@@ -15,37 +15,17 @@
 #include <string.h>
 
 #include "formats/example.h"
+#include "tests/helpers/hex_block.h"
 
 static const char *const names[] = { "label", "image_raw", "f" };
 static const size_t name_bytes[] = { 5, 9, 1 };
 static const struct example_query query = { names, name_bytes, 3 };
 enum { LABEL, IMAGE, F };
 
-struct block {
-    uint8_t *data;
-    size_t bytes;
-};
-
-/* Hexadecimal text, spaces ignored. */
-static struct block block(const char *hex)
-{
-    struct block block = { malloc(strlen(hex) / 2 + 1), 0 };
-    unsigned byte;
-    int used;
-
-    while (sscanf(hex, " %2x%n", &byte, &used) == 1) {
-        block.data[block.bytes++] = (uint8_t)byte;
-        hex += used;
-    }
-    if (block.bytes > 0)
-        block.data = realloc(block.data, block.bytes);
-    return block;
-}
-
 /* The found features point into a released block: only kinds, counts and int64s are looked at. */
 static int find(const char *hex, struct feature results[3], size_t *bad_offset)
 {
-    const struct block payload = block(hex);
+    const struct hex_block payload = hex_block(hex);
     const int rc = example_find(payload.data, payload.bytes, &query, results, bad_offset);
 
     free(payload.data);
@@ -90,8 +70,9 @@ static void reads_the_known_bytes(void **state)
     (void)state;
     expect_label("0a 10 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07", 7, 1);
 
-    const struct block payload = block("0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
-                                       "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
+    const struct hex_block payload = hex_block(
+        "0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
+        "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
     struct feature found[3];
     size_t bad;
     assert_int_equal(payload.bytes, 41);
@@ -187,7 +168,7 @@ static void an_absent_name_is_the_empty_one(void **state)
     static const char *const empty_names[] = { "" };
     static const size_t empty_bytes[] = { 0 };
     const struct example_query empty_query = { empty_names, empty_bytes, 1 };
-    const struct block payload = block("0a 09 0a 07 12 05 1a 03 0a 01 07");
+    const struct hex_block payload = hex_block("0a 09 0a 07 12 05 1a 03 0a 01 07");
     struct feature found;
     size_t bad;
 
@@ -263,8 +244,9 @@ static const char whole[] = "0a 3c 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 
 static void an_example_cut_at_any_byte_is_rejected(void **state)
 {
     (void)state;
-    const struct block payload = block("0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
-                                       "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
+    const struct hex_block payload = hex_block(
+        "0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
+        "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
 
     for (size_t cut = 1; cut < payload.bytes; cut++) {
         struct feature found[3];
@@ -280,7 +262,7 @@ static void an_example_cut_at_any_byte_is_rejected(void **state)
 
 static int look_inside(void *arg, const char *name, size_t bytes, const struct feature *feature)
 {
-    const struct block *payload = arg;
+    const struct hex_block *payload = arg;
 
     assert_true((const uint8_t *)name >= payload->data);
     assert_true((const uint8_t *)name + bytes <= payload->data + payload->bytes);
@@ -295,7 +277,7 @@ static int look_inside(void *arg, const char *name, size_t bytes, const struct f
 static void stays_inside_the_payload_for_any_changed_byte(void **state)
 {
     (void)state;
-    struct block payload = block(whole);
+    struct hex_block payload = hex_block(whole);
 
     for (size_t at = 0; at < payload.bytes; at++) {
         const uint8_t kept = payload.data[at];
@@ -331,7 +313,8 @@ static int note_name(void *arg, const char *name, size_t bytes, const struct fea
 static void visits_every_entry_in_wire_order_until_told_to_stop(void **state)
 {
     (void)state;
-    const struct block payload = block("0a 1d 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 0b 0a 01 66 12 06 0a 04 0a "
+    const struct hex_block payload = hex_block(
+        "0a 1d 0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07 0a 0b 0a 01 66 12 06 0a 04 0a "
                                        "02 61 62 0a 0b 0a 09 " LABEL_KEY " 12 00");
     struct seen all = { .stop_at = 0 }, two = { .stop_at = 2 };
     size_t bad;
@@ -351,8 +334,9 @@ static void writes_the_known_bytes(void **state)
         { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = 4 },
         { .name = "label", .kind = FEATURE_INT64S, .int64 = 7 },
     };
-    const struct block known = block("0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
-                                     "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
+    const struct hex_block known = hex_block(
+        "0a 27 0a 15 0a 09 69 6d 61 67 65 5f 72 61 77 12 08 0a 06 0a 04 00 01 02 03 "
+        "0a 0e 0a 05 6c 61 62 65 6c 12 05 1a 03 0a 01 07");
     uint8_t out[41];
 
     assert_int_equal(example_size(values, 2), known.bytes);

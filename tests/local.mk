@@ -10,7 +10,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
-formats_tests = %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_example_conformance %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
+formats_tests = %D%/formats/test_compress %D%/formats/test_class_names %D%/formats/test_crc32c %D%/formats/test_example_conformance %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
 	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
 formats_tests += %D%/formats/test_npy %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)

@@ -1,0 +1,200 @@
+/* Class names. Read while a data set is opened, looked up by decoders; pure functions, any thread. */
+#include "formats/class_names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A list being read: its lines, ended by zeros, without the empty ones. */
+struct lines {
+    char **at;
+    uint32_t count;
+};
+
+static char *end_line(char *line, char *end)
+{
+    char *const newline = memchr(line, '\n', (size_t)(end - line));
+    char *const last = newline != NULL ? newline : end;
+    *last = '\0';
+    if (last > line && last[-1] == '\r')
+        last[-1] = '\0';
+    return last + 1;
+}
+
+/* Cut the text, which has room for a zero behind its end, into lines. */
+static int cut_lines(struct lines *lines, char *text, size_t bytes)
+{
+    char *const end = text + bytes;
+    size_t room = 1;
+    for (size_t i = 0; i < bytes; i++)
+        room += text[i] == '\n';
+    lines->at = calloc(room, sizeof(*lines->at));
+    if (lines->at == NULL)
+        return -ENOMEM;
+    for (char *line = text; line < end;) {
+        char *const next = end_line(line, end);
+        if (*line != '\0')
+            lines->at[lines->count++] = line;
+        line = next;
+    }
+    return 0;
+}
+
+/* The number in front of a line's first colon; NULL, or the name behind it. */
+static const char *read_index(const char *line, uint32_t *index_out)
+{
+    uint32_t index = 0;
+    const char *at = line;
+    for (; *at >= '0' && *at <= '9' && index <= CLASS_NAMES_MAX; at++)
+        index = index * 10 + (uint32_t)(*at - '0');
+    if (at == line || *at != ':' || index >= CLASS_NAMES_MAX)
+        return NULL;
+    *index_out = index;
+    return at + 1;
+}
+
+/* One more than the highest index; 0 where a line has none. */
+static uint32_t count_indexes(const struct lines *lines)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < lines->count; i++) {
+        uint32_t index;
+        if (read_index(lines->at[i], &index) == NULL)
+            return 0;
+        if (index >= count)
+            count = index + 1;
+    }
+    return count;
+}
+
+static int take_indexed(struct class_names *names, const struct lines *lines, char *problem, size_t problem_size)
+{
+    for (uint32_t i = 0; i < lines->count; i++) {
+        uint32_t index = 0;
+        const char *const name = read_index(lines->at[i], &index);
+        if (names->names[index] != NULL) {
+            snprintf(problem, problem_size, "names class %" PRIu32 " twice", index);
+            return -EBADMSG;
+        }
+        names->names[index] = name;
+    }
+    for (uint32_t i = 0; i < names->count; i++)
+        if (names->names[i] == NULL)
+            names->names[i] = "";
+    return 0;
+}
+
+static int take_lines(struct class_names *names, const struct lines *lines, char *problem, size_t problem_size)
+{
+    const uint32_t indexed = count_indexes(lines);
+    names->count = indexed > 0 ? indexed : lines->count;
+    names->names = calloc(names->count, sizeof(*names->names));
+    names->by_name = calloc(names->count, sizeof(*names->by_name));
+    if (names->names == NULL || names->by_name == NULL)
+        return -ENOMEM;
+    if (indexed > 0)
+        return take_indexed(names, lines, problem, problem_size);
+    memcpy(names->names, lines->at, lines->count * sizeof(*lines->at));
+    return 0;
+}
+
+static int class_compare(const void *a, const void *b, void *arg)
+{
+    const struct class_names *const names = arg;
+    return strcmp(names->names[*(const uint32_t *)a], names->names[*(const uint32_t *)b]);
+}
+
+static void sort(struct class_names *names)
+{
+    for (uint32_t i = 0; i < names->count; i++)
+        names->by_name[i] = i;
+    qsort_r(names->by_name, names->count, sizeof(*names->by_name), class_compare, names);
+}
+
+static int read_lines(struct class_names *names, size_t bytes, char *problem, size_t problem_size)
+{
+    struct lines lines = { NULL, 0 };
+    int rc = cut_lines(&lines, names->text, bytes);
+    if (rc == 0 && lines.count == 0) {
+        snprintf(problem, problem_size, "names no class");
+        rc = -EBADMSG;
+    } else if (rc == 0 && lines.count > CLASS_NAMES_MAX) {
+        snprintf(problem, problem_size, "names %" PRIu32 " classes, more than %" PRIu32, lines.count, CLASS_NAMES_MAX);
+        rc = -EBADMSG;
+    }
+    if (rc == 0)
+        rc = take_lines(names, &lines, problem, problem_size);
+    free(lines.at);
+    return rc;
+}
+
+int class_names_read(struct class_names *names_out, const char *text, size_t bytes, char *problem_out,
+                     size_t problem_size)
+{
+    if (bytes > CLASS_NAMES_BYTES_MAX || memchr(text, '\0', bytes) != NULL) {
+        snprintf(problem_out, problem_size, "is no text of names");
+        return -EBADMSG;
+    }
+    struct class_names names = { .text = malloc(bytes + 1) };
+    if (names.text == NULL)
+        return -ENOMEM;
+    memcpy(names.text, text, bytes);
+    const int rc = read_lines(&names, bytes, problem_out, problem_size);
+    if (rc < 0) {
+        class_names_release(&names);
+        return rc;
+    }
+    sort(&names);
+    *names_out = names;
+    return 0;
+}
+
+/* As strcmp, where one string has a length and no zero at its end. */
+static int name_compare(const uint8_t *name, size_t bytes, const char *other)
+{
+    const size_t other_bytes = strlen(other);
+    const size_t shorter = bytes < other_bytes ? bytes : other_bytes;
+    const int order = shorter > 0 ? memcmp(name, other, shorter) : 0;
+    return order != 0 ? order : (bytes > other_bytes) - (bytes < other_bytes);
+}
+
+/* The first place in by_name whose name is not below. */
+static uint32_t find_place(const struct class_names *names, const uint8_t *name, size_t bytes)
+{
+    uint32_t low = 0, high = names->count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (name_compare(name, bytes, names->names[names->by_name[middle]]) > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_named(const struct class_names *names, uint32_t place, const uint8_t *name, size_t bytes)
+{
+    return place < names->count && name_compare(name, bytes, names->names[names->by_name[place]]) == 0;
+}
+
+int class_names_find(const struct class_names *names, const uint8_t *name, size_t bytes, uint32_t *class_out)
+{
+    const uint32_t place = find_place(names, name, bytes);
+    if (bytes == 0 || !is_named(names, place, name, bytes))
+        return -ENOENT;
+    if (is_named(names, place + 1, name, bytes))
+        return -ENOTUNIQ;
+    *class_out = names->by_name[place];
+    return 0;
+}
+
+void class_names_release(struct class_names *names)
+{
+    free(names->text);
+    free(names->names);
+    free(names->by_name);
+    *names = (struct class_names){ 0 };
+}

@@ -112,6 +112,12 @@ writes_every_image_with_its_label_once() {
     grep -q '"records": 11,' plain/dataset.json || failed "no count in dataset.json"
 }
 
+# The training images have the values i + 10 j + 1 with i to 5 and j to 10: mean 53.5, variance 35/12 + 1000.
+tells_mean_and_deviation_of_training_pixels() {
+    tr -d ' \n' <plain/dataset.json | grep -qF '"depth":1,"mean":[53.5],"deviation":[31.66885' ||
+        failed "mean or deviation: $(grep -A 6 depth plain/dataset.json)"
+}
+
 shuffles_by_seed() {
     expect 0 mnist set -o seed2 --shuffle 2
     list_records plain/train-* >found
@@ -449,6 +455,7 @@ makes_shards_of_numpys_arrays() {
 
 make_set set
 writes_every_image_with_its_label_once
+tells_mean_and_deviation_of_training_pixels
 shuffles_by_seed
 gives_the_same_bytes_for_any_number_of_jobs
 takes_gzip_and_names_with_a_dot

@@ -42,11 +42,18 @@ static void report(const struct conversion *conversion, const char *output)
     printf("\n");
 }
 
+/* The channels of the images where they are raw, else 0. */
+static uint32_t raw_channels(const struct conversion *conversion)
+{
+    return strcmp(conversion->image_key, "image_raw") == 0 && conversion->depth <= PIXEL_CHANNELS_MAX ? conversion->depth
+                                                                                                     : 0;
+}
+
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)
 {
     const struct shard_set_spec spec = {
         .directory = options->output, .sources = conversion->sources, .source_count = conversion->source_count,
-        .may_replace = options->may_replace,
+        .may_replace = options->may_replace, .channels = raw_channels(conversion),
     };
     const struct shard_writer_options writer = {
         .jobs = (uint32_t)options->jobs, .seed = options->seed, .interrupted = options->interrupted,

@@ -34,14 +34,42 @@ static void describe_split(struct json *json, const struct shard_set *set, const
     json_close_object(json);
 }
 
-static void describe_image(struct json *json, const struct conversion *conversion)
+/* Numbers of each channel of raw images to train with. */
+static void describe_pixels(struct json *json, const char *key, const struct pixel_sums *sums, uint32_t channels,
+                            double (*number)(const struct pixel_sums *sums, uint32_t channel))
 {
+    json_open_array(json, key);
+    for (uint32_t c = 0; c < channels; c++)
+        json_double(json, NULL, number(sums, c));
+    json_close_array(json);
+}
+
+static struct pixel_sums training_pixels(const struct shard_set *set)
+{
+    struct pixel_sums sums = { 0 };
+
+    for (size_t i = 0; i < set->file_count; i++) {
+        if (set->files[i].source_number == 0)
+            pixel_sums_join(&sums, &set->files[i].pixels);
+    }
+    return sums;
+}
+
+static void describe_image(struct json *json, const struct conversion *conversion, const struct shard_set *set)
+{
+    const struct pixel_sums sums = training_pixels(set);
+
+
     json_open_object(json, "image");
     json_quoted(json, "key", conversion->image_key);
     if (conversion->height > 0) {
         json_u64(json, "height", conversion->height);
         json_u64(json, "width", conversion->width);
         json_u64(json, "depth", conversion->depth);
+    }
+    if (sums.count > 0) {
+        describe_pixels(json, "mean", &sums, set->spec.channels, pixel_sums_mean);
+        describe_pixels(json, "deviation", &sums, set->spec.channels, pixel_sums_deviation);
     }
     json_close_object(json);
 }
@@ -67,7 +95,7 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_u64(json, "seed", seed);
     describe_classes(json, conversion);
     json_quoted(json, "label_key", conversion->label_key);
-    describe_image(json, conversion);
+    describe_image(json, conversion, set);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)
         describe_split(json, set, &conversion->sources[i]);

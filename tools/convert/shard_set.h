@@ -13,6 +13,7 @@
 
 #include "formats/example.h"
 #include "stage/stop.h"
+#include "tools/convert/pixel_sums.h"
 
 #define SAMPLE_VALUES_MAX 16u
 #define SHARD_COUNT_MAX 99999u
@@ -42,6 +43,7 @@ struct shard_file {
     char temporary_name[112];
     uint64_t bytes;             /* set by the writer of this file, like what follows */
     uint64_t content_hash;      /* xxh3 over the samples' features */
+    struct pixel_sums pixels;   /* of its raw images */
 };
 
 struct shard_set_spec {
@@ -49,6 +51,7 @@ struct shard_set_spec {
     const struct sample_source *sources;
     size_t source_count;
     bool may_replace;           /* a set that is there */
+    uint32_t channels;          /* of raw images, whose pixels are added up then; 0: they are not */
 };
 
 struct shard_set {

@@ -100,6 +100,15 @@ static int hash_read(void *arg, const char *name, size_t name_bytes, const struc
     return feature->value_count == 1 ? 0 : -EBADMSG;
 }
 
+/* Of a sample with a raw image. */
+static void add_pixels(const struct desk *desk, const struct example_value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(values[i].name, "image_raw") == 0)
+            pixel_sums_add(&desk->file->pixels, values[i].bytes, values[i].byte_count, desk->work->set->spec.channels);
+    }
+}
+
 static int write_sample(struct desk *desk, uint64_t index)
 {
     const struct sample_source *source = desk->file->source;
@@ -110,6 +119,8 @@ static int write_sample(struct desk *desk, uint64_t index)
     if (rc < 0)
         return rc;
     hash_sample(desk->hash, values, count);
+    if (desk->work->set->spec.channels > 0)
+        add_pixels(desk, values, count);
     const size_t payload_bytes = example_size(values, count);
     const size_t frame_bytes = payload_bytes + TFRECORD_FRAME_BYTES;
     rc = frame_reserve(desk, frame_bytes);

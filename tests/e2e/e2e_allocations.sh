@@ -44,6 +44,7 @@ check 3 --set devices.kind=null
 check 3 --set devices.kind=null --set devices.towers=3 --set input.decode_threads=3
 check 3 --set devices.kind=null --set input.source=cached
 check 3 --set devices.kind=null --set input.source=synthetic
+check 3 --set devices.kind=null --set augment.crop=resized --set augment.flip=yes --set augment.colour=yes
 check 3000 --set devices.towers=1
 check 3000 --set devices.towers=1 --set devices.threads_per_tower=2 --set model.dropout=no
 check 6000 --set devices.towers=2 --set sync.bucket=64KiB

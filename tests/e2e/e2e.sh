@@ -111,6 +111,8 @@ try() {
 # at PHASE ACTIONS WORD...: run_at (tests/e2e/run_at.c) with the options in $at_options, and the tiny
 # configuration in $work/runs/at. Leaves $code, and in $ended_ms how long the end took after the last action.
 at_options=
+hang_seconds=20
+[ "$sanitizer" = no ] || hang_seconds=120
 at() {
     awaited=$1 actions=$2
     shift 2
@@ -121,7 +123,7 @@ at() {
 at_command() {
     command_line="run_at $at_options $*"
     ended_ms=0 code=99 phases=
-    "$run_at" $at_options "$@" >"$work/out" 2>"$work/err" || fail 'it did not end'
+    "$run_at" -t $hang_seconds $at_options "$@" >"$work/out" 2>"$work/err" || fail 'it did not end'
     read -r ended_ms code phases <<END
 $(sed -n 's/.*code \([0-9]*\) ms \([0-9]*\) phases/\2 \1/p' "$work/out")
 END

@@ -3,8 +3,8 @@
 # results or without any. What is ignored when the program starts stays ignored.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-limit_ms=2000 steps=30 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
-[ "$sanitizer" = no ] || limit_ms=10000 steps=8 once='INT HUP,HUP' twice=INT,TERM
+limit_ms=2000 steps=60 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
+[ "$sanitizer" = no ] || limit_ms=60000 steps=12 once='INT HUP,HUP' twice=INT,TERM
 
 long='--set train.epochs=100000 --set train.batch=16'
 evaluating="$long --set data.train=$work/data/train-00000-* --set data.validation=$work/data/train-*

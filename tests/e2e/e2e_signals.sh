@@ -4,7 +4,7 @@
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 limit_seconds=2
-[ "$sanitizer" = no ] || limit_seconds=10
+[ "$sanitizer" = no ] || limit_seconds=60
 
 # Start a run that would take long, and wait until it trains. SIGINT is ignored in background jobs of a shell
 # without job control: env puts it back.

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/e2e.sh"
 make_tiny
 limit_ms=4500                   # 2 s of it for what nobody reads, in case somebody does
-[ "$sanitizer" = no ] || limit_ms=15000
-told='--set report.progress=yes --set data.validation= --set train.epochs=10'
+[ "$sanitizer" = no ] || limit_ms=60000
+told='--set report.progress=yes --set data.validation= --set train.epochs=10 --set train.batch=16'
 long="--set report.progress=yes --set data.validation= --set train.epochs=100000 --set train.batch=16"
 
 expect_soon() {

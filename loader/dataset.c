@@ -24,6 +24,9 @@ void dataset_close(struct dataset *dataset)
     free((char *)dataset->options.pattern);
     free((char *)dataset->options.image_key);
     free((char *)dataset->options.label_key);
+    free((char *)dataset->options.class_names);
+    free(dataset->class_names_path);
+    class_names_release(&dataset->class_names);
     free(dataset);
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/class_names.h"
 #include "loader/samples/sample.h"
 #include "loader/shards/shard_index.h"
 
@@ -23,6 +24,10 @@ struct dataset_options {
     struct image_shape shape;   /* of the network */
     uint32_t classes;
     int64_t label_offset;       /* added to the stored label */
+    bool is_any_label_taken;    /* labels out of range are no reason to refuse the set: label_survey looks at them */
+    enum image_layout layout;   /* of raw images */
+    enum image_range_choice range;      /* of images that are floats */
+    const char *class_names;    /* file that lists them; NULL or "": one beside the shards, where there is one */
     bool skip_damage;
     bool use_index_cache;
     const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the data any more */
@@ -41,6 +46,8 @@ struct dataset {
     uint64_t record_count;
     uint64_t lost_records;      /* found lost while indexing: one for every damage, and those missing */
     uint32_t payload_bytes_max;
+    struct class_names class_names;     /* none: no list was found */
+    char *class_names_path;
     struct sample_format format;
     size_t sample_bytes;        /* of options.shape */
     uint64_t fingerprint;       /* xxh3 over names, sizes and record counts */

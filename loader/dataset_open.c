@@ -9,52 +9,16 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "loader/class_list.h"
+#include "loader/dataset_probe.h"
 #include "loader/dataset_shards.h"
-#include "loader/record.h"
+#include "loader/opening.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-/* More problems than this are counted, not listed. */
-#define PROBLEM_LINES_MAX 20u
-#define PROBLEM_BYTES 2048u
-
-/* A data set being opened. */
-struct opening {
-    struct dataset *dataset;
-    struct shard_counts *counts;
-    struct text problems;
-    uint32_t problem_count;
-    int result;                 /* of the first problem */
-};
-
-static void opening_fail(struct opening *opening, int result)
-{
-    opening->problem_count++;
-    if (opening->result == 0)
-        opening->result = result;
-}
-
-/* A line "WHAT: TEXT" about what went wrong with `result`. */
-static void opening_report(struct opening *opening, int result, const char *line)
-{
-    if (opening->problem_count < PROBLEM_LINES_MAX) {
-        text_line(&opening->problems);
-        text_add(&opening->problems, "%s: %s", opening->dataset->options.what, line);
-    }
-    opening_fail(opening, result);
-}
-
-static void opening_report_path(struct opening *opening, int result, const char *path, const char *what)
-{
-    char line[PROBLEM_BYTES];
-    struct text text;
-    text_init(&text, line, sizeof(line));
-    text_add_escaped(&text, path);
-    text_add(&text, ": %s", what);
-    opening_report(opening, result, line);
-}
+#define PROBLEM_BYTES OPENING_PROBLEM_BYTES
 
 static int copy_string(const char **string)
 {
@@ -72,7 +36,8 @@ static int copy_options(struct dataset *dataset, const struct dataset_options *o
     struct dataset_options *copy = &dataset->options;
     *copy = *options;
     copy->counts = NULL;
-    const char **const strings[] = { &copy->what, &copy->pattern, &copy->image_key, &copy->label_key };
+    const char **const strings[] = { &copy->what, &copy->pattern, &copy->image_key, &copy->label_key,
+                                    &copy->class_names };
     int rc = 0;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
         if (copy_string(strings[i]) < 0)
@@ -85,8 +50,10 @@ static int format_init(struct dataset *dataset)
 {
     const struct dataset_options *const options = &dataset->options;
     dataset->format = (struct sample_format){
-        .classes = options->classes,
-        .label_offset = options->label_offset,
+        .label = { .classes = options->classes, .offset = options->label_offset,
+                   .is_any_taken = options->is_any_label_taken },
+        .layout = options->layout,
+        .range = options->range != IMAGE_RANGE_AUTO ? &image_ranges[options->range] : NULL,
         .keys = { [SAMPLE_IMAGE] = options->image_key, [SAMPLE_LABEL] = options->label_key },
     };
     return image_shape_bytes(&options->shape, &dataset->sample_bytes) ? 0 : -EOVERFLOW;
@@ -224,21 +191,12 @@ static bool is_unwanted(const struct dataset *dataset)
     return dataset->options.is_unwanted != NULL && atomic_load(dataset->options.is_unwanted);
 }
 
-static void tell_more(struct opening *opening)
-{
-    if (opening->problem_count <= PROBLEM_LINES_MAX)
-        return;
-    text_line(&opening->problems);
-    text_add(&opening->problems, "%s: %" PRIu32 " more problems like these", opening->dataset->options.what,
-             opening->problem_count - PROBLEM_LINES_MAX);
-}
-
 static void open_shards(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
     for (uint32_t i = 0; i < dataset->shard_count && opening->result != -ENOMEM && !is_unwanted(dataset); i++)
         open_shard(opening, i);
-    tell_more(opening);
+    opening_tell_more(opening);
 }
 
 static void hash_add(XXH3_state_t *hash, const char *path, const struct shard_index *index)
@@ -278,80 +236,6 @@ static void number_records(struct dataset *dataset)
     dataset->first_ids[dataset->shard_count] = dataset->record_count;
 }
 
-static void probe_report(struct opening *opening, uint64_t id, const struct record_problem *problem)
-{
-    char line[PROBLEM_BYTES];
-    record_describe(opening->dataset, id, problem, line, sizeof(line));
-    opening_report(opening, -EBADMSG, line);
-}
-
-/* Find the format from the first record whose frame is right; with skip_damage that may be a
- * later one. UINT64_MAX when there is none or it has no known format. */
-static uint64_t probe_format(struct opening *opening, struct decode_context *context)
-{
-    struct dataset *const dataset = opening->dataset;
-    struct record_problem problem;
-    uint64_t id = 0, bytes = 0;
-    const uint8_t *payload = record_payload(context, id, &bytes, &problem);
-    while (payload == NULL && dataset->options.skip_damage && id + 1 < dataset->record_count)
-        payload = record_payload(context, ++id, &bytes, &problem);
-    if (payload != NULL &&
-        sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, problem.text,
-                           sizeof(problem.text)) == 0)
-        return id;
-    probe_report(opening, id, &problem);
-    return UINT64_MAX;
-}
-
-static void probe_sample(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
-{
-    int32_t label;
-    const struct sample_target target = {
-        .request = { .shape = opening->dataset->options.shape }, .pixels = pixels, .label = &label };
-    struct record_problem problem;
-    if (record_load(context, id, &target, &problem) < 0)
-        probe_report(opening, id, &problem);
-}
-
-/* The first record of every other shard shows a foreign shard before training does. */
-static void probe_samples(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
-{
-    const struct dataset *const dataset = opening->dataset;
-    probe_sample(opening, context, id, pixels);
-    for (uint32_t i = 1; i < dataset->shard_count && opening->result == 0 && !dataset->options.skip_damage; i++)
-        if (dataset->indexes[i].record_count > 0)
-            probe_sample(opening, context, dataset->first_ids[i], pixels);
-}
-
-/* The codec of a context is that of the format, so the format is found with one context and
- * tried with another. */
-static int probe(struct opening *opening, uint8_t *pixels)
-{
-    struct decode_context *context;
-    int rc = decode_context_open(&context, opening->dataset);
-    if (rc < 0)
-        return rc;
-    const uint64_t id = probe_format(opening, context);
-    decode_context_close(context);
-    if (id == UINT64_MAX)
-        return 0;
-    rc = decode_context_open(&context, opening->dataset);
-    if (rc < 0)
-        return rc;
-    probe_samples(opening, context, id, pixels);
-    decode_context_close(context);
-    return 0;
-}
-
-static void probe_records(struct opening *opening)
-{
-    uint8_t *const pixels = malloc(opening->dataset->sample_bytes);
-    const int rc = pixels != NULL ? probe(opening, pixels) : -ENOMEM;
-    if (rc < 0)
-        opening_report(opening, rc, "not enough memory to read a record");
-    free(pixels);
-}
-
 /* What should have been in a shard of a set that has no records at all. */
 static void report_lost(struct opening *opening, uint32_t shard)
 {
@@ -374,7 +258,14 @@ static void report_no_records(struct opening *opening)
     opening_report_path(opening, -ENODATA, dataset->options.pattern, "holds no records");
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         report_lost(opening, i);
-    tell_more(opening);
+    opening_tell_more(opening);
+}
+
+static void look_into(struct opening *opening)
+{
+    class_list_find(opening);
+    if (opening->result == 0)
+        dataset_probe(opening);
 }
 
 static void open_set(struct opening *opening)
@@ -391,7 +282,7 @@ static void open_set(struct opening *opening)
     else if (fingerprint(dataset) < 0)
         opening_report(opening, -ENOMEM, "not enough memory");
     else
-        probe_records(opening);
+        look_into(opening);
 }
 
 static int prepare(struct opening *opening, const struct dataset_options *options)

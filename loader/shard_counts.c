@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "loader/shards/split_name.h"
+#include "loader/shards/text_file.h"
 #include "stage/log.h"
 
 #define PROBLEM_BYTES 256u
@@ -23,49 +24,20 @@ static void tell_unusable(const char *path, const char *problem)
     log_message(LOG_RUN, "%s: %s: shards are not compared with it", path, problem);
 }
 
-static int read_text(struct shard_source *source, char **text_out)
-{
-    const size_t bytes = source->stamp.bytes;
-    if (bytes > MANIFEST_BYTES_MAX)
-        return -EFBIG;
-    char *const text = malloc(bytes + 1);
-    if (text == NULL)
-        return -ENOMEM;
-    const ssize_t got = bytes > 0 ? shard_source_read(source, text, bytes, 0) : 0;
-    if (got == (ssize_t)bytes) {
-        *text_out = text;
-        return 0;
-    }
-    free(text);
-    return got < 0 ? (int)got : -ESTALE;
-}
-
-static int parse(struct manifest *manifest, struct shard_source *source, char *problem, size_t problem_size)
-{
-    char *text = NULL;
-    int rc = read_text(source, &text);
-    if (rc == 0)
-        rc = manifest_read(manifest, text, source->stamp.bytes, problem, problem_size);
-    free(text);
-    return rc;
-}
-
 static int open_manifest(struct manifest *manifest, const char *path)
 {
-    struct shard_source *source;
-    char problem[PROBLEM_BYTES] = "";
-    int rc = shard_source_open(&source, &shard_file_ops, path);
+    char problem[PROBLEM_BYTES] = "", *text;
+    size_t bytes;
+    int rc = text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes);
     if (rc == -ENOENT)
         return 0;
     if (rc == 0) {
-        rc = parse(manifest, source, problem, sizeof(problem));
-        shard_source_close(source);
+        rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
+        free(text);
     }
     if (rc == 0 || rc == -ENOMEM)
         return rc;
-    if (rc == -ESPIPE)
-        snprintf(problem, sizeof(problem), "is not a regular file");
-    tell_unusable(path, problem[0] != '\0' ? problem : strerror(-rc));
+    tell_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
     return 0;
 }
 

@@ -3,7 +3,7 @@
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c \
-	%D%/helpers/hex_block.c %D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
+	%D%/helpers/hex_block.c %D%/helpers/example_fixture.c %D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
 	%D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
 	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c
@@ -21,7 +21,7 @@ $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image %D%/fuzz/fuzz_tfrecord \
 	%D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_shard_index
-loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_jpeg %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png \
+loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_float_image %D%/loader/test_decode_context %D%/loader/test_jpeg %D%/loader/test_label %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png \
 	%D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 

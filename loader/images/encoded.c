@@ -129,4 +129,5 @@ static int decode_encoded(void *codec, const struct stored_image *image, const s
 }
 
 const struct image_ops image_encoded_ops = {
-    .open = open_encoded, .close = close_encoded, .codec_bytes = CODEC_BYTES, .decode = decode_encoded };
+    .name = "JPEG or PNG files", .open = open_encoded, .close = close_encoded, .codec_bytes = CODEC_BYTES,
+    .decode = decode_encoded };

@@ -125,6 +125,8 @@ static int decode_chw(void *codec, const struct stored_image *image, const struc
 }
 
 const struct image_ops image_raw_hwc_ops = {
+    .name = "raw bytes (H, W, C)",
     .open = open_raw, .close = close_raw, .codec_bytes = CODEC_BYTES, .decode = decode_hwc };
 const struct image_ops image_raw_chw_ops = {
+    .name = "raw bytes (C, H, W)",
     .open = open_raw, .close = close_raw, .codec_bytes = CODEC_BYTES, .decode = decode_chw };

@@ -7,14 +7,17 @@
 #include <stdint.h>
 
 #include "loader/images/image.h"
+#include "loader/samples/label.h"
 
 /* The features a sample is read from. The last three may be missing in records. */
 enum sample_key { SAMPLE_IMAGE, SAMPLE_LABEL, SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH, SAMPLE_KEY_COUNT };
 
-/* What samples are read from. Read-only once sample_find_format has filled it in. */
+/* What samples are read from. Read-only once sample_find_format and what follows it have filled it in. */
 struct sample_format {
-    uint32_t classes;
-    int64_t label_offset;               /* added to the stored label */
+    struct label_format label;
+    enum image_layout layout;           /* as configured */
+    const struct image_range *range;    /* of floats: as configured or NULL, then as found */
+    float lowest, highest;              /* of the floats met */
     const struct image_ops *image;      /* found: how images are stored */
     const char *keys[SAMPLE_KEY_COUNT]; /* image and label: as configured or NULL, then as found */
     size_t key_bytes[SAMPLE_KEY_COUNT];
@@ -27,14 +30,30 @@ struct sample_target {
     int32_t *label;
 };
 
-/* Find out from a first payload which features hold image and label, and how the image is
+/* Find out from a first payload which features hold image and label, and how each is
  * stored, where pixels of `shape` are wanted. 0, or -EBADMSG with a text that lists the
  * features there are. Keys found point to constants; keys configured stay. */
 int sample_find_format(struct sample_format *format, const struct image_shape *shape, const uint8_t *payload,
                        size_t bytes, char *problem_out, size_t problem_size);
+/* Whether the format found has a range that is not known yet. Then some payloads are to be met, any that can be read,
+ * and with them the range is settled. */
+bool sample_lacks_range(const struct sample_format *format);
+void sample_meet_range(struct sample_format *format, const uint8_t *payload, size_t bytes);
+/* 0, or -EBADMSG with a text when what was met lies in no range in use. */
+int sample_settle_range(struct sample_format *format, char *problem_out, size_t problem_size);
+
 /* Read a payload: pixels (HWC) by the codec of format->image, and the label in [0, classes). 0, or
  * -EBADMSG with a text. The target may be written in part on failure. */
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size);
+
+/* What a survey of labels wants to know of a record. */
+struct sample_label {
+    int64_t stored;             /* without label_offset */
+    bool has_repeats;           /* image or label are there more than once: the last ones count */
+};
+/* Read the label alone, whether it is in range or not. 0, or -EBADMSG with a text. */
+int sample_read_label(const struct sample_format *format, const uint8_t *payload, size_t bytes,
+                      struct sample_label *label_out, char *problem_out, size_t problem_size);
 
 #endif

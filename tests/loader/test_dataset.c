@@ -21,6 +21,7 @@
 #include "loader/record.h"
 #include "loader/shards/shard_list.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/example_fixture.h"
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -368,6 +369,107 @@ static void reads_planar_cifar_images(void **state)
     dataset_close(dataset);
 }
 
+static void the_layout_of_raw_pixels_can_be_said(void **state)
+{
+    (void)state;
+    uint8_t planes[FIXTURE_SAMPLE_BYTES], pixels[FIXTURE_SAMPLE_BYTES];
+    int32_t label;
+    fixture_pixels(3, planes);
+    struct dataset_options options = write_example("image_raw", planes, sizeof(planes), "label", 9);
+    options.layout = IMAGE_LAYOUT_CHW;
+    struct dataset *dataset = fixture_open(&options);
+    load(dataset, 0, pixels, &label);
+    for (size_t i = 0; i < sizeof(planes) / 2; i++) {
+        assert_int_equal(pixels[2 * i], planes[i]);
+        assert_int_equal(pixels[2 * i + 1], planes[sizeof(planes) / 2 + i]);
+    }
+    dataset_close(dataset);
+}
+
+/* One shard of Examples, each a list of floats between `darkest` and `brightest` and a label as a text. */
+static struct dataset_options write_floats(float darkest, float brightest, const char *const *labels, size_t count)
+{
+    uint8_t data[8 * FIXTURE_FRAME_MAX];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        float floats[FIXTURE_SAMPLE_BYTES];
+        uint8_t payload[FIXTURE_FRAME_MAX];
+        for (size_t j = 0; j < FIXTURE_SAMPLE_BYTES; j++)
+            floats[j] = i + 1 < count ? darkest : darkest + (brightest - darkest) * (float)j / 23;
+        size_t payload_bytes = example_fixture("image", FEATURE_FLOATS, floats, sizeof(floats), payload);
+        payload_bytes += example_fixture("label", FEATURE_BYTES, labels[i], strlen(labels[i]), payload + payload_bytes);
+        bytes += fixture_frame(payload, payload_bytes, data + bytes);
+    }
+    write_frame("floats.tfrecord", data, bytes);
+    return fixture_options(fixture_path(folder, "floats.tfrecord"));
+}
+
+static const char *const flowers[] = { "roses", "tulips", "roses" };
+
+static void finds_the_range_of_floats_from_several_records(void **state)
+{
+    (void)state;
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES];
+    int32_t label;
+    char names[512];
+    snprintf(names, sizeof(names), "%s", fixture_path(folder, "names.txt"));
+    fixture_write(names, "tulips\nroses\n", 13);
+    static const struct { float darkest, brightest; const char *range; } cases[] = {
+        { 0, 1, "0..1" }, { -0.5f, 0.5f, "-0.5..0.5" }, { -1, 1, "-1..1" }, { 0, 255, "0..255" } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct dataset_options options = write_floats(cases[i].darkest, cases[i].brightest, flowers, 3);
+        options.class_names = names;
+        struct dataset *dataset = fixture_open(&options);
+        assert_string_equal(dataset->format.range->name, cases[i].range);
+        load(dataset, 2, pixels, &label);
+        assert_int_equal(pixels[0], 0);
+        assert_int_equal(pixels[23], 255);
+        assert_int_equal(label, 1);
+        dataset_close(dataset);
+        options.range = IMAGE_RANGE_UNIT;
+        if (cases[i].darkest < 0)
+            assert_refused(&options, "are not in 0..1", "floats.tfrecord: record 0");
+    }
+    struct dataset_options options = write_floats(-3, 3, flowers, 3);
+    options.class_names = names;
+    assert_refused(&options, "holds floats from -3 to 3", "no pixels of 0..1");
+}
+
+static void finds_the_names_of_classes_beside_the_shards(void **state)
+{
+    (void)state;
+    static const char *const lists[] = { "label.labels.txt", "labels.txt" };
+    static const char *const texts[] = { "tulips\nroses\n", "1:roses\n0:tulips\n" };
+    char pattern[512];
+    struct dataset_options options = write_floats(0, 1, flowers, 3);
+    snprintf(pattern, sizeof(pattern), "%s", options.pattern);
+    options.pattern = pattern;
+    assert_refused(&options, "holds the text 'roses'", "class_names");
+    for (size_t i = 0; i < 2; i++) {
+        fixture_write(fixture_path(folder, lists[i]), texts[i], strlen(texts[i]));
+        struct dataset *dataset = fixture_open(&options);
+        assert_int_equal(dataset->class_names.count, 2);
+        assert_string_equal(dataset->class_names.names[1], "roses");
+        assert_non_null(strstr(dataset->class_names_path, lists[i]));
+        dataset_close(dataset);
+        assert_int_equal(unlink(fixture_path(folder, lists[i])), 0);
+    }
+    char nothing[512];
+    snprintf(nothing, sizeof(nothing), "%s", fixture_path(folder, "nothing.txt"));
+    options.class_names = nothing;
+    assert_refused(&options, "nothing.txt: No such file", "");
+    fixture_write(nothing, "\n", 1);
+    assert_refused(&options, "nothing.txt: names no class", "");
+}
+
+static void labels_out_of_range_wait_for_who_looks_at_them(void **state)
+{
+    (void)state;
+    struct dataset_options options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 1000);
+    options.is_any_label_taken = true;
+    dataset_close(fixture_open(&options));
+}
+
 static void refuses_images_that_are_not_the_networks(void **state)
 {
     (void)state;
@@ -592,6 +694,10 @@ int main(void)
         cmocka_unit_test(finds_images_and_labels_under_their_usual_names),
         cmocka_unit_test(uses_the_keys_it_is_given),
         cmocka_unit_test(reads_planar_cifar_images),
+        cmocka_unit_test(the_layout_of_raw_pixels_can_be_said),
+        cmocka_unit_test(finds_the_range_of_floats_from_several_records),
+        cmocka_unit_test(finds_the_names_of_classes_beside_the_shards),
+        cmocka_unit_test(labels_out_of_range_wait_for_who_looks_at_them),
         cmocka_unit_test(refuses_images_that_are_not_the_networks),
         cmocka_unit_test(refuses_sizes_that_contradict_the_network),
         cmocka_unit_test(sizes_under_any_usual_name_must_be_those_of_the_pixels),

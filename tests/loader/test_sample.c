@@ -23,7 +23,7 @@ static const struct image_shape shape = { FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE
 static struct sample_format make_format(const uint8_t *payload, size_t bytes)
 {
     char problem[512];
-    struct sample_format format = { .classes = 100 };
+    struct sample_format format = { .label.classes = 100 };
     assert_int_equal(sample_find_format(&format, &shape, payload, bytes, problem, sizeof(problem)), 0);
     return format;
 }
@@ -141,7 +141,7 @@ static void labels_of_more_than_a_byte_are_read(void **state)
     const struct sample_target target = { .request = { .shape = shape }, .pixels = pixels, .label = &label };
     assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), -EBADMSG);
     assert_string_equal(problem, "label 300 is not in [0, 100)");
-    format.classes = 301;
+    format.label.classes = 301;
     assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), 0);
     assert_int_equal(label, 300);
 }

@@ -13,7 +13,7 @@ loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage
 loader/samples      loader/images loader/shards formats stage
-loader/images       loader/augment loader/shards stage
+loader/images       loader/augment loader/shards formats stage
 loader              loader/augment loader/images loader/order loader/samples loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
@@ -25,7 +25,7 @@ compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
-tools/config        tools formats stage stage/text loader/augment loader loader/order compute sync
+tools/config        tools formats stage stage/text loader/augment loader/images loader loader/order compute sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert       tools/config tools formats stage stage/file stage/text
 tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/shards

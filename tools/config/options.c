@@ -16,6 +16,13 @@
 static const struct option_choice shuffle_choices[] = {
     { "full", SHUFFLE_FULL }, { "block", SHUFFLE_BLOCK }, { "none", SHUFFLE_NONE }, { NULL, 0 }
 };
+static const struct option_choice image_layout_choices[] = {
+    { "auto", IMAGE_LAYOUT_AUTO }, { "hwc", IMAGE_LAYOUT_HWC }, { "chw", IMAGE_LAYOUT_CHW }, { NULL, 0 }
+};
+static const struct option_choice image_range_choices[] = {
+    { "auto", IMAGE_RANGE_AUTO }, { "0..1", IMAGE_RANGE_UNIT }, { "-0.5..0.5", IMAGE_RANGE_HALF },
+    { "-1..1", IMAGE_RANGE_SIGNED }, { "0..255", IMAGE_RANGE_BYTE }, { NULL, 0 }
+};
 static const struct option_choice last_batch_choices[] = {
     { "keep", LAST_BATCH_KEEP }, { "drop", LAST_BATCH_DROP }, { NULL, 0 }
 };
@@ -92,6 +99,12 @@ const struct option_row option_table[] = {
       FIELD(data.image_key), .help = "feature that holds the image" },
     { SECTION_DATA, "label_key", OPTION_STRING, .initial = "", .initial_note = "found from the first record",
       FIELD(data.label_key), .help = "feature that holds the label" },
+    { SECTION_DATA, "class_names", OPTION_STRING, .initial = "", .initial_note = "labels.txt beside the shards",
+      FIELD(data.class_names), .help = "file that names the classes, a line each: labels may be these names" },
+    { SECTION_DATA, "image_layout", OPTION_CHOICE, .initial = "auto", .choices = image_layout_choices,
+      FIELD(data.image_layout), .help = "raw pixels are rows of pixels (hwc) or a plane for each channel (chw)" },
+    { SECTION_DATA, "image_range", OPTION_CHOICE, .initial = "auto", .choices = image_range_choices,
+      FIELD(data.image_range), .help = "pixels that are floats: darkest and brightest; auto: as the first ones are" },
     { SECTION_DATA, "shuffle", OPTION_CHOICE, .initial = "full", .choices = shuffle_choices,
       FIELD(data.shuffle),
       .help = "order of training records: new each epoch, of all or by blocks; or as stored" },

@@ -11,6 +11,7 @@
 #include "compute/backend.h"
 #include "compute/optimizer.h"
 #include "loader/augment/augment.h"
+#include "loader/images/image.h"
 #include "loader/order/order.h"
 #include "sync/sync.h"
 #include "tools/config/problems.h"
@@ -45,6 +46,9 @@ struct data_settings {
     int64_t classes;            /* 0 = the model's own number */
     int64_t label_offset;
     char *image_key, *label_key;        /* "" = found from the first record */
+    char *class_names;          /* file; "" = one beside the shards */
+    enum image_layout image_layout;
+    enum image_range_choice image_range;
     enum shuffle shuffle;
     int64_t shuffle_window;     /* bytes that are mixed at a time with shuffle = block, 0 = chosen */
     enum last_batch last_batch;

@@ -35,6 +35,9 @@ static struct dataset_options options_of(const struct data_settings *data, const
         .shape = { image.height, image.width, image.channels },
         .classes = net->classes,
         .label_offset = data->label_offset,
+        .class_names = data->class_names,
+        .layout = data->image_layout,
+        .range = data->image_range,
         .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
         .use_index_cache = data->index_cache,
         .is_unwanted = signals_requested(),
@@ -126,6 +129,19 @@ static void print_names(const struct dataset *dataset, FILE *out)
         fprintf(out, "%10s%s ...\n%10s%s\n", "", first, "", last);
 }
 
+/* What was found of the features that are read. */
+static void print_format(const struct dataset *dataset, FILE *out)
+{
+    const struct sample_format *const format = &dataset->format;
+    fprintf(out, "%10simage '%s': %s%s%s; label '%s': %s", "", format->keys[SAMPLE_IMAGE], format->image->name,
+            format->range != NULL && format->image->takes_floats ? " of " : "",
+            format->range != NULL && format->image->takes_floats ? format->range->name : "",
+            format->keys[SAMPLE_LABEL], format->label.ops->name);
+    if (dataset->class_names.count > 0)
+        fprintf(out, "; %u class names in %s", dataset->class_names.count, dataset->class_names_path);
+    fputc('\n', out);
+}
+
 void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
     for (int pass = 0; pass < PASS_COUNT; pass++) {
@@ -139,5 +155,6 @@ void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
             fprintf(out, ", %s lost", number_grouped(dataset->lost_records).text);
         fprintf(out, " (%s)\n", dataset->options.pattern);
         print_names(dataset, out);
+        print_format(dataset, out);
     }
 }

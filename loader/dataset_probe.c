@@ -1,0 +1,104 @@
+/* The first records of a data set. Called while it is opened. */
+#include "loader/dataset_probe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "loader/record.h"
+
+/* So many records, spread over the set, are looked at for the range of floats. */
+#define RANGE_RECORDS 64u
+
+static void report(struct opening *opening, uint64_t id, const struct record_problem *problem)
+{
+    char line[OPENING_PROBLEM_BYTES];
+    record_describe(opening->dataset, id, problem, line, sizeof(line));
+    opening_report(opening, -EBADMSG, line);
+}
+
+/* Find the format from the first record whose frame is right; with skip_damage that may be a
+ * later one. UINT64_MAX when there is none or it has no known format. */
+static uint64_t find_format(struct opening *opening, struct decode_context *context)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct record_problem problem;
+    uint64_t id = 0, bytes = 0;
+    const uint8_t *payload = record_payload(context, id, &bytes, &problem);
+    while (payload == NULL && dataset->options.skip_damage && id + 1 < dataset->record_count)
+        payload = record_payload(context, ++id, &bytes, &problem);
+    if (payload != NULL &&
+        sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, problem.text,
+                           sizeof(problem.text)) == 0)
+        return id;
+    report(opening, id, &problem);
+    return UINT64_MAX;
+}
+
+/* One image alone may be darker than the others. */
+static int find_range(struct opening *opening, struct decode_context *context, uint64_t first_id)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct record_problem problem;
+    const uint64_t count = dataset->record_count < RANGE_RECORDS ? dataset->record_count : RANGE_RECORDS;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bytes;
+        const uint8_t *const payload =
+            record_payload(context, (uint64_t)((__uint128_t)dataset->record_count * i / count), &bytes, &problem);
+        if (payload != NULL)
+            sample_meet_range(&dataset->format, payload, bytes);
+    }
+    const int rc = sample_settle_range(&dataset->format, problem.text, sizeof(problem.text));
+    if (rc < 0)
+        report(opening, first_id, &problem);
+    return rc;
+}
+
+static void try_record(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
+{
+    int32_t label;
+    const struct sample_target target = {
+        .request = { .shape = opening->dataset->options.shape }, .pixels = pixels, .label = &label };
+    struct record_problem problem;
+    if (record_load(context, id, &target, &problem) < 0)
+        report(opening, id, &problem);
+}
+
+static void try_records(struct opening *opening, struct decode_context *context, uint64_t id, uint8_t *pixels)
+{
+    const struct dataset *const dataset = opening->dataset;
+    try_record(opening, context, id, pixels);
+    for (uint32_t i = 1; i < dataset->shard_count && opening->result == 0 && !dataset->options.skip_damage; i++)
+        if (dataset->indexes[i].record_count > 0)
+            try_record(opening, context, dataset->first_ids[i], pixels);
+}
+
+/* The codec of a context is that of the format, so the format is found with one context and
+ * tried with another. */
+static int probe(struct opening *opening, uint8_t *pixels)
+{
+    struct decode_context *context;
+    int rc = decode_context_open(&context, opening->dataset);
+    if (rc < 0)
+        return rc;
+    const uint64_t id = find_format(opening, context);
+    const bool is_found = id != UINT64_MAX && (!sample_lacks_range(&opening->dataset->format) ||
+                                               find_range(opening, context, id) == 0);
+    decode_context_close(context);
+    if (!is_found)
+        return 0;
+    rc = decode_context_open(&context, opening->dataset);
+    if (rc < 0)
+        return rc;
+    try_records(opening, context, id, pixels);
+    decode_context_close(context);
+    return 0;
+}
+
+void dataset_probe(struct opening *opening)
+{
+    uint8_t *const pixels = malloc(opening->dataset->sample_bytes);
+    const int rc = pixels != NULL ? probe(opening, pixels) : -ENOMEM;
+    if (rc < 0)
+        opening_report(opening, rc, "not enough memory to read a record");
+    free(pixels);
+}

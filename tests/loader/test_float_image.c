@@ -1,0 +1,167 @@
+/* Images whose pixels are floats: every byte comes back from every range, however the floats are kept, and what
+ * is no pixel is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "loader/images/image.h"
+#include "tests/helpers/example_fixture.h"
+
+#define COUNT 256u      /* 16 x 16 x 1, or 8 x 8 x 4 */
+
+static const struct image_shape grey = { 16, 16, 1 }, four = { 8, 8, 4 };
+static char problem[512];
+
+static int decode(const struct image_ops *ops, const struct stored_image *image, const struct image_shape *shape,
+                  uint8_t *pixels)
+{
+    void *codec;
+    const struct image_request request = { .shape = *shape };
+    assert_int_equal(ops->open(&codec), 0);
+    problem[0] = '\0';
+    const int rc = ops->decode(codec, image, &request, pixels, problem, sizeof(problem));
+    ops->close(codec);
+    return rc;
+}
+
+static struct stored_image image_of(const void *floats, size_t bytes, enum image_range_choice range)
+{
+    return (struct stored_image){ .key = "image", .bytes = floats, .byte_count = bytes, .range = &image_ranges[range],
+                                  .height = { "height", IMAGE_SIZE_UNSAID }, .width = { "width", IMAGE_SIZE_UNSAID },
+                                  .channels = { "depth", IMAGE_SIZE_UNSAID } };
+}
+
+/* What a writer makes of the bytes 0 to 255. */
+static void make_floats(const struct image_range *range, float floats[COUNT])
+{
+    for (uint32_t i = 0; i < COUNT; i++)
+        floats[i] = range->darkest + (range->brightest - range->darkest) * ((float)i / 255.0f);
+}
+
+static void every_byte_comes_back_from_every_range(void **state)
+{
+    (void)state;
+    for (int range = IMAGE_RANGE_UNIT; range < (int)IMAGE_RANGE_COUNT; range++) {
+        float floats[COUNT];
+        uint8_t pixels[COUNT], payload[EXAMPLE_FIXTURE_MAX];
+        make_floats(&image_ranges[range], floats);
+        struct stored_image image = image_of(floats, sizeof(floats), (enum image_range_choice)range);
+        for (int kept = 0; kept < 3; kept++) {
+            struct feature feature;
+            if (kept > 0) {
+                const size_t bytes = kept == 1
+                                         ? example_fixture("image", FEATURE_FLOATS, floats, sizeof(floats), payload)
+                                         : example_fixture_unpacked("image", floats, COUNT, payload);
+                feature = example_fixture_find("image", payload, bytes);
+                image.bytes = NULL;
+                image.byte_count = 0;
+                image.floats = &feature;
+            }
+            memset(pixels, 77, sizeof(pixels));
+            assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), 0);
+            for (uint32_t i = 0; i < COUNT; i++)
+                assert_int_equal(pixels[i], i);
+        }
+    }
+}
+
+static void planes_become_pixels(void **state)
+{
+    (void)state;
+    float floats[COUNT];
+    uint8_t pixels[COUNT];
+    make_floats(&image_ranges[IMAGE_RANGE_SIGNED], floats);
+    const struct stored_image image = image_of(floats, sizeof(floats), IMAGE_RANGE_SIGNED);
+    assert_int_equal(decode(&image_float_chw_ops, &image, &four, pixels), 0);
+    for (uint32_t i = 0; i < 64; i++)
+        for (uint32_t channel = 0; channel < 4; channel++)
+            assert_int_equal(pixels[4 * i + channel], 64 * channel + i);
+}
+
+static void what_is_nearer_to_no_byte_is_refused(void **state)
+{
+    (void)state;
+    static const float bad[] = { -0.6f, 255.6f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN };
+    float floats[COUNT];
+    uint8_t pixels[COUNT];
+    make_floats(&image_ranges[IMAGE_RANGE_BYTE], floats);
+    const struct stored_image image = image_of(floats, sizeof(floats), IMAGE_RANGE_BYTE);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        floats[200] = bad[i];
+        assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), -EBADMSG);
+        assert_non_null(strstr(problem, "not in 0..255"));
+    }
+    floats[200] = -0.4f;
+    floats[201] = 255.4f;
+    floats[202] = 6.5f;
+    assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), 0);
+    assert_int_equal(pixels[200], 0);
+    assert_int_equal(pixels[201], 255);
+    assert_int_equal(pixels[202], 7);
+}
+
+static void other_numbers_of_floats_are_refused(void **state)
+{
+    (void)state;
+    float floats[COUNT];
+    uint8_t pixels[COUNT];
+    make_floats(&image_ranges[IMAGE_RANGE_UNIT], floats);
+    const size_t sizes[] = { 0, 4, sizeof(floats) - 4, sizeof(floats) - 1 };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const struct stored_image image = image_of(floats, sizes[i], IMAGE_RANGE_UNIT);
+        assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), -EBADMSG);
+        assert_true(problem[0] != '\0');
+    }
+}
+
+static void the_narrowest_range_that_holds_all_is_meant(void **state)
+{
+    (void)state;
+    static const struct { float lowest, highest; const char *name; } cases[] = {
+        { 0, 1, "0..1" }, { 0.2f, 0.4f, "0..1" }, { -0.5f, 0.5f, "-0.5..0.5" }, { -0.5f, 0.2f, "-0.5..0.5" },
+        { -0.6f, 0.5f, "-1..1" }, { -1, 1, "-1..1" }, { 0, 255, "0..255" }, { 0, 2, "0..255" },
+        { -2, 2, NULL }, { 0, 256, NULL }, { -0.5f, 2, NULL }, { NAN, NAN, NULL },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const struct image_range *const range = image_range_find(cases[i].lowest, cases[i].highest);
+        if (cases[i].name == NULL)
+            assert_null(range);
+        else
+            assert_string_equal(range->name, cases[i].name);
+    }
+}
+
+static void the_lowest_and_the_highest_of_several_images_are_found(void **state)
+{
+    (void)state;
+    const float one[] = { 0.25f, -0.5f }, other[] = { 0.75f, 0.0f }, bad[] = { NAN, 0.0f };
+    float lowest = INFINITY, highest = -INFINITY;
+    struct stored_image image = image_of(one, sizeof(one), IMAGE_RANGE_AUTO);
+    image_floats_widen(&image, &lowest, &highest);
+    image.bytes = (const uint8_t *)other;
+    image_floats_widen(&image, &lowest, &highest);
+    assert_true(lowest == -0.5f && highest == 0.75f);
+    image.bytes = (const uint8_t *)bad;
+    image_floats_widen(&image, &lowest, &highest);
+    assert_true(isnan(lowest) && isnan(highest));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_comes_back_from_every_range),
+        cmocka_unit_test(planes_become_pixels),
+        cmocka_unit_test(what_is_nearer_to_no_byte_is_refused),
+        cmocka_unit_test(other_numbers_of_floats_are_refused),
+        cmocka_unit_test(the_narrowest_range_that_holds_all_is_meant),
+        cmocka_unit_test(the_lowest_and_the_highest_of_several_images_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

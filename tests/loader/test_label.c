@@ -1,0 +1,157 @@
+/* Labels: every way to store one gives the class, and what is none of it is refused with words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "loader/samples/label.h"
+#include "tests/helpers/example_fixture.h"
+
+#define CLASSES 10u
+
+static char problem_text[512];
+static uint8_t payload[EXAMPLE_FIXTURE_MAX];
+
+static struct payload_problem problem_of(size_t bytes)
+{
+    problem_text[0] = '\0';
+    return (struct payload_problem){ payload, bytes, problem_text, sizeof(problem_text) };
+}
+
+/* Find the format where none is found yet, and read. */
+static int read_label(struct label_format *format, enum feature_kind kind, const void *run, size_t bytes,
+                      int32_t *label)
+{
+    const size_t payload_bytes = example_fixture("label", kind, run, bytes, payload);
+    const struct payload_problem problem = problem_of(payload_bytes);
+    const struct feature feature = example_fixture_find("label", payload, payload_bytes);
+    int rc = format->ops == NULL ? label_find_format(format, "label", &feature, &problem) : 0;
+    if (rc == 0)
+        rc = label_read(format, "label", &feature, label, &problem);
+    assert_true((rc == 0) == (problem_text[0] == '\0'));
+    return rc;
+}
+
+static void expect(struct label_format *format, enum feature_kind kind, const void *run, size_t bytes, int32_t wanted)
+{
+    int32_t label = -7;
+    if (read_label(format, kind, run, bytes, &label) != 0)
+        fail_msg("refused: %s", problem_text);
+    assert_int_equal(label, wanted);
+}
+
+static void expect_refused(struct label_format *format, enum feature_kind kind, const void *run, size_t bytes,
+                           const char *part)
+{
+    int32_t label;
+    assert_int_equal(read_label(format, kind, run, bytes, &label), -EBADMSG);
+    if (strstr(problem_text, part) == NULL)
+        fail_msg("'%s' does not hold '%s'", problem_text, part);
+}
+
+static void integers_are_shifted_and_must_be_in_range(void **state)
+{
+    (void)state;
+    for (uint8_t stored = 1; stored <= CLASSES; stored++) {
+        struct label_format format = { .classes = CLASSES, .offset = -1 };
+        expect(&format, FEATURE_INT64S, &stored, 1, stored - 1);
+        assert_string_equal(format.ops->name, "integers");
+    }
+    struct label_format format = { .classes = CLASSES };
+    expect_refused(&format, FEATURE_INT64S, "\x0a", 1, "label 10 is not in [0, 10): if the labels count from 1");
+    format.is_any_taken = true;
+    expect(&format, FEATURE_INT64S, "\x0a", 1, 0);
+    format = (struct label_format){ .classes = CLASSES };
+    expect_refused(&format, FEATURE_INT64S, "\x01\x02", 2, "holds 2 integers, one integer label is needed");
+}
+
+static void rows_with_one_1_are_its_place(void **state)
+{
+    (void)state;
+    struct label_format integers = { .classes = CLASSES }, floats = { .classes = CLASSES };
+    for (int32_t i = 0; i < (int32_t)CLASSES; i++) {
+        uint8_t row[CLASSES] = { 0 };
+        float float_row[CLASSES] = { 0 };
+        row[i] = 1;
+        float_row[i] = 1;
+        expect(&integers, FEATURE_INT64S, row, sizeof(row), i);
+        expect(&floats, FEATURE_FLOATS, float_row, sizeof(float_row), i);
+    }
+    assert_string_equal(integers.ops->name, "one-hot integers");
+    assert_string_equal(floats.ops->name, "one-hot floats");
+}
+
+static void rows_that_are_not_one_hot_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t two[CLASSES] = { 0, 1, 0, 1 }, none[CLASSES] = { 0 }, big[CLASSES] = { 1, 0, 2 };
+    static const float half[CLASSES] = { 0.5f, 0.5f }, more[CLASSES] = { 1, 0, 0.1f };
+    const uint8_t *const rows[] = { two, none, big };
+    for (size_t i = 0; i < 3; i++) {
+        struct label_format format = { .classes = CLASSES };
+        expect_refused(&format, FEATURE_INT64S, rows[i], CLASSES, "10 integers, as many as classes, but not one 1");
+    }
+    struct label_format format = { .classes = CLASSES };
+    expect_refused(&format, FEATURE_FLOATS, half, sizeof(half), "10 floats, as many as classes, but not one 1");
+    expect_refused(&format, FEATURE_FLOATS, more, sizeof(more), "but not one 1");
+    expect_refused(&format, FEATURE_INT64S, two, CLASSES - 1, "holds 9 integers");
+}
+
+static void names_are_their_classes(void **state)
+{
+    (void)state;
+    struct class_names names;
+    char problem[64];
+    assert_int_equal(class_names_read(&names, "roses\ntulips\nroses\n7\n", 21, problem, sizeof(problem)), 0);
+    struct label_format format = { .classes = CLASSES, .names = &names };
+    expect(&format, FEATURE_BYTES, "tulips", 6, 1);
+    expect(&format, FEATURE_BYTES, "7", 1, 3);
+    expect_refused(&format, FEATURE_BYTES, "daisy", 5, "label 'daisy' is none of the 4 class names");
+    expect_refused(&format, FEATURE_BYTES, "roses", 5, "label 'roses' is more than one of the 4 class names");
+    expect_refused(&format, FEATURE_INT64S, "\x01", 1, "where the labels of the first record are names of classes");
+    format = (struct label_format){ .classes = CLASSES };
+    expect_refused(&format, FEATURE_BYTES, "tulips", 6, "holds the text 'tulips': name a file");
+    class_names_release(&names);
+}
+
+static void single_bytes_are_numbers(void **state)
+{
+    (void)state;
+    struct label_format format = { .classes = 300 };
+    for (unsigned value = 0; value < 256; value++) {
+        const uint8_t byte = (uint8_t)value;
+        expect(&format, FEATURE_BYTES, &byte, 1, (int32_t)value);
+    }
+    expect_refused(&format, FEATURE_BYTES, "\x01\x02", 2, "single bytes");
+    expect_refused(&format, FEATURE_BYTES, "", 0, "single bytes");
+}
+
+static void a_record_stored_otherwise_than_the_first_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t row[CLASSES] = { 0, 1 };
+    struct label_format format = { .classes = CLASSES };
+    expect(&format, FEATURE_INT64S, "\x03", 1, 3);
+    expect_refused(&format, FEATURE_INT64S, row, CLASSES, "label");
+    format = (struct label_format){ .classes = CLASSES };
+    expect(&format, FEATURE_INT64S, row, CLASSES, 1);
+    expect_refused(&format, FEATURE_INT64S, "\x03", 1, "where the labels of the first record are one-hot integers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_shifted_and_must_be_in_range),
+        cmocka_unit_test(rows_with_one_1_are_its_place),
+        cmocka_unit_test(rows_that_are_not_one_hot_are_refused),
+        cmocka_unit_test(names_are_their_classes),
+        cmocka_unit_test(single_bytes_are_numbers),
+        cmocka_unit_test(a_record_stored_otherwise_than_the_first_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

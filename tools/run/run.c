@@ -14,6 +14,7 @@
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
+#include "tools/run/label_report.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
@@ -108,7 +109,9 @@ static int prepare(struct run *run)
     problems_init(&problems);
     int code = open_net(run, &problems);
     phase_enter(RUN_PHASE_INDEXING);
-    const int rc = code == 0 ? run_data_open(run->datasets, run->settings, run->net, &problems) : 0;
+    const int rc = code == 0
+                             ? run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK, &problems)
+                             : 0;
     if (rc != 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
@@ -379,6 +382,19 @@ static int check_losses(struct run *run)
                            : (int)stop_code(run->stop);
 }
 
+/* That labels are as the net wants them, which has not been looked at before. */
+static int check_labels(const struct run *run)
+{
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = label_report_print(datasets_of(run), stdout, &problems);
+    const int code = rc == -ECANCELED ? signals_exit_code()
+                     : rc == 0        ? 0
+                                      : refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    problems_release(&problems);
+    return code;
+}
+
 /* Towers on the host's memory are planned; devices need not be there. */
 static int check(struct run *run)
 {
@@ -388,7 +404,8 @@ static int check(struct run *run)
     if (code != 0)
         return code;
     print_start(run);
-    return check_losses(run);
+    code = check_labels(run);
+    return code == 0 ? check_losses(run) : code;
 }
 
 static void release(struct run *run)

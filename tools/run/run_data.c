@@ -89,7 +89,7 @@ static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct prob
 }
 
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
-                  struct problems *problems)
+                  bool is_check, struct problems *problems)
 {
     const struct data_settings *const data = &settings->data;
     const char *const patterns[PASS_COUNT] = { [PASS_TRAIN] = data->train, [PASS_EVALUATE] = data->validation };
@@ -98,6 +98,7 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
     for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM; pass++) {
         struct dataset_options options = options_of(data, net);
         options.counts = &counts;
+        options.is_any_label_taken = is_check;
         options.what = what[pass];
         options.pattern = patterns[pass];
         rc = open_set(&datasets[pass], &options, problems);

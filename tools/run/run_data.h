@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_RUN_DATA_H
 #define PIPETRAIN_RUN_DATA_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "compute/net.h"
@@ -10,11 +11,12 @@
 #include "tools/config/problems.h"
 #include "tools/config/settings.h"
 
-/* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. 0,
- * or -EINVAL or -ENOMEM with the problems; the caller closes what is open. */
+/* Open what the settings name, for samples of the net's input. A set that is not named stays NULL. Where it is only
+ * checked, labels out of range do not refuse a set: label_report_print tells of them. 0, or -EINVAL or -ENOMEM
+ * with the problems; the caller closes what is open. */
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
-                  struct problems *problems);
-/* For each set its records, its shards, and which files those are. */
+                  bool is_check, struct problems *problems);
+/* For each set its records, its shards, which files those are, and how its samples are stored. */
 void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out);
 
 #endif

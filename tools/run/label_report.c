@@ -1,0 +1,138 @@
+/* A histogram of labels, and what it says of label_offset. */
+#include "tools/run/label_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "loader/label_survey.h"
+#include "tools/config/number.h"
+
+#define COLUMNS 80u
+#define INDENT 8u
+/* More classes are told in sum only. */
+#define LISTED_MAX 100u
+/* In so many records of each class one of the lowest label would be among them. */
+#define RECORDS_OF_CLASS 20u
+
+/* A stretch of equal labels in a survey. */
+struct stretch {
+    int64_t label;
+    size_t count;
+};
+
+static struct stretch stretch_at(const struct label_survey *survey, size_t first)
+{
+    size_t end = first;
+    while (end < survey->count && survey->labels[end] == survey->labels[first])
+        end++;
+    return (struct stretch){ survey->labels[first], end - first };
+}
+
+struct sums {
+    size_t classes, rarest, commonest;
+};
+
+static struct sums sum(const struct label_survey *survey)
+{
+    struct sums sums = { 0, SIZE_MAX, 0 };
+    for (size_t i = 0; i < survey->count;) {
+        const struct stretch stretch = stretch_at(survey, i);
+        sums.classes++;
+        sums.rarest = stretch.count < sums.rarest ? stretch.count : sums.rarest;
+        sums.commonest = stretch.count > sums.commonest ? stretch.count : sums.commonest;
+        i += stretch.count;
+    }
+    return sums;
+}
+
+/* "0: 98  1: 102  ..." in lines. */
+static void print_counts(const struct label_survey *survey, FILE *out)
+{
+    size_t column = COLUMNS;
+    for (size_t i = 0; i < survey->count;) {
+        const struct stretch stretch = stretch_at(survey, i);
+        char text[64];
+        const size_t bytes = (size_t)snprintf(text, sizeof(text), "  %" PRId64 ": %zu", stretch.label, stretch.count);
+        if (column + bytes > COLUMNS) {
+            fprintf(out, "%s%*s", i > 0 ? "\n" : "", (int)INDENT, "");
+            column = INDENT;
+        }
+        fputs(text, out);
+        column += bytes;
+        i += stretch.count;
+    }
+    fputc('\n', out);
+}
+
+static void print_survey(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    const struct sums sums = sum(survey);
+    fprintf(out, "labels    %-10s %s of %s records looked at", dataset->options.what,
+            number_grouped(survey->count).text, number_grouped(dataset->record_count).text);
+    if (survey->count > 0)
+        fprintf(out, ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each", sums.classes,
+                survey->labels[0], survey->labels[survey->count - 1], sums.rarest, sums.commonest);
+    fputc('\n', out);
+    if (survey->count > 0 && sums.classes <= LISTED_MAX)
+        print_counts(survey, out);
+    if (survey->repeats > 0)
+        fprintf(out, "%10sin %s of them image or label is there more than once: the last one counts\n", "",
+                number_grouped(survey->repeats).text);
+}
+
+static void add_problem(const struct label_survey *survey, const struct dataset *dataset, struct problems *problems)
+{
+    const uint32_t classes = dataset->options.classes;
+    const int64_t lowest = survey->labels[0], highest = survey->labels[survey->count - 1];
+    int64_t offset;
+    if (label_survey_offset(survey, classes, &offset))
+        problems_add(problems, "pipetrain",
+                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, with label_offset = %" PRId64
+                     " they are not in [0, %" PRIu32 "): set data.label_offset = %" PRId64,
+                     dataset->options.what, lowest, highest, dataset->options.label_offset, classes, offset);
+    else
+        problems_add(problems, "pipetrain",
+                     "%s: labels are %" PRId64 " to %" PRId64 " as stored, which are more than the %" PRIu32
+                     " classes of the network: see data.classes", dataset->options.what, lowest, highest, classes);
+}
+
+/* In range, and yet every label could be one lower. */
+static void print_doubt(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
+{
+    const uint32_t classes = dataset->options.classes;
+    const int64_t offset = dataset->options.label_offset;
+    if (survey->count < (size_t)RECORDS_OF_CLASS * classes || survey->labels[0] + offset != 1)
+        return;
+    fprintf(out, "%10sno record of class 0: if labels count from 1, set data.label_offset = %" PRId64 "\n", "",
+            offset - 1);
+}
+
+static int report(const struct dataset *dataset, FILE *out, struct problems *problems)
+{
+    struct label_survey survey;
+    const int rc = label_survey_make(&survey, dataset);
+    if (rc == -ENOMEM)
+        problems_add(problems, "pipetrain", "%s: not enough memory to look at labels", dataset->options.what);
+    if (rc < 0)
+        return rc;
+    print_survey(&survey, dataset, out);
+    const bool fits = label_survey_fits(&survey, dataset->options.label_offset, dataset->options.classes);
+    if (!fits)
+        add_problem(&survey, dataset, problems);
+    else if (survey.count > 0)
+        print_doubt(&survey, dataset, out);
+    label_survey_release(&survey);
+    return fits ? 0 : -EINVAL;
+}
+
+int label_report_print(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
+{
+    int rc = 0;
+    for (int pass = 0; pass < PASS_COUNT && (rc == 0 || rc == -EINVAL); pass++) {
+        const int result = datasets[pass] != NULL ? report(datasets[pass], out, problems) : 0;
+        rc = result != 0 ? result : rc;
+    }
+    fflush(out);
+    return rc;
+}

@@ -1,0 +1,16 @@
+/* What --check says of labels. From main's thread. */
+#ifndef PIPETRAIN_LABEL_REPORT_H
+#define PIPETRAIN_LABEL_REPORT_H
+
+#include <stdio.h>
+
+#include "loader/dataset.h"
+#include "stage/schedule.h"
+#include "tools/config/problems.h"
+
+/* Survey the labels of the sets that are there and print how many records each class has; the label_offset
+ * that suits where it is another one. 0, -EINVAL with problems where labels are out of range, -ENOMEM, or -ECANCELED
+ * soon after the sets have become unwanted. */
+int label_report_print(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems);
+
+#endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
-#include "loader/label_survey.h"
+#include "loader/opening/label_survey.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static char folder[256];

@@ -12,9 +12,10 @@ stage/cuda          stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage
+loader/opening      loader loader/samples loader/images loader/shards formats stage
 loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
-loader              loader/augment loader/images loader/order loader/samples loader/shards formats stage
+loader              loader/augment loader/images loader/opening loader/order loader/samples loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute
@@ -31,7 +32,7 @@ tools/convert       tools/config tools formats stage stage/file stage/text
 tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/shards
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
-tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader/order loader compute sync
+tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader compute sync
 tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "loader/label_survey.h"
+#include "loader/opening/label_survey.h"
 #include "tools/config/number.h"
 
 #define COLUMNS 80u

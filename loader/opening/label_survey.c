@@ -1,5 +1,5 @@
 /* A survey of labels. From main's thread, in a run that only checks. */
-#include "loader/label_survey.h"
+#include "loader/opening/label_survey.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef PIPETRAIN_DATASET_PROBE_H
 #define PIPETRAIN_DATASET_PROBE_H
 
-#include "loader/opening.h"
+#include "loader/opening/opening.h"
 
 /* Find the format of the samples from the first record, the range of floats from some more, and read the first record
  * of every shard, which shows a foreign one before training does. What is wrong is reported to the opening, whose

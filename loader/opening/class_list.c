@@ -1,5 +1,5 @@
 /* Lists of class names. Called while a data set is opened. */
-#include "loader/class_list.h"
+#include "loader/opening/class_list.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* The problems of a data set that is being opened. */
-#include "loader/opening.h"
+#include "loader/opening/opening.h"
 
 #include <inttypes.h>
 

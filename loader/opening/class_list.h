@@ -2,7 +2,7 @@
 #ifndef PIPETRAIN_CLASS_LIST_H
 #define PIPETRAIN_CLASS_LIST_H
 
-#include "loader/opening.h"
+#include "loader/opening/opening.h"
 
 /* Read the names of the classes: the file configured, whose problems are reported to the opening; else, beside the
  * first shard, LABEL_KEY.labels.txt (TFDS) or labels.txt (TF-Slim), where one is there and can be used. The data

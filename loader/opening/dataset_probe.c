@@ -1,5 +1,5 @@
 /* The first records of a data set. Called while it is opened. */
-#include "loader/dataset_probe.h"
+#include "loader/opening/dataset_probe.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
-#include "loader/class_list.h"
-#include "loader/dataset_probe.h"
 #include "loader/dataset_shards.h"
-#include "loader/opening.h"
+#include "loader/opening/class_list.h"
+#include "loader/opening/dataset_probe.h"
+#include "loader/opening/opening.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"

@@ -59,13 +59,22 @@ static struct worker *open_workers(struct loader *loader, uint32_t count)
     return workers;
 }
 
+static int open_batches(struct loader *loader)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < loader->spec.read_threads && rc == 0; i++)
+        rc = read_batch_open(&loader->readers[i].batch, loader->plan.chunk_records);
+    return rc;
+}
+
 static int open_all_workers(struct loader *loader)
 {
     loader->readers = open_workers(loader, loader->spec.read_threads);
     loader->decoders = open_workers(loader, loader->spec.decode_threads);
     if (loader->readers == NULL || loader->decoders == NULL)
         return -ENOMEM;
-    return queue_open(&loader->opened, loader->spec.decode_threads);
+    const int rc = open_batches(loader);
+    return rc < 0 ? rc : queue_open(&loader->opened, loader->spec.decode_threads);
 }
 
 static int open_stores(struct loader *loader)
@@ -251,6 +260,8 @@ void loader_close(struct loader *loader)
         return;
     stop_withdraw(loader->spec.stop, loader);
     close_works(loader);
+    for (uint32_t i = 0; loader->readers != NULL && i < loader->spec.read_threads; i++)
+        read_batch_close(loader->readers[i].batch);
     free(loader->readers);
     free(loader->decoders);
     queue_close(loader->opened);

@@ -1,7 +1,7 @@
 # loader/: shard files -> full batches
 loader_libloader_a_SOURCES = \
 	%D%/shards/frame_text.c %D%/shards/text.c \
-	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c \
+	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c %D%/shards/read_batch.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
 	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c %D%/shards/text_file.c \
 	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_survey.c \
@@ -15,3 +15,8 @@ loader_libloader_a_SOURCES = \
 	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c \
 	%D%/order/cursor.c %D%/order/order.c %D%/order/order_mixing.c %D%/order/permutation.c %D%/window_store.c %D%/work.c \
 	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
+if HAVE_LIBURING
+loader_libloader_a_SOURCES += %D%/shards/read_ring.c
+else
+loader_libloader_a_SOURCES += %D%/shards/read_ring_none.c
+endif

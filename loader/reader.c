@@ -64,11 +64,15 @@ static uint32_t find_run(const struct work *work, uint32_t first, size_t *bytes_
     return end;
 }
 
-/* Give each record of a run its part of the `got` bytes read to `frame`, or the error. */
-static void share_run(struct work *work, uint32_t first, uint32_t end, const uint8_t *frame, ssize_t got)
+/* Give each record of the run from `first` on its part of what was read, or the error. The index behind it. */
+static uint32_t share_run(struct work *work, uint32_t first)
 {
-    for (uint32_t i = first; i < end; i++) {
-        struct record_read *read = &work->records[i].read;
+    const struct read_request *const request = work->records[first].request;
+    const uint8_t *frame = request->buffer, *const frames_end = frame + request->bytes;
+    ssize_t got = request->got;
+    uint32_t i = first;
+    for (; frame < frames_end; i++) {
+        struct record_read *const read = &work->records[i].read;
         const ssize_t wanted = (ssize_t)frame_bytes(&work->records[i]);
         read->frame = frame;
         read->got = got < wanted ? got : wanted;
@@ -76,28 +80,43 @@ static void share_run(struct work *work, uint32_t first, uint32_t end, const uin
         if (got >= 0)
             got -= read->got;
     }
+    return i;
+}
+
+/* The first record from `i` on that is not stored, or the count. */
+static uint32_t skip_stored(const struct work *work, uint32_t i)
+{
+    while (i < work->chunk.count && work->records[i].is_stored)
+        i++;
+    return i;
+}
+
+/* Ask for the run of records from `first` on, into the buffer from `at` on. The index behind it. */
+static uint32_t add_run(struct worker *reader, struct work *work, uint32_t first, uint8_t **at)
+{
+    const struct dataset *const dataset = reader->loader->spec.datasets[work->chunk.span.pass];
+    struct work_record *const record = &work->records[first];
+    const struct dataset_place *const place = &record->read.place;
+    size_t bytes;
+    const uint32_t end = find_run(work, first, &bytes);
+    record->request = read_batch_add(reader->batch, &(struct read_request){ .source = dataset->sources[place->shard],
+                                                                            .buffer = *at,
+                                                                            .bytes = bytes,
+                                                                            .offset = place->offset });
+    *at += bytes;
+    return end;
 }
 
 /* Read what is not stored; returns the bytes. What cannot be read is left to the decoder,
  * which says why. */
-static size_t read_records(const struct loader *loader, struct work *work)
+static size_t read_records(struct worker *reader, struct work *work)
 {
-    const struct dataset *dataset = loader->spec.datasets[work->chunk.span.pass];
     uint8_t *at = work->buffer;
-    uint32_t i = 0;
-    while (i < work->chunk.count) {
-        if (work->records[i].is_stored) {
-            i++;
-            continue;
-        }
-        const struct dataset_place *place = &work->records[i].read.place;
-        size_t bytes;
-        const uint32_t end = find_run(work, i, &bytes);
-        const ssize_t got = shard_source_read(dataset->sources[place->shard], at, bytes, place->offset);
-        share_run(work, i, end, at, got);
-        at += bytes;
-        i = end;
-    }
+    for (uint32_t i = skip_stored(work, 0); i < work->chunk.count; i = skip_stored(work, i))
+        i = add_run(reader, work, i, &at);
+    read_batch_run(reader->batch);
+    for (uint32_t i = skip_stored(work, 0); i < work->chunk.count; i = skip_stored(work, i))
+        i = share_run(work, i);
     return (size_t)(at - work->buffer);
 }
 
@@ -119,7 +138,7 @@ static void fill_work(struct worker *reader, struct work *work)
     struct loader *const loader = reader->loader;
     const uint64_t begun_ns = clock_now_ns();
     size_t bytes = find_records(loader, work);
-    bytes += read_records(loader, work);
+    bytes += read_records(reader, work);
     if (work->chunk.last_of_pass)
         tell_changes(loader, loader->spec.datasets[work->chunk.span.pass]);
     tally_add(&reader->tally.bytes, bytes);

@@ -88,7 +88,7 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
     const size_t decoder_bytes = add(sizeof(struct worker), plan->context_bytes);
     size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
-    total = add(total, multiply(spec->read_threads, sizeof(struct worker)));
+    total = add(total, multiply(spec->read_threads, add(sizeof(struct worker), read_batch_bytes(plan->chunk_records))));
     return add(total, add(plan->store_bytes, add(plan->window_bytes, plan->damage_bytes)));
 }
 

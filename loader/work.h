@@ -11,6 +11,7 @@
 #include "loader/order/cursor.h"
 #include "loader/record.h"
 #include "loader/shard_store.h"
+#include "loader/shards/read_batch.h"
 #include "loader/window_store.h"
 #include "stage/queue.h"
 #include "stage/thread.h"
@@ -18,6 +19,7 @@
 struct work_record {
     uint64_t id;
     bool is_stored;             /* the frame is in a store */
+    struct read_request *request;       /* while it is read: of the run that begins with it */
     struct record_read read;
 };
 
@@ -59,6 +61,7 @@ struct worker {
     struct tally tally;
     struct loader *loader;
     struct thread *thread;
+    struct read_batch *batch;   /* readers only; their own */
     /* Decoders only; their own. */
     struct decode_context *contexts[PASS_COUNT];
     int open_result;            /* of the contexts; constant once the worker is in `opened` */

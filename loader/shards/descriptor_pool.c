@@ -181,16 +181,22 @@ static int take_closed(struct pooled_file *file)
     return fd < 0 ? fd : file->fd;
 }
 
-int pooled_file_take(struct pooled_file *file)
+int pooled_file_try(struct pooled_file *file)
 {
     const unsigned before = atomic_fetch_add(&file->state, 1);
     if ((before & STATE_OPEN) == 0) {
         atomic_fetch_sub(&file->state, 1);
-        return take_closed(file);
+        return -EAGAIN;
     }
     if ((before & STATE_USED) == 0)
         atomic_fetch_or(&file->state, STATE_USED);
     return file->fd;
+}
+
+int pooled_file_take(struct pooled_file *file)
+{
+    const int fd = pooled_file_try(file);
+    return fd == -EAGAIN ? take_closed(file) : fd;
 }
 
 void pooled_file_give_back(struct pooled_file *file)

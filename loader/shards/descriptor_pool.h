@@ -25,6 +25,8 @@ void pooled_file_release(struct pooled_file *file);
 /* The file's descriptor, which stays open until it is given back, or a negative errno from opening it.
  * Waits while as many files as may be open are being read. */
 int pooled_file_take(struct pooled_file *file);
+/* The same where the file is open, else -EAGAIN. Never waits. */
+int pooled_file_try(struct pooled_file *file);
 void pooled_file_give_back(struct pooled_file *file);
 
 /* Close a file that is not being read, for somebody else who is short of descriptors. False when there

@@ -136,6 +136,16 @@ static ssize_t file_read_afresh(struct shard_source *source, void *buffer, size_
     return got;
 }
 
+static int file_try_descriptor(struct shard_source *source)
+{
+    return pooled_file_try(&((struct shard_file *)source)->pooled);
+}
+
+static void file_give_back_descriptor(struct shard_source *source)
+{
+    pooled_file_give_back(&((struct shard_file *)source)->pooled);
+}
+
 static int file_stamp(const struct shard_source *source, struct shard_stamp *stamp_out)
 {
     struct stat status;
@@ -151,6 +161,8 @@ const struct shard_source_ops shard_file_ops = {
     .size = file_size,
     .read = file_read,
     .read_afresh = file_read_afresh,
+    .try_descriptor = file_try_descriptor,
+    .give_back_descriptor = file_give_back_descriptor,
     .stamp = file_stamp,
     .is_plain = true,
 };

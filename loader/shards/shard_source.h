@@ -36,6 +36,10 @@ struct shard_source_ops {
     /* The same from where the shard is kept, as it is found there under its name now, past
      * every cache on the way. NULL where that cannot be done. */
     ssize_t (*read_afresh)(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
+    /* Where the stream is a file's: its descriptor for reads past the operations above, to be given back, or
+     * -EAGAIN where that would take opening the file. Never waits. NULL, both, where it is no file's. */
+    int (*try_descriptor)(struct shard_source *source);
+    void (*give_back_descriptor)(struct shard_source *source);
     /* The stamp of what is found under the name now. */
     int (*stamp)(const struct shard_source *source, struct shard_stamp *stamp_out);
     bool is_plain; /* the stream is what is kept, so that its length is the stamp's */

@@ -45,11 +45,25 @@ static uint32_t find_shard(const struct dataset *dataset, uint64_t id)
     return low;
 }
 
-struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
+struct dataset_place dataset_seek(const struct dataset *dataset, uint64_t id)
 {
     assert(id < dataset->record_count);
     const uint32_t shard = find_shard(dataset, id);
     const uint64_t record = id - dataset->first_ids[shard];
-    const struct shard_record *found = &dataset->indexes[shard].records[record];
-    return (struct dataset_place){ shard, found->payload_bytes, record, found->offset };
+    __builtin_prefetch(&dataset->indexes[shard].records[record]);
+    return (struct dataset_place){ .shard = shard, .record = record };
+}
+
+void dataset_complete(const struct dataset *dataset, struct dataset_place *place)
+{
+    const struct shard_record *const found = &dataset->indexes[place->shard].records[place->record];
+    place->payload_bytes = found->payload_bytes;
+    place->offset = found->offset;
+}
+
+struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
+{
+    struct dataset_place place = dataset_seek(dataset, id);
+    dataset_complete(dataset, &place);
+    return place;
 }

@@ -65,5 +65,9 @@ void dataset_close(struct dataset *dataset);
 struct dataset_place { uint32_t shard; uint32_t payload_bytes; uint64_t record; uint64_t offset; };
 /* Where record `id` (< record_count) lies. O(log shards). */
 struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id);
+/* The same in two steps, so that many places are looked for at once while memory answers: shard and
+ * record, then the rest of the place. */
+struct dataset_place dataset_seek(const struct dataset *dataset, uint64_t id);
+void dataset_complete(const struct dataset *dataset, struct dataset_place *place);
 
 #endif

@@ -17,7 +17,8 @@ struct loader_memory loader_memory(const struct loader_spec *spec)
     const size_t blocks = plan.is_windowed ? (size_t)plan.order.window_blocks : 1;
     return (struct loader_memory){ .bytes = plan.total_bytes,
                                    .kept_bytes = plan.store_bytes,
-                                   .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks };
+                                   .window_spare_bytes = plan.window_bytes - plan.window_bytes / blocks,
+                                   .is_read = !plan.is_stored[PASS_TRAIN] };
 }
 
 struct order_shape loader_order(const struct loader_spec *spec)

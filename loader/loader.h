@@ -58,6 +58,7 @@ struct loader_memory {
     size_t kept_bytes;                  /* of these, for shards kept as read */
     size_t window_spare_bytes;          /* of these, for all but the first block of windows: a smaller window_bytes
                                          * saves them */
+    bool is_read;                       /* training records come from files in every epoch */
 };
 struct loader_memory loader_memory(const struct loader_spec *spec);
 /* The order of training, as the data set and the spec make it. */

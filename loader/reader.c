@@ -23,13 +23,11 @@ static const uint8_t *find_frame(struct loader *loader, const struct work *work,
     return work->window != NULL ? work->window->frames[offset] : NULL;
 }
 
-static void find_record(struct loader *loader, const struct work *work, uint32_t i, size_t *read_bytes)
+static void find_record(struct loader *loader, const struct work *work, struct work_record *record,
+                        size_t *read_bytes)
 {
-    struct work_record *const record = &work->records[i];
-    const uint64_t offset = chunk_offset(&work->chunk, i);
-    record->id = order_record_at(&work->chunk.order, offset);
-    record->read.place = dataset_find(loader->spec.datasets[work->chunk.span.pass], record->id);
-    const uint8_t *const frame = find_frame(loader, work, offset, &record->read.place, read_bytes);
+    dataset_complete(loader->spec.datasets[work->chunk.span.pass], &record->read.place);
+    const uint8_t *const frame = find_frame(loader, work, record->offset, &record->read.place, read_bytes);
     record->is_stored = frame != NULL;
     if (frame != NULL) {
         record->read.frame = frame;
@@ -40,9 +38,16 @@ static void find_record(struct loader *loader, const struct work *work, uint32_t
 /* Returns the bytes read meanwhile. */
 static size_t find_records(struct loader *loader, struct work *work)
 {
+    const struct dataset *const dataset = loader->spec.datasets[work->chunk.span.pass];
     size_t read_bytes = 0;
+    for (uint32_t i = 0; i < work->chunk.count; i++) {
+        struct work_record *const record = &work->records[i];
+        record->offset = chunk_offset(&work->chunk, i);
+        record->id = order_record_at(&work->chunk.order, record->offset);
+        record->read.place = dataset_seek(dataset, record->id);
+    }
     for (uint32_t i = 0; i < work->chunk.count; i++)
-        find_record(loader, work, i, &read_bytes);
+        find_record(loader, work, &work->records[i], &read_bytes);
     return read_bytes;
 }
 

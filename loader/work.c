@@ -8,6 +8,11 @@
  * is shared among threads and a buffer stays in the cache of a core. */
 #define CHUNK_RECORDS 64u
 #define CHUNK_BYTES ((size_t)1 << 20)
+/* Of records that are read, not found in memory: small ones can share what a hand-over costs with more, as long
+ * as a slice is still shared among threads. */
+#define CHUNK_READ_RECORDS 256u
+#define CHUNK_READ_BYTES ((size_t)256 << 10)
+#define CHUNKS_OF_SLICE 4u
 /* Works that are neither at a reader nor at a decoder: the slack between them. */
 #define WORKS_BETWEEN 4u
 
@@ -50,13 +55,24 @@ static size_t contexts_bytes(const struct loader_spec *spec)
     return bytes;
 }
 
-static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes)
+static size_t least(size_t a, size_t b)
 {
-    size_t records = spec->chunk_records ? spec->chunk_records : CHUNK_RECORDS;
+    return a < b ? a : b;
+}
+
+static size_t records_wanted(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
+{
+    const size_t share = schedule_slice_max(spec->schedule) / CHUNKS_OF_SLICE;
+    const size_t more = least(least(CHUNK_READ_BYTES / frame_bytes, CHUNK_READ_RECORDS), share);
+    return is_stored || more < CHUNK_RECORDS ? CHUNK_RECORDS : more;
+}
+
+static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
+{
+    size_t records = spec->chunk_records ? spec->chunk_records : records_wanted(spec, frame_bytes, is_stored);
     if (!spec->chunk_records && records * frame_bytes > CHUNK_BYTES)
         records = CHUNK_BYTES / frame_bytes + (CHUNK_BYTES < frame_bytes);
-    const uint32_t slice_max = schedule_slice_max(spec->schedule);
-    return records < slice_max ? (uint32_t)records : slice_max;
+    return (uint32_t)least(records, schedule_slice_max(spec->schedule));
 }
 
 static size_t choose_stores(const struct loader_spec *spec, bool is_stored[PASS_COUNT])
@@ -97,12 +113,12 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
     const size_t frame_bytes = frame_bytes_max(spec);
     *plan = (struct work_plan){
         .work_count = spec->read_threads + spec->decode_threads + WORKS_BETWEEN,
-        .chunk_records = choose_chunk_records(spec, frame_bytes),
         .context_bytes = contexts_bytes(spec),
         .order = choose_order(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);
+    plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PASS_TRAIN]);
     plan->is_windowed = spec->shuffle == SHUFFLE_BLOCK && !plan->is_stored[PASS_TRAIN];
     if (plan->is_windowed)
         plan->window_bytes = window_store_bytes(spec->datasets[PASS_TRAIN], &plan->order);

@@ -17,7 +17,7 @@
 #include "stage/thread.h"
 
 struct work_record {
-    uint64_t id;
+    uint64_t id, offset;        /* offset: order_offset */
     bool is_stored;             /* the frame is in a store */
     struct read_request *request;       /* while it is read: of the run that begins with it */
     struct record_read read;

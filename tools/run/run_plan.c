@@ -93,9 +93,7 @@ static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = usable_cores();
     plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
-    /* One reads on while the other waits for a block. */
-    const uint32_t readers = settings->data.shuffle == SHUFFLE_BLOCK ? 2 : 1;
-    plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : readers;
+    plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
     plan->decode_threads = (uint32_t)settings->input.decode_threads;
     if (plan->decode_threads == 0)
         plan->decode_threads = plan->cores > 4 ? plan->cores / 2 : 2;
@@ -124,6 +122,16 @@ static size_t address_space_aside(const struct run_plan *plan, const struct sett
     const size_t depth = (size_t)input->staging_depth + (is_loaded ? (size_t)input->prefetch_depth : 0);
     const size_t blocks = plan->layout.block_bytes >= HUGE_PAGE_BYTES ? towers * depth : 0;
     return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;
+}
+
+/* Reading takes a thread of its own where records are not in memory, and a second one reads on while the first
+ * one waits. */
+static void choose_readers(struct run_plan *plan, const struct settings *settings,
+                           const struct dataset *const datasets[PASS_COUNT])
+{
+    const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
+    if (settings->input.read_threads == 0 && loader_memory(&spec).is_read)
+        plan->read_threads = 2;
 }
 
 /* Of what does not depend on towers. */
@@ -172,6 +180,8 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
         problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
         return -EINVAL;
     }
+    if (settings->input.source != INPUT_SYNTHETIC)
+        choose_readers(plan, settings, datasets);
     return init_memory(plan, settings, datasets, problems);
 }
 

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define SCALE_ONE (1 << SCALE_WEIGHT_BITS)
+
 /* `ratio` is how many pixels of the view a pixel of the result stands for; distances are from its middle to the
  * middle of a pixel, in pixels of the view. */
 struct kernel {
@@ -14,22 +16,23 @@ struct kernel {
 
 static double bilinear_reach(double ratio)
 {
-    return fmax(ratio, 1);
+    return ratio > 1 ? ratio : 1;
 }
 
 static double bilinear_weight(double distance, double ratio)
 {
-    return fmax(1 - fabs(distance) / fmax(ratio, 1), 0);
+    const double x = fabs(distance) / bilinear_reach(ratio);
+    return x < 1 ? 1 - x : 0;
 }
 
 static double bicubic_reach(double ratio)
 {
-    return 2 * fmax(ratio, 1);
+    return 2 * bilinear_reach(ratio);
 }
 
 static double bicubic_weight(double distance, double ratio)
 {
-    const double a = -0.5, x = fabs(distance) / fmax(ratio, 1);
+    const double a = -0.5, x = fabs(distance) / bilinear_reach(ratio);
     if (x < 1)
         return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
@@ -98,21 +101,35 @@ static uint32_t clamp_pixel(int64_t pixel, const struct picture_stretch *pixels)
     return (uint32_t)(pixel < pixels->first ? pixels->first : pixel > last ? last : pixel);
 }
 
+/* The nearest whole number, of more than -SCALE_ONE: bicubic sums begin below 0. */
+static int32_t round_sum(double sum)
+{
+    return (int32_t)(sum + (SCALE_ONE + 0.5)) - SCALE_ONE;
+}
+
+static double total_weight(const struct kernel *kernel, const struct reached *reached, double center, double ratio)
+{
+    double total = 0;
+    for (int64_t i = reached->from; i < reached->end; i++)
+        total += kernel->weight((double)i + 0.5 - center, ratio);
+    return total;
+}
+
 /* Weights are rounded so that their sums from the first are: no error adds up, a plain area stays as it is. */
 static void set_weights(const struct scale_view *view, const struct reached *reached, double center, double ratio,
                         const struct scale_span *span, int16_t *weights)
 {
     const struct kernel *const kernel = &kernels[view->filter];
-    double total = 0, sum = 0;
-    for (int64_t i = reached->from; i < reached->end; i++)
-        total += kernel->weight((double)i + 0.5 - center, ratio);
-    const double one = (1 << SCALE_WEIGHT_BITS) / total;
+    const double one = SCALE_ONE / total_weight(kernel, reached, center, ratio);
+    double sum = 0;
+    int32_t before = 0;
     for (int64_t i = reached->from; i < reached->end; i++) {
-        const double before = rint(sum * one);
-        sum += kernel->weight((double)i + 0.5 - center, ratio);
+        sum += kernel->weight((double)i + 0.5 - center, ratio) * one;
+        const int32_t rounded = round_sum(sum);
         const uint32_t pixel = clamp_pixel(i, &view->pixels);
         if (pixel == i || view->beyond == BEYOND_EDGE)
-            weights[pixel - span->first] = (int16_t)(weights[pixel - span->first] + rint(sum * one) - before);
+            weights[pixel - span->first] = (int16_t)(weights[pixel - span->first] + rounded - before);
+        before = rounded;
     }
 }
 

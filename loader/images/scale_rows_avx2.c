@@ -86,34 +86,33 @@ AVX2_INLINE __m256i add_colours(const struct scale_pair *pair, size_t first, con
     return _mm256_srai_epi32(sums, SCALE_PIXELS_SHIFT);
 }
 
-/* The first four bytes of both halves are the pixels, and a byte that does not count. */
-AVX2_INLINE __m256i to_bytes(__m256i sums)
+/* Put `bytes` of each half: two pixels of a row, and two bytes of the next pixel, which is put later. */
+AVX2_INLINE void put_pixels(__m256i sums, __m256i next_sums, const struct scale_pair *pair, size_t at, size_t bytes)
 {
-    const __m256i words = _mm256_packs_epi32(sums, sums);
-    return _mm256_packus_epi16(words, words);
+    const __m256i close = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 3, 7, -1, -1, -1, -1, -1, -1, -1, -1,
+                                           0, 1, 2, 4, 5, 6, 3, 7, -1, -1, -1, -1, -1, -1, -1, -1);
+    const __m256i words = _mm256_packs_epi32(sums, next_sums);
+    const __m256i pixels = _mm256_shuffle_epi8(_mm256_packus_epi16(words, words), close);
+    const int64_t upper = _mm256_extract_epi64(pixels, 0), lower = _mm256_extract_epi64(pixels, 2);
+    memcpy(pair->rows[0] + at, &upper, bytes);
+    memcpy(pair->rows[1] + at, &lower, bytes);
 }
 
-AVX2_INLINE void put_pixels(__m256i pixels, uint8_t *upper, uint8_t *lower, size_t bytes)
+AVX2_INLINE __m256i add_pair(const struct scale_axis *axis, const struct scale_pair *pair, size_t i, uint32_t room)
 {
-    const int32_t first = _mm256_cvtsi256_si32(pixels), second = _mm256_extract_epi32(pixels, 4);
-    memcpy(upper, &first, bytes);
-    memcpy(lower, &second, bytes);
+    return add_colours(pair, (size_t)(axis->spans[i].first - pair->left) * 3, axis->weights + i * room, room);
 }
 
-AVX2_INLINE void add_pair(const struct scale_axis *axis, const struct scale_pair *pair, size_t i, uint32_t room,
-                          size_t bytes)
-{
-    const size_t first = (size_t)(axis->spans[i].first - pair->left) * 3;
-    const __m256i sums = add_colours(pair, first, axis->weights + i * room, room);
-    put_pixels(to_bytes(sums), pair->rows[0] + 3 * i, pair->rows[1] + 3 * i, bytes);
-}
-
-/* All pixels but the last are put with a byte of the next, which is put later. */
+/* The copies are in registers: nothing that is put can change them. */
 AVX2_INLINE void add_all(const struct scale_axis *axis, const struct scale_pair *pair, uint32_t count, uint32_t room)
 {
-    for (size_t i = 0; i + 1 < count; i++)
-        add_pair(axis, pair, i, room, 4);
-    add_pair(axis, pair, count - 1, room, 3);
+    const struct scale_axis x = *axis;
+    const struct scale_pair two = *pair;
+    size_t i = 0;
+    for (; i + 3 <= count; i += 2)
+        put_pixels(add_pair(&x, &two, i, room), add_pair(&x, &two, i + 1, room), &two, 3 * i, 8);
+    for (; i < count; i++)
+        put_pixels(add_pair(&x, &two, i, room), _mm256_setzero_si256(), &two, 3 * i, 3);
 }
 
 /* The usual numbers of weights are constants, for which loops are unrolled. */

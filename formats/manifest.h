@@ -1,4 +1,5 @@
-/* dataset.json, the manifest of a data set (doc/formats.md): how many records its shards hold. */
+/* dataset.json, the manifest of a data set (doc/formats.md): how many records its shards hold, and which features are
+ * meant. */
 #ifndef PIPETRAIN_MANIFEST_H
 #define PIPETRAIN_MANIFEST_H
 
@@ -10,6 +11,7 @@
 #define MANIFEST_SIZE_UNSAID UINT64_MAX
 
 struct manifest_shard {
+    const char *listed_in;      /* MANIFEST_FILE, or what says so, for messages */
     char *file;                 /* its name, without a folder; owned */
     uint64_t records;
     uint64_t bytes;             /* of the file, or MANIFEST_SIZE_UNSAID */
@@ -20,15 +22,26 @@ struct manifest_shard {
 struct manifest {
     struct manifest_shard *shards;
     size_t count;
+    char **split_names;
     size_t split_count;
+    char *image_key, *label_key;        /* of the features to train with; both NULL where nothing is said */
 };
 
-/* Read a manifest; what it has beside splits, shards, files, records and bytes does not matter. 0, or -EBADMSG
- * with a text that says what is wrong with it, or -ENOMEM. */
+/* Read a manifest; what it has beside splits, shards, files, records, bytes and the keys does not matter. 0, or
+ * -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
 int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                   size_t problem_size);
 /* What is said of the shard of this name, NULL when nothing is. */
 const struct manifest_shard *manifest_find(const struct manifest *manifest, const char *file);
+/* For who reads a manifest from another description: its text, with an owned reference; a split, in which the
+ * shards belong that are added from then on; the order that manifest_find needs. As manifest_read. */
+struct json_t;
+int manifest_load(struct json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size);
+int manifest_begin_split(struct manifest *manifest, const char *name);
+int manifest_add(struct manifest *manifest, const char *listed_in, const char *file, uint64_t records,
+                 uint64_t bytes);
+int manifest_set_keys(struct manifest *manifest, const char *image_key, const char *label_key);
+void manifest_sort(struct manifest *manifest);
 /* Accepts a struct of zeros. */
 void manifest_release(struct manifest *manifest);
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/manifest.h"
 #include "formats/tfrecord.h"
 #include "stage/log.h"
 
@@ -103,13 +102,13 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
         return;
     if (dataset->sources[shard] == NULL)
         snprintf(record.problem.text, sizeof(record.problem.text),
-                 "is missing: " MANIFEST_FILE " says %" PRIu64 " record%s", missing, missing == 1 ? "" : "s");
+                 "is missing: %s says %" PRIu64 " record%s", dataset->listed_in, missing, missing == 1 ? "" : "s");
     else if (index->bytes == 0 && missing == 1)
         snprintf(record.problem.text, sizeof(record.problem.text), "is empty: 0 bytes");
     else
         snprintf(record.problem.text, sizeof(record.problem.text),
-                 "%" PRIu64 " record%s missing from here on: " MANIFEST_FILE " says %" PRIu64, missing,
-                 missing == 1 ? " is" : "s are", known + missing);
+                 "%" PRIu64 " record%s missing from here on: %s says %" PRIu64, missing,
+                 missing == 1 ? " is" : "s are", dataset->listed_in, known + missing);
     add_record(damage, &record);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "loader/opening/split_folder.h"
 #include "loader/shards/pattern.h"
 
 /* A set whose files are being found. */
@@ -30,7 +31,9 @@ static int report(const struct finding *finding, const char *path, const char *t
 static int add_pattern(struct finding *finding, const char *pattern)
 {
     struct shard_list found = { 0 };
-    int rc = shard_list_find(&found, pattern, finding->what, finding->problems);
+    int rc = split_folder_find(&found, finding->counts, pattern, finding->what, finding->problems);
+    if (rc == -ENOTSUP)
+        rc = shard_list_find(&found, pattern, finding->what, finding->problems);
     if (rc == 0)
         rc = shard_counts_add_absent(finding->counts, &found);
     if (rc == 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/dataset_info.h"
 #include "loader/shards/split_name.h"
 #include "loader/shards/text_file.h"
 #include "stage/log.h"
@@ -24,38 +25,49 @@ static void tell_unusable(const char *path, const char *problem)
     log_message(LOG_RUN, "%s: %s: shards are not compared with it", path, problem);
 }
 
-static int open_manifest(struct manifest *manifest, const char *path)
+typedef int (*manifest_fn)(struct manifest *manifest, const char *text, size_t bytes, char *problem,
+                           size_t problem_size);
+
+/* Read the file of this name in the folder, where it is there. One that cannot be used is told. 0 or -ENOMEM. */
+static int read_file(struct manifest *manifest, const char *folder, const char *name, manifest_fn read)
 {
-    char problem[PROBLEM_BYTES] = "", *text;
+    char problem[PROBLEM_BYTES] = "", *path, *text;
     size_t bytes;
+    if (asprintf(&path, "%s%s", folder, name) < 0)
+        return -ENOMEM;
     int rc = text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes);
-    if (rc == -ENOENT)
-        return 0;
     if (rc == 0) {
-        rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
+        rc = read(manifest, text, bytes, problem, sizeof(problem));
         free(text);
     }
-    if (rc == 0 || rc == -ENOMEM)
-        return rc;
-    tell_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
-    return 0;
+    if (rc < 0 && rc != -ENOENT && rc != -ENOMEM)
+        tell_unusable(path, problem[0] != '\0' ? problem : text_file_problem(rc));
+    free(path);
+    return rc == -ENOMEM ? rc : 0;
+}
+
+/* Ours, or else what TensorFlow Datasets writes. */
+static int open_manifest(struct manifest *manifest, const char *folder)
+{
+    int rc = read_file(manifest, folder, MANIFEST_FILE, manifest_read);
+    if (rc == 0 && manifest->split_count == 0)
+        rc = read_file(manifest, folder, DATASET_INFO_FILE, dataset_info_read);
+    if (rc == 0 && manifest->split_count > 0 && manifest->image_key == NULL)
+        rc = read_file(manifest, folder, FEATURES_FILE, dataset_features_read);
+    return rc;
 }
 
 /* The manifest of another folder. */
 static int add_folder(struct shard_counts *counts, const char *path, size_t folder_bytes)
 {
-    char *manifest_path;
     struct shard_folder *const grown = realloc(counts->folders, (counts->count + 1) * sizeof(*grown));
     if (grown == NULL)
         return -ENOMEM;
     counts->folders = grown;
     struct shard_folder folder = { .name = strndup(path, folder_bytes) };
-    int rc = -ENOMEM;
-    if (folder.name != NULL && asprintf(&manifest_path, "%s" MANIFEST_FILE, folder.name) >= 0) {
-        rc = open_manifest(&folder.manifest, manifest_path);
-        free(manifest_path);
-    }
+    const int rc = folder.name != NULL ? open_manifest(&folder.manifest, folder.name) : -ENOMEM;
     if (rc < 0) {
+        manifest_release(&folder.manifest);
         free(folder.name);
         return rc;
     }
@@ -90,6 +102,25 @@ int shard_counts_find(struct shard_counts *counts, const char *path, const struc
     if (rc == 0)
         *shard_out = manifest_find(&counts->folders[counts->last].manifest, name);
     return rc;
+}
+
+static int find_manifest(struct shard_counts *counts, const char *path, size_t folder_bytes,
+                         const struct manifest **manifest_out)
+{
+    const int rc = find_folder(counts, path, folder_bytes);
+    if (rc == 0)
+        *manifest_out = &counts->folders[counts->last].manifest;
+    return rc;
+}
+
+int shard_counts_folder(struct shard_counts *counts, const char *folder, const struct manifest **manifest_out)
+{
+    return find_manifest(counts, folder, strlen(folder), manifest_out);
+}
+
+int shard_counts_of(struct shard_counts *counts, const char *path, const struct manifest **manifest_out)
+{
+    return find_manifest(counts, path, (size_t)(name_of(path) - path), manifest_out);
 }
 
 /* The shards listed beside what is found: by the sets of the manifest they are in. */
@@ -172,11 +203,11 @@ bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_
 {
     const bool has_size = listed->bytes != MANIFEST_SIZE_UNSAID;
     if (index->record_count != listed->records)
-        snprintf(text_out, text_size, "holds %" PRIu64 " records, " MANIFEST_FILE " says %" PRIu64, index->record_count,
-                 listed->records);
+        snprintf(text_out, text_size, "holds %" PRIu64 " records, %s says %" PRIu64, index->record_count,
+                 listed->listed_in, listed->records);
     else if (has_size && index->stamp.bytes != listed->bytes)
-        snprintf(text_out, text_size, "is %" PRIu64 " bytes long, " MANIFEST_FILE " says %" PRIu64, index->stamp.bytes,
-                 listed->bytes);
+        snprintf(text_out, text_size, "is %" PRIu64 " bytes long, %s says %" PRIu64, index->stamp.bytes,
+                 listed->listed_in, listed->bytes);
     else
         return true;
     return false;
@@ -185,8 +216,8 @@ bool shard_counts_agree(const struct manifest_shard *listed, const struct shard_
 void shard_counts_tell_absent(const struct manifest_shard *listed, char *text_out, size_t text_size)
 {
     snprintf(text_out, text_size,
-             "is missing: " MANIFEST_FILE " says %" PRIu64 " records: bring it back or convert again, or name the "
-             "files by a glob to do without it", listed->records);
+             "is missing: %s says %" PRIu64 " records: bring it back or convert again, or name the "
+             "files by a glob to do without it", listed->listed_in, listed->records);
 }
 
 uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index)

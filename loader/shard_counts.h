@@ -24,6 +24,11 @@ struct shard_counts {
 /* What the manifest in its folder says of the shard at `path`, NULL when nothing is said. Cheap while
  * shards come folder by folder. A manifest that cannot be used is told and not an error. 0 or -ENOMEM. */
 int shard_counts_find(struct shard_counts *counts, const char *path, const struct manifest_shard **shard_out);
+/* The manifest of a folder, whose name ends with a slash; one without shards where there is none. Valid until the next
+ * call. 0 or -ENOMEM. */
+int shard_counts_folder(struct shard_counts *counts, const char *folder, const struct manifest **manifest_out);
+/* The same of the folder of the shard at `path`. */
+int shard_counts_of(struct shard_counts *counts, const char *path, const struct manifest **manifest_out);
 /* Add to the shards of a directory those that belong to them and are not there: with a name of the same kind, and
  * listed beside one of them with some records. 0 or -ENOMEM. */
 int shard_counts_add_absent(struct shard_counts *counts, struct shard_list *list);

@@ -124,7 +124,7 @@ static bool find_difference(const struct shard_index *index, const struct manife
     if (listed != NULL && !shard_counts_agree(listed, index, text, text_size)) {
         const size_t length = strlen(text);
         snprintf(text + length, text_size - length,
-                 ": convert again, or remove " MANIFEST_FILE " if the shard is right");
+                 ": convert again, or remove %s if the shard is right", listed->listed_in);
         return true;
     }
     snprintf(text, text_size, "is empty: 0 bytes");
@@ -295,17 +295,39 @@ static int prepare(struct opening *opening, const struct dataset_options *option
     return rc;
 }
 
+/* What the description of the set in the first shard's folder says, where nothing is configured. */
+static int take_description(struct opening *opening)
+{
+    struct dataset *const dataset = opening->dataset;
+    struct dataset_options *const options = &dataset->options;
+    const struct manifest *manifest;
+    const int rc = shard_counts_of(opening->counts, dataset->paths[0], &manifest);
+    if (rc < 0)
+        return rc;
+    dataset->listed_in = manifest->count > 0 ? manifest->shards[0].listed_in : MANIFEST_FILE;
+    if (manifest->image_key == NULL)
+        return 0;
+    if (options->image_key == NULL)
+        options->image_key = strdup(manifest->image_key);
+    if (options->label_key == NULL)
+        options->label_key = strdup(manifest->label_key);
+    dataset->format.keys[SAMPLE_IMAGE] = options->image_key;
+    dataset->format.keys[SAMPLE_LABEL] = options->label_key;
+    return options->image_key != NULL && options->label_key != NULL ? 0 : -ENOMEM;
+}
+
 static int find_shards(struct opening *opening)
 {
     struct dataset *dataset = opening->dataset;
     struct shard_list list;
     const char *pattern = dataset->options.pattern != NULL ? dataset->options.pattern : "";
-    const int rc = dataset_shards_find(&list, pattern, dataset->options.what, opening->counts, &opening->problems);
+    int rc = dataset_shards_find(&list, pattern, dataset->options.what, opening->counts, &opening->problems);
     if (rc < 0)
         return rc;
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
-    return allocate_shards(dataset, list.count);
+    rc = take_description(opening);
+    return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }
 
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,

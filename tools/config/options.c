@@ -86,7 +86,7 @@ const struct option_row option_table[] = {
       FIELD(run.seed), .help = "of sample order, augmentation, initial weights and dropout" },
 
     { SECTION_DATA, "train", OPTION_STRING, .initial = "",
-      FIELD(data.train), .help = "training shards: globs, files or directories, separated by commas" },
+      FIELD(data.train), .help = "training shards: globs, files, directories, DIRECTORY:SPLIT, with commas" },
     { SECTION_DATA, "validation", OPTION_STRING, .initial = "", .initial_note = "no evaluation",
       FIELD(data.validation), .help = "validation shards, as for train" },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, .initial = "no",

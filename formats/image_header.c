@@ -1,0 +1,152 @@
+/* The headers of JPEG and PNG files. Called by the converters; the bytes are in memory. */
+#include "formats/image_header.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define SIDE_MAX 0x7fffffffu    /* PNG's own limit */
+
+#define MARK(text) text, sizeof(text) - 1
+
+/* How files of other kinds begin; those that people have among their images. */
+static const struct {
+    const char *begin;
+    size_t bytes;
+    const char *problem;
+} others[] = {
+    { MARK("GIF8"), "is a GIF" },
+    { MARK("BM"), "is a BMP" },
+    { MARK("II*\0"), "is a TIFF" },
+    { MARK("MM\0*"), "is a TIFF" },
+    { MARK("RIFF"), "is a WebP, or another RIFF file" },
+    { MARK("\0\0\0\x0cjP  "), "is a JPEG 2000" },
+    { MARK("\xff\x0a"), "is a JPEG XL" },
+    { MARK("\0\0\0 ftyp"), "is a HEIF, AVIF or video" },
+    { MARK("\0\0\0\x1c" "ftyp"), "is a HEIF, AVIF or video" },
+    { MARK("<"), "is HTML, SVG or XML text" },
+    { MARK("%PDF"), "is a PDF" },
+    { MARK("version https://git-lfs"), "is only a Git LFS pointer to the image" },
+    { MARK("\x1f\x8b"), "is compressed" },
+    { MARK("PK\x03\x04"), "is a ZIP archive" },
+};
+
+static const uint8_t png_signature[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
+static const uint8_t jpeg_signature[3] = { 0xff, 0xd8, 0xff };
+
+static uint32_t get_be16(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 8 | at[1];
+}
+
+static uint32_t get_be32(const uint8_t *at)
+{
+    return get_be16(at) << 16 | get_be16(at + 2);
+}
+
+/* Does the data begin with this, as far as there is data? */
+static bool begins_with(const uint8_t *data, size_t bytes, const void *begin, size_t begin_bytes)
+{
+    return memcmp(data, begin, bytes < begin_bytes ? bytes : begin_bytes) == 0;
+}
+
+static int refuse(const char *problem, const char **problem_out)
+{
+    *problem_out = problem;
+    return -EBADMSG;
+}
+
+static int read_png(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
+{
+    /* the channels of each color type */
+    static const uint8_t channels[7] = { [0] = 1, [2] = 3, [3] = 3, [4] = 2, [6] = 4 };
+    static const uint8_t header_chunk[8] = { 0, 0, 0, 13, 'I', 'H', 'D', 'R' };
+
+    if (bytes < 29)
+        return -EAGAIN;
+    const uint32_t width = get_be32(data + 16), height = get_be32(data + 20);
+    if (memcmp(data + 8, header_chunk, sizeof(header_chunk)) != 0)
+        return refuse("is a PNG without its header", problem_out);
+    if (width == 0 || width > SIDE_MAX || height == 0 || height > SIDE_MAX)
+        return refuse("is a PNG with an impossible size", problem_out);
+    if (data[25] >= sizeof(channels) || channels[data[25]] == 0)
+        return refuse("is a PNG with an unknown kind of color", problem_out);
+    *header_out = (struct image_header){ IMAGE_FORMAT_PNG, width, height, channels[data[25]] };
+    return 0;
+}
+
+/* Markers of frames: all of C0 ... CF but tables (C4, CC) and the reserved C8. */
+static bool is_frame(uint8_t marker)
+{
+    return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+/* Markers that stand alone: TEM, RST0 ... RST7, a second SOI. */
+static bool is_alone(uint8_t marker)
+{
+    return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+}
+
+/* `segment` is what follows the length of a frame header. */
+static int read_frame(const uint8_t *segment, size_t bytes, struct image_header *header_out, const char **problem_out)
+{
+    if (bytes < 6)
+        return refuse("is a JPEG whose frame header is damaged", problem_out);
+    const uint32_t height = get_be16(segment + 1), width = get_be16(segment + 3), channels = segment[5];
+    /* a height of 0 is told behind the first scan (DNL): nobody writes that, nobody reads it */
+    if (width == 0 || height == 0)
+        return refuse("is a JPEG with an impossible size", problem_out);
+    if (channels != 1 && channels != 3 && channels != 4)
+        return refuse("is a JPEG with neither 1, 3 nor 4 channels", problem_out);
+    *header_out = (struct image_header){ IMAGE_FORMAT_JPEG, width, height, channels };
+    return 0;
+}
+
+/* From marker to marker to the first frame. What stands between segments is passed over, as decoders do. */
+static int read_jpeg(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
+{
+    size_t at = 2;
+
+    while (bytes - at >= 4) {
+        const uint8_t marker = data[at + 1];
+        if (data[at] != 0xff || marker == 0xff || marker == 0) {
+            at++;
+            continue;
+        }
+        if (is_alone(marker)) {
+            at += 2;
+            continue;
+        }
+        if (marker == 0xd9 || marker == 0xda)
+            return refuse("is a JPEG without a frame", problem_out);
+        const size_t segment_bytes = get_be16(data + at + 2);
+        if (segment_bytes < 2)
+            return refuse("is a JPEG with a damaged segment", problem_out);
+        if (bytes - at - 2 < segment_bytes)
+            return -EAGAIN;
+        if (is_frame(marker))
+            return read_frame(data + at + 4, segment_bytes - 2, header_out, problem_out);
+        at += 2 + segment_bytes;
+    }
+    return -EAGAIN;
+}
+
+static const char *what_else(const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (bytes >= others[i].bytes && memcmp(data, others[i].begin, others[i].bytes) == 0)
+            return others[i].problem;
+    }
+    return "is no image";
+}
+
+int image_header_read(const uint8_t *data, size_t bytes, struct image_header *header_out, const char **problem_out)
+{
+    if (bytes == 0)
+        return refuse("is empty", problem_out);
+    if (begins_with(data, bytes, png_signature, sizeof(png_signature)))
+        return read_png(data, bytes, header_out, problem_out);
+    if (!begins_with(data, bytes, jpeg_signature, sizeof(jpeg_signature)))
+        return refuse(what_else(data, bytes), problem_out);
+    return bytes < sizeof(jpeg_signature) ? -EAGAIN : read_jpeg(data, bytes, header_out, problem_out);
+}

@@ -1,0 +1,142 @@
+/* Tests of reading the headers of images: both formats, each way of being wrong, and cuts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/image_header.h"
+
+/* A file's bytes on the heap, so that a step over their end is seen. */
+static int read_bytes(const void *data, size_t bytes, struct image_header *header_out, const char **problem_out)
+{
+    uint8_t *own = malloc(bytes ? bytes : 1);
+
+    assert_non_null(own);
+    memcpy(own, data, bytes);
+    const int rc = image_header_read(own, bytes, header_out, problem_out);
+    free(own);
+    return rc;
+}
+
+#define EXPECT_IMAGE(file, wanted_format, wanted_width, wanted_height, wanted_channels) do {    \
+        struct image_header header;                                                             \
+        const char *problem;                                                                    \
+        assert_int_equal(read_bytes(file, sizeof(file), &header, &problem), 0);                 \
+        assert_int_equal(header.format, wanted_format);                                         \
+        assert_int_equal(header.width, wanted_width);                                           \
+        assert_int_equal(header.height, wanted_height);                                         \
+        assert_int_equal(header.channels, wanted_channels);                                     \
+    } while (0)
+
+static void expect_problem(const void *data, size_t bytes, const char *words)
+{
+    struct image_header header;
+    const char *problem = "";
+
+    assert_int_equal(read_bytes(data, bytes, &header, &problem), -EBADMSG);
+    assert_non_null(strstr(problem, words));
+}
+
+static const uint8_t png[29] = {
+    0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 1, 2, 0, 0, 0, 7, 8, 2, 0, 0, 0,
+};
+/* An APP0 segment, a stray byte, a fill byte and a progressive frame of 3 channels, 5 high and 300 wide. */
+static const uint8_t jpeg[] = {
+    0xff, 0xd8, 0xff, 0xe0, 0, 4, 'J', 'F', 0x55, 0xff, 0xff, 0xc2, 0, 17, 8, 0, 5, 1, 44, 3, 1, 0x22, 0, 2, 0x11, 1, 3,
+    0x11, 1,
+};
+
+static void reads_sizes_and_channels_of_both_formats(void **state)
+{
+    (void)state;
+    static const uint8_t channels[][2] = { { 0, 1 }, { 2, 3 }, { 3, 3 }, { 4, 2 }, { 6, 4 } };
+    uint8_t file[sizeof(png)];
+
+    EXPECT_IMAGE(png, IMAGE_FORMAT_PNG, 258, 7, 3);
+    EXPECT_IMAGE(jpeg, IMAGE_FORMAT_JPEG, 300, 5, 3);
+    memcpy(file, png, sizeof(png));
+    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+        file[25] = channels[i][0];
+        EXPECT_IMAGE(file, IMAGE_FORMAT_PNG, 258, 7, channels[i][1]);
+    }
+}
+
+static void takes_tables_for_no_frame(void **state)
+{
+    (void)state;
+    static const uint8_t file[] = {
+        0xff, 0xd8, 0xff, 0xc4, 0, 8, 0, 9, 9, 9, 9, 7, 0xff, 0xcc, 0, 2, 0xff, 0xd0, 0xff, 0xc0, 0, 11, 8, 0, 2, 0, 3,
+        1, 1, 0x11, 0,
+    };
+
+    EXPECT_IMAGE(file, IMAGE_FORMAT_JPEG, 3, 2, 1);
+}
+
+static void asks_for_more_when_cut_inside_the_header(void **state)
+{
+    (void)state;
+    struct image_header header;
+    const char *problem;
+
+    for (size_t cut = 1; cut < sizeof(png); cut++)
+        assert_int_equal(read_bytes(png, cut, &header, &problem), -EAGAIN);
+    for (size_t cut = 1; cut < sizeof(jpeg); cut++)
+        assert_int_equal(read_bytes(jpeg, cut, &header, &problem), -EAGAIN);
+}
+
+static void says_what_other_files_are(void **state)
+{
+    (void)state;
+    expect_problem("", 0, "is empty");
+    expect_problem("GIF89a", 6, "is a GIF");
+    expect_problem("BM", 2, "is a BMP");
+    expect_problem("RIFF....WEBP", 12, "WebP");
+    expect_problem("<html>", 6, "HTML");
+    expect_problem("version https://git-lfs.github.com", 34, "Git LFS");
+    expect_problem("plain text", 10, "is no image");
+    expect_problem("B", 1, "is no image");
+}
+
+static void refuses_headers_no_decoder_could_use(void **state)
+{
+    (void)state;
+    static const uint8_t no_frame[] = { 0xff, 0xd8, 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0 };
+    static const uint8_t short_segment[] = { 0xff, 0xd8, 0xff, 0xe0, 0, 1, 1, 1 };
+    static const uint8_t short_frame[] = { 0xff, 0xd8, 0xff, 0xc0, 0, 5, 8, 0, 2 };
+    uint8_t file[sizeof(jpeg)];
+
+    expect_problem(no_frame, sizeof(no_frame), "without a frame");
+    expect_problem(short_segment, sizeof(short_segment), "damaged segment");
+    expect_problem(short_frame, sizeof(short_frame), "frame header is damaged");
+    memcpy(file, jpeg, sizeof(jpeg));
+    file[19] = 2;
+    expect_problem(file, sizeof(jpeg), "channels");
+    file[15] = file[16] = 0;
+    expect_problem(file, sizeof(jpeg), "impossible size");
+    memcpy(file, png, sizeof(png));
+    file[25] = 5;
+    expect_problem(file, sizeof(png), "kind of color");
+    file[20] = 0x80;
+    expect_problem(file, sizeof(png), "impossible size");
+    file[15] = 'X';
+    expect_problem(file, sizeof(png), "without its header");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_sizes_and_channels_of_both_formats),
+        cmocka_unit_test(takes_tables_for_no_frame),
+        cmocka_unit_test(asks_for_more_when_cut_inside_the_header),
+        cmocka_unit_test(says_what_other_files_are),
+        cmocka_unit_test(refuses_headers_no_decoder_could_use),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -14,7 +14,7 @@ LDADD = $(FORMATS)
 formats_tests = %D%/formats/test_compress %D%/formats/test_class_names %D%/formats/test_crc32c %D%/formats/test_dataset_info %D%/formats/test_example_conformance %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
 	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
 formats_tests += %D%/formats/test_npy %D%/formats/test_zip
-formats_tests += %D%/formats/test_image_header %D%/formats/test_tar
+formats_tests += %D%/formats/test_csv %D%/formats/test_image_header %D%/formats/test_tar
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \
@@ -25,7 +25,7 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz
 	%D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_shard_index
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_float_image %D%/loader/test_decode_context %D%/loader/test_jpeg %D%/loader/test_label %D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_read_batch \
 	%D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder
-loader_fuzz += %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
+loader_fuzz += %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health \

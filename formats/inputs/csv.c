@@ -1,0 +1,147 @@
+/* Tables of text, a field at a time. Called by the converter; the file is in memory. */
+#include "formats/inputs/csv.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
+static int refuse(const char *problem, const char **problem_out)
+{
+    *problem_out = problem;
+    return -EBADMSG;
+}
+
+/* Quoted parts do not count. */
+static size_t count_in_line(const char *text, size_t bytes, char wanted)
+{
+    size_t count = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < bytes && (quoted || text[i] != '\n'); i++) {
+        quoted ^= text[i] == '"';
+        count += !quoted && text[i] == wanted;
+    }
+    return count;
+}
+
+static char find_separator(const char *text, size_t bytes)
+{
+    static const char separators[] = { ',', ';', '\t' };
+    char best = separators[0];
+    size_t most = 0;
+
+    for (size_t i = 0; i < sizeof(separators); i++) {
+        const size_t count = count_in_line(text, bytes, separators[i]);
+        if (count > most) {
+            most = count;
+            best = separators[i];
+        }
+    }
+    return best;
+}
+
+/* Bytes of the end of a line that is at `at`, 0 when none is. */
+static size_t line_end(const struct csv *csv, size_t at)
+{
+    if (at < csv->bytes && csv->text[at] == '\n')
+        return 1;
+    return csv->bytes - at >= 2 && csv->text[at] == '\r' && csv->text[at + 1] == '\n' ? 2 : 0;
+}
+
+static void skip_empty_lines(struct csv *csv)
+{
+    size_t end;
+
+    while ((end = line_end(csv, csv->at)) > 0) {
+        csv->at += end;
+        csv->line++;
+    }
+}
+
+void csv_begin(struct csv *csv, const char *text, size_t bytes)
+{
+    const size_t mark = sizeof(BYTE_ORDER_MARK) - 1;
+    const size_t begin = bytes >= mark && memcmp(text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0;
+
+    *csv = (struct csv){ .text = text, .bytes = bytes, .at = begin, .line = 1 };
+    csv->separator = find_separator(text + begin, bytes - begin);
+    skip_empty_lines(csv);
+}
+
+/* Go on behind the field that ends at `at`: a separator, the end of a line or of the file is there. */
+static int end_field(struct csv *csv, size_t at, struct csv_field *field, struct csv_field *field_out,
+                     const char **problem_out)
+{
+    const size_t end = line_end(csv, at);
+    const bool is_last = at == csv->bytes || end > 0;
+
+    if (!is_last && csv->text[at] != csv->separator)
+        return refuse("text behind a closing quote", problem_out);
+    if (memchr(field->text, 0, field->bytes) != NULL)
+        return refuse("a zero byte: this is no text in UTF-8", problem_out);
+    field->ends_row = is_last;
+    csv->line += end > 0;
+    csv->at = at + (is_last ? end : 1);
+    csv->in_row = !is_last;
+    if (is_last)
+        skip_empty_lines(csv);
+    *field_out = *field;
+    return 0;
+}
+
+static int next_plain(struct csv *csv, struct csv_field *field_out, const char **problem_out)
+{
+    size_t at = csv->at;
+
+    while (at < csv->bytes && csv->text[at] != csv->separator && line_end(csv, at) == 0)
+        at++;
+    struct csv_field field = { .text = csv->text + csv->at, .bytes = at - csv->at };
+    return end_field(csv, at, &field, field_out, problem_out);
+}
+
+/* A quote inside is doubled; ends of lines inside are the field's own. */
+static int next_quoted(struct csv *csv, struct csv_field *field_out, const char **problem_out)
+{
+    const size_t begin = csv->at + 1;
+    struct csv_field field = { .text = csv->text + begin };
+    uint64_t lines = 0;
+    size_t at = begin;
+
+    for (; at < csv->bytes; at++) {
+        lines += csv->text[at] == '\n';
+        if (csv->text[at] != '"')
+            continue;
+        if (at + 1 == csv->bytes || csv->text[at + 1] != '"')
+            break;
+        field.has_doubled_quotes = true;
+        at++;
+    }
+    if (at >= csv->bytes)
+        return refuse("a quote that is not closed", problem_out);
+    field.bytes = at - begin;
+    const int rc = end_field(csv, at + 1, &field, field_out, problem_out);
+    if (rc == 0)
+        csv->line += lines;
+    return rc;
+}
+
+int csv_next(struct csv *csv, struct csv_field *field_out, const char **problem_out)
+{
+    if (!csv->in_row && csv->at == csv->bytes)
+        return -ENODATA;
+    if (csv->at < csv->bytes && csv->text[csv->at] == '"')
+        return next_quoted(csv, field_out, problem_out);
+    return next_plain(csv, field_out, problem_out);
+}
+
+size_t csv_value(const struct csv_field *field, char *out)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < field->bytes; i++) {
+        out[bytes++] = field->text[i];
+        i += field->has_doubled_quotes && field->text[i] == '"';
+    }
+    return bytes;
+}

@@ -20,6 +20,9 @@ tools_libtools_a_SOURCES += \
 	%D%/convert/class_names.c %D%/convert/convert_cifar.c %D%/convert/raw_image.c \
 	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
 	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c
+tools_libtools_a_SOURCES += \
+	%D%/convert/files/convert_folder.c %D%/convert/files/file_read.c %D%/convert/files/image_choice.c \
+	%D%/convert/files/image_layout.c %D%/convert/files/image_list.c %D%/convert/files/image_set.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

@@ -1,0 +1,206 @@
+/* The converter of images in folders, one for each class. The tree is walked once: every file is opened, its
+ * first bytes are looked at, and its path and size are kept. It is read when its record is written. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/convert/convert.h"
+#include "tools/convert/files/file_read.h"
+#include "tools/convert/files/image_set.h"
+
+#define DEPTH_MAX 32u               /* a folder that holds itself, by a link, ends here */
+#define PATH_BYTES 4096u
+
+struct folder {
+    struct image_set images;
+    int fd;
+    const struct convert_options *options;
+    char path[PATH_BYTES];          /* of what is looked at, from the input on */
+};
+
+static int visit_folder(struct folder *folder, int fd, size_t length, unsigned depth);
+
+static int no_memory(const struct folder *folder)
+{
+    stop_fail(folder->images.stop, EXIT_CODE_MEMORY, "%s: no memory for the list of its images", folder->images.input);
+    return -ENOMEM;
+}
+
+static int read_head(void *arg, uint8_t *out, size_t bytes)
+{
+    return file_read_at(*(const int *)arg, 0, out, bytes);
+}
+
+static int add_file(struct folder *folder, int fd, uint64_t bytes)
+{
+    const struct image_file file = { .bytes = (uint32_t)bytes };
+    bool is_image;
+
+    int rc = image_choice_take(&folder->images.choice, folder->path, bytes, read_head, &fd, &is_image);
+    if (rc == 0 && is_image)
+        rc = image_list_add(&folder->images.list, folder->path, &file);
+    return rc < 0 ? no_memory(folder) : 0;
+}
+
+static int add_folder(struct folder *folder, int fd, size_t length, unsigned depth)
+{
+    const struct image_file entry = { .is_folder = true };
+
+    if (image_list_add(&folder->images.list, folder->path, &entry) < 0)
+        return no_memory(folder);
+    return visit_folder(folder, fd, length, depth + 1);
+}
+
+/* What the path names, open as fd. */
+static int visit_entry(struct folder *folder, int fd, size_t length, unsigned depth)
+{
+    struct stat stat;
+
+    if (fstat(fd, &stat) != 0)
+        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
+    else if (S_ISDIR(stat.st_mode))
+        return add_folder(folder, fd, length, depth);
+    else if (S_ISREG(stat.st_mode))
+        return add_file(folder, fd, (uint64_t)stat.st_size);
+    else
+        image_choice_refuse(&folder->images.choice, folder->path, "is no regular file");
+    return 0;
+}
+
+/* Links are followed. Without O_NONBLOCK a pipe without a writer would hold the program here. */
+static int open_entry(struct folder *folder, int directory_fd, const char *name, size_t length, unsigned depth)
+{
+    const size_t bytes = strlen(name);
+
+    if (atomic_load(folder->options->interrupted))
+        return -ECANCELED;
+    if (length + bytes + 2 > sizeof(folder->path)) {
+        image_choice_refuse(&folder->images.choice, folder->path, "holds a path of over 4095 bytes");
+        return 0;
+    }
+    if (length > 0)
+        folder->path[length++] = '/';
+    memcpy(folder->path + length, name, bytes + 1);
+    const int fd = openat(directory_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
+        return 0;
+    }
+    const int rc = visit_entry(folder, fd, length + bytes, depth);
+    close(fd);
+    return rc;
+}
+
+static int visit_entries(struct folder *folder, DIR *entries, size_t length, unsigned depth)
+{
+    const struct dirent *entry;
+
+    while ((errno = 0, entry = readdir(entries)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;               /* hidden, or the folder itself */
+        const int rc = open_entry(folder, dirfd(entries), entry->d_name, length, depth);
+        folder->path[length] = '\0';
+        if (rc < 0)
+            return rc;
+    }
+    if (errno != 0)
+        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
+    return 0;
+}
+
+static int visit_folder(struct folder *folder, int fd, size_t length, unsigned depth)
+{
+    if (depth > DEPTH_MAX) {
+        image_choice_refuse(&folder->images.choice, folder->path, "lies over 32 folders deep: does a link lead back?");
+        return 0;
+    }
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    DIR *entries = own < 0 ? NULL : fdopendir(own);
+    if (entries == NULL) {
+        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
+        if (own >= 0)
+            close(own);
+        return 0;
+    }
+    const int rc = visit_entries(folder, entries, length, depth);
+    closedir(entries);
+    return rc;
+}
+
+static int read_image(const struct image_set *set, const struct image_file *file, uint8_t *out)
+{
+    const struct folder *folder = set->arg;
+    const int fd = openat(folder->fd, image_list_path(&set->list, file), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    const int rc = file_read_whole(fd, out, file->bytes);
+    close(fd);
+    return rc;
+}
+
+static int find_images(struct folder *folder)
+{
+    struct image_set *images = &folder->images;
+
+    folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0) {
+        stop_fail(images->stop, EXIT_CODE_DATA, "%s: cannot open the folder: %s", images->input, strerror(errno));
+        return -errno;
+    }
+    int rc = visit_folder(folder, folder->fd, 0, 0);
+    if (rc == 0)
+        rc = image_choice_end(&images->choice, images->input, images->stop);
+    if (rc == 0)
+        rc = image_layout_find(&images->layout, &images->list, images->input, images->stop);
+    return rc;
+}
+
+static int folder_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct folder *folder = calloc(1, sizeof(*folder));
+
+    conversion->state = folder;
+    if (folder == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    folder->fd = -1;
+    folder->options = options;
+    folder->images.input = options->inputs[0];
+    folder->images.stop = stop;
+    folder->images.read = read_image;
+    folder->images.arg = folder;
+    conversion->origin = "images in folders";
+    const int rc = find_images(folder);
+    if (rc == 0)
+        image_set_describe(&folder->images, conversion);
+    return rc;
+}
+
+static void folder_release(struct conversion *conversion)
+{
+    struct folder *folder = conversion->state;
+
+    if (folder == NULL)
+        return;
+    image_set_release(&folder->images);
+    if (folder->fd >= 0)
+        close(folder->fd);
+    free(folder);
+}
+
+const struct converter convert_folder = {
+    .name = "folder",
+    .summary = "JPEG and PNG images, a folder for each class: DIR/CLASS or DIR/train/CLASS",
+    .inputs = "DIR",
+    .input_count_least = 1,
+    .input_count_most = 1,
+    .prepare = folder_prepare,
+    .release = folder_release,
+};

@@ -1,0 +1,43 @@
+/* Which files are images, by their content, and what is to be said of those that are not. A file that is called
+ * like an image but is none, or that cannot be read, makes the conversion refuse its input, after all of it was
+ * looked at; others (notes, lists, scripts) are left out and counted. */
+#ifndef PIPETRAIN_IMAGE_CHOICE_H
+#define PIPETRAIN_IMAGE_CHOICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/image_header.h"
+#include "stage/stop.h"
+
+#define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
+
+struct image_choice {
+    bool takes_all;             /* every file is meant to be an image: none is left out */
+    uint8_t *head;              /* the first bytes of the file looked at; owned */
+    size_t head_room;
+    struct image_header common; /* the size of all images so far, height 0 where they differ */
+    uint64_t image_count, left_out_count, refused_count;
+    char left_out[256];         /* the first of them */
+    char refused[1500];         /* the first of them, with what is wrong */
+};
+
+/* Gives the first `bytes` bytes of a file. 0, or a negative errno. */
+typedef int image_head_read(void *arg, uint8_t *out, size_t bytes);
+
+/* Look at a file of `bytes` bytes. 0 and whether it is an image; -ENOMEM. */
+int image_choice_take(struct image_choice *choice, const char *path, uint64_t bytes, image_head_read *read, void *arg,
+                     bool *is_image_out);
+/* Note a file that is over IMAGE_BYTES_MAX, without looking into it. */
+void image_choice_too_large(struct image_choice *choice, const char *path);
+/* Is the file called like an image of any kind? */
+bool image_choice_name(const char *path);
+/* Note that a file cannot be used: "PATH PROBLEM". */
+void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
+/* Say what was left out. 0, or -EBADMSG after stop_fail when anything was refused. */
+int image_choice_end(const struct image_choice *choice, const char *input, struct stop *stop);
+/* Accepts a struct of zeros. */
+void image_choice_release(struct image_choice *choice);
+
+#endif

@@ -1,0 +1,111 @@
+/* Samples of encoded images. Prepared by the main thread; samples are asked for by the writing threads. */
+#include "tools/convert/files/image_set.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FEATURES_BYTES 300u     /* of a record beside its image, about */
+
+static int refuse(const struct image_set *set, const struct image_file *file, int rc, const char *problem)
+{
+    stop_fail(set->stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s %s", set->input, image_list_path(&set->list, file),
+              problem);
+    return rc;
+}
+
+/* Read an image again and its header, which was right when the set was looked at. */
+static int read_image(const struct image_set *set, const struct image_file *file, uint8_t *bytes,
+                      struct image_header *header_out)
+{
+    static const char changed[] = "changed while it was converted: leave the input alone and begin again";
+    const char *problem;
+
+    const int rc = set->read(set, file, bytes);
+    if (rc < 0)
+        return refuse(set, file, rc, rc == -EBADMSG ? changed : strerror(-rc));
+    if (image_header_read(bytes, file->bytes, header_out, &problem) < 0)
+        return refuse(set, file, -EBADMSG, changed);
+    return 0;
+}
+
+static struct example_value number(const char *name, int64_t value)
+{
+    return (struct example_value){ .name = name, .kind = FEATURE_INT64S, .int64 = value };
+}
+
+static struct example_value bytes_value(const char *name, const void *bytes, size_t byte_count)
+{
+    return (struct example_value){ .name = name, .kind = FEATURE_BYTES, .bytes = bytes, .byte_count = byte_count };
+}
+
+static struct example_value text(const char *name, const char *value)
+{
+    return bytes_value(name, value, strlen(value));
+}
+
+static int image_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                        size_t *count_out)
+{
+    static const char *const formats[] = { [IMAGE_FORMAT_JPEG] = "JPEG", [IMAGE_FORMAT_PNG] = "PNG" };
+    const struct image_source *source = arg;
+    const struct image_set *set = source->set;
+    const struct image_file *file = &set->list.files[source->split->first + index];
+    struct image_header header;
+    size_t count = 0;
+
+    const int rc = read_image(set, file, scratch, &header);
+    if (rc < 0)
+        return rc;
+    values_out[count++] = number("image/channels", header.channels);
+    values_out[count++] = number("image/class/label", file->label);
+    if (set->layout.class_names != NULL)
+        values_out[count++] = text("image/class/text", set->layout.class_names[file->label]);
+    values_out[count++] = bytes_value("image/encoded", scratch, file->bytes);
+    values_out[count++] = text("image/filename", image_list_path(&set->list, file) + file->name_at);
+    values_out[count++] = text("image/format", formats[header.format]);
+    values_out[count++] = number("image/height", header.height);
+    values_out[count++] = number("image/width", header.width);
+    *count_out = count;
+    return 0;
+}
+
+static struct sample_source make_source(struct image_source *image_source)
+{
+    const struct image_split *split = image_source->split;
+    struct sample_source source = {
+        .split = split->name, .record_count = split->count, .sample = image_sample, .arg = image_source,
+    };
+
+    for (size_t i = 0; i < split->count; i++) {
+        const size_t bytes = image_source->set->list.files[split->first + i].bytes;
+        source.bytes += bytes + FEATURES_BYTES;
+        if (source.scratch_bytes <= bytes)
+            source.scratch_bytes = bytes + 1;
+    }
+    return source;
+}
+
+void image_set_describe(struct image_set *set, struct conversion *conversion)
+{
+    const struct image_layout *layout = &set->layout;
+
+    conversion->image_key = "image/encoded";
+    conversion->label_key = "image/class/label";
+    conversion->classes = layout->class_count;
+    conversion->class_names = (const char *const *)layout->class_names;
+    conversion->height = set->choice.common.height;
+    conversion->width = set->choice.common.width;
+    conversion->depth = set->choice.common.channels;
+    for (size_t i = 0; i < layout->split_count; i++) {
+        set->sources[i] = (struct image_source){ set, &layout->splits[i] };
+        conversion->sources[i] = make_source(&set->sources[i]);
+    }
+    conversion->source_count = layout->split_count;
+}
+
+void image_set_release(struct image_set *set)
+{
+    image_list_release(&set->list);
+    image_choice_release(&set->choice);
+    image_layout_release(&set->layout);
+}

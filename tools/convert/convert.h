@@ -63,7 +63,7 @@ struct converter {
 };
 
 extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
-extern const struct converter convert_folder, convert_tar;
+extern const struct converter convert_folder, convert_tar, convert_csv;
 
 /* The features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

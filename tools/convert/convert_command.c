@@ -17,7 +17,7 @@
 
 static const struct converter *const converters[] = {
     &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_npy, &convert_digits,
-    &convert_folder, &convert_tar,
+    &convert_folder, &convert_tar, &convert_csv,
 };
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 

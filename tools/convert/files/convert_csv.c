@@ -1,0 +1,286 @@
+/* The converter of tables: a row for each image, with its class and either its pixels or the path of its file. The
+ * first table is to train with, a second one to validate. Tables are read into memory; image files are read twice, as
+ * those in folders are: the first bytes at the beginning, all when the record is written. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stage/log.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/files/csv_classes.h"
+#include "tools/convert/files/csv_table.h"
+#include "tools/convert/files/file_read.h"
+#include "tools/convert/files/image_set.h"
+
+#define TABLES_MAX 2u
+#define PATH_BYTES 4096u
+
+static const char *const split_names[TABLES_MAX] = { "train", "validation" };
+
+/* The samples of a table with pixels. */
+struct pixel_source {
+    const struct conversion *conversion;
+    const struct csv_table *table;
+};
+
+struct csv_set {
+    const struct convert_options *options;
+    struct csv_table tables[TABLES_MAX];
+    size_t table_count;
+    struct image_set images;                /* of tables with paths; the classes of both kinds */
+    int folders[TABLES_MAX];                /* where a table lies: its paths begin there */
+    struct pixel_source sources[TABLES_MAX];
+};
+
+static int refuse(const struct csv_set *set, const struct csv_table *table, const char *problem)
+{
+    stop_fail(set->images.stop, EXIT_CODE_DATA, "%s: %s", table->input, problem);
+    return -EBADMSG;
+}
+
+static int open_folder(struct csv_set *set, size_t t)
+{
+    const char *input = set->tables[t].input, *end = strrchr(input, '/');
+    char *path = end == NULL ? strdup(".") : strndup(input, (size_t)(end - input) + 1);
+
+    if (path != NULL)
+        set->folders[t] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int error = path == NULL ? ENOMEM : errno;
+    free(path);
+    if (set->folders[t] >= 0)
+        return 0;
+    stop_fail(set->images.stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: its folder cannot be opened: %s", input,
+              strerror(error));
+    return -error;
+}
+
+static int read_head(void *arg, uint8_t *out, size_t bytes)
+{
+    return file_read_at(*(const int *)arg, 0, out, bytes);
+}
+
+/* An image file, which must be one. */
+static int add_open_file(struct csv_set *set, const char *path, int fd, struct image_file *file)
+{
+    struct stat stat;
+    bool is_image;
+
+    if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode)) {
+        image_choice_refuse(&set->images.choice, path, "is no regular file");
+        return 0;
+    }
+    file->bytes = (uint32_t)stat.st_size;
+    const int rc = image_choice_take(&set->images.choice, path, (uint64_t)stat.st_size, read_head, &fd, &is_image);
+    return rc < 0 || !is_image ? rc : image_list_add(&set->images.list, path, file);
+}
+
+static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
+{
+    struct image_file file = { .label = row->class, .input = (uint16_t)t };
+    char path[PATH_BYTES];
+
+    if (atomic_load(set->options->interrupted))
+        return -ECANCELED;
+    if (row->path.bytes >= sizeof(path)) {
+        image_choice_refuse(&set->images.choice, "a path", "is over 4095 bytes long");
+        return 0;
+    }
+    memcpy(path, row->path.text, row->path.bytes);
+    path[row->path.bytes] = '\0';
+    const int fd = openat(set->folders[t], path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        image_choice_refuse(&set->images.choice, path, strerror(errno));
+        return 0;
+    }
+    const int rc = add_open_file(set, path, fd, &file);
+    close(fd);
+    if (rc < 0)
+        stop_fail(set->images.stop, EXIT_CODE_MEMORY, "%s: no memory for the list of its images", set->tables[t].input);
+    return rc;
+}
+
+static int add_files(struct csv_set *set, size_t t)
+{
+    struct image_split *split = &set->images.layout.splits[t];
+    const size_t before = set->images.list.count;
+
+    int rc = open_folder(set, t);
+    for (size_t i = 0; rc == 0 && i < set->tables[t].row_count; i++)
+        rc = add_file(set, t, &set->tables[t].rows[i]);
+    *split = (struct image_split){ split_names[t], before, set->images.list.count - before };
+    return rc;
+}
+
+static int read_image(const struct image_set *images, const struct image_file *file, uint8_t *out)
+{
+    const struct csv_set *set = images->arg;
+    const int fd = openat(set->folders[file->input], image_list_path(&images->list, file),
+                          O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    const int rc = file_read_whole(fd, out, file->bytes);
+    close(fd);
+    return rc;
+}
+
+static int describe_files(struct csv_set *set, struct conversion *conversion)
+{
+    int rc = 0;
+
+    for (size_t t = 0; t < set->table_count && rc == 0; t++)
+        rc = add_files(set, t);
+    if (rc == 0)
+        rc = image_choice_end(&set->images.choice, set->images.input, set->images.stop);
+    set->images.layout.split_count = set->table_count;
+    if (rc == 0)
+        image_set_describe(&set->images, conversion);
+    return rc;
+}
+
+/* Rows of grey pixels, or of red, green and blue ones: squares, since a table does not tell a shape. */
+static bool find_shape(size_t values, struct conversion *conversion)
+{
+    static const uint32_t depths[] = { 1, 3 };
+
+    for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+        uint32_t side = 1;
+        while ((size_t)side * side * depths[i] < values)
+            side++;
+        if ((size_t)side * side * depths[i] == values) {
+            conversion->height = conversion->width = side;
+            conversion->depth = depths[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static int pixel_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
+                        size_t *count_out)
+{
+    const struct pixel_source *source = arg;
+    const struct csv_table *table = source->table;
+
+    (void)scratch;
+    *count_out = convert_raw_image(source->conversion, table->pixels + index * (table->columns.count - 1),
+                                   table->rows[index].class, values_out);
+    return 0;
+}
+
+static int describe_pixels(struct csv_set *set, struct conversion *conversion)
+{
+    const struct image_layout *classes = &set->images.layout;
+    const struct csv_table *first = &set->tables[0];
+
+    if (!find_shape(first->columns.count - 1, conversion))
+        return refuse(set, first, "the pixels of a row are no square, neither of grey nor of red, green and blue");
+    conversion->classes = classes->class_count;
+    conversion->class_names = (const char *const *)classes->class_names;
+    for (size_t t = 0; t < set->table_count; t++) {
+        set->sources[t] = (struct pixel_source){ conversion, &set->tables[t] };
+        conversion->sources[t] = (struct sample_source){
+            .split = split_names[t], .record_count = set->tables[t].row_count,
+            .sample = pixel_sample, .arg = &set->sources[t],
+        };
+    }
+    conversion->source_count = set->table_count;
+    return 0;
+}
+
+static void say_columns(const struct csv_table *table)
+{
+    const struct csv_columns *columns = &table->columns;
+
+    const char *rows = table->row_count == 1 ? "row" : "rows";
+    const char *header = columns->has_header ? ", under a row of names" : "";
+
+    if (columns->has_pixels)
+        log_message(LOG_RUN, "%s: %zu %s of %zu pixels, the label is column %zu%s", table->input,
+                    table->row_count, rows, columns->count - 1, columns->label + 1, header);
+    else
+        log_message(LOG_RUN, "%s: %zu %s, the file is column %zu, the label column %zu%s", table->input,
+                    table->row_count, rows, columns->path + 1, columns->label + 1, header);
+}
+
+static int read_tables(struct csv_set *set)
+{
+    const struct csv_columns *first = &set->tables[0].columns;
+
+    for (size_t t = 0; t < set->options->input_count; t++) {
+        struct csv_table *table = &set->tables[set->table_count++];
+        const int rc = csv_table_read(table, set->options->inputs[t], set->images.stop);
+        if (rc < 0)
+            return rc;
+        say_columns(table);
+        if (table->columns.has_pixels != first->has_pixels ||
+            (first->has_pixels && table->columns.count != first->count))
+            return refuse(set, table, "has other columns than the first table");
+    }
+    return 0;
+}
+
+static int describe(struct csv_set *set, struct conversion *conversion)
+{
+    struct image_layout *classes = &set->images.layout;
+
+    int rc = read_tables(set);
+    if (rc == 0)
+        rc = csv_classes_find(set->tables, set->table_count, set->images.stop, &classes->class_names,
+                              &classes->class_count);
+    if (rc < 0)
+        return rc;
+    if (classes->class_count < 2)
+        return refuse(set, &set->tables[0], "all rows are of one class");
+    return set->tables[0].columns.has_pixels ? describe_pixels(set, conversion) : describe_files(set, conversion);
+}
+
+static int csv_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    struct csv_set *set = calloc(1, sizeof(*set));
+
+    conversion->state = set;
+    if (set == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    set->folders[0] = set->folders[1] = -1;
+    set->options = options;
+    set->images.input = options->input_count == 1 ? options->inputs[0] : "the tables";
+    set->images.stop = stop;
+    set->images.choice.takes_all = true;
+    set->images.read = read_image;
+    set->images.arg = set;
+    conversion->origin = "rows of a table";
+    return describe(set, conversion);
+}
+
+static void csv_release(struct conversion *conversion)
+{
+    struct csv_set *set = conversion->state;
+
+    if (set == NULL)
+        return;
+    for (size_t t = 0; t < TABLES_MAX; t++) {
+        csv_table_release(&set->tables[t]);
+        if (set->folders[t] >= 0)
+            close(set->folders[t]);
+    }
+    image_set_release(&set->images);
+    free(set);
+}
+
+const struct converter convert_csv = {
+    .name = "csv",
+    .summary = "a table of images: a row has the class, and the path of a JPEG or PNG or all pixels",
+    .inputs = "TRAIN [VALIDATION]",
+    .input_count_least = 1,
+    .input_count_most = TABLES_MAX,
+    .prepare = csv_prepare,
+    .release = csv_release,
+};

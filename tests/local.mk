@@ -47,6 +47,7 @@ tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup 
 	%D%/tools/test_glyph %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
 tools_tests += %D%/tools/test_dali_index %D%/tools/test_scan
 tools_tests += %D%/tools/test_convert_npy %D%/tools/test_splits
+tools_tests += %D%/tools/test_convert_files
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
@@ -57,7 +58,7 @@ script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
-	%D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_shards.sh \
+	%D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_shards.sh \
 	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)

@@ -1,0 +1,131 @@
+#!/bin/sh
+# pipetrain-convert folder, tar and csv from end to end: the same images in any wrapping and with any number of
+# threads are the same shards, and what is refused leaves nothing behind.
+
+program=${PIPETRAIN_CONVERT:-./pipetrain-convert}
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-convert.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+failures=0
+
+failed() {
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+# expect STATUS ARGUMENT... - run the program, its messages in ./messages
+expect() {
+    wanted=$1
+    shift
+    "$program" "$@" >output 2>messages
+    status=$?
+    [ "$status" -eq "$wanted" ] || failed "exit $status, not $wanted: $* ($(cat messages))"
+}
+
+says() {
+    grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
+}
+
+absent() {
+    [ ! -e "$1" ] || failed "$1 was left behind"
+}
+
+# image TEXT - the header of a PNG of 3 x 2 pixels, and the text
+image() {
+    printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\000\000\003\000\000\000\002\010\002\000\000\000%s' "$1"
+}
+
+make_set() {
+    for class in cat dog "big bird"; do
+        mkdir -p "set/train/$class" "set/val/$class"
+        for i in 1 2 3 4 5 6 7; do
+            image "$class-$i" >"set/train/$class/$i.png"
+        done
+        image "$class-validation" >"set/val/$class/1.png"
+    done
+}
+
+# same_shards DIRECTORY - its shards are those of ./plain, and so is all of dataset.json but how the input came
+same_shards() {
+    for file in plain/*-of-*; do
+        cmp "$file" "$1/${file#plain/}" >&2 || failed "$1: ${file#plain/} differs"
+    done
+    grep -Ev '"(name|origin)"' plain/dataset.json >wanted
+    grep -Ev '"(name|origin)"' "$1/dataset.json" | cmp -s - wanted || failed "$1: dataset.json differs"
+}
+
+stores_every_image_as_it_is_once() {
+    expect 0 folder set -o plain
+    find set -type f | while read -r file; do
+        grep -qaF "$(tail -c +30 "$file")" plain/*-of-* || echo "$file"
+    done >missing
+    [ ! -s missing ] || failed "not in any shard: $(cat missing)"
+    [ "$(cat plain/*-of-* | grep -ao IHDR | wc -l)" -eq 24 ] || failed "images were stored twice"
+    for words in '"classes": 3' '"big bird"' '"image/encoded"' '"image/class/label"' '"height": 2' '"records": 21,'; do
+        grep -qF "$words" plain/dataset.json || failed "no $words in dataset.json"
+    done
+}
+
+gives_the_same_bytes_for_any_wrapping_and_number_of_jobs() {
+    for jobs in 1 2 7; do
+        expect 0 folder set -o "jobs$jobs" --jobs=$jobs
+        same_shards "jobs$jobs"
+    done
+    tar cf set.tar set
+    tar czf set.tar.gz -C set train val
+    tar cf train.tar -C set train
+    tar czf val.tar.gz -C set val
+    expect 0 tar set.tar -o from_tar --jobs=2
+    same_shards from_tar
+    expect 0 tar set.tar.gz -o from_gzip --jobs=1
+    same_shards from_gzip
+    expect 0 tar val.tar.gz train.tar -o from_two
+    same_shards from_two
+}
+
+holds_out_validation_images() {
+    expect 0 folder set/train -o split --validation=0.25
+    grep -q '16 train records.* 5 validation records' output || failed "not 16 and 5: $(cat output)"
+    [ "$(cat split/*-of-* | grep -ao IHDR | wc -l)" -eq 21 ] || failed "not every image once"
+    expect 2 folder set -o split2 --validation=0.25
+    absent split2
+}
+
+takes_tables() {
+    (cd set/train && for class in cat dog; do for i in 1 2 3; do echo "$class/$i.png,$class"; done; done) >set/train/all.csv
+    expect 0 csv set/train/all.csv -o table
+    grep -q '6 train records' output || failed "not 6 records: $(cat output)"
+    rm set/train/all.csv
+    { echo label,a,b,c,d; echo 1,0,255,3,4; echo 0,9,8,7,6; } >pixels.csv
+    expect 0 csv pixels.csv pixels.csv -o pixels
+    grep -aoq image_raw pixels/validation-00000-of-00001 || failed "no raw images"
+    grep -q '"height": 2' pixels/dataset.json || failed "not 2x2"
+}
+
+refuses_and_leaves_nothing() {
+    mkdir -p bad/a bad/b
+    image x >bad/a/1.png
+    : >bad/b/1.png
+    expect 3 folder bad -o out
+    says "pipetrain-convert: bad: 1 file cannot be used: remove or replace it: b/1.png is empty"
+    ln -s /etc/passwd bad/b/2.png
+    tar cf bad.tar -C bad b/2.png
+    expect 3 tar bad.tar -o out
+    says "b/2.png is a symbolic link"
+    expect 3 folder nowhere -o out
+    says "nowhere"
+    expect 3 csv set/train/cat/1.png -o out
+    expect 2 folder -o out
+    expect 2 folder set set -o out
+    expect 2 csv a b c -o out
+    absent out
+}
+
+make_set
+stores_every_image_as_it_is_once
+gives_the_same_bytes_for_any_wrapping_and_number_of_jobs
+holds_out_validation_images
+takes_tables
+refuses_and_leaves_nothing
+[ $failures -eq 0 ]

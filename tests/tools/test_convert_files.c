@@ -1,0 +1,591 @@
+/* Tests of the converters of folders, archives and tables: which images are taken, as what, and what is refused.
+ * Converters are asked for their samples directly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tests/helpers/tar_fixture.h"
+#include "tools/convert/convert.h"
+
+static atomic_bool interrupted;
+static char work[64];
+
+/* An image of 3 x 2 pixels as far as its header goes, told from others by its last byte. */
+#define IMAGE_BYTES 31u
+
+static void make_image(uint8_t image_out[IMAGE_BYTES], char tag)
+{
+    static const uint8_t header[29] = {
+        0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 3, 0, 0, 0, 2, 8, 2,
+    };
+
+    memcpy(image_out, header, sizeof(header));
+    image_out[29] = 0;
+    image_out[30] = (uint8_t)tag;
+}
+
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Make the folders of a path. */
+static void make_folders(const char *path)
+{
+    char folder[256];
+
+    for (const char *end = strchr(path, '/'); end != NULL; end = strchr(end + 1, '/')) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)(end - path), path);
+        assert_true(mkdir(folder, 0777) == 0 || errno == EEXIST);
+    }
+}
+
+/* Images "PATH TAG": PATH ends with "/" for a folder, TAG is left out for text that is no image. */
+static void make_files(const char *const *files)
+{
+    for (; *files != NULL; files++) {
+        char path[256], tag = '\0';
+        uint8_t image[IMAGE_BYTES];
+        sscanf(*files, "%255s %c", path, &tag);
+        make_folders(path);
+        make_image(image, tag);
+        if (path[strlen(path) - 1] != '/')
+            write_file(path, tag != '\0' ? (const void *)image : "text", tag != '\0' ? sizeof(image) : 4);
+    }
+}
+
+/* The same files as members of an archive. */
+static void make_members(struct tar_fixture *tar, const char *const *files)
+{
+    for (; *files != NULL; files++) {
+        char path[256], tag = '\0';
+        uint8_t image[IMAGE_BYTES];
+        sscanf(*files, "%255s %c", path, &tag);
+        make_image(image, tag);
+        const bool is_folder = path[strlen(path) - 1] == '/';
+        tar_fixture_add(tar, is_folder ? '5' : '0', path, tag != '\0' ? (const void *)image : "text",
+                        is_folder ? 0 : tag != '\0' ? sizeof(image) : 4);
+    }
+    tar_fixture_end(tar);
+}
+
+static void write_gzip(const char *path, const void *data, size_t bytes)
+{
+    gzFile file = gzopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, data, (unsigned)bytes), (int)bytes);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+/* A line "SPLIT LABEL TEXT NAME TAG" for an encoded image, "SPLIT LABEL PIXELS" for a raw one. */
+static void tell_sample(char *line, size_t size, const char *split, const struct example_value *values, size_t count)
+{
+    static const char *const names[] = {
+        "image/channels", "image/class/label", "image/class/text", "image/encoded", "image/filename", "image/format",
+        "image/height", "image/width",
+    };
+
+    if (strcmp(values[0].name, "depth") == 0) {
+        int length = snprintf(line, size, "%s %d", split, (int)values[3].int64);
+        for (size_t i = 0; i < values[2].byte_count && i < 4; i++)
+            length += snprintf(line + length, size - (size_t)length, " %d", ((const uint8_t *)values[2].bytes)[i]);
+        return;
+    }
+    const size_t text = count == 8;
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(values[i].name, names[i + (i >= 2 && !text)]);
+    const struct example_value *encoded = &values[2 + text];
+    assert_int_equal(values[0].int64, 3);
+    assert_int_equal(values[count - 1].int64, 3);
+    assert_int_equal(values[count - 2].int64, 2);
+    assert_memory_equal(values[count - 3].bytes, "PNG", 3);
+    assert_int_equal(encoded->byte_count, IMAGE_BYTES);
+    snprintf(line, size, "%s %d %.*s %.*s %c", split, (int)values[1].int64, text ? (int)values[2].byte_count : 1,
+             text ? (const char *)values[2].bytes : "-", (int)encoded[1].byte_count, (const char *)encoded[1].bytes,
+             ((const char *)encoded->bytes)[30]);
+}
+
+static void tell_source(const struct sample_source *source, char *out, size_t size)
+{
+    struct example_value values[SAMPLE_VALUES_MAX];
+    void *scratch = malloc(source->scratch_bytes + 1);
+    size_t count, length = strlen(out);
+
+    assert_non_null(scratch);
+    for (uint64_t i = 0; i < source->record_count; i++) {
+        assert_int_equal(source->sample(source->arg, i, scratch, values, &count), 0);
+        tell_sample(out + length, size - length, source->split, values, count);
+        length += strlen(out + length);
+        length += (size_t)snprintf(out + length, size - length, "\n");
+    }
+    free(scratch);
+}
+
+struct outcome {
+    int rc;
+    char samples[4096];
+    char message[4096];
+    uint32_t classes, height, width, depth;
+};
+
+/* Ask a converter for all samples of up to two inputs. */
+static void run(const struct converter *converter, const char *input, const char *second, struct outcome *outcome)
+{
+    char *inputs[2] = { (char *)(uintptr_t)input, (char *)(uintptr_t)second };
+    const struct convert_options options = {
+        .inputs = inputs, .input_count = second != NULL ? 2 : 1, .interrupted = &interrupted,
+    };
+    struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
+    struct stop *stop;
+
+    *outcome = (struct outcome){ .rc = 0 };
+    assert_int_equal(stop_open(&stop), 0);
+    outcome->rc = converter->prepare(&options, stop, &conversion);
+    for (size_t i = 0; outcome->rc == 0 && i < conversion.source_count; i++)
+        tell_source(&conversion.sources[i], outcome->samples, sizeof(outcome->samples));
+    outcome->classes = conversion.classes;
+    outcome->height = conversion.height;
+    outcome->width = conversion.width;
+    outcome->depth = conversion.depth;
+    snprintf(outcome->message, sizeof(outcome->message), "%s", stop_message(stop));
+    converter->release(&conversion);
+    stop_close(stop);
+}
+
+static void expect_samples(const struct converter *converter, const char *input, const char *second, const char *wanted)
+{
+    struct outcome outcome;
+
+    run(converter, input, second, &outcome);
+    if (outcome.rc != 0)
+        fail_msg("%s: %s", input, outcome.message);
+    assert_string_equal(outcome.samples, wanted);
+}
+
+static void expect_refused(const struct converter *converter, const char *input, const char *second, const char *words)
+{
+    struct outcome outcome;
+
+    run(converter, input, second, &outcome);
+    assert_true(outcome.rc < 0);
+    if (strstr(outcome.message, words) == NULL)
+        fail_msg("'%s' does not say '%s'", outcome.message, words);
+}
+
+/* Every test begins in an empty folder. */
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(work, sizeof(work), "/tmp/pipetrain-files.XXXXXX");
+    return mkdtemp(work) == NULL || chdir(work) != 0;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", work);
+    return chdir("/") != 0 || system(command) != 0;
+}
+
+#define FILES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* Both ways to give the same files: a folder, and archives. */
+static void expect_samples_both_ways(const char *const *files, const char *wanted)
+{
+    static struct tar_fixture tar;
+
+    tar.byte_count = 0;
+    make_members(&tar, files);
+    write_file("x.tar", tar.bytes, tar.byte_count);
+    write_gzip("x.tar.gz", tar.bytes, tar.byte_count);
+    expect_samples(&convert_tar, "x.tar", NULL, wanted);
+    expect_samples(&convert_tar, "x.tar.gz", NULL, wanted);
+    assert_int_equal(mkdir("x", 0777), 0);
+    assert_int_equal(chdir("x"), 0);
+    make_files(files);
+    expect_samples(&convert_folder, ".", NULL, wanted);
+}
+
+static void expect_refused_both_ways(const char *const *files, const char *words)
+{
+    static struct tar_fixture tar;
+
+    tar.byte_count = 0;
+    make_members(&tar, files);
+    write_file("x.tar", tar.bytes, tar.byte_count);
+    expect_refused(&convert_tar, "x.tar", NULL, words);
+    assert_int_equal(mkdir("x", 0777), 0);
+    assert_int_equal(chdir("x"), 0);
+    make_files(files);
+    expect_refused(&convert_folder, ".", NULL, words);
+    assert_int_equal(chdir(".."), 0);
+    assert_int_equal(system("rm -rf x x.tar"), 0);
+}
+
+static void classes_are_folders_in_bytewise_order(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("b/2.png B", "b/1.png A", "a-2/x.png C", "a/z.png D", "a/y.jpg E", "a/images/w F"),
+                             "train 0 a images/w F\n"
+                             "train 0 a y.jpg E\n"
+                             "train 0 a z.png D\n"
+                             "train 1 a-2 x.png C\n"
+                             "train 2 b 1.png A\n"
+                             "train 2 b 2.png B\n");
+}
+
+static void splits_are_folders_called_so(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/b/3.png C", "test/a/4.png D"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 1 b 3.png C\ntest 0 a 4.png D\n");
+}
+
+static void tests_validate_where_nothing_else_does(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("Test/a/1.png A", "Training/a/2.png B", "Training/b/3.png C"),
+                             "train 0 a 2.png B\ntrain 1 b 3.png C\nvalidation 0 a 1.png A\n");
+}
+
+static void folders_around_the_whole_do_not_matter(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("set/", "set/v1/", "set/v1/train/", "set/v1/train/a/1.png A",
+                                   "set/v1/train/b/2.png B"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\n");
+}
+
+static void a_class_may_be_called_train(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("train/1.png A", "car/2.png B"), "train 0 car 2.png B\ntrain 1 train 1.png A\n");
+}
+
+static void leaves_out_hidden_files_notes_and_images_in_no_class(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("a/1.png A", "a/.DS_Store", "a/._1.png X", ".git/2.png X", "a/notes.txt", "README",
+                                   "b/2.png B", "top.png X", "b/Thumbs.db"),
+                             "train 0 a 1.png A\ntrain 1 b 2.png B\n");
+}
+
+static void refuses_layouts_that_mean_nothing(void **state)
+{
+    (void)state;
+    expect_refused_both_ways(FILES("1.png A", "2.png B"), "no folder with images");
+    expect_refused_both_ways(FILES("a/1.png A", "a/2.png B"), "only one class");
+    expect_refused_both_ways(FILES("a/1.png A", "b/notes.txt", "b/"), "folder b has no image to train with");
+    expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "extra/c/3.png C"),
+                             "neither validation nor test");
+    expect_refused_both_ways(FILES("train/a/1.png A", "train/b/2.png B", "val/c/3.png C"),
+                             "folder c is no class");
+    expect_refused_both_ways(FILES("val/a/1.png A", "val/b/2.png B"), "no folder train");
+    expect_refused_both_ways(FILES("train/a/1.png A", "valid/a/2.png B", "val/a/3.png C"),
+                             "second one for the same part");
+}
+
+static void refuses_images_that_are_none_all_at_once(void **state)
+{
+    (void)state;
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "c/3.JPEG", "b/4.png B"), "2 files cannot be used");
+    expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png is no image");
+}
+
+static void follows_links_but_not_in_circles(void **state)
+{
+    (void)state;
+    make_files(FILES("far/1.png A", "set/b/2.png B"));
+    assert_int_equal(symlink("../far", "set/a"), 0);
+    assert_int_equal(symlink("../../far/1.png", "set/b/3.png"), 0);
+    expect_samples(&convert_folder, "set", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 1 b 3.png A\n");
+    assert_int_equal(symlink(".", "set/a/again"), 0);
+    expect_refused(&convert_folder, "set", NULL, "over 32 folders deep");
+    assert_int_equal(unlink("far/again"), 0);
+    assert_int_equal(symlink("nowhere", "set/b/4.png"), 0);
+    expect_refused(&convert_folder, "set", NULL,
+                   "set: 1 file cannot be used: remove or replace it: b/4.png No such file");
+}
+
+static void keeps_names_that_are_no_utf8(void **state)
+{
+    (void)state;
+    expect_samples_both_ways(FILES("a/\xe9.png A", "\xff/2.png B"), "train 0 a \xe9.png A\ntrain 1 \xff 2.png B\n");
+}
+
+static void tells_the_size_where_all_have_it(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+
+    make_files(FILES("a/1.png A", "b/2.png B"));
+    run(&convert_folder, ".", NULL, &outcome);
+    assert_int_equal(outcome.classes, 2);
+    assert_int_equal(outcome.height, 2);
+    assert_int_equal(outcome.width, 3);
+    assert_int_equal(outcome.depth, 3);
+    uint8_t other[IMAGE_BYTES];
+    make_image(other, 'C');
+    other[19] = 4;
+    write_file("b/3.png", other, sizeof(other));
+    struct stop *stop;
+    assert_int_equal(stop_open(&stop), 0);
+    static const char *const inputs[] = { "." };
+    const struct convert_options options = {
+        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .interrupted = &interrupted,
+    };
+    struct conversion conversion = { .name = "folder" };
+    assert_int_equal(convert_folder.prepare(&options, stop, &conversion), 0);
+    assert_int_equal(conversion.height, 0);
+    assert_int_equal(conversion.depth, 0);
+    convert_folder.release(&conversion);
+    stop_close(stop);
+}
+
+static void notices_images_that_change_meanwhile(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = { "." };
+    const struct convert_options options = {
+        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .interrupted = &interrupted,
+    };
+    struct conversion conversion = { .name = "folder" };
+    struct example_value values[SAMPLE_VALUES_MAX];
+    uint8_t scratch[256];
+    struct stop *stop;
+    size_t count;
+
+    make_files(FILES("a/1.png A", "b/2.png B"));
+    assert_int_equal(stop_open(&stop), 0);
+    assert_int_equal(convert_folder.prepare(&options, stop, &conversion), 0);
+    const struct sample_source *source = &conversion.sources[0];
+    assert_true(source->scratch_bytes <= sizeof(scratch));
+    assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), 0);
+    write_file("a/1.png", scratch, IMAGE_BYTES + 1);
+    assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), -EBADMSG);
+    assert_non_null(strstr(stop_message(stop), "a/1.png changed while it was converted"));
+    convert_folder.release(&conversion);
+    stop_close(stop);
+}
+
+static void gives_up_when_interrupted(void **state)
+{
+    (void)state;
+    struct outcome outcome;
+
+    make_files(FILES("a/1.png A", "b/2.png B"));
+    atomic_store(&interrupted, true);
+    run(&convert_folder, ".", NULL, &outcome);
+    atomic_store(&interrupted, false);
+    assert_int_equal(outcome.rc, -ECANCELED);
+    assert_string_equal(outcome.message, "");
+}
+
+static void joins_archives_into_one_set(void **state)
+{
+    (void)state;
+    static struct tar_fixture tar;
+
+    tar.byte_count = 0;
+    make_members(&tar, FILES("train/", "train/a/1.png A", "train/b/2.png B"));
+    write_gzip("train.tar.gz", tar.bytes, tar.byte_count);
+    tar.byte_count = 0;
+    make_members(&tar, FILES("test/", "test/a/1.png C"));
+    write_file("test.tar", tar.bytes, tar.byte_count);
+    expect_samples(&convert_tar, "train.tar.gz", "test.tar",
+                   "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n");
+    expect_refused(&convert_tar, "train.tar.gz", "train.tar.gz", "train/a/1.png is there twice");
+    expect_refused(&convert_tar, "test.tar", NULL, "no folder train");
+}
+
+static void refuses_hostile_members(void **state)
+{
+    (void)state;
+    static struct tar_fixture tar;
+
+    tar.byte_count = 0;
+    tar_fixture_add(&tar, '0', "a/../../etc/x.png", "x", 1);
+    tar_fixture_end(&tar);
+    write_file("x.tar", tar.bytes, tar.byte_count);
+    expect_refused(&convert_tar, "x.tar", NULL, "x.tar: a/../../etc/x.png has a path with '..' in it");
+    tar.byte_count = 0;
+    tar_fixture_add(&tar, '2', "a/x.png", NULL, 0);
+    tar_fixture_end(&tar);
+    write_gzip("x.tar.gz", tar.bytes, tar.byte_count);
+    expect_refused(&convert_tar, "x.tar.gz", NULL, "x.tar.gz: a/x.png is a symbolic link");
+}
+
+static void refuses_what_is_no_archive_or_is_damaged(void **state)
+{
+    (void)state;
+    static struct tar_fixture tar;
+    char cut[600];
+
+    expect_refused(&convert_tar, "nowhere.tar", NULL, "nowhere.tar: No such file");
+    expect_refused(&convert_tar, ".", NULL, ".: is a folder: convert it with 'folder'");
+    write_file("x.zip", "PK\3\4", 4);
+    expect_refused(&convert_tar, "x.zip", NULL, "is a ZIP archive");
+    write_file("x.xz", "\xfd" "7zXZ", 6);
+    expect_refused(&convert_tar, "x.xz", NULL, "xz -d");
+    tar.byte_count = 0;
+    make_members(&tar, FILES("a/1.png A", "b/2.png B"));
+    write_gzip("whole.tar.gz", tar.bytes, tar.byte_count);
+    FILE *file = fopen("whole.tar.gz", "rb");
+    assert_non_null(file);
+    const size_t bytes = fread(cut, 1, sizeof(cut), file);
+    fclose(file);
+    for (size_t less = 1; less < bytes - 4; less += 3) {
+        write_file("cut.tar.gz", cut, bytes - less);
+        expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
+    }
+    cut[bytes - 5] ^= 1;        /* of the checksum, which is behind all members */
+    write_file("cut.tar.gz", cut, bytes);
+    expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
+    write_file("cut.tar", tar.bytes, 530);
+    expect_refused(&convert_tar, "cut.tar", NULL, "cut short");
+    write_file("no.tar", memset(cut, 'x', sizeof(cut)), sizeof(cut));
+    expect_refused(&convert_tar, "no.tar", NULL, "no tar archive");
+}
+
+static void write_text(const char *path, const char *text)
+{
+    write_file(path, text, strlen(text));
+}
+
+static void takes_tables_of_paths(void **state)
+{
+    (void)state;
+    static const char wanted[] = "train 1 dog set/1.png A\ntrain 0 cat, big set/2.png B\n";
+
+    make_files(FILES("set/1.png A", "set/2.png B"));
+    write_text("x.csv", "set/1.png,dog\nset/2.png,\"cat, big\"\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "label;filename\r\ndog; set/1.png\r\n\"cat, big\";set/2.png\r\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "dog,set/1.png\n\"cat, big\",set/2.png");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "id,Class,w,Image\n7,dog,3,set/1.png\n8,\"cat, big\",3,set/2.png\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "path,species\nset/1.png,3\nset/2.png,0\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 3 - set/1.png A\ntrain 0 - set/2.png B\n");
+}
+
+static void paths_begin_at_the_table(void **state)
+{
+    (void)state;
+    make_files(FILES("set/img/1.png A", "set/img/2.png B"));
+    write_text("set/train.csv", "img/1.png,a\nimg/2.png,b\n");
+    write_text("val.csv", "path,label\nset/img/2.png,a\n");
+    expect_samples(&convert_csv, "set/train.csv", "val.csv",
+                   "train 0 a img/1.png A\ntrain 1 b img/2.png B\nvalidation 0 a set/img/2.png B\n");
+}
+
+static void takes_tables_of_pixels(void **state)
+{
+    (void)state;
+    static const char wanted[] = "train 3 0 1 2 255\ntrain 0 0 7 7 7\n";
+    struct outcome outcome;
+
+    write_text("x.csv", "3,0,1,2,255\n0,0,7,7,7\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    run(&convert_csv, "x.csv", NULL, &outcome);
+    assert_int_equal(outcome.classes, 4);
+    assert_int_equal(outcome.height, 2);
+    assert_int_equal(outcome.width, 2);
+    assert_int_equal(outcome.depth, 1);
+    write_text("x.csv", "label,1x1,1x2,2x1,2x2\n3,0,1,2,255\n0,0,7,7,7\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "p0,p1,p2,p3,class\n0,1,2,255,3\n0,7,7,7,0\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "0,1,2,255,3\n0,7,7,7,0\n");      /* a corner is always 0 */
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+    write_text("x.csv", "0,1,2,255,three\n0,7,7,7,one\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 255\ntrain 0 0 7 7 7\n");
+    write_gzip("x.csv.gz", "3,0,1,2,255\n0,0,7,7,7\n", 22);
+    expect_samples(&convert_csv, "x.csv.gz", "x.csv.gz",
+                   "train 3 0 1 2 255\ntrain 0 0 7 7 7\nvalidation 3 0 1 2 255\nvalidation 0 0 7 7 7\n");
+}
+
+static void refuses_tables_that_are_wrong(void **state)
+{
+    (void)state;
+    static const struct { const char *table, *words; } wrong[] = {
+        { "", "x.csv: line 1: the table is empty" },
+        { "a\nb\n", "one column" },
+        { "path,label\n", "no row but its header" },
+        { "a.png,x,1\nb.png,y,2\n", "call that of the files 'path'" },
+        { "1.png,a\n1.png\n", "line 2: fewer fields" },
+        { "1.png,a\n\n1.png,b,c\n", "line 3: more fields" },
+        { "1.png,a\n1.png,\n", "line 2: no class" },
+        { "1.png,a\n,b\n", "line 2: no file" },
+        { "1.png,a\n\"1.png,b\n", "not closed" },
+        { "1.png,a\n1.png,a\n", "one class" },
+        { "1.png,1\n1.png,1000000\n", "line 2: label '1000000' is over 999999" },
+        { "1.png,a\nmissing.png,b\n", "missing.png No such file" },
+        { "1.png,a\nx.csv,b\n", "x.csv is no image" },
+        { "1.png,a\n.,b\n", ". is no regular file" },
+        { "1,0,0,0,0\n2,0,0,256,0\n", "line 2: a pixel that is no whole number" },
+        { "1,0,0,0,0\n2,0,0,-1,0\n", "line 2: a pixel" },
+        { "1,0,0,0,0\n2,0,0,0.5,0\n", "line 2: a pixel" },
+        { "1,0,0,0,0\n2,0,0,0,0,0\n", "line 2: more fields" },
+        { "1,0,0,0,0,0\n2,0,0,0,0,0\n", "no square" },
+    };
+
+    make_files(FILES("1.png A"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        write_text("x.csv", wrong[i].table);
+        expect_refused(&convert_csv, "x.csv", NULL, wrong[i].words);
+    }
+    expect_refused(&convert_csv, "missing.csv", NULL, "missing.csv: No such file");
+    write_text("x.csv", "1.png,a\n1.png,b\n");
+    write_text("y.csv", "1.png,c\n1.png,b\n");
+    expect_refused(&convert_csv, "x.csv", "y.csv", "y.csv: line 1: label 'c' is for validation");
+    write_text("y.csv", "1,0,0,0,0\n2,0,0,0,0\n");
+    expect_refused(&convert_csv, "x.csv", "y.csv", "other columns");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(classes_are_folders_in_bytewise_order, enter, leave),
+        cmocka_unit_test_setup_teardown(splits_are_folders_called_so, enter, leave),
+        cmocka_unit_test_setup_teardown(tests_validate_where_nothing_else_does, enter, leave),
+        cmocka_unit_test_setup_teardown(folders_around_the_whole_do_not_matter, enter, leave),
+        cmocka_unit_test_setup_teardown(a_class_may_be_called_train, enter, leave),
+        cmocka_unit_test_setup_teardown(leaves_out_hidden_files_notes_and_images_in_no_class, enter, leave),
+        cmocka_unit_test_setup_teardown(refuses_layouts_that_mean_nothing, enter, leave),
+        cmocka_unit_test_setup_teardown(refuses_images_that_are_none_all_at_once, enter, leave),
+        cmocka_unit_test_setup_teardown(follows_links_but_not_in_circles, enter, leave),
+        cmocka_unit_test_setup_teardown(keeps_names_that_are_no_utf8, enter, leave),
+        cmocka_unit_test_setup_teardown(tells_the_size_where_all_have_it, enter, leave),
+        cmocka_unit_test_setup_teardown(notices_images_that_change_meanwhile, enter, leave),
+        cmocka_unit_test_setup_teardown(gives_up_when_interrupted, enter, leave),
+        cmocka_unit_test_setup_teardown(joins_archives_into_one_set, enter, leave),
+        cmocka_unit_test_setup_teardown(refuses_hostile_members, enter, leave),
+        cmocka_unit_test_setup_teardown(refuses_what_is_no_archive_or_is_damaged, enter, leave),
+        cmocka_unit_test_setup_teardown(takes_tables_of_paths, enter, leave),
+        cmocka_unit_test_setup_teardown(paths_begin_at_the_table, enter, leave),
+        cmocka_unit_test_setup_teardown(takes_tables_of_pixels, enter, leave),
+        cmocka_unit_test_setup_teardown(refuses_tables_that_are_wrong, enter, leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

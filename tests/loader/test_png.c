@@ -126,7 +126,7 @@ static void palettes_and_bits_become_pixels(void **state)
     for (size_t i = 0; i < sizeof(rows); i++)
         rows[i] = value_at(i);
     for (size_t i = 0; i < (size_t)WIDTH * HEIGHT; i++) {
-        const size_t x = i % WIDTH, bit = rows[i / WIDTH * ROW_BYTES + x / 8] >> (7 - x % 8) & 1;
+        const size_t x = i % WIDTH, bit = rows[i / WIDTH * (size_t)ROW_BYTES + x / 8] >> (7 - x % 8) & 1;
         memcpy(colours + 3 * i, palette[bit], 3);
         grey[i] = bit == 1 ? 255 : 0;
     }

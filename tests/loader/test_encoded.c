@@ -1,0 +1,144 @@
+/* Sets of encoded images: found by the first record, each image told by its own first bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "loader/record.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+/* 8 x 8 grey pixels of 90. */
+static const char jpeg[] =
+    "\377\330\377\333\000\103\000\003\002\002\003\002\002\003\003\003\003\004\003\003\004\005\010\005\005"
+    "\004\004\005\012\007\007\006\010\014\012\014\014\013\012\013\013\015\016\022\020\015\016\021\016\013"
+    "\013\020\026\020\021\023\024\025\025\025\014\017\027\030\026\024\030\022\024\025\024\377\300\000\013"
+    "\010\000\010\000\010\001\001\021\000\377\304\000\024\000\001\000\000\000\000\000\000\000\000\000\000"
+    "\000\000\000\000\000\007\377\304\000\024\020\001\000\000\000\000\000\000\000\000\000\000\000\000\000"
+    "\000\000\000\377\332\000\010\001\001\000\000\077\000\032\177\377\331";
+/* 2 x 3 pixels, pixel (y, x) is (30 x, 30 y, 7). */
+static const char png[] =
+    "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010"
+    "\002\000\000\000\022\026\361\115\000\000\000\027\111\104\101\124\170\234\143\144\140\140\227\143\140"
+    "\220\143\140\140\141\220\143\200\000\000\005\035\000\147\007\271\201\110\000\000\000\000\111\105\116"
+    "\104\256\102\140\202";
+
+enum { HEIGHT = 2, WIDTH = 3, SAMPLE_BYTES = HEIGHT * WIDTH * 3 };
+
+static char folder[256];
+
+struct image {
+    const void *bytes;
+    size_t count;
+};
+
+#define IMAGE(text) { text, sizeof(text) - 1 }
+
+static struct dataset_options write_set(const struct image *images, size_t count)
+{
+    static uint8_t frames[8192];
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += fixture_example("image/encoded", images[i].bytes, images[i].count, "image/class/label", (int64_t)i,
+                                 frames + bytes);
+    const char *const path = fixture_path(folder, "one.tfrecord");
+    fixture_write(path, frames, bytes);
+    struct dataset_options options = fixture_options(path);
+    options.shape = (struct image_shape){ HEIGHT, WIDTH, 3 };
+    return options;
+}
+
+/* The text of what is wrong with record `id`; "" when nothing is. */
+static const char *load(const struct dataset *dataset, uint64_t id, uint8_t sample[SAMPLE_BYTES])
+{
+    static struct record_problem problem;
+    struct decode_context *context;
+    int32_t label = -1;
+    const struct sample_target target = {
+        .request = { .shape = dataset->options.shape }, .pixels = sample, .label = &label };
+    assert_int_equal(decode_context_open(&context, dataset), 0);
+    problem.text[0] = '\0';
+    if (record_load(context, id, &target, &problem) == 0)
+        assert_int_equal(label, id);
+    decode_context_close(context);
+    return problem.text;
+}
+
+static void images_of_both_formats_and_any_size_are_read(void **state)
+{
+    (void)state;
+    static const struct image images[] = { IMAGE(jpeg), IMAGE(png), IMAGE(jpeg) };
+    uint8_t sample[SAMPLE_BYTES];
+    const struct dataset_options options = write_set(images, 3);
+    struct dataset *const dataset = fixture_open(&options);
+    assert_ptr_equal(dataset->format.image, &image_encoded_ops);
+    for (uint64_t id = 0; id < 3; id += 2) {
+        assert_string_equal(load(dataset, id, sample), "");
+        for (size_t i = 0; i < SAMPLE_BYTES; i++)
+            assert_int_equal(sample[i], 90);
+    }
+    assert_string_equal(load(dataset, 1, sample), "");
+    for (size_t i = 0; i < SAMPLE_BYTES; i++)
+        assert_int_equal(sample[i], i % 3 == 0 ? 30 * (i / 3 % WIDTH) : i % 3 == 1 ? 30 * (i / 3 / WIDTH) : 7);
+    dataset_close(dataset);
+}
+
+static void what_cannot_be_read_among_them_is_said_in_words(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[SAMPLE_BYTES];
+    static const struct image images[] = { IMAGE(png), IMAGE("GIF89a and so on"), IMAGE("\xff\xd8\xff\xd9 and so on"),
+                                           { pixels, sizeof(pixels) }, { "", 0 } };
+    static const char *const words[] = { "", "holds a GIF image", "holds a JPEG image that cannot be decoded: ",
+                                         "holds raw pixels, and the first record of the set an encoded image",
+                                         "holds 0 bytes that begin like no image" };
+    uint8_t sample[SAMPLE_BYTES];
+    const struct dataset_options options = write_set(images, 5);
+    struct dataset *const dataset = fixture_open(&options);
+    for (uint64_t id = 0; id < 5; id++)
+        assert_non_null(strstr(load(dataset, id, sample), words[id]));
+    dataset_close(dataset);
+}
+
+static void pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many(void **state)
+{
+    (void)state;
+    static const struct image image = IMAGE("\xff\xd8\xff\xe0 fourteen more");
+    uint8_t sample[SAMPLE_BYTES];
+    assert_int_equal(image.count, SAMPLE_BYTES);
+    const struct dataset_options options = write_set(&image, 1);
+    struct dataset *const dataset = fixture_open(&options);
+    assert_ptr_equal(dataset->format.image, &image_raw_hwc_ops);
+    assert_string_equal(load(dataset, 0, sample), "");
+    assert_memory_equal(sample, image.bytes, SAMPLE_BYTES);
+    dataset_close(dataset);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_of_both_formats_and_any_size_are_read),
+        cmocka_unit_test(what_cannot_be_read_among_them_is_said_in_words),
+        cmocka_unit_test(pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

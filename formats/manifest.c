@@ -129,6 +129,25 @@ static int read_keys(struct manifest *manifest, const json_t *root)
     return image != NULL && label != NULL ? manifest_set_keys(manifest, image, label) : 0;
 }
 
+/* class_names, where it is a list of names only; it is for people, so that anything else is as good as none. */
+static int add_class_names(struct manifest *manifest, const json_t *names)
+{
+    const size_t count = is_a(names, JSON_ARRAY) ? json_array_size(names) : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!is_a(json_array_get(names, i), JSON_STRING))
+            return 0;
+    manifest->class_names = count > 0 ? calloc(count, sizeof(*manifest->class_names)) : NULL;
+    if (count > 0 && manifest->class_names == NULL)
+        return -ENOMEM;
+    while (manifest->class_count < count) {
+        char *const name = strdup(json_string_value(json_array_get(names, manifest->class_count)));
+        if (name == NULL)
+            return -ENOMEM;
+        manifest->class_names[manifest->class_count++] = name;
+    }
+    return 0;
+}
+
 int manifest_load(json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
     json_error_t error;
@@ -156,6 +175,8 @@ int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes,
                                    : refuse(problem_out, problem_size, "has no splits");
     if (rc == 0)
         rc = read_keys(&manifest, root);
+    if (rc == 0)
+        rc = add_class_names(&manifest, json_object_get(root, "class_names"));
     json_decref(root);
     if (rc < 0)
         manifest_release(&manifest);
@@ -182,5 +203,8 @@ void manifest_release(struct manifest *manifest)
     free(manifest->split_names);
     free(manifest->image_key);
     free(manifest->label_key);
+    for (size_t i = 0; i < manifest->class_count; i++)
+        free(manifest->class_names[i]);
+    free(manifest->class_names);
     *manifest = (struct manifest){ 0 };
 }

@@ -25,10 +25,12 @@ struct manifest {
     char **split_names;
     size_t split_count;
     char *image_key, *label_key;        /* of the features to train with; both NULL where nothing is said */
+    char **class_names;         /* of each class, owned; NULL where they are not said */
+    size_t class_count;         /* names */
 };
 
-/* Read a manifest; what it has beside splits, shards, files, records, bytes and the keys does not matter. 0, or
- * -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
+/* Read a manifest; what it has beside splits, shards, files, records, bytes, the keys and class_names does not
+ * matter. 0, or -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
 int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                   size_t problem_size);
 /* What is said of the shard of this name, NULL when nothing is. */

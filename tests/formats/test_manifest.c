@@ -72,11 +72,33 @@ static void says_what_is_no_manifest(void **state)
     }
 }
 
+static void names_classes_where_all_names_are_texts(void **state)
+{
+    (void)state;
+    struct manifest manifest;
+    assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"class_names\": [\"cat\", \"\", \"dog\"]}"), 0);
+    assert_int_equal(manifest.class_count, 3);
+    assert_string_equal(manifest.class_names[0], "cat");
+    assert_string_equal(manifest.class_names[1], "");
+    assert_string_equal(manifest.class_names[2], "dog");
+    manifest_release(&manifest);
+    static const char *const nameless[] = {
+        "{\"splits\": {}}", "{\"splits\": {}, \"class_names\": []}", "{\"splits\": {}, \"class_names\": \"cat\"}",
+        "{\"splits\": {}, \"class_names\": [\"cat\", 3]}",
+    };
+    for (size_t i = 0; i < sizeof(nameless) / sizeof(*nameless); i++) {
+        assert_int_equal(read_text(&manifest, nameless[i]), 0);
+        assert_int_equal(manifest.class_count, 0);
+        manifest_release(&manifest);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_every_shard_of_every_split),
         cmocka_unit_test(says_what_is_no_manifest),
+        cmocka_unit_test(names_classes_where_all_names_are_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

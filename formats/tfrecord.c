@@ -53,6 +53,11 @@ enum tfrecord_check tfrecord_header(const uint8_t header[TFRECORD_HEADER_BYTES],
     return TFRECORD_OK;
 }
 
+uint64_t tfrecord_payload_bytes(const uint8_t header[TFRECORD_HEADER_BYTES])
+{
+    return get_le64(header);
+}
+
 enum tfrecord_check tfrecord_footer(const uint8_t footer[TFRECORD_FOOTER_BYTES], uint32_t payload_crc,
                                     struct tfrecord_problem *problem_out)
 {

@@ -175,12 +175,9 @@ bool piece_next(const struct piece *piece, struct piece_record *record)
     }
     if (at == piece->bytes + piece->whole_bytes || piece->whole_bytes == 0)
         return false;
-    struct tfrecord_problem problem;
-    uint64_t payload_bytes = 0;
-    (void)tfrecord_header(at, &payload_bytes, &problem);    /* it was right when the piece was read */
     record->offset = piece->offset + (uint64_t)(at - piece->bytes);
     record->payload = at + TFRECORD_HEADER_BYTES;
-    record->payload_bytes = (size_t)payload_bytes;
+    record->payload_bytes = (size_t)tfrecord_payload_bytes(at);
     return true;
 }
 

@@ -11,10 +11,7 @@ tools_libtools_a_SOURCES = \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
-	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c \
-	%D%/shards/command_check.c %D%/shards/command_index.c %D%/shards/command_list.c \
-	%D%/shards/dali_index.c %D%/shards/result_file.c %D%/shards/scan.c %D%/shards/shard_paths.c \
-	%D%/shards/shard_walk.c %D%/shards/shards_command.c
+	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
 tools_libtools_a_SOURCES += \
 	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
 	%D%/convert/class_names.c %D%/convert/convert_cifar.c %D%/convert/raw_image.c \
@@ -32,5 +29,11 @@ pipetrain_SOURCES = %D%/pipetrain.c
 pipetrain_LDADD = $(TOOLS)
 pipetrain_convert_SOURCES = %D%/convert/convert.c
 pipetrain_convert_LDADD = $(TOOLS)
+tools_libtools_a_SOURCES += \
+	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c \
+	%D%/shards/command_index.c %D%/shards/command_list.c %D%/shards/command_stats.c \
+	%D%/shards/dali_index.c %D%/shards/feature_line.c %D%/shards/found_sample.c %D%/shards/image_check.c \
+	%D%/shards/label_names.c %D%/shards/result_file.c %D%/shards/scan.c %D%/shards/shard_paths.c \
+	%D%/shards/shard_walk.c %D%/shards/shards_command.c %D%/shards/shards_statistics.c %D%/shards/tally.c
 pipetrain_shards_SOURCES = %D%/shards/shards.c
 pipetrain_shards_LDADD = $(TOOLS)

@@ -55,6 +55,16 @@ expect_code 3 'listing damaged shards'
 expect_out '00001-of-00002: 1 damage$'
 run "$shards" index "$work/set/train-00001-of-00002"
 expect_code 3 'an index of a damaged shard'
+run "$shards" stats "$work/set"
+expect_code 3 'statistics of damaged shards'
+expect_out '^22 records in 3 shards$'
+run "$shards" head -n 6 "$first"
+expect_code 3 'the head of a damaged shard'
+expect_err 'record 4 at byte .*payload checksum differs'
+expect_out '^record 5 at byte'
+run "$shards" extract "$first" 4 -o "$work/damaged.pgm"
+expect_code 3 'extracting a damaged record'
+[ ! -e "$work/damaged.pgm" ] || fail 'a damaged image was written'
 
 # Files that are no shards, and none at all.
 echo 'a text that is no shard at all' >"$work/text"
@@ -63,7 +73,7 @@ run "$shards" check "$work/text" "$work/empty"
 expect_code 3 'checking what is no shard'
 expect_out 'text: record 0 at byte 0: .*: not a TFRecord shard: '
 expect_out 'empty: is empty: 0 bytes'
-for command in list check index; do
+for command in list check head stats index; do
     run "$shards" $command "$work/absent"
     expect_code 3 "$command of a shard that is not there"
     expect_err 'pipetrain-shards: .*absent.*No such file'
@@ -82,6 +92,34 @@ expect_code 3 'checking a shard that lost whole records'
 expect_out 'holds 14 records, dataset.json says 20'
 
 make_shards
+run "$shards" head -n 2 "$first"
+expect_code 0 'the head of a shard'
+expect_out "^record 1 at byte $record_bytes: [0-9]+ bytes of payload$"
+expect_out '^    label +int64 +1  1$'
+expect_out '^    image_raw +bytes +1  16 bytes: 00 3e 7c ba f8 3b 79 b7 \.\.\.$'
+expect_equal "$(grep -c ^record "$work/out")" 2 'records shown'
+
+run "$shards" stats "$work/set" --classes=10
+expect_code 0 'statistics'
+expect_out '^25 records in 3 shards$'
+expect_out '^ +25  raw pixels 4x4x1$'
+expect_out '^labels: 10 different ones, 0 to 9$'
+expect_out '^ +3  4$'
+expect_out '^ +2  5$'
+expect_out '^for 10 classes: label_offset = 0$'
+"$shard_maker" "$work/from1" 10 4 0 10
+run "$shards" stats "$work/from1" --classes=10
+expect_out '^for 10 classes: label_offset = -1$'
+run "$shards" stats --json "$work/set"
+cp "$work/out" "$work/stats.json"
+expect_equal "$("$json_value" "$work/stats.json" labels.9)" 2 'labels in JSON'
+
+echo '{"splits": {}, "class_names": ["zero", "one", "two\u009b"]}' >"$work/set/dataset.json"
+run "$shards" stats "$work/set"
+expect_out '^ +3  1  one$'
+expect_out '^ +3  2  two.xc2.x9b$'
+expect_out '^ +3  3$'
+
 # The index beside a shard, never over another file, and told from all that is not it.
 run "$shards" index "$first"
 expect_code 0 'an index beside the shard'
@@ -107,8 +145,29 @@ expect_code 5 'an index over a pipe'
 run "$shards" index "$first" "$work/more" -o "$work/both"
 expect_code 2 'two indexes in one file'
 
+# Raw pixels become a PGM.
+make_shards
+run "$shards" extract "$first" 0 -o "$work/0.pgm"
+expect_code 0 'extracting'
+expect_out '0.pgm: raw pixels, 4x4x1, 16 bytes, label 0$'
+expect_equal "$(head -n 3 "$work/0.pgm" | tr '\n' ' ')" 'P5 4 4 255 ' 'the head of a PGM'
+expect_equal "$(tail -c 16 "$work/0.pgm" | od -An -tu1 -N3 | tr -s ' ')" ' 0 31 62' 'its pixels'
+run "$shards" extract "$first" 1 -o "$work/0.pgm"
+expect_code 5 'extracting over a file'
+run "$shards" extract "$first" 1 -fo "$work/0.pgm"
+expect_code 0 'extracting over a file with --force'
+run "$shards" extract "$first" 10 -o "$work/10.pgm"
+expect_code 3 'extracting a record that is not there'
+expect_err 'has no record 10: it has 10'
+"$shard_maker" "$work/sentences" 2 text
+run "$shards" extract "$work/sentences" 1 -o "$work/no.pgm"
+expect_code 3 'extracting where there is no image'
+run "$shards" extract --image-key=sentence "$work/sentences" 1 -o "$work/sentence"
+expect_code 0 'extracting what is named'
+expect_equal "$(cat "$work/sentence")" 'no image' 'a feature that is named'
+
 # The command line.
-for command in list check index; do
+for command in list check head stats index extract; do
     run "$shards" $command --help
     expect_code 0 "$command --help"
     expect_out "^Usage: pipetrain-shards $command "
@@ -117,7 +176,7 @@ for command in list check index; do
     expect_code 2 "$command of nothing"
     expect_err 'say what to look at'
 done
-for wrong in '' 'lst x' '--jobs=2' 'check --jobs=0 x' 'check --force x' 'list --jobs=2 x'; do
+for wrong in '' 'lst x' '--jobs=2' 'check --jobs=0 x' 'check --force x' 'list --jobs=2 x' 'extract x 1' 'extract x y -o z' 'head a b'; do
     run "$shards" $wrong
     expect_code 2 "'$wrong'"
     expect_err '^(pipetrain-shards|.*/pipetrain-shards): '

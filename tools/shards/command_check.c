@@ -9,6 +9,7 @@
 #include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "tools/shards/image_check.h"
 #include "tools/shards/scan.h"
 #include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
@@ -126,23 +127,38 @@ static void json_total(const struct check *check)
     json_u64(check->json, "damages", check->damages);
 }
 
-static int check_shards(struct check *check, const struct shards_request *request, const struct shard_list *list)
+static int scan_shards(struct check *check, const struct scan_options *options)
 {
     struct scan *scan;
     const struct scan_shard *shard;
-    const struct scan_options options = {
-        .paths = list->paths,
-        .count = list->count,
-        .workers = (uint32_t)request->jobs,
-        .is_unwanted = request->is_unwanted,
-    };
-    int rc = scan_open(&scan, &options);
+    int rc = scan_open(&scan, options);
     if (rc < 0)
         return rc;
     while ((shard = scan_next(scan)) != NULL)
         tell_shard(check, shard);
     rc = scan_result(scan);
     scan_close(scan);
+    return rc;
+}
+
+static int check_shards(struct check *check, const struct shards_request *request, const struct shard_list *list)
+{
+    const struct sample_names names = { .image = request->image_key };
+    struct image_check images = { .codecs = NULL };
+    struct scan_options options = {
+        .paths = list->paths,
+        .count = list->count,
+        .workers = (uint32_t)request->jobs,
+        .is_unwanted = request->is_unwanted,
+    };
+    int rc = request->decodes ? image_check_init(&images, &names, options.workers) : 0;
+    if (request->decodes) {
+        options.visit = image_check_visit;
+        options.arg = &images;
+    }
+    if (rc == 0)
+        rc = scan_shards(check, &options);
+    image_check_release(&images);
     return rc;
 }
 
@@ -202,14 +218,16 @@ const struct shards_command command_check = {
     .words = "PATTERN...",
     .words_least = 1,
     .words_most = UINT32_MAX,
-    .options = "jJ",
+    .options = "jdiJ",
     .summary = "verify both checksums of every record",
     .help = "Every damage is a line: path, record, byte, which check failed, the stored and the computed\n"
             "checksum. The check goes on behind it. What was damaged is read again past the page cache, and\n"
             "the line says whether the disk or the memory was at fault. Where a dataset.json lies beside a\n"
-            "shard, it must hold as many records as that says. Exit status 3 when anything was found.\n\n"
+            "shard, it must hold as many records as that says. With --decode every image is decoded, too, and\n"
+            "what cannot be is a damage. Exit status 3 when anything was found.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
+            "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"
             "  " SHARDS_PROGRAM " check --json data/digits > report.json\n",
     .run = run,
 };

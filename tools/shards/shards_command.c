@@ -16,7 +16,8 @@
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-static const struct shards_command *const commands[] = { &command_list, &command_check, &command_index };
+static const struct shards_command *const commands[] = { &command_list, &command_check, &command_head, &command_stats,
+                                                        &command_index, &command_extract };
 
 /* An option: with no value it is a fact, else a number between least and most, or a text. */
 enum option_kind { OPTION_FACT, OPTION_NUMBER, OPTION_TEXT };
@@ -33,6 +34,12 @@ struct option_row {
 
 static const struct option_row option_rows[] = {
     { 'j', "jobs", "N", "threads (default: one per processor)", OPTION_NUMBER, 1, JOBS_MAX, FIELD(jobs) },
+    { 'n', "records", "N", "records to show (default 3)", OPTION_NUMBER, 1, UINT64_MAX, FIELD(records) },
+    { 'C', "classes", "N", "classes of the network: says which label_offset they need", OPTION_NUMBER, 1, INT32_MAX,
+      FIELD(classes) },
+    { 'd', "decode", NULL, "decode the images, too", OPTION_FACT, 0, 0, FIELD(decodes) },
+    { 'i', "image-key", "KEY", "the feature with the image", OPTION_TEXT, 0, 0, FIELD(image_key) },
+    { 'l', "label-key", "KEY", "the feature with the label", OPTION_TEXT, 0, 0, FIELD(label_key) },
     { 'o', "output", "FILE", "the file to write, or to compare", OPTION_TEXT, 0, 0, FIELD(output) },
     { 'c', "check", NULL, "compare what is there, write nothing", OPTION_FACT, 0, 0, FIELD(compares) },
     { 'f', "force", NULL, "replace a file that is there", OPTION_FACT, 0, 0, FIELD(may_replace) },
@@ -171,7 +178,7 @@ static int take_command(struct shards_request *request, int argc, char **argv)
 
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv)
 {
-    struct shards_request request = { .jobs = processor_count() };
+    struct shards_request request = { .jobs = processor_count(), .records = 3 };
     struct getopt_rows rows;
     int letter, rc = take_command(&request, argc, argv);
     make_rows(&rows);

@@ -17,8 +17,11 @@ struct shards_request {
     char **words;               /* behind the command; of argv */
     uint32_t word_count;
     uint64_t jobs;
-    const char *output;         /* NULL: not said */
-    bool is_json, compares, may_replace;
+    uint64_t records;           /* to show */
+    uint64_t classes;           /* of the network; 0: not said */
+    const char *output;         /* NULL: not said, as of the keys */
+    const char *image_key, *label_key;
+    bool is_json, decodes, compares, may_replace;
     const atomic_bool *is_unwanted;     /* true once the program was asked to end */
 };
 
@@ -33,7 +36,8 @@ struct shards_command {
     int (*run)(const struct shards_request *request);   /* an exit code, after messages */
 };
 
-extern const struct shards_command command_list, command_check, command_index;
+extern const struct shards_command command_list, command_check, command_head, command_stats, command_index,
+    command_extract;
 
 /* 0, or -EINVAL after a message. */
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv);

@@ -1,0 +1,105 @@
+/* Tests of images that are decoded to see that they can be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "formats/example.h"
+#include "formats/tfrecord.h"
+#include "tests/helpers/tfrecord_fixture.h"
+#include "tools/shards/image_check.h"
+
+/* Four grey pixels. */
+static const uint8_t png[] = {
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00,
+    0x00, 0x02, 0x00, 0x00, 0x00, 0x02, 0x08, 0x00, 0x00, 0x00, 0x00, 0x57, 0xdd, 0x52, 0xf8, 0x00, 0x00, 0x00,
+    0x0e, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63, 0x10, 0x50, 0x60, 0x30, 0x70, 0x00, 0x00, 0x01, 0x76, 0x00,
+    0xa1, 0xec, 0x30, 0x8a, 0xf4, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+};
+#define PNG_DATA_AT 41u         /* the pixels, deflated */
+
+static struct image_check check;
+
+static int check_init(void **state)
+{
+    (void)state;
+    return image_check_init(&check, &(struct sample_names){ NULL, NULL }, 2);
+}
+
+static int check_release(void **state)
+{
+    (void)state;
+    image_check_release(&check);
+    return 0;
+}
+
+/* Whether the image in a record is taken; if not, the problem has the words. */
+static bool takes(const char *key, const void *image, size_t bytes, const char *words)
+{
+    uint8_t frame[FIXTURE_FRAME_MAX];
+    struct record_problem problem = { 0 };
+    const size_t length = fixture_example(key, image, bytes, "label", 3, frame);
+    const struct piece_record record = { .payload = frame + TFRECORD_HEADER_BYTES,
+                                        .payload_bytes = length - TFRECORD_FRAME_BYTES };
+    const bool result = image_check_visit(&check, 1, 0, &record, &problem);
+    if (!result && strstr(problem.text, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, problem.text);
+    return result;
+}
+
+static void a_whole_image_is_taken(void **state)
+{
+    (void)state;
+    assert_true(takes("image/encoded", png, sizeof(png), ""));
+    assert_true(takes("image", png, sizeof(png), ""));
+}
+
+static void an_image_that_cannot_be_decoded_is_damage(void **state)
+{
+    (void)state;
+    uint8_t damaged[sizeof(png)];
+    memcpy(damaged, png, sizeof(png));
+    damaged[PNG_DATA_AT + 6] ^= 0x10;
+    assert_false(takes("image/encoded", damaged, sizeof(damaged), "PNG"));
+    assert_false(takes("image/encoded", png, PNG_DATA_AT + 5, "PNG"));
+    assert_true(takes("image/encoded", png, sizeof(png), ""));
+}
+
+static void what_is_no_image_is_damage(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[24] = { 1 };
+    assert_false(takes("image/encoded", pixels, sizeof(pixels), "neither JPEG nor PNG"));
+    assert_false(takes("picture", png, sizeof(png), "no feature known as image"));
+}
+
+static void pixels_of_a_known_size_are_taken(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[48] = { 1 };
+    const struct example_value values[] = {
+        { .name = "depth", .kind = FEATURE_INT64S, .int64 = 3 },
+        { .name = "height", .kind = FEATURE_INT64S, .int64 = 4 },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof(pixels) },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = 4 },
+    };
+    uint8_t payload[256];
+    struct record_problem problem;
+    const struct piece_record record = { .payload = payload, .payload_bytes = example_write(values, 4, payload) };
+    assert_true(image_check_visit(&check, 0, 0, &record, &problem));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_whole_image_is_taken, check_init, check_release),
+        cmocka_unit_test_setup_teardown(an_image_that_cannot_be_decoded_is_damage, check_init, check_release),
+        cmocka_unit_test_setup_teardown(what_is_no_image_is_damage, check_init, check_release),
+        cmocka_unit_test_setup_teardown(pixels_of_a_known_size_are_taken, check_init, check_release),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

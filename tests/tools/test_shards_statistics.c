@@ -1,0 +1,92 @@
+/* Tests of counting records, whatever is counted by whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tools/shards/shards_statistics.h"
+
+static void many_keys_are_counted_each(void **state)
+{
+    (void)state;
+    struct tally tally = { 0 };
+    for (int64_t i = 0; i < 30000; i++)
+        assert_int_equal(tally_add(&tally, i % 10000 - 5000, i % 2, 1), 0);
+    assert_int_equal(tally.count, 10000);
+    tally_sort(&tally, tally_by_key);
+    for (int64_t i = 0; i < 10000; i++) {
+        assert_int_equal(tally.entries[i].first, i - 5000);
+        assert_int_equal(tally.entries[i].second, i % 2);
+        assert_int_equal(tally.entries[i].count, 3);
+    }
+    tally_release(&tally);
+}
+
+static void what_is_frequent_comes_first(void **state)
+{
+    (void)state;
+    struct tally tally = { 0 };
+    for (int64_t i = 1; i < 10; i++)
+        tally_add(&tally, i, 0, (uint64_t)(i % 3 + 1));
+    tally_sort(&tally, tally_by_count);
+    static const int64_t expected[] = { 2, 5, 8, 1, 4, 7, 3, 6, 9 };
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(tally.entries[i].first, expected[i]);
+    tally_release(&tally);
+}
+
+static void parts_together_are_the_whole(void **state)
+{
+    (void)state;
+    struct shards_statistics whole = { 0 }, parts[2] = { { 0 }, { 0 } }, merged = { 0 };
+    for (size_t i = 0; i < 1000; i++) {
+        const struct found_sample sample = { .image = FOUND_ROWS, .height = (uint32_t)i % 7 + 1, .width = 65535,
+                                            .channels = 3, .has_label = i % 5 != 0, .label = (int64_t)i % 11 - 3 };
+        assert_int_equal(shards_statistics_add(&whole, &sample, i), 0);
+        assert_int_equal(shards_statistics_add(&parts[i % 3 == 0], &sample, i), 0);
+    }
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(shards_statistics_merge(&merged, &parts[i]), 0);
+    assert_int_equal(merged.records, 1000);
+    assert_int_equal(merged.unlabelled, 200);
+    assert_int_equal(merged.payload_bytes, whole.payload_bytes);
+    assert_int_equal(merged.images.count, 7);
+    tally_sort(&merged.payloads, tally_by_key);
+    assert_int_equal(shards_statistics_median(&merged.payloads), 500);
+    tally_sort(&merged.images, tally_by_count);
+    const struct found_sample most = shards_statistics_image(&merged.images.entries[0]);
+    assert_true(most.image == FOUND_ROWS && most.height == 1 && most.width == 65535 && most.channels == 3);
+    assert_int_equal(merged.images.entries[0].count, 143);
+    tally_sort(&merged.labels, tally_by_key);
+    assert_int_equal(merged.labels.entries[0].first, -3);
+    shards_statistics_release(&whole);
+    shards_statistics_release(&merged);
+    for (size_t i = 0; i < 2; i++)
+        shards_statistics_release(&parts[i]);
+}
+
+static void the_offset_puts_labels_in_range(void **state)
+{
+    (void)state;
+    int64_t offset;
+    assert_true(shards_statistics_offset(0, 9, 10, &offset) && offset == 0);
+    assert_true(shards_statistics_offset(1, 1000, 1000, &offset) && offset == -1);
+    assert_true(shards_statistics_offset(1, 1000, 1001, &offset) && offset == 0);
+    assert_true(shards_statistics_offset(-1, 8, 10, &offset) && offset == 1);
+    assert_true(shards_statistics_offset(3, 5, 10, &offset) && offset == 0);
+    assert_false(shards_statistics_offset(0, 10, 10, &offset));
+    assert_false(shards_statistics_offset(INT64_MIN, INT64_MAX, UINT64_MAX, &offset));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_keys_are_counted_each),
+        cmocka_unit_test(what_is_frequent_comes_first),
+        cmocka_unit_test(parts_together_are_the_whole),
+        cmocka_unit_test(the_offset_puts_labels_in_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

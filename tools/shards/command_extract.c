@@ -1,0 +1,199 @@
+/* pipetrain-shards extract: the image of a record as a file. Called by main. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/record.h"
+#include "loader/shards/shard_index.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/shards/found_sample.h"
+#include "tools/shards/result_file.h"
+#include "tools/shards/shards_command.h"
+
+/* A record of a shard, with its payload once it is read. */
+struct wanted {
+    const char *path;
+    uint64_t record, offset;
+    uint8_t *frame;             /* owned */
+    size_t frame_bytes;
+};
+
+static int __attribute__((format(printf, 2, 3))) refuse(const struct wanted *wanted, const char *format, ...)
+{
+    struct record_problem problem = { 0 };
+    char line[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem.text, sizeof(problem.text), format, arguments);
+    va_end(arguments);
+    record_place_describe(wanted->path, wanted->record, wanted->offset, &problem, line, sizeof(line));
+    log_message(LOG_ERROR, "%s", line);
+    return -EBADMSG;
+}
+
+/* Where the record is. 0, or a negative errno after a message. */
+static int find_record(struct wanted *wanted, struct shard_source *source, const struct shards_request *request)
+{
+    const struct shard_index_options options = { .skip_damage = true,
+                                                .use_cache = true,
+                                                .is_unwanted = request->is_unwanted };
+    struct shard_index index;
+    char line[1024];
+    int rc = shard_index_open(&index, source, &options, line, sizeof(line));
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s", rc == -ECANCELED ? "no record was read" : line);
+        return rc;
+    }
+    rc = wanted->record < index.record_count ? 0 : -ENOENT;
+    if (rc == 0) {
+        wanted->offset = index.records[wanted->record].offset;
+        wanted->frame_bytes = (size_t)index.records[wanted->record].payload_bytes + TFRECORD_FRAME_BYTES;
+    } else
+        log_message(LOG_ERROR, "%s: has no record %" PRIu64 ": it has %" PRIu64 ", counted from 0", wanted->path,
+                    wanted->record, index.record_count);
+    shard_index_release(&index);
+    return rc;
+}
+
+static int read_record(struct wanted *wanted, struct shard_source *source)
+{
+    struct tfrecord_problem problem;
+    struct record_problem told;
+    uint64_t payload_bytes;
+    wanted->frame = malloc(wanted->frame_bytes);
+    if (wanted->frame == NULL) {
+        log_message(LOG_ERROR, "%s: %s", wanted->path, strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    const ssize_t got = shard_source_read(source, wanted->frame, wanted->frame_bytes, wanted->offset);
+    if (got < 0)
+        return refuse(wanted, "cannot be read: %s", strerror((int)-got));
+    const enum tfrecord_check check = tfrecord_verify(wanted->frame, (size_t)got, &payload_bytes, &problem);
+    if (check == TFRECORD_OK)
+        return 0;
+    record_problem_set(&told, check, &problem);
+    return refuse(wanted, "%s", told.text);
+}
+
+/* 0, or a negative errno after a message. */
+static int load_record(struct wanted *wanted, const struct shards_request *request)
+{
+    struct shard_source *source;
+    int rc = shard_source_open(&source, NULL, wanted->path);
+    if (rc < 0) {
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", wanted->path, strerror(-rc));
+        return rc;
+    }
+    rc = find_record(wanted, source, request);
+    if (rc == 0)
+        rc = read_record(wanted, source);
+    shard_source_close(source);
+    return rc;
+}
+
+static int find_image(const struct wanted *wanted, const struct shards_request *request, struct found_sample *sample)
+{
+    const struct sample_names names = { request->image_key, request->label_key };
+    size_t bad_offset;
+    if (found_sample_read(&names, wanted->frame + TFRECORD_HEADER_BYTES, wanted->frame_bytes - TFRECORD_FRAME_BYTES,
+                          sample, &bad_offset) < 0)
+        return refuse(wanted, "is no tf.train.Example (byte %zu of its payload)", bad_offset);
+    if (sample->image == FOUND_NOTHING)
+        return refuse(wanted, "has no feature known as image: name one with --image-key (" SHARDS_PROGRAM
+                              " head shows them)");
+    const bool is_raw = sample->image == FOUND_ROWS || sample->image == FOUND_PLANES;
+    if (is_raw && sample->channels != 1 && sample->channels != 3)
+        return refuse(wanted, "its image has %" PRIu32 " channels: PGM and PPM have 1 or 3", sample->channels);
+    return 0;
+}
+
+/* Planes of rows as rows of pixels; NULL without memory. */
+static uint8_t *interleave(const struct found_sample *sample)
+{
+    uint8_t *const pixels = malloc(sample->byte_count);
+    const size_t plane_bytes = sample->byte_count / sample->channels;
+    for (size_t i = 0; i < sample->byte_count && pixels != NULL; i++)
+        pixels[i] = sample->bytes[i % sample->channels * plane_bytes + i / sample->channels];
+    return pixels;
+}
+
+static int write_raw(const struct shards_request *request, const struct found_sample *sample)
+{
+    char header[64];
+    uint8_t *const pixels = sample->image == FOUND_PLANES ? interleave(sample) : NULL;
+    if (sample->image == FOUND_PLANES && pixels == NULL) {
+        log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    const int length = snprintf(header, sizeof(header), "P%c\n%" PRIu32 " %" PRIu32 "\n255\n",
+                                sample->channels == 1 ? '5' : '6', sample->width, sample->height);
+    const struct file_part parts[] = { { header, (size_t)length },
+                                       { pixels != NULL ? pixels : sample->bytes, sample->byte_count } };
+    const int code = result_file_write(request->output, request->may_replace, parts, 2);
+    free(pixels);
+    return code;
+}
+
+static int write_image(const struct shards_request *request, const struct found_sample *sample)
+{
+    const bool is_raw = sample->image == FOUND_ROWS || sample->image == FOUND_PLANES;
+    const struct file_part part = { sample->bytes, sample->byte_count };
+    const int code =
+        is_raw ? write_raw(request, sample) : result_file_write(request->output, request->may_replace, &part, 1);
+    if (code != EXIT_CODE_OK)
+        return code;
+    printf("%s: %s", request->output, found_image_text(sample->image));
+    if (sample->width > 0)
+        printf(", %" PRIu32 "x%" PRIu32 "x%" PRIu32, sample->width, sample->height, sample->channels);
+    printf(", %zu bytes", sample->byte_count);
+    if (sample->has_label)
+        printf(", label %" PRId64, sample->label);
+    printf("\n");
+    return code;
+}
+
+static bool read_number(const char *text, uint64_t *number_out)
+{
+    char *end;
+    errno = 0;
+    *number_out = strtoull(text, &end, 10);
+    return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+static int run(const struct shards_request *request)
+{
+    struct wanted wanted = { .path = request->words[0] };
+    struct found_sample sample;
+    if (!read_number(request->words[1], &wanted.record)) {
+        log_message(LOG_ERROR, "extract: '%s' is not the number of a record, from 0", request->words[1]);
+        return EXIT_CODE_USAGE;
+    }
+    if (request->output == NULL) {
+        log_message(LOG_ERROR, "extract: no file to write to: give -o FILE");
+        return EXIT_CODE_USAGE;
+    }
+    int rc = load_record(&wanted, request);
+    if (rc == 0)
+        rc = find_image(&wanted, request, &sample);
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(request, &sample);
+    free(wanted.frame);
+    return code;
+}
+
+const struct shards_command command_extract = {
+    .name = "extract",
+    .words = "FILE RECORD -o OUT",
+    .words_least = 2,
+    .words_most = 2,
+    .options = "oifl",
+    .summary = "the image of a record as a file",
+    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are stored; raw pixels become PGM\n"
+            "(one channel) or PPM (three). Nothing in a record decides where anything is written.\n\n"
+            "  " SHARDS_PROGRAM " extract train-00000-of-00004 17 -o 17.jpg\n"
+            "  " SHARDS_PROGRAM " extract data/digits/train-00000-of-00004 0 -o digit.pgm --force\n",
+    .run = run,
+};

@@ -1,0 +1,295 @@
+/* pipetrain-shards stats: labels, payloads and images of all records. Called by main. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "formats/json.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/shards/label_names.h"
+#include "tools/shards/scan.h"
+#include "tools/shards/shard_paths.h"
+#include "tools/shards/shards_command.h"
+#include "tools/shards/shards_statistics.h"
+
+/* Sizes of images beyond these are summed. */
+#define SIZES_SHOWN 10u
+
+/* What a thread of the scan has, each in memory of its own. */
+struct gatherer {
+    struct shards_statistics statistics;
+    bool is_short_of_memory;
+};
+
+struct gathering {
+    struct sample_names names;
+    struct gatherer *gatherers;         /* of each worker */
+    struct manifest manifest;           /* beside the first shard: it may name the labels */
+    uint64_t shards, damages;
+};
+
+static bool visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
+                  struct record_problem *problem_out)
+{
+    const struct gathering *const gathering = arg;
+    struct gatherer *const gatherer = &gathering->gatherers[worker];
+    struct found_sample sample;
+    size_t bad_offset;
+    (void)shard;
+    if (found_sample_read(&gathering->names, record->payload, record->payload_bytes, &sample, &bad_offset) < 0) {
+        problem_out->has_crcs = false;
+        snprintf(problem_out->text, sizeof(problem_out->text), "is no tf.train.Example (byte %zu of its payload)",
+                 bad_offset);
+        return false;
+    }
+    if (shards_statistics_add(&gatherer->statistics, &sample, record->payload_bytes) < 0)
+        gatherer->is_short_of_memory = true;
+    return true;
+}
+
+/* What the statistics are without, told one by one. */
+static void tell_shard(struct gathering *gathering, const struct scan_shard *shard)
+{
+    char text[2048];
+    gathering->shards++;
+    gathering->damages += shard->damage_count + (shard->error < 0);
+    if (shard->error < 0)
+        log_message(LOG_ERROR, "%s: cannot be opened: %s", shard->path, exit_cause(shard->error));
+    for (size_t i = 0; i < shard->damage_count; i++) {
+        const struct scan_damage *const damage = &shard->damages[i];
+        record_place_describe(shard->path, damage->record, damage->offset, &damage->problem, text, sizeof(text));
+        log_message(LOG_ERROR, "%s", text);
+    }
+}
+
+static int merge(const struct gathering *gathering, uint64_t workers, struct shards_statistics *statistics)
+{
+    int rc = 0;
+    for (uint64_t i = 0; i < workers && rc == 0; i++)
+        rc = gathering->gatherers[i].is_short_of_memory
+                 ? -ENOMEM
+                 : shards_statistics_merge(statistics, &gathering->gatherers[i].statistics);
+    return rc;
+}
+
+static int gather(struct gathering *gathering, const struct shards_request *request, const struct shard_list *list)
+{
+    struct scan *scan;
+    const struct scan_shard *shard;
+    const struct scan_options options = {
+        .paths = list->paths,
+        .count = list->count,
+        .workers = (uint32_t)request->jobs,
+        .is_unwanted = request->is_unwanted,
+        .visit = visit,
+        .arg = gathering,
+    };
+    int rc = scan_open(&scan, &options);
+    if (rc < 0)
+        return rc;
+    while ((shard = scan_next(scan)) != NULL)
+        tell_shard(gathering, shard);
+    rc = scan_result(scan);
+    scan_close(scan);
+    return rc;
+}
+
+static void print_payloads(const struct gathering *gathering, const struct shards_statistics *statistics)
+{
+    const struct tally *const payloads = &statistics->payloads;
+    printf("%" PRIu64 " records in %" PRIu64 " shard%s\n", statistics->records, gathering->shards,
+           gathering->shards == 1 ? "" : "s");
+    if (payloads->count > 0)
+        printf("payload bytes: %" PRIu64 " in all, %" PRId64 " to %" PRId64 ", median %" PRId64 "\n",
+               statistics->payload_bytes, payloads->entries[0].first, payloads->entries[payloads->count - 1].first,
+               shards_statistics_median(payloads));
+}
+
+static void print_images(const struct tally *images)
+{
+    uint64_t others = 0;
+    printf("images, width x height x channels:\n");
+    for (size_t i = 0; i < images->count; i++) {
+        const struct found_sample image = shards_statistics_image(&images->entries[i]);
+        if (i >= SIZES_SHOWN)
+            others += images->entries[i].count;
+        else if (image.width > 0)
+            printf("%12" PRIu64 "  %s %" PRIu32 "x%" PRIu32 "x%" PRIu32 "\n", images->entries[i].count,
+                   found_image_text(image.image), image.width, image.height, image.channels);
+        else
+            printf("%12" PRIu64 "  %s\n", images->entries[i].count, found_image_text(image.image));
+    }
+    if (others > 0)
+        printf("%12" PRIu64 "  of %zu other sizes\n", others, images->count - SIZES_SHOWN);
+}
+
+static void print_offset(int64_t least, int64_t most, uint64_t classes)
+{
+    int64_t offset;
+    if (classes == 0)
+        return;
+    if (shards_statistics_offset(least, most, classes, &offset))
+        printf("for %" PRIu64 " classes: label_offset = %" PRId64 "\n", classes, offset);
+    else
+        printf("for %" PRIu64 " classes: none of the offsets fits, the labels go from %" PRId64 " to %" PRId64 "\n",
+               classes, least, most);
+}
+
+static void print_label(const struct manifest *manifest, const struct tally_entry *entry)
+{
+    const char *const name = label_name(manifest, entry->first);
+    char shown[256] = "";
+    if (name != NULL)
+        log_plain(name, shown, sizeof(shown));
+    printf("%12" PRIu64 "  %" PRId64 "%s%s\n", entry->count, entry->first, name != NULL ? "  " : "", shown);
+}
+
+static void print_labels(const struct gathering *gathering, const struct shards_statistics *statistics,
+                         uint64_t classes)
+{
+    const struct tally *const labels = &statistics->labels;
+    if (statistics->unlabelled > 0)
+        printf("%12" PRIu64 "  records have no integer label\n", statistics->unlabelled);
+    if (labels->count == 0)
+        return;
+    const int64_t least = labels->entries[0].first, most = labels->entries[labels->count - 1].first;
+    printf("labels: %zu different ones, %" PRId64 " to %" PRId64 "\n", labels->count, least, most);
+    for (size_t i = 0; i < labels->count; i++)
+        print_label(&gathering->manifest, &labels->entries[i]);
+    print_offset(least, most, classes);
+}
+
+/* How often each occurs, and what it is called. */
+static void json_labels(struct json *json, const struct tally *labels, const struct manifest *manifest)
+{
+    char key[24];
+    json_open_object(json, "labels");
+    for (size_t i = 0; i < labels->count; i++) {
+        snprintf(key, sizeof(key), "%" PRId64, labels->entries[i].first);
+        json_u64(json, key, labels->entries[i].count);
+    }
+    json_close_object(json);
+    json_open_object(json, "names");
+    for (size_t i = 0; i < labels->count; i++) {
+        const char *const name = label_name(manifest, labels->entries[i].first);
+        snprintf(key, sizeof(key), "%" PRId64, labels->entries[i].first);
+        if (name != NULL)
+            json_quoted(json, key, name);
+    }
+    json_close_object(json);
+}
+
+static void json_images(struct json *json, const struct tally *images)
+{
+    json_open_array(json, "images");
+    for (size_t i = 0; i < images->count; i++) {
+        const struct found_sample image = shards_statistics_image(&images->entries[i]);
+        json_open_object(json, NULL);
+        json_quoted(json, "kind", found_image_text(image.image));
+        json_u64(json, "width", image.width);
+        json_u64(json, "height", image.height);
+        json_u64(json, "channels", image.channels);
+        json_u64(json, "records", images->entries[i].count);
+        json_close_object(json);
+    }
+    json_close_array(json);
+}
+
+static void json_payloads(struct json *json, const struct shards_statistics *statistics)
+{
+    const struct tally *const payloads = &statistics->payloads;
+    json_open_object(json, "payload_bytes");
+    json_u64(json, "all", statistics->payload_bytes);
+    if (payloads->count > 0) {
+        json_u64(json, "least", (uint64_t)payloads->entries[0].first);
+        json_u64(json, "median", (uint64_t)shards_statistics_median(payloads));
+        json_u64(json, "most", (uint64_t)payloads->entries[payloads->count - 1].first);
+    }
+    json_close_object(json);
+}
+
+static int tell_as_json(const struct gathering *gathering, const struct shards_statistics *statistics)
+{
+    struct json json;
+    json_init(&json, true);
+    json_open_object(&json, NULL);
+    json_u64(&json, "shards", gathering->shards);
+    json_u64(&json, "records", statistics->records);
+    json_u64(&json, "damages", gathering->damages);
+    json_u64(&json, "unlabelled", statistics->unlabelled);
+    json_payloads(&json, statistics);
+    json_images(&json, &statistics->images);
+    json_labels(&json, &statistics->labels, &gathering->manifest);
+    json_close_object(&json);
+    const char *const text = json_text(&json);
+    const int rc = text != NULL ? 0 : -ENOMEM;
+    if (text != NULL)
+        puts(text);
+    json_release(&json);
+    return rc;
+}
+
+static int tell(const struct gathering *gathering, const struct shards_request *request,
+                struct shards_statistics *statistics)
+{
+    tally_sort(&statistics->labels, tally_by_key);
+    tally_sort(&statistics->payloads, tally_by_key);
+    tally_sort(&statistics->images, tally_by_count);
+    if (request->is_json)
+        return tell_as_json(gathering, statistics);
+    print_payloads(gathering, statistics);
+    print_images(&statistics->images);
+    print_labels(gathering, statistics, request->classes);
+    return 0;
+}
+
+static int gather_and_tell(struct gathering *gathering, const struct shards_request *request,
+                           const struct shard_list *list)
+{
+    struct shards_statistics statistics = { 0 };
+    int rc = gather(gathering, request, list);
+    if (rc == 0)
+        rc = merge(gathering, request->jobs, &statistics);
+    if (rc == 0)
+        gathering->manifest = label_names_read(list->paths[0]);
+    if (rc == 0)
+        rc = tell(gathering, request, &statistics);
+    manifest_release(&gathering->manifest);
+    shards_statistics_release(&statistics);
+    return rc;
+}
+
+static int run(const struct shards_request *request)
+{
+    struct gathering gathering = { .names = { request->image_key, request->label_key } };
+    struct shard_list list;
+    int rc = shard_paths_find(&list, request);
+    if (rc < 0)
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    gathering.gatherers = calloc(request->jobs, sizeof(*gathering.gatherers));
+    rc = gathering.gatherers != NULL ? gather_and_tell(&gathering, request, &list) : -ENOMEM;
+    for (uint64_t i = 0; i < request->jobs && gathering.gatherers != NULL; i++)
+        shards_statistics_release(&gathering.gatherers[i].statistics);
+    free(gathering.gatherers);
+    shard_list_release(&list);
+    if (rc < 0 && rc != -ECANCELED)
+        log_message(LOG_ERROR, "not all could be counted: %s", exit_cause(rc));
+    return rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_STOPPED) : gathering.damages > 0 ? EXIT_CODE_DATA : EXIT_CODE_OK;
+}
+
+const struct shards_command command_stats = {
+    .name = "stats",
+    .words = "PATTERN...",
+    .words_least = 1,
+    .words_most = UINT32_MAX,
+    .options = "jilCJ",
+    .summary = "labels, payloads and images of all records",
+    .help = "How many records have which label, how long payloads are, and which sizes the images have: from the\n"
+            "headers of JPEG and PNG images, from the features beside raw ones. Every record is read and verified;\n"
+            "damaged ones are told and left out, exit status 3. --classes says what data.label_offset has to be.\n\n"
+            "  " SHARDS_PROGRAM " stats data/digits\n"
+            "  " SHARDS_PROGRAM " stats 'imagenet/train-*' --classes=1000\n"
+            "  " SHARDS_PROGRAM " stats mine.tfrecord --image-key=picture --label-key=kind --json\n",
+    .run = run,
+};

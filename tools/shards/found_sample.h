@@ -1,0 +1,30 @@
+/* The image and the label in a record, as they are stored: found by the names that data sets in use give them, or by
+ * names that are configured. */
+#ifndef PIPETRAIN_FOUND_SAMPLE_H
+#define PIPETRAIN_FOUND_SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sample_names { const char *image, *label; };     /* NULL: those in use */
+
+/* Raw images are rows of pixels of channels, or planes of rows. */
+enum found_image { FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_UNKNOWN };
+
+struct found_sample {
+    enum found_image image;
+    const uint8_t *bytes;       /* of the image, in the payload */
+    size_t byte_count;
+    uint32_t height, width, channels;   /* 0 where the image is unknown */
+    bool has_label;             /* an integer */
+    int64_t label;
+};
+
+/* 0, or -EBADMSG with *bad_offset_out where the payload is no tf.train.Example. */
+int found_sample_read(const struct sample_names *names, const uint8_t *payload, size_t bytes,
+                      struct found_sample *sample_out, size_t *bad_offset_out);
+/* "JPEG", "raw pixels", ... */
+const char *found_image_text(enum found_image image);
+
+#endif

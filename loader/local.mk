@@ -4,7 +4,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c %D%/shards/read_batch.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
 	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c %D%/shards/text_file.c \
-	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_survey.c \
+	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c %D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c \

@@ -13,7 +13,7 @@ stage/cuda          stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage
-loader/opening      loader loader/samples loader/images loader/shards formats stage
+loader/opening      loader loader/order loader/samples loader/images loader/shards formats stage
 loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
 loader              loader/augment loader/images loader/opening loader/order loader/samples loader/shards formats stage

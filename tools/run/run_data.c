@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "loader/dataset_overlap.h"
+#include "loader/opening/label_order.h"
 #include "loader/shard_counts.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
@@ -158,4 +159,20 @@ void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
         print_names(dataset, out);
         print_format(dataset, out);
     }
+}
+
+void run_data_warn(const struct dataset *dataset, const struct order_shape *shape, uint64_t seed)
+{
+    static const char *const advice[] = {
+        [SHUFFLE_NONE] = "use data.shuffle = full or block, or shuffle the set when it is written",
+        [SHUFFLE_FULL] = "look at the set",
+        [SHUFFLE_BLOCK] = "use a larger data.shuffle_window or a smaller input.read_block",
+    };
+    struct label_order look;
+    if (label_order_look(&look, dataset, shape, seed) < 0 || !label_order_is_sorted(&look))
+        return;
+    log_message(LOG_RUN,
+                "%s: of %" PRIu32 " pairs of records that follow each other %" PRIu32 " have the same label, where "
+                "%.0f would by chance: the order mixes classes badly: %s",
+                dataset->options.what, look.pairs, look.equal, look.expected, advice[shape->shuffle]);
 }

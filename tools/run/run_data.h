@@ -7,6 +7,7 @@
 
 #include "compute/net.h"
 #include "loader/dataset.h"
+#include "loader/order/order.h"
 #include "stage/schedule.h"
 #include "tools/config/problems.h"
 #include "tools/config/settings.h"
@@ -18,5 +19,7 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
                   bool is_check, struct problems *problems);
 /* For each set its records, its shards, which files those are, and how its samples are stored. */
 void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out);
+/* Say on stderr where an order of the training set leaves records of one class together. Reads some records. */
+void run_data_warn(const struct dataset *dataset, const struct order_shape *shape, uint64_t seed);
 
 #endif

@@ -222,17 +222,19 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
     };
 }
 
-/* How well an order by blocks mixes. */
+/* How well an order that is not the full one mixes. */
 static void print_order(const struct run_plan *plan, const struct settings *settings,
                         const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
-    if (settings->data.shuffle != SHUFFLE_BLOCK || settings->input.source == INPUT_SYNTHETIC)
+    if (settings->data.shuffle == SHUFFLE_FULL || settings->input.source == INPUT_SYNTHETIC)
         return;
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct order_shape shape = loader_order(&spec);
-    fprintf(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)\n",
-            number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
-            number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
+    if (shape.shuffle == SHUFFLE_BLOCK)
+        fprintf(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)\n",
+                number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
+                number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
+    run_data_warn(datasets[PASS_TRAIN], &shape, spec.seed);
 }
 
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)

@@ -19,7 +19,7 @@
 #define SCANS_MAX 100
 /* Chroma between two samples of it is computed from both: with so many columns more at each side a part of an image
  * has the pixels of the whole. */
-#define COLUMNS_BESIDE 2u
+#define COLUMNS_BESIDE 1u
 
 struct jpeg {
     struct jpeg_decompress_struct library;

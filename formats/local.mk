@@ -5,3 +5,4 @@ formats_libformats_a_SOURCES = \
 	%D%/idx.c %D%/json.c %D%/manifest.c %D%/safetensors.c
 formats_libformats_a_SOURCES += %D%/npy.c %D%/zip.c
 formats_libformats_a_SOURCES += %D%/inputs/csv.c %D%/image_header.c %D%/inputs/tar.c
+formats_libformats_a_SOURCES += %D%/packed/container.c %D%/packed/inflater.c %D%/packed/unpacker.c

@@ -15,6 +15,7 @@ formats_tests = %D%/formats/test_compress %D%/formats/test_class_names %D%/forma
 	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
 formats_tests += %D%/formats/test_npy %D%/formats/test_zip
 formats_tests += %D%/formats/test_csv %D%/formats/test_image_header %D%/formats/test_tar
+formats_tests += %D%/formats/test_unpacker
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \

@@ -5,6 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 99
 walls='
 formats
+formats/packed      formats
 formats/inputs
 stage               stage/text
 stage/text          stage

@@ -42,6 +42,16 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
     pthread_mutex_unlock(&damage->lock);
 }
 
+/* What is kept is damaged there: that says more than a header does. */
+static void find_break(struct shard_source *source, const struct shard_damage *lost, struct record_problem *problem)
+{
+    char text[sizeof(problem->text)];
+    if (shard_source_find_break(source, lost->offset, text, sizeof(text)) >= lost->offset + lost->bytes)
+        return;
+    memcpy(problem->text, text, sizeof(text));
+    problem->has_crcs = false;
+}
+
 /* What the header at the beginning of a loss says, which was no right one when the shard was
  * indexed. */
 static void find_loss(const struct dataset *dataset, uint32_t shard, const struct shard_damage *lost,
@@ -60,6 +70,7 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
         check = TFRECORD_CUT;
     }
     record_problem_set(problem_out, check, &problem);
+    find_break(dataset->sources[shard], lost, problem_out);
     const size_t length = strlen(problem_out->text);
     snprintf(problem_out->text + length, sizeof(problem_out->text) - length,
              ": no record can be told in %" PRIu64 " bytes", lost->bytes);

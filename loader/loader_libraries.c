@@ -3,6 +3,7 @@
 #include <isa-l.h>
 #include <jansson.h>
 #include <jpeglib.h>
+#include <lz4.h>
 #include <spng.h>
 #include <stdio.h>
 #include <xxhash.h>
@@ -18,6 +19,11 @@ static void put_isal(char *text, size_t text_size)
 static void put_zlib(char *text, size_t text_size)
 {
     snprintf(text, text_size, "%s", zlibVersion());
+}
+
+static void put_lz4(char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s", LZ4_versionString());
 }
 
 static void put_xxhash(char *text, size_t text_size)
@@ -44,6 +50,7 @@ static void put_jpeg(char *text, size_t text_size)
 
 const struct library loader_libraries[] = { { "ISA-L", put_isal },
                                             { "zlib", put_zlib },
+                                            { "LZ4", put_lz4 },
                                             { "xxHash", put_xxhash },
                                             { "jansson", put_jansson },
                                             { "libjpeg-turbo", put_jpeg },

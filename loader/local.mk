@@ -20,3 +20,4 @@ loader_libloader_a_SOURCES += %D%/shards/read_ring.c
 else
 loader_libloader_a_SOURCES += %D%/shards/read_ring_none.c
 endif
+loader_libloader_a_SOURCES += %D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c

@@ -3,6 +3,7 @@
 #include "loader/work.h"
 
 #include "formats/tfrecord.h"
+#include "loader/packed/packed_pool.h"
 
 /* Enough records that handing on costs little beside decoding, few enough that a batch
  * is shared among threads and a buffer stays in the cache of a core. */
@@ -97,6 +98,19 @@ static struct order_shape choose_order(const struct loader_spec *spec)
                         spec->window_bytes ? spec->window_bytes : WINDOW_BYTES);
 }
 
+/* What open shards have taken, and what compressed ones are read with. */
+static size_t sources_bytes(const struct loader_spec *spec)
+{
+    size_t bytes = packed_pool_bytes();
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *const dataset = spec->datasets[pass];
+        for (uint32_t i = 0; dataset != NULL && i < dataset->shard_count; i++)
+            if (dataset->sources[i] != NULL)
+                bytes = add(bytes, dataset->sources[i]->held_bytes);
+    }
+    return bytes;
+}
+
 static size_t total_bytes(const struct work_plan *plan, const struct loader_spec *spec)
 {
     const size_t records_bytes = multiply(plan->chunk_records, sizeof(struct work_record));
@@ -105,6 +119,7 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
     size_t total = add(sizeof(struct loader), multiply(plan->work_count, work_bytes));
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
     total = add(total, multiply(spec->read_threads, add(sizeof(struct worker), read_batch_bytes(plan->chunk_records))));
+    total = add(total, sources_bytes(spec));
     return add(total, add(plan->store_bytes, add(plan->window_bytes, plan->damage_bytes)));
 }
 

@@ -5,7 +5,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/fuzz/fuzz_driver.c \
 	%D%/helpers/hex_block.c %D%/helpers/example_fixture.c %D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
 	%D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
-	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/tfrecord_fixture.c \
+	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/packed_fixture.c %D%/helpers/tfrecord_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c
 %C%_helpers_libhelpers_a_SOURCES += %D%/helpers/tar_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
@@ -27,6 +27,8 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_float_image %D%/loader/test_decode_context %D%/loader/test_encoded %D%/loader/test_jpeg %D%/loader/test_label_order %D%/loader/test_label %D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_read_batch \
 	%D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder
 loader_fuzz += %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
+loader_tests += %D%/loader/test_packed
+loader_fuzz += %D%/fuzz/fuzz_packed
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health \

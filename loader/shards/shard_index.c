@@ -22,6 +22,7 @@
 #define PAYLOAD_LONG_BYTES (32u << 10)
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
+#define PROBLEM_TEXT_BYTES 256u
 /* A longer search for the next record is said. */
 #define SEARCH_QUIET_BYTES ((uint64_t)64 << 20)
 
@@ -33,6 +34,7 @@ struct walk {
     uint8_t *window;                /* WINDOW_BYTES, holding window_bytes from window_offset on */
     uint64_t window_offset;
     size_t window_bytes;
+    uint64_t whole_from, whole_to;  /* the stream is not broken between them; nothing while the first is the larger */
     size_t read_bytes;              /* how much the next read of the window takes */
     struct stretch_sums sums;       /* of payloads while resynchronising, where any bytes may look like headers */
     char *problem;
@@ -112,12 +114,23 @@ static const uint8_t *window_at(const struct walk *walk, uint64_t offset)
     return walk->window + (offset - walk->window_offset);
 }
 
+/* Up to the end of the stream, or to where it is broken. */
+static uint64_t bytes_left(struct walk *walk, uint64_t offset)
+{
+    char text[PROBLEM_TEXT_BYTES];
+    if (offset < walk->whole_from || offset > walk->whole_to) {
+        walk->whole_from = offset;
+        walk->whole_to = shard_source_find_break(walk->source, offset, text, sizeof(text));
+    }
+    return (walk->whole_to < walk->index->bytes ? walk->whole_to : walk->index->bytes) - offset;
+}
+
 /* What the header at `offset` says, judged by what the file still holds. A negative
  * errno or an enum tfrecord_check. */
 static int walk_header(struct walk *walk, uint64_t offset, uint64_t *payload_bytes_out,
                        struct tfrecord_problem *problem_out)
 {
-    const uint64_t left = walk->index->bytes - offset;
+    const uint64_t left = bytes_left(walk, offset);
     problem_out->available_bytes = left;
     problem_out->needed_bytes = TFRECORD_HEADER_BYTES;
     if (left < TFRECORD_HEADER_BYTES)
@@ -147,12 +160,21 @@ static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, ui
     return kind;
 }
 
+static int report_break(struct walk *walk, uint64_t offset, const char *what)
+{
+    snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", walk->path,
+             walk->index->record_count, offset, what);
+    return -EBADMSG;
+}
+
 static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t offset,
                         const struct tfrecord_problem *problem)
 {
-    char what[160];
+    char what[PROBLEM_TEXT_BYTES];
     frame_text(check, problem, what, sizeof(what));
     bool is_damage;
+    if (shard_source_find_break(walk->source, offset, what, sizeof(what)) != UINT64_MAX)
+        return report_break(walk, offset, what);
     const char *kind = foreign_kind(walk, check, offset, &is_damage);
     if (kind != NULL)
         snprintf(walk->problem, walk->problem_size, "%s: not a TFRecord shard: %s (record 0 at byte 0: %s)",
@@ -228,12 +250,27 @@ static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_byte
     return shard_index_add_record(walk->index, offset, payload_bytes);
 }
 
+/* The size of a stream that may be broken is known when it was read, as its breaks are: window by window, so that it
+ * is seen when nobody wants the index any more. */
+static int find_size(struct walk *walk)
+{
+    ssize_t got = walk->source->ops->find_break != NULL;
+    uint64_t offset = 0;
+    for (; got > 0; offset += (uint64_t)got) {
+        if (is_unwanted(walk))
+            return -ECANCELED;
+        got = shard_source_read(walk->source, walk->window, WINDOW_BYTES, offset);
+        if (got < 0)
+            return report_unreadable(walk, offset, (int)got);
+    }
+    const int rc = shard_source_size(walk->source, &walk->index->bytes);
+    return rc < 0 ? report_unreadable(walk, 0, rc) : 0;
+}
+
 static int walk_shard(struct walk *walk)
 {
     uint64_t offset = 0;
-    int rc = shard_source_size(walk->source, &walk->index->bytes);
-    if (rc < 0)
-        return report_unreadable(walk, 0, rc);
+    int rc = find_size(walk);
     while (rc == 0 && offset < walk->index->bytes) {
         uint64_t payload_bytes;
         struct tfrecord_problem problem;
@@ -258,6 +295,7 @@ static int index_build(struct shard_index *index, struct shard_source *source,
         .options = options,
         .sums = { .source = source, .is_unwanted = options->is_unwanted },
         .index = index,
+        .whole_from = 1,
         .read_bytes = WINDOW_BYTES,
         .problem = problem,
         .problem_size = problem_size,
@@ -272,9 +310,17 @@ static int index_build(struct shard_index *index, struct shard_source *source,
     return rc;
 }
 
-static bool is_usable(const struct shard_index *index, const struct shard_index_options *options)
+/* Where a stream is broken is found by reading it, and exactly where its records are is known to no one
+ * else. */
+static bool is_kept(const struct shard_index *index, const struct shard_source *source)
 {
-    return options->skip_damage || index->damage_count == 0;
+    return index->damage_count == 0 || source->ops->find_break == NULL;
+}
+
+static bool is_usable(const struct shard_index *index, const struct shard_source *source,
+                      const struct shard_index_options *options)
+{
+    return index->damage_count == 0 || (options->skip_damage && is_kept(index, source));
 }
 
 int shard_index_open(struct shard_index *index_out, struct shard_source *source,
@@ -282,7 +328,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
 {
     struct shard_index index = { .stamp = source->stamp };
     if (options->use_cache && index_file_read(&index, source) == 0) {
-        if (is_usable(&index, options)) {
+        if (is_usable(&index, source, options)) {
             *index_out = index;
             return 0;
         }
@@ -293,7 +339,7 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
         shard_index_release(&index);
         return rc;
     }
-    if (options->use_cache)
+    if (options->use_cache && is_kept(&index, source))
         index_file_write(&index, source->path);
     *index_out = index;
     return 0;

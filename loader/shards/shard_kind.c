@@ -15,10 +15,9 @@ struct signature {
 };
 
 static const struct signature containers[] = {
-    { 0, 2, "\x1f\x8b",
-      "it is compressed with gzip, and compressed shards are not read yet: decompress it with gzip -d" },
-    { 0, 4, "\x04\x22\x4d\x18",
-      "it is compressed with LZ4, and compressed shards are not read yet: decompress it with lz4 -d" },
+    { 0, 2, "\x1f\x8b", "it is compressed twice: decompress it once with gzip -d" },
+    { 0, 4, "\x04\x22\x4d\x18", "it is compressed twice: decompress it once with lz4 -d" },
+    { 0, 4, "\x02\x21\x4c\x18", "it is in the old format of LZ4: decompress it with lz4 -d" },
     { 0, 4, "\x28\xb5\x2f\xfd", "it is compressed with Zstandard: decompress it with zstd -d" },
     { 0, 6, "\xfd" "7zXZ", "it is compressed with xz: decompress it with xz -d" },
     { 0, 3, "BZh", "it is compressed with bzip2: decompress it with bzip2 -d" },
@@ -91,7 +90,7 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes)
     if (shard_kind_image(head, bytes) != NULL)
         return "it is an image file, not a shard of records";
     if (is_zlib(head, bytes))
-        return "it begins like zlib data, and compressed shards are not read yet: decompress it first";
+        return "it begins like zlib data, but holds no records";
     if (shard_kind_is_zeros(head, bytes))
         return "it begins with zeros, as a file does whose writing was cut off by a crash";
     if (is_text(head, bytes))

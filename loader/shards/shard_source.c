@@ -6,7 +6,7 @@
 
 int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path)
 {
-    return (ops != NULL ? ops : &shard_file_ops)->open(source_out, path);
+    return (ops != NULL ? ops : &shard_packed_ops)->open(source_out, path);
 }
 
 void shard_source_close(struct shard_source *source)
@@ -46,6 +46,11 @@ ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size
     if (source->ops->read_afresh == NULL)
         return -ENOTSUP;
     return read_all(source, source->ops->read_afresh, buffer, bytes, offset);
+}
+
+uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size)
+{
+    return source->ops->find_break != NULL ? source->ops->find_break(source, offset, text, text_size) : UINT64_MAX;
 }
 
 bool shard_source_changed(const struct shard_source *source)

@@ -42,6 +42,10 @@ struct shard_source_ops {
     void (*give_back_descriptor)(struct shard_source *source);
     /* The stamp of what is found under the name now. */
     int (*stamp)(const struct shard_source *source, struct shard_stamp *stamp_out);
+    /* The first place at or behind `offset` where the stream is broken, as far as it was read, because what is
+     * kept is damaged: no record goes across it, and the byte there means nothing. What is wrong
+     * is said in `text`. UINT64_MAX where there is none. NULL: streams are never broken. */
+    uint64_t (*find_break)(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
     bool is_plain; /* the stream is what is kept, so that its length is the stamp's */
 };
 
@@ -51,12 +55,13 @@ struct shard_source {
     const char *path;
     uint64_t device;          /* that holds it: with the stamp's inode, which shard this is under any name */
     struct shard_stamp stamp; /* when it was opened */
+    size_t held_bytes;        /* host memory it has taken, where that depends on the shard's size */
 };
 
-/* Plain files. */
-extern const struct shard_source_ops shard_file_ops;
+/* Files as they are; and compressed ones, which it tells by their content: others are opened as they are. */
+extern const struct shard_source_ops shard_file_ops, shard_packed_ops;
 
-/* Open a shard as `ops` does; NULL: as its kind asks for, which is a plain file today. */
+/* Open a shard as `ops` does; NULL: a file, compressed or not. */
 int shard_source_open(struct shard_source **source_out, const struct shard_source_ops *ops, const char *path);
 /* No thread reads. Accepts NULL. */
 void shard_source_close(struct shard_source *source);
@@ -66,6 +71,8 @@ int shard_source_size(struct shard_source *source, uint64_t *bytes_out);
 ssize_t shard_source_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
 /* As shard_source_read, past every cache. -ENOTSUP where the source cannot. */
 ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
+/* As find_break of its row. */
+uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
 /* Whether what is found under the name now is not what was opened, or cannot be found. */
 bool shard_source_changed(const struct shard_source *source);
 

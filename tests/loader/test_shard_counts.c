@@ -190,10 +190,10 @@ static void assert_refused_when_skipping(const char *part, const char *other)
 static void a_listed_shard_that_is_another_kind_of_file_is_no_damage(void **state)
 {
     (void)state;
-    static const uint8_t gzip[40] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0x13, 0xb5, 0x5d, 0x7b };
+    static const uint8_t zstandard[40] = { 0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x0a, 0x51 };
     static const uint8_t zeros[4000];
-    fixture_write(shard_path(1), gzip, sizeof(gzip));
-    assert_refused_when_skipping("train-00001-of-00003: not a TFRecord shard: it is compressed with gzip", "gzip -d");
+    fixture_write(shard_path(1), zstandard, sizeof(zstandard));
+    assert_refused_when_skipping("train-00001-of-00003: not a TFRecord shard: it is compressed with Zst", "zstd -d");
     fixture_write(shard_path(1), "<html>no such page, and no record either</html>", 47);
     assert_refused_when_skipping("train-00001-of-00003: not a TFRecord shard", "HTML");
     fixture_write(shard_path(1), zeros, sizeof(zeros));

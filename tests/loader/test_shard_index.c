@@ -376,9 +376,10 @@ static void names_what_a_foreign_file_is(void **state)
 {
     (void)state;
     uint8_t zeros[4096] = { 0 };
-    assert_refuses("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "gzip -d");
+    assert_refuses("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "the gzip data are damaged near compressed byte 13");
     assert_refuses("\x78\x9c\xb5\x5d\x7b\x5c\x96\x45\x16\x46\x5c\x2f\x20", 13, "zlib");
-    assert_refuses("\x04\x22\x4d\x18\x60\x40\x82\x45\x16\x46\x5c\x2f\x20", 13, "LZ4");
+    assert_refuses("\x04\x22\x4d\x18\x60\x40\x82\x45\x16\x46\x5c\x2f\x20", 13, "the LZ4 data are damaged near");
+    assert_refuses("\x28\xb5\x2f\xfd\x24\x0a\x51\0\0more", 13, "zstd -d");
     assert_refuses("\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0", 14, "image file");
     assert_refuses("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "image file");
     assert_refuses("<!DOCTYPE html><html></html>", 28, "HTML");

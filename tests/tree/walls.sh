@@ -11,13 +11,14 @@ stage               stage/text
 stage/text          stage
 stage/file
 stage/cuda          stage
+loader/packed       loader/shards formats formats/packed
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage
 loader/opening      loader loader/order loader/samples loader/images loader/shards formats stage
 loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
-loader              loader/augment loader/images loader/opening loader/order loader/samples loader/shards formats stage
+loader              loader/augment loader/images loader/opening loader/order loader/packed loader/samples loader/shards formats stage
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute

@@ -1,0 +1,448 @@
+/* Compressed shards: the same records as in plain ones, at any offset and from any thread; and damage, which
+ * is always seen and never alters a record. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/tfrecord.h"
+#include "loader/packed/packed_pool.h"
+#include "loader/packed/packed_shard.h"
+#include "loader/shards/index_file.h"
+#include "loader/shards/shard_index.h"
+#include "tests/helpers/loader_harness.h"
+#include "tests/helpers/memory_source.h"
+#include "tests/helpers/packed_fixture.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+enum { RECORDS = 5, SHARD_BYTES = RECORDS * FIXTURE_FRAME_MAX, LONG_BYTES = 7 << 20, READERS = 4 };
+
+static char folder[256];
+
+/* A whole shard, and where its records end. */
+static uint8_t shard[SHARD_BYTES];
+static size_t ends[RECORDS];
+
+/* Open as long as the tests run, so that not each of the shards that come and go makes streams anew. */
+static struct shard_source *kept_open;
+
+static uint8_t packed[SHARD_BYTES * 4];
+static size_t packed_bytes;
+
+static void pack(enum packed_way way, size_t records_a_piece)
+{
+    size_t piece_ends[RECORDS], pieces = 0;
+    for (size_t i = 0; i < RECORDS; i++)
+        if ((i + 1) % records_a_piece == 0 || i + 1 == RECORDS)
+            piece_ends[pieces++] = ends[i];
+    packed_bytes = packed_fixture(way, shard, piece_ends, pieces, packed);
+}
+
+/* What is in `packed`, or the first bytes of it, as a source. */
+static struct shard_source *open_packed(size_t bytes)
+{
+    static struct memory_shard memory;
+    struct shard_source *kept, *source;
+    memory = (struct memory_shard){ .name = "packed", .data = packed, .bytes = bytes };
+    memory_source_set(&memory, 1);
+    assert_int_equal(shard_source_open(&kept, &memory_source_ops, "packed"), 0);
+    assert_int_equal(packed_shard_wrap(&source, kept), 0);
+    return source;
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    assert_true(packed_fixture_room(SHARD_BYTES, 1) < sizeof(packed));
+    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
+    for (size_t i = 0; i < RECORDS; i++)
+        ends[i] = (i > 0 ? ends[i - 1] : 0) + fixture_record(i, shard + (i > 0 ? ends[i - 1] : 0));
+    pack(PACKED_LZ4, RECORDS);
+    const char *const path = fixture_path(folder, "kept");
+    fixture_write(path, packed, packed_bytes);
+    return shard_source_open(&kept_open, NULL, path);
+}
+
+static int release(void **state)
+{
+    (void)state;
+    shard_source_close(kept_open);
+    assert_int_equal(packed_pool_bytes(), 0);
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static int open_index(struct shard_index *index, struct shard_source *source, bool skips, char *problem, size_t size)
+{
+    const struct shard_index_options options = { .skip_damage = skips };
+    return shard_index_open(index, source, &options, problem, size);
+}
+
+/* Which of the records, as bits, come out of the source; none that does is another. */
+static unsigned find_records(struct shard_source *source, const struct shard_index *index)
+{
+    static uint8_t frame[SHARD_BYTES];
+    unsigned found = 0;
+    for (uint64_t i = index->record_count; i-- > 0;) {
+        const struct shard_record *const record = &index->records[i];
+        uint64_t payload_bytes;
+        struct tfrecord_problem problem;
+        const size_t bytes = record->payload_bytes + TFRECORD_FRAME_BYTES;
+        assert_true(bytes <= sizeof(frame));
+        const ssize_t got = shard_source_read(source, frame, bytes, record->offset);
+        if (got < 0 || tfrecord_verify(frame, (size_t)got, &payload_bytes, &problem) != TFRECORD_OK)
+            continue;
+        size_t id = 0, begin = 0;
+        while (id < RECORDS && (ends[id] - begin != (size_t)got || memcmp(shard + begin, frame, (size_t)got) != 0))
+            begin = ends[id++];
+        assert_true(id < RECORDS);
+        found |= 1u << id;
+    }
+    return found;
+}
+
+/* Of what is in `packed`, when damage is skipped; 0 where that, too, is refused. */
+static unsigned skip_damage(size_t bytes, uint64_t *lost_out)
+{
+    char problem[1024] = "";
+    struct shard_index index;
+    struct shard_source *const source = open_packed(bytes);
+    unsigned found = 0;
+    *lost_out = 1;
+    if (open_index(&index, source, true, problem, sizeof(problem)) == 0) {
+        found = find_records(source, &index);
+        *lost_out = index.damage_count;
+        shard_index_release(&index);
+    } else {
+        assert_non_null(strstr(problem, "packed: "));
+    }
+    shard_source_close(source);
+    return found;
+}
+
+/* Whether the shard in `packed` opens without a word of damage, when none is skipped. */
+static bool opens_whole(size_t bytes)
+{
+    char problem[1024] = "";
+    struct shard_index index;
+    struct shard_source *const source = open_packed(bytes);
+    const int rc = open_index(&index, source, false, problem, sizeof(problem));
+    const bool is_whole =
+        rc == 0 && index.bytes == ends[RECORDS - 1] && find_records(source, &index) == (1u << RECORDS) - 1;
+    if (rc == 0)
+        shard_index_release(&index);
+    else
+        assert_ptr_equal(strstr(problem, "packed: "), problem);
+    shard_source_close(source);
+    return is_whole;
+}
+
+static void holds_the_same_records_in_whatever_it_is_compressed(void **state)
+{
+    (void)state;
+    uint8_t stream[SHARD_BYTES];
+    for (unsigned i = 0; i < PACKED_WAY_COUNT * RECORDS; i++) {
+        pack((enum packed_way)(i % PACKED_WAY_COUNT), 1 + i / PACKED_WAY_COUNT);
+        assert_true(opens_whole(packed_bytes));
+        struct shard_source *const source = open_packed(packed_bytes);
+        uint64_t bytes;
+        assert_int_equal(shard_source_size(source, &bytes), 0);
+        assert_int_equal(bytes, ends[RECORDS - 1]);
+        assert_int_equal(shard_source_read(source, stream, sizeof(stream), 0), bytes);
+        assert_memory_equal(stream, shard, bytes);
+        assert_int_equal(shard_source_read_afresh(source, stream, sizeof(stream), 5), bytes - 5);
+        assert_memory_equal(stream, shard + 5, bytes - 5);
+        assert_int_equal(shard_source_read(source, stream, 1, bytes), 0);
+        shard_source_close(source);
+    }
+}
+
+/* A piece that was cut off between two units is whole to itself. */
+static bool is_between_units(enum packed_way way, size_t cut)
+{
+    static uint8_t begin[sizeof(packed)];
+    for (size_t pieces = 1; pieces < RECORDS; pieces++)
+        if ((way == PACKED_GZIP || way == PACKED_LZ4) && packed_fixture(way, shard, ends, pieces, begin) == cut)
+            return true;
+    return cut == 0;
+}
+
+static void a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut(void **state)
+{
+    (void)state;
+    static const enum packed_way ways[] = { PACKED_GZIP, PACKED_ZLIB, PACKED_LZ4 };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        pack(ways[i], 1);
+        for (size_t cut = 0; cut < packed_bytes; cut++) {
+            uint64_t lost;
+            assert_false(opens_whole(cut));
+            const unsigned found = skip_damage(cut, &lost);
+            assert_int_equal(found & (found + 1), 0);
+            assert_int_equal(lost > 0, !is_between_units(ways[i], cut));
+        }
+    }
+}
+
+/* A bit of a header may mean nothing. */
+static void flip_all(enum packed_way way, size_t records_a_piece, unsigned lost_max, size_t seen_min)
+{
+    const unsigned all = (1u << RECORDS) - 1;
+    size_t seen = 0;
+    pack(way, records_a_piece);
+    for (size_t bit = 0; bit < packed_bytes * 8; bit++) {
+        uint64_t lost;
+        packed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        const bool is_whole = opens_whole(packed_bytes);
+        const unsigned found = skip_damage(packed_bytes, &lost);
+        packed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_true(is_whole ? found == all && lost == 0 : lost > 0 || found != all);
+        if (bit >= CONTAINER_MAGIC_BYTES * 8)
+            assert_true((unsigned)__builtin_popcount(all & ~found) <= lost_max);
+        seen += !is_whole;
+    }
+    assert_true(seen >= seen_min * packed_bytes * 8 / 100);
+}
+
+static void a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in(void **state)
+{
+    (void)state;
+    flip_all(PACKED_LZ4, 1, 1, 100);
+    flip_all(PACKED_LZ4, 3, 3, 100);
+}
+
+static void a_flipped_bit_costs_no_more_than_the_gzip_member_it_is_in(void **state)
+{
+    (void)state;
+    flip_all(PACKED_GZIP, 1, 1, 90);
+    flip_all(PACKED_GZIP, 3, 3, 90);
+}
+
+static void a_flipped_bit_of_one_long_unit_is_found(void **state)
+{
+    (void)state;
+    flip_all(PACKED_GZIP, RECORDS, RECORDS, 90);
+    flip_all(PACKED_ZLIB, 2, RECORDS, 90);
+}
+
+static void damage_is_told_with_both_offsets(void **state)
+{
+    (void)state;
+    char problem[1024];
+    struct shard_index index;
+    pack(PACKED_LZ4, 1);
+    packed[packed_bytes / 2] ^= 1;
+    struct shard_source *source = open_packed(packed_bytes);
+    assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
+    assert_non_null(strstr(problem, "packed: record 2 at byte "));
+    assert_non_null(strstr(problem, "the LZ4 data are damaged near compressed byte "));
+    shard_source_close(source);
+    pack(PACKED_GZIP, 2);
+    source = open_packed(packed_bytes - 1);
+    assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
+    assert_non_null(strstr(problem, "the gzip data are damaged near compressed byte "));
+    assert_non_null(strstr(problem, "the compressed stream is truncated"));
+    shard_source_close(source);
+}
+
+static void assert_refused_as(const void *content, size_t bytes, const char *kind)
+{
+    char problem[1024];
+    struct shard_index index;
+    packed_bytes = packed_fixture(PACKED_GZIP, content, &bytes, 1, packed);
+    struct shard_source *const source = open_packed(packed_bytes);
+    assert_int_equal(open_index(&index, source, true, problem, sizeof(problem)), -ENOTSUP);
+    assert_non_null(strstr(problem, kind));
+    shard_source_close(source);
+}
+
+static void what_is_compressed_and_no_shard_is_named(void **state)
+{
+    (void)state;
+    assert_refused_as("label,pixel0,pixel1\n", 20, "it is a text file");
+    assert_refused_as("\x1f\x8b\x08\0\0\0\0\0\0\x13\xb5\x5d\x7b", 13, "it is compressed twice");
+    assert_refused_as("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, "it is an image file");
+}
+
+static void what_comes_behind_a_unit_is_damage_unless_it_is_another(void **state)
+{
+    (void)state;
+    uint64_t lost;
+    pack(PACKED_GZIP, RECORDS);
+    memcpy(packed + packed_bytes, "more", 4);
+    assert_false(opens_whole(packed_bytes + 4));
+    assert_int_equal(skip_damage(packed_bytes + 4, &lost), (1u << RECORDS) - 1);
+    assert_int_equal(lost, 1);
+}
+
+/* The first header is wrong, and looks like the beginning of zlib data. */
+static void a_damaged_plain_shard_stays_one(void **state)
+{
+    (void)state;
+    const size_t bytes = ends[RECORDS - 1];
+    uint64_t lost;
+    memcpy(packed, shard, bytes);
+    packed[0] = 0x78;
+    packed[1] = 0x9c;
+    struct shard_source *const source = open_packed(bytes);
+    assert_ptr_equal(source->ops, &memory_source_ops);
+    shard_source_close(source);
+    assert_int_equal(skip_damage(bytes, &lost), (1u << RECORDS) - 2);
+}
+
+static void only_an_index_without_damage_is_kept(void **state)
+{
+    (void)state;
+    const struct shard_index_options options = { .skip_damage = true, .use_cache = true };
+    const char *const path = fixture_path(folder, "indexed");
+    char problem[1024];
+    for (int is_damaged = 0; is_damaged < 2; is_damaged++) {
+        struct shard_source *source;
+        struct shard_index index, again = { .record_count = 0 };
+        pack(PACKED_LZ4, 1);
+        packed[packed_bytes / 2] ^= (uint8_t)is_damaged;
+        (void)unlink(path);
+        fixture_write(path, packed, packed_bytes);
+        assert_int_equal(shard_source_open(&source, NULL, path), 0);
+        assert_int_equal(shard_index_open(&index, source, &options, problem, sizeof(problem)), 0);
+        assert_int_equal(index.damage_count, is_damaged);
+        assert_int_equal(index_file_read(&again, source) == 0, !is_damaged);
+        assert_int_equal(again.record_count, is_damaged ? 0 : RECORDS);
+        shard_index_release(&index);
+        shard_index_release(&again);
+        shard_source_close(source);
+    }
+}
+
+/* A damaged frame on its way through the whole loader. */
+static void a_run_skips_what_a_damaged_frame_held(void **state)
+{
+    (void)state;
+    const char *const path = fixture_path(folder, "run");
+    pack(PACKED_LZ4, 1);
+    packed[packed_bytes / 2] ^= 1;
+    fixture_write(path, packed, packed_bytes);
+    struct dataset_options options = fixture_options(path);
+    options.skip_damage = true;
+    struct dataset *const dataset = fixture_open(&options);
+    assert_int_equal(dataset->record_count, RECORDS - 1);
+    struct harness harness = {
+        .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_FULL, .seed = 1, .read_threads = 2, .decode_threads = 2,
+                  .keep_bytes = LOADER_KEEP_NONE, .skip_corrupt = true, .corrupt_max = 1 },
+        .schedule = { .batch = RECORDS - 1, .towers = 1, .epochs = 3 },
+        .depth = 2,
+    };
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    assert_int_equal(harness.counts.corrupt_records, 1);
+    assert_non_null(strstr(harness.damages[0].problem.text, "the LZ4 data are damaged near compressed byte "));
+    for (uint64_t i = 0; i < 3 * (RECORDS - 1); i++) {
+        const struct delivery *const delivery = &harness.deliveries[i];
+        const struct delivery expected = harness_expected(delivery->id + (delivery->id >= 2));
+        assert_true(delivery->times == 1 && delivery->pixels_hash == expected.pixels_hash);
+    }
+    assert_true(loader_memory(&harness.spec).bytes > packed_pool_bytes() + dataset->sources[0]->held_bytes);
+    assert_true(dataset->sources[0]->held_bytes > 0 && packed_pool_bytes() > 0);
+    harness_release(&harness);
+    dataset_close(dataset);
+}
+
+/* A shard longer than the distance of two points of a gzip member, most of which does not shrink. */
+static uint8_t *long_data;
+
+struct reader {
+    struct shard_source *source;
+    uint32_t state;
+    bool is_right;
+};
+
+static uint32_t draw(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static void *read_anywhere(void *arg)
+{
+    struct reader *const reader = arg;
+    static const size_t buffer_bytes = 300000;
+    uint8_t *const buffer = malloc(buffer_bytes);
+    reader->is_right = buffer != NULL;
+    for (int i = 0; i < 8 && reader->is_right; i++) {
+        const size_t offset = draw(&reader->state) % LONG_BYTES, bytes = 1 + draw(&reader->state) % buffer_bytes;
+        const size_t left = (size_t)LONG_BYTES - offset, given = bytes < left ? bytes : left;
+        reader->is_right = shard_source_read(reader->source, buffer, bytes, offset) == (ssize_t)given &&
+                           memcmp(buffer, long_data + offset, given) == 0;
+    }
+    free(buffer);
+    return NULL;
+}
+
+static void assert_read_anywhere(struct shard_source *source)
+{
+    pthread_t threads[READERS];
+    struct reader readers[READERS];
+    for (uint32_t i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){ .source = source, .state = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, read_anywhere, &readers[i]), 0);
+    }
+    for (uint32_t i = 0; i < READERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(readers[i].is_right);
+    }
+}
+
+static void several_threads_read_anywhere_in_a_long_shard(void **state)
+{
+    (void)state;
+    enum { PIECES = 5 };
+    static const enum packed_way ways[] = { PACKED_GZIP, PACKED_ZLIB, PACKED_LZ4, PACKED_LZ4_LINKED };
+    const size_t piece_ends[PIECES] = { 12, 70000, LONG_BYTES / 8, LONG_BYTES / 7, LONG_BYTES };
+    uint32_t random = 9;
+    long_data = malloc(LONG_BYTES);
+    uint8_t *const long_packed = malloc(packed_fixture_room(LONG_BYTES, PIECES));
+    assert_true(long_data != NULL && long_packed != NULL);
+    for (size_t i = 0; i < LONG_BYTES; i++)
+        long_data[i] = (uint8_t)(i % 4096 < 3500 ? draw(&random) : i >> 9);
+    tfrecord_write_header(1000, long_data);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct shard_source *source;
+        const char *const path = fixture_path(folder, "long");
+        fixture_write(path, long_packed, packed_fixture(ways[i], long_data, piece_ends, PIECES, long_packed));
+        assert_int_equal(shard_source_open(&source, NULL, path), 0);
+        assert_read_anywhere(source);
+        assert_read_anywhere(source);
+        shard_source_close(source);
+    }
+    free(long_data);
+    free(long_packed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_the_same_records_in_whatever_it_is_compressed),
+        cmocka_unit_test(a_shard_cut_anywhere_is_refused_and_loses_no_record_before_the_cut),
+        cmocka_unit_test(a_flipped_bit_costs_no_more_than_the_lz4_frame_it_is_in),
+        cmocka_unit_test(a_flipped_bit_costs_no_more_than_the_gzip_member_it_is_in),
+        cmocka_unit_test(a_flipped_bit_of_one_long_unit_is_found),
+        cmocka_unit_test(damage_is_told_with_both_offsets),
+        cmocka_unit_test(what_is_compressed_and_no_shard_is_named),
+        cmocka_unit_test(what_comes_behind_a_unit_is_damage_unless_it_is_another),
+        cmocka_unit_test(a_damaged_plain_shard_stays_one),
+        cmocka_unit_test(only_an_index_without_damage_is_kept),
+        cmocka_unit_test(a_run_skips_what_a_damaged_frame_held),
+        cmocka_unit_test(several_threads_read_anywhere_in_a_long_shard),
+    };
+    return cmocka_run_group_tests(tests, prepare, release);
+}

@@ -86,10 +86,8 @@ static uint64_t wanted_record(const struct harness *harness, uint64_t number, ui
 {
     const struct span span = harness_span(harness, number);
     struct order order;
-    const struct order_shape shape = {
-        .shuffle = span.pass == PASS_TRAIN ? harness->spec.shuffle : SHUFFLE_NONE,
-        .count = harness->schedule.records[span.pass],
-    };
+    const struct order_shape stored = { .shuffle = SHUFFLE_NONE, .count = harness->schedule.records[span.pass] };
+    const struct order_shape shape = span.pass == PASS_TRAIN ? loader_order(&harness->spec) : stored;
     order_init(&order, &shape, harness->spec.seed, span.epoch);
     order_enter(&order, span.first_position + i);
     return order_record(&order, span.first_position + i);
@@ -243,14 +241,20 @@ static void replacements_do_not_depend_on_threads_or_sources(void **state)
         damage_payload(i);
     }
     struct dataset *dataset = open_shard(write_shard("threads"), true);
-    for (uint32_t i = 0; i < 3 * 3 * 3 * 3; i++) {
+    for (uint32_t i = 0; i < 4 * 3 * 3 * 3; i++) {
         struct harness harness = make_harness(dataset, dataset, true);
         harness.schedule.epochs = 3;
         harness.schedule.batch = 16;
         harness.schedule.towers = 1 + i % 3;
         harness.spec.read_threads = 1 + i / 3 % 3;
         harness.spec.decode_threads = 1 + i / 9 % 3;
-        harness.spec.keep_bytes = keep_sizes[i / 27];
+        harness.spec.keep_bytes = keep_sizes[i / 27 % KEEP_SIZES];
+        if (i / 27 == KEEP_SIZES) {
+            harness.spec.shuffle = SHUFFLE_BLOCK;
+            harness.spec.keep_bytes = LOADER_KEEP_NONE;
+            harness.spec.block_bytes = 500;
+            harness.spec.window_bytes = 1500;
+        }
         harness_run(&harness);
         assert_skipped(&harness, bad);
         harness_release(&harness);

@@ -21,9 +21,9 @@ tensorflow=${PEER_TENSORFLOW:-python3}
 cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
-synthetic input_wait replicated ddp scaling ddp_scaling loader tfdata tfdata_stored
+synthetic input_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
-old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_startup old_memory'
+old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
 usage()
 {
@@ -158,6 +158,17 @@ run_loader()
 {
     compare --name 'loader alone, shuffled, records/s' --target '>= 1500000' --key-a $loader_key --a "$(ours $loader_alone)"
 }
+loader_read="$loader_alone input.keep_shards=0"
+run_loader_read()
+{
+    compare --name 'loader alone, shuffled, not kept, records/s' --target '>= 1000000' --key-a $loader_key \
+        --a "$(ours $loader_read)"
+}
+run_loader_block()
+{
+    compare --name 'loader alone, by blocks, not kept, records/s' --key-a $loader_key \
+        --a "$(ours $loader_read data.shuffle=block)"
+}
 run_tfdata()
 {
     compare --name 'loader alone, shuffled, records/s: ours / tf.data' --target '>= 12' \
@@ -208,6 +219,7 @@ run_old_loader_stored()
 {
     against 'loader alone, order as stored, records/s' '>= 0.98' $loader_key $loader_alone data.shuffle=none
 }
+run_old_loader_read() { against 'loader alone, shuffled, not kept, records/s' '>= 0.98' $loader_key $loader_read; }
 run_old_startup()
 {
     against 'seconds to the end of the first step' '<= 1.02' start_to_first_step_seconds train.batch=128 train.steps=5

@@ -100,7 +100,8 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
 {
     const struct dataset *const dataset = damage->datasets[pass];
     const struct shard_index *const index = &dataset->indexes[shard];
-    const uint64_t missing = dataset->missing_records[shard], known = index->record_count + index->damage_count;
+    const uint64_t missing = dataset->missing_records[shard];
+    const uint64_t known = index->record_count + index->left_out + index->damage_count;
     struct damaged_record record = {
         .pass = pass,
         .shard = shard,
@@ -173,7 +174,7 @@ bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct
         .pass = pass,
         .shard = place.shard,
         .path = dataset->paths[place.shard],
-        .record = place.record,
+        .record = dataset_number(dataset, &place),
         .offset = place.offset,
         .count = 1,
         .problem = *problem,

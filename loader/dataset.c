@@ -67,3 +67,8 @@ struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id)
     dataset_complete(dataset, &place);
     return place;
 }
+
+uint64_t dataset_number(const struct dataset *dataset, const struct dataset_place *place)
+{
+    return place->record + dataset->indexes[place->shard].records[place->record].left_out;
+}

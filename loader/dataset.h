@@ -15,6 +15,10 @@
 
 struct shard_counts;
 
+/* All records of the shards, or one of the two parts of a set that is shared out: what is held out for validation, and
+ * the rest. */
+enum dataset_part { DATASET_ALL, DATASET_REST, DATASET_HELD_OUT };
+
 struct dataset_options {
     const char *what;           /* "train" or "validation", for messages */
     const char *pattern;        /* globs, files and directories (their files *.tfrecord*, NAME-NNNNN-of-NNNNN), commas
@@ -28,6 +32,8 @@ struct dataset_options {
     enum image_layout layout;   /* of raw images */
     enum image_range_choice range;      /* of images that are floats */
     const char *class_names;    /* file that lists them; NULL or "": one beside the shards, where there is one */
+    enum dataset_part part;
+    double held_out;            /* share of the records, in (0, 1); unless part is DATASET_ALL */
     bool skip_damage;
     bool use_index_cache;
     const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the data any more */
@@ -70,5 +76,7 @@ struct dataset_place dataset_find(const struct dataset *dataset, uint64_t id);
  * record, then the rest of the place. */
 struct dataset_place dataset_seek(const struct dataset *dataset, uint64_t id);
 void dataset_complete(const struct dataset *dataset, struct dataset_place *place);
+/* The number of the record in its shard, for messages: place.record counts those of the set alone. */
+uint64_t dataset_number(const struct dataset *dataset, const struct dataset_place *place);
 
 #endif

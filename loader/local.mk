@@ -5,7 +5,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
 	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c %D%/shards/text_file.c \
 	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c %D%/opening/label_survey.c \
-	%D%/opening/opening.c %D%/opening/split_folder.c \
+	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c \
 	%D%/images/channels.c %D%/images/encoded.c %D%/images/jpeg.c %D%/images/picture.c %D%/images/png.c \

@@ -110,7 +110,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
         log_message(LOG_RUN,
                     "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
                     "memory, cable or disk may be failing",
-                    dataset->paths[shard], first->place.record, first->place.offset, problem->text);
+                    dataset->paths[shard], dataset_number(dataset, &first->place), first->place.offset, problem->text);
         return 0;
     }
     problem_add(problem, second_text(first, &second));
@@ -176,5 +176,6 @@ void record_describe(const struct dataset *dataset, uint64_t id, const struct re
                      size_t text_size)
 {
     const struct dataset_place place = dataset_find(dataset, id);
-    record_place_describe(dataset->paths[place.shard], place.record, place.offset, problem, text, text_size);
+    record_place_describe(dataset->paths[place.shard], dataset_number(dataset, &place), place.offset, problem, text,
+                          text_size);
 }

@@ -27,7 +27,7 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_float_image %D%/loader/test_decode_context %D%/loader/test_encoded %D%/loader/test_jpeg %D%/loader/test_label_order %D%/loader/test_label %D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_read_batch \
 	%D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder
 loader_fuzz += %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
-loader_tests += %D%/loader/test_packed
+loader_tests += %D%/loader/test_packed %D%/loader/test_set_part
 loader_fuzz += %D%/fuzz/fuzz_packed
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 

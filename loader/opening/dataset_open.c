@@ -13,6 +13,7 @@
 #include "loader/opening/class_list.h"
 #include "loader/opening/dataset_probe.h"
 #include "loader/opening/opening.h"
+#include "loader/opening/set_part.h"
 #include "loader/shard_counts.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/text.h"
@@ -221,6 +222,19 @@ static int fingerprint(struct dataset *dataset)
     return 0;
 }
 
+/* What is lost counts once, with what is trained on. */
+static void keep_part(struct dataset *dataset)
+{
+    for (uint32_t i = 0; i < dataset->shard_count; i++) {
+        struct shard_index *const index = &dataset->indexes[i];
+        set_part_keep(index, dataset->paths[i], dataset->options.part, dataset->options.held_out);
+        if (dataset->options.part == DATASET_HELD_OUT) {
+            index->damage_count = 0;
+            dataset->missing_records[i] = 0;
+        }
+    }
+}
+
 static void number_records(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
@@ -255,7 +269,9 @@ static void report_lost(struct opening *opening, uint32_t shard)
 static void report_no_records(struct opening *opening)
 {
     const struct dataset *const dataset = opening->dataset;
-    opening_report_path(opening, -ENODATA, dataset->options.pattern, "holds no records");
+    opening_report_path(opening, -ENODATA, dataset->options.pattern,
+                        dataset->options.part == DATASET_ALL ? "holds no records"
+                                                             : "has too few records to hold out a part of them");
     for (uint32_t i = 0; i < dataset->shard_count; i++)
         report_lost(opening, i);
     opening_tell_more(opening);
@@ -276,6 +292,8 @@ static void open_set(struct opening *opening)
         opening->result = -ECANCELED;
     if (opening->result < 0)
         return;
+    if (dataset->options.part != DATASET_ALL)
+        keep_part(dataset);
     number_records(dataset);
     if (dataset->record_count == 0)
         report_no_records(opening);

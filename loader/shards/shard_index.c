@@ -62,7 +62,7 @@ int shard_index_add_record(struct shard_index *index, uint64_t offset, uint32_t 
     if (grow(&records, index->record_count, sizeof(*index->records)) < 0)
         return -ENOMEM;
     index->records = records;
-    index->records[index->record_count++] = (struct shard_record){ offset, payload_bytes };
+    index->records[index->record_count++] = (struct shard_record){ .offset = offset, .payload_bytes = payload_bytes };
     return 0;
 }
 

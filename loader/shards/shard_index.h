@@ -12,18 +12,24 @@
 
 #include "loader/shards/shard_source.h"
 
-struct shard_record { uint64_t offset; uint32_t payload_bytes; };
+struct shard_record {
+    uint64_t offset;
+    uint32_t payload_bytes;
+    uint32_t left_out;          /* records of the shard in front of it that are not in the index (set_part_keep) */
+};
 
 /* A stretch of a shard that could not be framed: at least one record is lost there.
  * Only with on_corrupt = skip. */
 struct shard_damage { uint64_t offset, bytes; uint64_t before_record; };
 
-/* Records and damages, taken in the order of their offsets, cover the stream without gaps. */
+/* Records and damages, taken in the order of their offsets, cover the stream without gaps until records are left
+ * out. */
 struct shard_index {
     struct shard_stamp stamp;   /* of the shard it was built from */
     uint64_t bytes;             /* of the stream */
     uint64_t record_count;
     struct shard_record *records;
+    uint64_t left_out;          /* records of the shard that are of another part of the set (set_part_keep) */
     uint64_t damage_count;
     struct shard_damage *damages;
 };

@@ -89,6 +89,8 @@ const struct option_row option_table[] = {
       FIELD(data.train), .help = "training shards: globs, files, directories, DIRECTORY:SPLIT, with commas" },
     { SECTION_DATA, "validation", OPTION_STRING, .initial = "", .initial_note = "no evaluation",
       FIELD(data.validation), .help = "validation shards, as for train" },
+    { SECTION_DATA, "validation_split", OPTION_NUMBER, .initial = "0", .high = 1, .high_is_open = true,
+      FIELD(data.validation_split), .help = "share of the training records that is held out, to validate on" },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, .initial = "no",
       FIELD(data.allow_overlap), .help = "evaluate on shards that are trained on too, instead of refusing them" },
     { SECTION_DATA, "classes", OPTION_INTEGER, .initial = "0", .initial_note = "the model's own",

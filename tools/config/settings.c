@@ -142,6 +142,9 @@ static void check_data(struct settings *settings, struct problems *problems)
     if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC)
         report(settings, problems, SECTION_DATA, "train",
                "is missing: set it in [data], or source = synthetic in [input]");
+    if (settings->data.validation_split > 0 && *settings->data.validation != '\0')
+        report(settings, problems, SECTION_DATA, "validation_split",
+               "validation names a set as well; only one of them can be validated on");
 }
 
 /* One number for all channels, or one for each. */

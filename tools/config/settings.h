@@ -42,6 +42,7 @@ struct run_settings {
 
 struct data_settings {
     char *train, *validation;   /* globs, files, directories; "" = none */
+    double validation_split;    /* share of the training records to validate on; 0 = none */
     bool allow_overlap;         /* of the two */
     int64_t classes;            /* 0 = the model's own number */
     int64_t label_offset;

@@ -65,10 +65,15 @@ static void print_counts(const struct label_survey *survey, FILE *out)
     fputc('\n', out);
 }
 
+static const char *name_of(const struct dataset *dataset)
+{
+    return dataset->options.part == DATASET_HELD_OUT ? "validation" : dataset->options.what;
+}
+
 static void print_survey(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
 {
     const struct sums sums = sum(survey);
-    fprintf(out, "labels    %-10s %s of %s records looked at", dataset->options.what,
+    fprintf(out, "labels    %-10s %s of %s records looked at", name_of(dataset),
             number_grouped(survey->count).text, number_grouped(dataset->record_count).text);
     if (survey->count > 0)
         fprintf(out, ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each", sums.classes,
@@ -90,11 +95,11 @@ static void add_problem(const struct label_survey *survey, const struct dataset 
         problems_add(problems, "pipetrain",
                      "%s: labels are %" PRId64 " to %" PRId64 " as stored, with label_offset = %" PRId64
                      " they are not in [0, %" PRIu32 "): set data.label_offset = %" PRId64,
-                     dataset->options.what, lowest, highest, dataset->options.label_offset, classes, offset);
+                     name_of(dataset), lowest, highest, dataset->options.label_offset, classes, offset);
     else
         problems_add(problems, "pipetrain",
                      "%s: labels are %" PRId64 " to %" PRId64 " as stored, which are more than the %" PRIu32
-                     " classes of the network: see data.classes", dataset->options.what, lowest, highest, classes);
+                     " classes of the network: see data.classes", name_of(dataset), lowest, highest, classes);
 }
 
 /* In range, and yet every label could be one lower. */
@@ -113,7 +118,7 @@ static int report(const struct dataset *dataset, FILE *out, struct problems *pro
     struct label_survey survey;
     const int rc = label_survey_make(&survey, dataset);
     if (rc == -ENOMEM)
-        problems_add(problems, "pipetrain", "%s: not enough memory to look at labels", dataset->options.what);
+        problems_add(problems, "pipetrain", "%s: not enough memory to look at labels", name_of(dataset));
     if (rc < 0)
         return rc;
     print_survey(&survey, dataset, out);

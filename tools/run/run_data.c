@@ -93,19 +93,23 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
                   bool is_check, struct problems *problems)
 {
     const struct data_settings *const data = &settings->data;
-    const char *const patterns[PASS_COUNT] = { [PASS_TRAIN] = data->train, [PASS_EVALUATE] = data->validation };
+    const bool is_shared = data->validation_split > 0;
+    const char *const patterns[PASS_COUNT] = {
+        [PASS_TRAIN] = data->train, [PASS_EVALUATE] = is_shared ? data->train : data->validation };
     struct shard_counts counts = { 0 };
     int rc = 0;
-    for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM; pass++) {
+    for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); pass++) {
         struct dataset_options options = options_of(data, net);
         options.counts = &counts;
         options.is_any_label_taken = is_check;
-        options.what = what[pass];
+        options.what = what[is_shared ? PASS_TRAIN : pass];
+        options.part = !is_shared ? DATASET_ALL : pass == PASS_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
+        options.held_out = data->validation_split;
         options.pattern = patterns[pass];
         rc = open_set(&datasets[pass], &options, problems);
     }
     shard_counts_release(&counts);
-    if (!data->allow_overlap && rc != -ENOMEM)
+    if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
 }
@@ -155,7 +159,10 @@ void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
                 dataset->shard_count == 1 ? "" : "s");
         if (dataset->lost_records > 0)
             fprintf(out, ", %s lost", number_grouped(dataset->lost_records).text);
-        fprintf(out, " (%s)\n", dataset->options.pattern);
+        if (dataset->options.part == DATASET_HELD_OUT)
+            fprintf(out, " (%g held out of %s)\n", dataset->options.held_out, dataset->options.pattern);
+        else
+            fprintf(out, " (%s)\n", dataset->options.pattern);
         print_names(dataset, out);
         print_format(dataset, out);
     }

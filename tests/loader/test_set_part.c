@@ -1,0 +1,154 @@
+/* A set that is shared out: each record is of one part, in every run and whatever other shards there are, and
+ * messages number records as the shard does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "loader/record.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+#define RECORDS 1000u
+
+static char folder[256];
+
+static int make_set(void **state)
+{
+    (void)state;
+    fixture_folder_make(folder, sizeof(folder));
+    fixture_write_set(folder, 4, RECORDS);
+    return 0;
+}
+
+static int remove_set(void **state)
+{
+    (void)state;
+    fixture_folder_remove(folder);
+    return 0;
+}
+
+static struct dataset *open_part(const char *pattern, enum dataset_part part, double held_out)
+{
+    struct dataset_options options = fixture_options(pattern);
+    options.part = part;
+    options.held_out = held_out;
+    return fixture_open(&options);
+}
+
+/* Where a record begins in its shard tells which it is. */
+static bool has_record(const struct dataset *dataset, uint32_t shard, uint64_t offset)
+{
+    const struct shard_index *const index = &dataset->indexes[shard];
+    for (uint64_t i = 0; i < index->record_count; i++)
+        if (index->records[i].offset == offset)
+            return true;
+    return false;
+}
+
+static void every_record_is_of_one_part(void **state)
+{
+    (void)state;
+    static const double shares[] = { 0.01, 0.1, 0.5, 0.9 };
+    struct dataset *const all = open_part(folder, DATASET_ALL, 0);
+    for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+        struct dataset *const rest = open_part(folder, DATASET_REST, shares[i]);
+        struct dataset *const held_out = open_part(folder, DATASET_HELD_OUT, shares[i]);
+        assert_int_equal(rest->record_count + held_out->record_count, RECORDS);
+        assert_in_range(held_out->record_count, (uint64_t)(1000 * shares[i]) * 7 / 10 - 3, 1300 * shares[i] + 3);
+        for (uint64_t id = 0; id < RECORDS; id++) {
+            const struct dataset_place place = dataset_find(all, id);
+            assert_true(has_record(rest, place.shard, place.offset) != has_record(held_out, place.shard, place.offset));
+        }
+        dataset_close(rest);
+        dataset_close(held_out);
+    }
+    dataset_close(all);
+}
+
+static void records_are_numbered_as_in_their_shard(void **state)
+{
+    (void)state;
+    struct dataset *const all = open_part(folder, DATASET_ALL, 0);
+    struct dataset *const held_out = open_part(folder, DATASET_HELD_OUT, 0.2);
+    for (uint64_t id = 0; id < held_out->record_count; id++) {
+        const struct dataset_place place = dataset_find(held_out, id);
+        const uint64_t number = dataset_number(held_out, &place);
+        const struct dataset_place same = dataset_find(all, all->first_ids[place.shard] + number);
+        assert_int_equal(same.shard, place.shard);
+        assert_int_equal(same.offset, place.offset);
+        assert_int_equal(dataset_number(all, &same), number);
+    }
+    dataset_close(all);
+    dataset_close(held_out);
+}
+
+static void samples_are_those_of_their_records(void **state)
+{
+    (void)state;
+    struct dataset *const rest = open_part(folder, DATASET_REST, 0.3);
+    struct decode_context *context;
+    struct record_problem problem;
+    uint8_t pixels[FIXTURE_SAMPLE_BYTES], wanted[FIXTURE_SAMPLE_BYTES];
+    uint64_t first[5] = { 0 };
+    for (uint32_t i = 0; i < 4; i++)
+        first[i + 1] = first[i] + rest->indexes[i].record_count + rest->indexes[i].left_out;
+    assert_int_equal(decode_context_open(&context, rest), 0);
+    for (uint64_t id = 0; id < rest->record_count; id++) {
+        int32_t label;
+        const struct sample_target target = {
+            .request = { .shape = rest->options.shape }, .pixels = pixels, .label = &label };
+        const struct dataset_place place = dataset_find(rest, id);
+        const uint64_t record = first[place.shard] + dataset_number(rest, &place);
+        assert_int_equal(record_load(context, id, &target, &problem), 0);
+        fixture_pixels(record, wanted);
+        assert_memory_equal(pixels, wanted, sizeof(wanted));
+        assert_int_equal(label, fixture_label(record));
+    }
+    decode_context_close(context);
+    dataset_close(rest);
+}
+
+static void a_shard_gives_the_same_records_among_others(void **state)
+{
+    (void)state;
+    struct dataset *const together = open_part(folder, DATASET_HELD_OUT, 0.25);
+    struct dataset *const alone =
+        open_part(fixture_path(folder, "train-00002-of-00004"), DATASET_HELD_OUT, 0.25);
+    const struct shard_index *const one = &alone->indexes[0], *const other = &together->indexes[2];
+    assert_int_equal(one->record_count, other->record_count);
+    for (uint64_t i = 0; i < one->record_count; i++)
+        assert_int_equal(one->records[i].offset, other->records[i].offset);
+    dataset_close(alone);
+    dataset_close(together);
+}
+
+static void a_part_without_records_is_refused(void **state)
+{
+    (void)state;
+    struct dataset_options options = fixture_options(folder);
+    struct dataset *dataset;
+    char problem[1024];
+    options.part = DATASET_HELD_OUT;
+    options.held_out = 1e-12;
+    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
+    assert_non_null(strstr(problem, "has too few records to hold out a part"));
+}
+
+#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, remove_set)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SET_TEST(every_record_is_of_one_part),
+        SET_TEST(records_are_numbered_as_in_their_shard),
+        SET_TEST(samples_are_those_of_their_records),
+        SET_TEST(a_shard_gives_the_same_records_among_others),
+        SET_TEST(a_part_without_records_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,6 +33,23 @@ run "$shards" check "$work/set"
 expect_code 0 'checking whole shards'
 expect_out "^3 shards, 25 records, [0-9]+ bytes: all right$"
 
+# Compressed shards are as others, but that their records lie at no bytes of the file.
+gzip -c "$first" >"$work/packed.gz"
+run "$shards" check "$work/packed.gz"
+expect_code 0 'checking a compressed shard'
+expect_out '^1 shard, 10 records, '
+run "$shards" list "$work/packed.gz"
+expect_out '^ +10 +[0-9]+  gzip  '
+run "$shards" index "$work/packed.gz"
+expect_code 3 'an index of a compressed shard'
+expect_err 'is compressed'
+run "$shards" extract "$work/packed.gz" 9 -o "$work/9.pgm"
+expect_code 0 'extracting from a compressed shard'
+truncate -s -30 "$work/packed.gz"
+run "$shards" check "$work/packed.gz"
+expect_code 3 'checking a compressed shard that was cut'
+expect_out 'packed.gz: record [0-9]+ at byte [0-9]+: the gzip data are damaged near compressed byte'
+
 # A payload, a length, the end: each a line, and what is behind is looked at all the same.
 flip "$first" $((4 * record_bytes + 30))
 flip "$work/set/train-00001-of-00002" $((2 * record_bytes + 1))

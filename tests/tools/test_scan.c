@@ -11,8 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/helpers/packed_fixture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/shards/scan.h"
+
+/* By which a compressed file is known. */
+#define MAGIC_BYTES 4u
 
 static char folder[256];
 static const atomic_bool nobody_asked;
@@ -102,6 +106,35 @@ static void every_flipped_bit_is_found_and_costs_one_record_at_most(void **state
         shard[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     assert_int_equal(scan_bytes(shard, bytes, 2).damages, 0);
+}
+
+/* Where members and frames hold a record each, damage behind the bytes that tell what the file is costs that one at
+ * most, and no record is lost without damage being told. */
+static void damage_of_compressed_shards_costs_a_unit_at_most(void **state)
+{
+    (void)state;
+    static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
+    uint8_t shard[3 * FIXTURE_FRAME_MAX], packed[16384];
+    size_t begins[4];
+    const size_t bytes = three_records(shard, begins);
+    for (size_t way = 0; way < 2; way++) {
+        assert_true(packed_fixture_room(bytes, 3) <= sizeof(packed));
+        const size_t length = packed_fixture(ways[way], shard, begins + 1, 3, packed);
+        const struct result whole = scan_bytes(packed, length, 2);
+        assert_true(whole.records == 3 && whole.damages == 0);
+        for (size_t i = MAGIC_BYTES; i < length; i += 7) {
+            packed[i] ^= 0x5a;
+            const struct result result = scan_bytes(packed, length, 2);
+            packed[i] ^= 0x5a;
+            if (result.records < 2 || (result.damages == 0 && result.records < 3))
+                fail_msg("way %zu, byte %zu of %zu: %d records, %d damages", way, i, length, (int)result.records,
+                         (int)result.damages);
+        }
+        for (size_t cut = 1; cut < length; cut += 5) {
+            const struct result result = scan_bytes(packed, cut, 1);
+            assert_true(result.damages > 0 || result.records < 3);
+        }
+    }
 }
 
 static void every_cut_but_between_records_is_found(void **state)
@@ -252,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_flipped_bit_is_found_and_costs_one_record_at_most),
         cmocka_unit_test(every_cut_but_between_records_is_found),
+        cmocka_unit_test(damage_of_compressed_shards_costs_a_unit_at_most),
         cmocka_unit_test(any_number_of_threads_finds_the_same),
         cmocka_unit_test(what_a_visitor_refuses_is_damage),
         cmocka_unit_test(records_longer_than_a_piece_are_read),

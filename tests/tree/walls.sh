@@ -33,7 +33,7 @@ tools/config        tools formats stage stage/text loader/augment loader/images 
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert       tools/config tools formats stage stage/file stage/text
-tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/shards
+tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/shards formats/packed
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
 tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader compute sync

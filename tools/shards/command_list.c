@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/json.h"
+#include "formats/packed/container.h"
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
 #include "stage/stop.h"
@@ -17,9 +18,16 @@ struct listing {
     uint64_t shards, records, bytes, damages;
 };
 
+/* "plain", "gzip", ...: as the file begins. */
 static const char *container_of(const struct shard_source *source)
 {
-    return source->ops->is_plain ? "plain" : "compressed";
+    uint8_t head[CONTAINER_HEAD_BYTES];
+    struct shard_source *kept;
+    if (source->ops->is_plain || shard_source_open(&kept, &shard_file_ops, source->path) < 0)
+        return container_name(CONTAINER_PLAIN);
+    const ssize_t got = shard_source_read(kept, head, sizeof(head), 0);
+    shard_source_close(kept);
+    return container_name(container_find(head, got < 0 ? 0 : (size_t)got));
 }
 
 static void print_shard(const struct shard_source *source, const struct shard_index *index)

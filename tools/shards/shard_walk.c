@@ -13,6 +13,7 @@
 
 /* Long enough that a read costs nothing beside its bytes, and still in a core's cache when they are summed. */
 #define PIECE_BYTES ((size_t)512 << 10)
+#define BREAK_TEXT_BYTES 256u
 
 static int reserve(struct piece *piece, size_t bytes)
 {
@@ -43,24 +44,37 @@ static int fill(const struct shard_walk *walk, struct piece *piece, size_t bytes
     return 0;
 }
 
+/* Bytes of the piece behind `at`, up to where damage breaks the stream. */
+static uint64_t available(const struct shard_walk *walk, const struct piece *piece, size_t at)
+{
+    char text[BREAK_TEXT_BYTES];
+    const uint64_t offset = piece->offset + at;
+    const uint64_t broken = shard_source_find_break(walk->source, offset, text, sizeof(text));
+    return broken - offset < piece->filled - at ? broken - offset : piece->filled - at;
+}
+
+/* Have so many bytes of the frame behind the whole ones. A negative errno, TFRECORD_CUT or TFRECORD_OK. */
+static int have(const struct shard_walk *walk, struct piece *piece, size_t bytes, struct tfrecord_problem *problem)
+{
+    const int rc = fill(walk, piece, piece->whole_bytes + bytes);
+    *problem = (struct tfrecord_problem){ .needed_bytes = bytes,
+                                         .available_bytes = available(walk, piece, piece->whole_bytes) };
+    return rc < 0 ? rc : problem->available_bytes < bytes ? TFRECORD_CUT : TFRECORD_OK;
+}
+
 /* The frame behind the whole ones, all of it in the piece: its bytes. A negative errno or an enum tfrecord_check. */
 static int take_frame(const struct shard_walk *walk, struct piece *piece, size_t *bytes_out,
                       struct tfrecord_problem *problem)
 {
-    const size_t at = piece->whole_bytes;
-    int rc = fill(walk, piece, at + TFRECORD_HEADER_BYTES);
-    *problem = (struct tfrecord_problem){ .needed_bytes = TFRECORD_HEADER_BYTES,
-                                         .available_bytes = piece->filled - at };
-    if (rc < 0 || problem->available_bytes < TFRECORD_HEADER_BYTES)
-        return rc < 0 ? rc : TFRECORD_CUT;
+    const int rc = have(walk, piece, TFRECORD_HEADER_BYTES, problem);
+    if (rc != TFRECORD_OK)
+        return rc;
     uint64_t payload_bytes;
-    const enum tfrecord_check check = tfrecord_header(piece->bytes + at, &payload_bytes, problem);
+    const enum tfrecord_check check = tfrecord_header(piece->bytes + piece->whole_bytes, &payload_bytes, problem);
     if (check != TFRECORD_OK)
         return (int)check;
     *bytes_out = (size_t)payload_bytes + TFRECORD_FRAME_BYTES;
-    rc = fill(walk, piece, at + *bytes_out);
-    *problem = (struct tfrecord_problem){ .needed_bytes = *bytes_out, .available_bytes = piece->filled - at };
-    return rc < 0 ? rc : problem->available_bytes < *bytes_out ? TFRECORD_CUT : TFRECORD_OK;
+    return have(walk, piece, *bytes_out, problem);
 }
 
 static void problem_add(struct record_problem *problem, const char *text)
@@ -102,11 +116,22 @@ static int pass_damage(struct shard_walk *walk, struct piece *piece)
     return rc == -ENOMEM || rc == -ECANCELED ? rc : -EBADMSG;
 }
 
+/* Where a compressed shard is damaged, that is what is told of the record across it. */
+static void tell_break(const struct shard_walk *walk, struct piece *piece, const struct tfrecord_problem *problem)
+{
+    char text[BREAK_TEXT_BYTES];
+    const uint64_t broken = shard_source_find_break(walk->source, piece->offset, text, sizeof(text));
+    if (broken != UINT64_MAX && broken - piece->offset <= problem->available_bytes)
+        snprintf(piece->problem.text, sizeof(piece->problem.text), "%s", text);
+}
+
 /* The piece begins with a frame that is not right. */
 static int meet_damage(struct shard_walk *walk, struct piece *piece, enum tfrecord_check check,
                        const struct tfrecord_problem *problem)
 {
     record_problem_set(&piece->problem, check, problem);
+    if (check == TFRECORD_CUT)
+        tell_break(walk, piece, problem);
     const char *const kind = piece->offset > 0 ? NULL : shard_kind_text(piece->bytes, piece->filled);
     const int rc = pass_damage(walk, piece);
     if (kind != NULL && walk->is_over) {

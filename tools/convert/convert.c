@@ -45,8 +45,8 @@ static void report(const struct conversion *conversion, const char *output)
 /* The channels of the images where they are raw, else 0. */
 static uint32_t raw_channels(const struct conversion *conversion)
 {
-    return strcmp(conversion->image_key, "image_raw") == 0 && conversion->depth <= PIXEL_CHANNELS_MAX ? conversion->depth
-                                                                                                     : 0;
+    const bool is_raw = strcmp(conversion->image_key, "image_raw") == 0;
+    return is_raw && conversion->depth <= PIXEL_CHANNELS_MAX ? conversion->depth : 0;
 }
 
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)

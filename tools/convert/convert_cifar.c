@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/class_names.h"
 #include "stage/log.h"
-#include "tools/convert/class_names.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/file_bytes.h"
 
@@ -58,7 +58,7 @@ struct cifar {
     char *folder;               /* that the files are in */
     struct part parts[PARTS_MAX];
     struct cifar_split splits[2];   /* to train, to validate */
-    char **class_names;
+    struct class_names class_names;
 };
 
 static size_t record_bytes(const struct cifar_kind *kind)
@@ -144,21 +144,25 @@ static int load_part(struct cifar *cifar, uint32_t number, const char *path, str
 /* Names are not needed to train: a set without them is converted without. */
 static int load_names(struct cifar *cifar, const char *path, struct stop *stop)
 {
+    char problem[256];
     uint8_t *bytes;
     size_t byte_count;
-    uint32_t found;
 
     if (file_bytes_read(path, &bytes, &byte_count) < 0) {
         log_message(LOG_RUN, "%s: cannot be read: the classes stay without names", path);
         return 0;
     }
-    cifar->class_names = class_names_parse(bytes, byte_count, cifar->label->classes, &found);
+    const int rc = class_names_read(&cifar->class_names, (const char *)bytes, byte_count, problem, sizeof(problem));
     free(bytes);
-    if (cifar->class_names != NULL)
-        return 0;
-    if (found == cifar->label->classes)
+    if (rc == -ENOMEM)
         return no_memory(stop);
-    stop_fail(stop, EXIT_CODE_DATA, "%s: names %u classes, not %u", path, found, cifar->label->classes);
+    if (rc == 0 && cifar->class_names.count == cifar->label->classes)
+        return 0;
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_DATA, "%s: %s", path, problem);
+    else
+        stop_fail(stop, EXIT_CODE_DATA, "%s: names %u classes, not %u", path, cifar->class_names.count,
+                  cifar->label->classes);
     return -EBADMSG;
 }
 
@@ -217,7 +221,7 @@ static void describe(struct cifar *cifar, struct conversion *conversion)
 
     conversion->origin = cifar->kind->origin;
     conversion->classes = cifar->label->classes;
-    conversion->class_names = (const char *const *)cifar->class_names;
+    conversion->class_names = cifar->class_names.names;
     conversion->height = conversion->width = SIDE;
     conversion->depth = DEPTH;
     add_source(conversion, &cifar->splits[0], "train", 0, last);
@@ -262,7 +266,7 @@ static void cifar_release(struct conversion *conversion)
     for (uint32_t i = 0; i < PARTS_MAX; i++)
         free(cifar->parts[i].bytes);
     free(cifar->folder);
-    free(cifar->class_names);
+    class_names_release(&cifar->class_names);
     free(cifar);
 }
 

@@ -39,16 +39,26 @@ static void duration_text(double seconds, char *text, size_t text_size)
                  (double)((uint64_t)minutes % 60));
 }
 
+static void progress_text(const struct progress *progress, uint64_t done, double seconds, char *text, size_t text_size)
+{
+    char left[48];
+
+    if (progress->total == 0) {
+        snprintf(text, text_size, "%s: %s %s", progress->what, number_grouped(done).text, progress->unit);
+        return;
+    }
+    duration_text(seconds / (double)done * (double)(progress->total - done), left, sizeof(left));
+    snprintf(text, text_size, "%s: %s of %s %s, %.0f %%, about %s left", progress->what,
+             number_grouped(done).text, number_grouped(progress->total).text, progress->unit,
+             100 * (double)done / (double)progress->total, left);
+}
+
 /* The line leaves the cursor at its beginning, so that a message of anybody else is written over it. */
 static void say(struct progress *progress, uint64_t done, uint64_t now_ns)
 {
-    const double seconds = (double)(now_ns - progress->began_ns) / (double)NS_PER_S;
-    char left[48], text[256], line[300];
+    char text[256], line[300];
 
-    duration_text(seconds / (double)done * (double)(progress->total - done), left, sizeof(left));
-    snprintf(text, sizeof(text), "%s: %s of %s %s, %.0f %%, about %s left", progress->what,
-             number_grouped(done).text, number_grouped(progress->total).text, progress->unit,
-             100 * (double)done / (double)progress->total, left);
+    progress_text(progress, done, (double)(now_ns - progress->began_ns) / (double)NS_PER_S, text, sizeof(text));
     const int length = snprintf(line, sizeof(line), progress->rewrites ? "%-*s\r" : "%.*s\n",
                                 progress->rewrites ? WIDTH : (int)strlen(text), text);
     output_write(OUTPUT_MESSAGES, line, (size_t)length);
@@ -60,7 +70,7 @@ void progress_add(struct progress *progress, uint64_t count)
     const uint64_t done = atomic_fetch_add(&progress->done, count) + count, now_ns = clock_now_ns();
     uint_fast64_t due_ns = atomic_load(&progress->next_ns);
 
-    if (now_ns >= due_ns && done < progress->total &&
+    if (now_ns >= due_ns && (done < progress->total || progress->total == 0) &&
         atomic_compare_exchange_strong(&progress->next_ns, &due_ns,
                                        now_ns + (progress->rewrites ? REPAINT_NS : LINE_NS)))
         say(progress, done, now_ns);

@@ -10,7 +10,7 @@
 struct progress {
     const char *what;           /* is being done: "writing" */
     const char *unit;           /* of what is counted: "records" */
-    uint64_t total;             /* of them */
+    uint64_t total;             /* of them, or 0 where nobody knows */
     uint64_t began_ns;
     bool rewrites;              /* stderr is a terminal */
     atomic_uint_fast64_t done, next_ns;     /* when something is said next */

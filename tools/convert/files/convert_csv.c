@@ -253,7 +253,7 @@ static int csv_prepare(const struct convert_options *options, struct stop *stop,
     set->options = options;
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the tables";
     set->images.stop = stop;
-    set->images.choice.takes_all = true;
+    image_choice_begin(&set->images.choice, true);
     set->images.read = read_image;
     set->images.arg = set;
     conversion->origin = "rows of a table";

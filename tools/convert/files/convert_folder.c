@@ -174,6 +174,7 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
     folder->options = options;
     folder->images.input = options->inputs[0];
     folder->images.stop = stop;
+    image_choice_begin(&folder->images.choice, false);
     folder->images.read = read_image;
     folder->images.arg = folder;
     conversion->origin = "images in folders";

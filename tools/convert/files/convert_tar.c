@@ -241,6 +241,7 @@ static int tar_prepare(const struct convert_options *options, struct stop *stop,
     tar->store_limit = memory_limit();
     tar->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     tar->images.stop = stop;
+    image_choice_begin(&tar->images.choice, false);
     tar->images.read = read_image;
     tar->images.arg = tar;
     conversion->origin = "images in tar archives";

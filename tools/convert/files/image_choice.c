@@ -68,6 +68,12 @@ static int read_header(struct image_choice *choice, size_t bytes, image_head_rea
     return rc < 0 ? rc : image_header_read(choice->head, bytes, header_out, problem_out);
 }
 
+void image_choice_begin(struct image_choice *choice, bool takes_all)
+{
+    *choice = (struct image_choice){ .takes_all = takes_all };
+    progress_begin(&choice->progress, "looking at the input", "files", 0);
+}
+
 /* A file that is no image we can store. */
 static void note_other(struct image_choice *choice, const char *path, const char *problem)
 {
@@ -89,6 +95,7 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     struct image_header header;
     const char *problem = NULL;
 
+    progress_add(&choice->progress, 1);
     int rc = read_header(choice, most < HEAD_BYTES ? most : HEAD_BYTES, read, arg, &header, &problem);
     if (rc == -EAGAIN && most > HEAD_BYTES)
         rc = read_header(choice, most, read, arg, &header, &problem);
@@ -108,8 +115,9 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     return 0;
 }
 
-int image_choice_end(const struct image_choice *choice, const char *input, struct stop *stop)
+int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop)
 {
+    progress_end(&choice->progress);
     if (choice->left_out_count > 0)
         log_message(LOG_RUN, "%s: left out %" PRIu64 " file%s that %s, the first %s", input, choice->left_out_count,
                     choice->left_out_count == 1 ? "" : "s",
@@ -124,6 +132,7 @@ int image_choice_end(const struct image_choice *choice, const char *input, struc
 
 void image_choice_release(struct image_choice *choice)
 {
+    progress_end(&choice->progress);
     free(choice->head);
     *choice = (struct image_choice){ 0 };
 }

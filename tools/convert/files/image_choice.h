@@ -10,10 +10,12 @@
 
 #include "formats/image_header.h"
 #include "stage/stop.h"
+#include "tools/convert/progress.h"
 
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
 
 struct image_choice {
+    struct progress progress;   /* of files looked at */
     bool takes_all;             /* every file is meant to be an image: none is left out */
     uint8_t *head;              /* the first bytes of the file looked at; owned */
     size_t head_room;
@@ -26,6 +28,8 @@ struct image_choice {
 /* Gives the first `bytes` bytes of a file. 0, or a negative errno. */
 typedef int image_head_read(void *arg, uint8_t *out, size_t bytes);
 
+/* Before any file. `takes_all` as in the struct. */
+void image_choice_begin(struct image_choice *choice, bool takes_all);
 /* Look at a file of `bytes` bytes. 0 and whether it is an image; -ENOMEM. */
 int image_choice_take(struct image_choice *choice, const char *path, uint64_t bytes, image_head_read *read, void *arg,
                      bool *is_image_out);
@@ -36,7 +40,7 @@ bool image_choice_name(const char *path);
 /* Note that a file cannot be used: "PATH PROBLEM". */
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem);
 /* Say what was left out. 0, or -EBADMSG after stop_fail when anything was refused. */
-int image_choice_end(const struct image_choice *choice, const char *input, struct stop *stop);
+int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop);
 /* Accepts a struct of zeros. */
 void image_choice_release(struct image_choice *choice);
 

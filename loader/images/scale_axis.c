@@ -67,30 +67,64 @@ static const struct kernel kernels[] = {
     [FILTER_NEAREST] = { nearest_reach, nearest_weight },
 };
 
-static int need_room(struct scale_axis *axis, uint32_t count)
+/* An axis being planned. */
+struct planning {
+    const struct scale_view *view;
+    const struct kernel *kernel;
+    double ratio, reach;
+    uint32_t reached_most;      /* pixels that a pixel of the result reaches */
+    int64_t first, end;         /* pixels of the view */
+    double *shares;             /* of those reached by one pixel of the result */
+};
+
+static struct planning planning_of(const struct scale_view *view, uint32_t count)
 {
-    const size_t span_bytes = count * sizeof(*axis->spans);
+    const struct kernel *const kernel = &kernels[view->filter];
+    const double ratio = view->length / count, reach = kernel->reach(ratio);
+    return (struct planning){
+        .view = view,
+        .kernel = kernel,
+        .ratio = ratio,
+        .reach = reach,
+        .reached_most = (uint32_t)ceil(2 * reach),
+        .first = (int64_t)floor(view->from),
+        .end = (int64_t)ceil(view->from + view->length),
+    };
+}
+
+static int need_room(struct scale_axis *axis, struct planning *planning, uint32_t count)
+{
+    const size_t share_bytes = planning->reached_most * sizeof(*planning->shares);
+    const size_t other_bytes = share_bytes + count * sizeof(*axis->spans);
     size_t bytes;
     if (__builtin_mul_overflow((size_t)count * sizeof(*axis->weights), axis->weight_room, &bytes) ||
-        __builtin_add_overflow(bytes, span_bytes, &bytes))
+        __builtin_add_overflow(bytes, other_bytes, &bytes))
         return -ENOMEM;
-    axis->spans = scratch_need(&axis->memory, bytes);
-    if (axis->spans == NULL)
+    planning->shares = scratch_need(&axis->memory, bytes);
+    if (planning->shares == NULL)
         return -ENOMEM;
+    axis->spans = (struct scale_span *)(void *)(planning->shares + planning->reached_most);
     axis->weights = (int16_t *)(void *)(axis->spans + count);
     return 0;
 }
 
-/* The pixels a filter reaches from `center`, no further than the view; never more for having been rounded. */
+/* floor() would be a call for processors of long ago. */
+static int64_t round_down(double value)
+{
+    const int64_t cut = (int64_t)value;
+    return cut - (value < (double)cut);
+}
+
+/* The pixels a pixel of the result reaches, no further than the view; never more for having been rounded. */
 struct reached { int64_t from, end; };
 
-static struct reached find_reached(const struct scale_view *view, double center, double reach)
+static struct reached find_reached(const struct planning *planning, double center)
 {
-    const double from = floor(center - reach + 0.5);
-    const double end = fmin(floor(center + reach + 0.5), from + ceil(2 * reach));
+    const int64_t from = round_down(center - planning->reach + 0.5), most = from + planning->reached_most;
+    const int64_t far = round_down(center + planning->reach + 0.5), end = far < most ? far : most;
     return (struct reached){
-        .from = (int64_t)fmax(from, floor(view->from)),
-        .end = (int64_t)fmin(end, ceil(view->from + view->length)),
+        .from = from > planning->first ? from : planning->first,
+        .end = end < planning->end ? end : planning->end,
     };
 }
 
@@ -107,24 +141,25 @@ static int32_t round_sum(double sum)
     return (int32_t)(sum + (SCALE_ONE + 0.5)) - SCALE_ONE;
 }
 
-static double total_weight(const struct kernel *kernel, const struct reached *reached, double center, double ratio)
+/* Returns their sum. */
+static double find_shares(const struct planning *planning, const struct reached *reached, double center)
 {
-    double total = 0;
+    double total = 0, *share = planning->shares;
     for (int64_t i = reached->from; i < reached->end; i++)
-        total += kernel->weight((double)i + 0.5 - center, ratio);
+        total += *share++ = planning->kernel->weight((double)i + 0.5 - center, planning->ratio);
     return total;
 }
 
-/* Weights are rounded so that their sums from the first are: no error adds up, a plain area stays as it is. */
-static void set_weights(const struct scale_view *view, const struct reached *reached, double center, double ratio,
+/* Shares are rounded so that their sums from the first are: no error adds up, a plain area stays as it is. */
+static void set_weights(const struct planning *planning, const struct reached *reached, double total,
                         const struct scale_span *span, int16_t *weights)
 {
-    const struct kernel *const kernel = &kernels[view->filter];
-    const double one = SCALE_ONE / total_weight(kernel, reached, center, ratio);
+    const struct scale_view *const view = planning->view;
+    const double one = SCALE_ONE / total, *share = planning->shares;
     double sum = 0;
     int32_t before = 0;
     for (int64_t i = reached->from; i < reached->end; i++) {
-        sum += kernel->weight((double)i + 0.5 - center, ratio) * one;
+        sum += *share++ * one;
         const int32_t rounded = round_sum(sum);
         const uint32_t pixel = clamp_pixel(i, &view->pixels);
         if (pixel == i || view->beyond == BEYOND_EDGE)
@@ -133,27 +168,29 @@ static void set_weights(const struct scale_view *view, const struct reached *rea
     }
 }
 
-static void plan_pixel(struct scale_axis *axis, const struct scale_view *view, uint32_t i, uint32_t place, double ratio)
+static void plan_pixel(struct scale_axis *axis, const struct planning *planning, uint32_t i, uint32_t place)
 {
-    const double center = view->from + (i + 0.5) * ratio;
-    const struct reached reached = find_reached(view, center, kernels[view->filter].reach(ratio));
+    const struct scale_view *const view = planning->view;
+    const double center = view->from + (i + 0.5) * planning->ratio;
+    const struct reached reached = find_reached(planning, center);
     struct scale_span *const span = &axis->spans[place];
+    int16_t *const weights = axis->weights + (size_t)place * axis->weight_room;
     span->first = clamp_pixel(reached.from, &view->pixels);
     span->count = clamp_pixel(reached.end - 1, &view->pixels) - span->first + 1;
-    int16_t *const weights = axis->weights + (size_t)place * axis->weight_room;
     memset(weights, 0, axis->weight_room * sizeof(*weights));
-    set_weights(view, &reached, center, ratio, span, weights);
+    set_weights(planning, &reached, find_shares(planning, &reached, center), span, weights);
 }
 
 int scale_axis_plan(struct scale_axis *axis, const struct scale_view *view, uint32_t count)
 {
-    const double ratio = view->length / count, reached = ceil(2 * kernels[view->filter].reach(ratio));
-    const uint32_t room = reached < view->pixels.count ? (uint32_t)reached : view->pixels.count;
+    struct planning planning = planning_of(view, count);
+    const uint32_t most = planning.reached_most;
+    const uint32_t room = most < view->pixels.count ? most : view->pixels.count;
     axis->weight_room = room + room % 2;
-    if (need_room(axis, count) < 0)
+    if (need_room(axis, &planning, count) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
-        plan_pixel(axis, view, i, view->is_flipped ? count - 1 - i : i, ratio);
+        plan_pixel(axis, &planning, i, view->is_flipped ? count - 1 - i : i);
     return 0;
 }
 

@@ -13,7 +13,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
 	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
 tools_libtools_a_SOURCES += \
-	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
+	%D%/convert/packing.c %D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
 	%D%/convert/convert_cifar.c %D%/convert/raw_image.c \
 	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
 	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c
@@ -23,6 +23,7 @@ tools_libtools_a_SOURCES += \
 	%D%/convert/files/csv_table.c \
 	%D%/convert/files/convert_folder.c %D%/convert/files/file_read.c %D%/convert/files/image_choice.c \
 	%D%/convert/files/image_layout.c %D%/convert/files/image_list.c %D%/convert/files/image_set.c
+tools_libtools_a_SOURCES += %D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

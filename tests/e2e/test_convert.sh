@@ -453,6 +453,61 @@ makes_shards_of_numpys_arrays() {
     absent out
 }
 
+# Units end where records do, so what tools unpack is the plain shard.
+compresses_what_others_unpack() {
+    expect 0 digits -o unpacked --train 3000 --validation 10 --shards 2
+    for how in gzip lz4; do
+        command -v $how >tool || continue
+        expect 0 digits -o $how --train 3000 --validation 10 --shards 2 --compress $how
+        for shard in train-00000-of-00002 train-00001-of-00002 validation-00000-of-00001; do
+            $how -dc <"$how/$shard" | cmp - "unpacked/$shard" >&2 || failed "$how gives other records in $shard"
+        done
+        size=$(wc -c <"$how/train-00000-of-00002")
+        [ "$size" -lt $(wc -c <unpacked/train-00000-of-00002) ] || failed "$how is no smaller: $size"
+        grep -q "\"bytes\": $size," $how/dataset.json || failed "dataset.json does not tell the size of the file"
+        expect 0 digits -o again_$how --train 3000 --validation 10 --shards 2 --compress $how --jobs 1
+        diff -r $how again_$how >&2 || failed "$how: --jobs 1 gives other bytes"
+    done
+    expect 2 digits -o out --compress zstd
+}
+
+# Whatever a set goes through, its records stay, and in their order where it is asked for.
+shares_out_shards_anew() {
+    expect 0 tfrecord unpacked -o anew --shuffle none
+    cat anew/train-* >found
+    cat unpacked/train-* | cmp - found >&2 || failed "the order did not stay"
+    cmp anew/validation-00000-of-00001 unpacked/validation-00000-of-00001 || failed "validation differs"
+    for how in gzip lz4; do
+        expect 0 tfrecord 'unpacked/train-*' -o packed_$how --compress $how --shard-size 500KiB --shuffle none
+        expect 0 tfrecord packed_$how -o back_$how --shards 2 --shuffle none
+        cmp back_$how/train-00001-of-00002 unpacked/train-00001-of-00002 || failed "$how and back: other records"
+        absent back_$how/validation-00000-of-00001
+    done
+    expect 0 tfrecord 'unpacked/train-*' unpacked/validation-00000-of-00001 -o other --shards 1 --shuffle 3
+    cmp -s other/train-00000-of-00001 found && failed "the order stayed"
+    [ $(wc -c <other/train-00000-of-00001) -eq $(wc -c <found) ] || failed "records are missing"
+    expect 0 tfrecord 'plain/train-*' -o held --validation 0.4 --shuffle none --shards 1
+    list_records plain/train-* >found
+    { list_records held/train-*; list_records held/validation-*; } | sort >found2
+    sort found | cmp - found2 >&2 || failed "records are missing when some are held out"
+    [ $(list_records held/validation-* | wc -l) -eq 4 ] || failed "not 4 of 11 records are held out"
+}
+
+refuses_shards_that_are_damaged() {
+    mkdir damaged
+    cp plain/train-* damaged
+    printf X | dd of=damaged/train-00002-of-00004 bs=1 seek=40 conv=notrunc 2>/dev/null
+    expect 3 tfrecord damaged -o out
+    says "damaged/train-00002-of-00004: record 0 at byte 0: payload checksum differs"
+    head -c 50 plain/train-00001-of-00004 >damaged/train-00002-of-00004
+    expect 3 tfrecord damaged -o out
+    says "damaged/train-00002-of-00004"
+    expect 3 tfrecord nowhere -o out
+    says "nowhere"
+    expect 5 tfrecord plain -o plain
+    absent out
+}
+
 make_set set
 writes_every_image_with_its_label_once
 tells_mean_and_deviation_of_training_pixels
@@ -473,4 +528,7 @@ leaves_nothing_when_stopped
 makes_shards_of_cifar10
 makes_shards_of_cifar100_by_either_label
 makes_shards_of_numpys_arrays
+compresses_what_others_unpack
+shares_out_shards_anew
+refuses_shards_that_are_damaged
 [ $failures -eq 0 ]

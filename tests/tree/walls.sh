@@ -32,7 +32,8 @@ sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config        tools formats stage stage/text loader/augment loader/images loader loader/order compute sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
-tools/convert       tools/config tools formats stage stage/file stage/text
+tools/convert/records  tools/convert formats stage loader/shards
+tools/convert       tools/config tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/shards formats/packed
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text

@@ -45,7 +45,7 @@ static void report(const struct conversion *conversion, const char *output)
 /* The channels of the images where they are raw, else 0. */
 static uint32_t raw_channels(const struct conversion *conversion)
 {
-    const bool is_raw = strcmp(conversion->image_key, "image_raw") == 0;
+    const bool is_raw = conversion->image_key != NULL && strcmp(conversion->image_key, "image_raw") == 0;
     return is_raw && conversion->depth <= PIXEL_CHANNELS_MAX ? conversion->depth : 0;
 }
 
@@ -54,9 +54,11 @@ static int write_shards(const struct convert_options *options, const struct conv
     const struct shard_set_spec spec = {
         .directory = options->output, .sources = conversion->sources, .source_count = conversion->source_count,
         .may_replace = options->may_replace, .channels = raw_channels(conversion),
+        .packing = options->packing,
     };
     const struct shard_writer_options writer = {
-        .jobs = (uint32_t)options->jobs, .seed = options->seed, .interrupted = options->interrupted,
+        .jobs = (uint32_t)options->jobs, .seed = options->seed, .keeps_order = options->keeps_order,
+        .interrupted = options->interrupted,
     };
     struct shard_set set;
 

@@ -25,6 +25,7 @@ struct convert_options {
     size_t input_count;
     const char *output;
     uint64_t seed;
+    bool keeps_order;           /* records lie as the input has them */
     uint64_t jobs;
     uint64_t shards;            /* of the training split; 0 = not said */
     uint64_t shard_bytes;       /* of a shard's records, about; 0 = not said */
@@ -32,6 +33,7 @@ struct convert_options {
     uint64_t validation;        /* samples */
     double validation_share;    /* of all samples, or 0 */
     uint64_t train;             /* samples to make */
+    enum packing packing;
     const char *label;          /* which one of several a sample has; NULL = the usual one */
     bool may_replace;           /* a set that is there */
     const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */
@@ -41,8 +43,9 @@ struct convert_options {
 struct conversion {
     const char *name;
     const char *origin;         /* where the samples come from, one line */
-    const char *image_key, *label_key;  /* the features; image_raw and label where a converter says nothing */
-    uint32_t classes;
+    const char *image_key, *label_key;  /* the features; image_raw and label where a converter says nothing,
+                                         * NULL where they are not known */
+    uint32_t classes;           /* 0: not known */
     const char *const *class_names;     /* of each class; NULL when they have none */
     uint32_t height, width, depth;      /* of every image, or 0 where they differ */
     struct sample_source sources[CONVERT_SOURCES_MAX];  /* that to train with comes first */
@@ -63,7 +66,7 @@ struct converter {
 };
 
 extern const struct converter convert_mnist, convert_cifar10, convert_cifar100, convert_npy, convert_digits;
-extern const struct converter convert_folder, convert_tar, convert_csv;
+extern const struct converter convert_folder, convert_tar, convert_csv, convert_tfrecord;
 
 /* The features of a raw image: depth, height, image_raw, label, width. Returns their number. */
 size_t convert_raw_image(const struct conversion *conversion, const uint8_t *pixels, int64_t label,

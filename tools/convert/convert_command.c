@@ -13,11 +13,11 @@
 
 #include "stage/log.h"
 
-#define OPTION_COLUMN 22
+#define OPTION_COLUMN 24
 
 static const struct converter *const converters[] = {
-    &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_npy, &convert_digits,
-    &convert_folder, &convert_tar, &convert_csv,
+    &convert_folder, &convert_tar, &convert_csv, &convert_npy, &convert_tfrecord,
+    &convert_mnist, &convert_cifar10, &convert_cifar100, &convert_digits,
 };
 #define CONVERTER_COUNT (sizeof(converters) / sizeof(converters[0]))
 
@@ -115,11 +115,29 @@ static int parse_validation(const struct option_row *row, const char *text, stru
     return 0;
 }
 
+static int parse_shuffle(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    command->options.keeps_order = strcmp(text, "none") == 0;
+    return parse_number(row, command->options.keeps_order ? "1" : text, command);
+}
+
 static int parse_text(const struct option_row *row, const char *text, struct convert_command *command)
 {
     const char **const field = field_of(row, command);
     *field = text;
     return 0;
+}
+
+static int parse_packing(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    for (enum packing packing = 0; packing < PACKING_COUNT; packing++) {
+        if (strcmp(packing_name(packing), text) == 0) {
+            command->options.packing = packing;
+            return 0;
+        }
+    }
+    log_message(LOG_ERROR, "--%s: '%s' is none of none, gzip and lz4", row->name, text);
+    return -EINVAL;
 }
 
 static int parse_force(const struct option_row *row, const char *text, struct convert_command *command)
@@ -156,11 +174,13 @@ static const struct option_row option_rows[] = {
       "training shards (default 4, more where they would be over 1 GiB)" },
     { 'b', "shard-size", "BYTES", parse_size, 1, UINT64_MAX, FIELD(shard_bytes), 0,
       "instead: about so much in each shard, 64MiB" },
+    { 'c', "compress", "HOW", parse_packing, 0, 0, 0, 0, "none (the default), gzip or lz4" },
     { 'v', "validation", "N", parse_validation, 0, UINT32_MAX, FIELD(validation), 0,
       "so many samples for validation, or a share such as 0.1, where the input does not say which "
       "(digits: so many to draw, default 4000)" },
-    { 'S', "shuffle", "SEED", parse_number, 0, UINT64_MAX, FIELD(seed), 0,
-      "of the order of records, of the choice for validation, of what is drawn (default 1)" },
+    { 'S', "shuffle", "SEED", parse_shuffle, 0, UINT64_MAX, FIELD(seed), 0,
+      "of the order of records, of the choice for validation, of what is drawn (default 1); none: records in the "
+      "order of the input, the rest as by 1" },
     { 'j', "jobs", "N", parse_number, 1, 1024, FIELD(jobs), 0,
       "threads (default: one per processor); the bytes stay the same" },
     { 't', "train", "N", parse_number, 1, UINT32_MAX, FIELD(train), CONVERT_TRAIN,

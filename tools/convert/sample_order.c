@@ -22,3 +22,11 @@ uint64_t *sample_order(uint64_t count, struct random_key key)
     }
     return order;
 }
+
+uint64_t *sample_order_stored(uint64_t count)
+{
+    uint64_t *const order = calloc(count > 0 ? count : 1, sizeof(*order));
+    for (uint64_t i = 0; order != NULL && i < count; i++)
+        order[i] = i;
+    return order;
+}

@@ -76,7 +76,8 @@ static void describe_image(struct json *json, const struct conversion *conversio
 
 static void describe_classes(struct json *json, const struct conversion *conversion)
 {
-    json_u64(json, "classes", conversion->classes);
+    if (conversion->classes > 0)
+        json_u64(json, "classes", conversion->classes);
     if (conversion->class_names == NULL)
         return;
     json_open_array(json, "class_names");
@@ -94,8 +95,10 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
     json_u64(json, "seed", seed);
     describe_classes(json, conversion);
-    json_quoted(json, "label_key", conversion->label_key);
-    describe_image(json, conversion, set);
+    if (conversion->label_key != NULL)
+        json_quoted(json, "label_key", conversion->label_key);
+    if (conversion->image_key != NULL)
+        describe_image(json, conversion, set);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)
         describe_split(json, set, &conversion->sources[i]);

@@ -13,6 +13,7 @@
 
 #include "formats/example.h"
 #include "stage/stop.h"
+#include "tools/convert/packing.h"
 #include "tools/convert/pixel_sums.h"
 
 #define SAMPLE_VALUES_MAX 16u
@@ -30,6 +31,8 @@ struct sample_source {
      * into scratch. Any thread. 0, or a negative errno after stop_fail. */
     int (*sample)(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                   size_t *count_out);
+    /* Instead of it, for records that are there: the payload of record `index`, which may lie in scratch. */
+    int (*payload)(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out);
     void *arg;
 };
 
@@ -42,7 +45,7 @@ struct shard_file {
     char name[96];
     char temporary_name[112];
     uint64_t bytes;             /* set by the writer of this file, like what follows */
-    uint64_t content_hash;      /* xxh3 over the samples' features */
+    uint64_t content_hash;      /* xxh3 over the records' lengths and payloads */
     struct pixel_sums pixels;   /* of its raw images */
 };
 
@@ -51,6 +54,7 @@ struct shard_set_spec {
     const struct sample_source *sources;
     size_t source_count;
     bool may_replace;           /* a set that is there */
+    enum packing packing;       /* of the shards */
     uint32_t channels;          /* of raw images, whose pixels are added up then; 0: they are not */
 };
 

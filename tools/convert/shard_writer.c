@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
+#include "loader/shards/shard_source.h"
 #include "stage/thread.h"
 #include "tools/convert/progress.h"
 #include "tools/convert/sample_order.h"
@@ -27,14 +28,20 @@ struct work {
     atomic_size_t next_file;
 };
 
-/* What one thread has at hand. The block grows to the largest frame and stays. */
+/* Memory that grows to what is needed and stays. */
+struct block { uint8_t *bytes; size_t room; };
+
+/* What one thread has at hand. */
 struct desk {
     struct work *work;
     struct shard_file *file;
     FILE *stream;
+    struct shard_source *packed_shard;  /* in its place where a compressed one is read back */
+    uint64_t read_bytes;        /* of its records' stream */
     void *scratch;
-    uint8_t *frame;
-    size_t frame_room;
+    struct block frame;
+    struct block unit, packed;  /* frames to be compressed, and what they come to */
+    size_t unit_bytes;
     XXH3_state_t *hash;
 };
 
@@ -58,46 +65,22 @@ static bool must_give_up(const struct work *work)
     return stop_failed(work->set->stop) || atomic_load(work->options->interrupted);
 }
 
-static int frame_reserve(struct desk *desk, size_t bytes)
+static int reserve(const struct desk *desk, struct block *block, size_t bytes)
 {
-    if (bytes <= desk->frame_room)
+    if (bytes <= block->room)
         return 0;
-    uint8_t *frame = realloc(desk->frame, bytes);
-    if (frame == NULL)
+    uint8_t *const grown = realloc(block->bytes, bytes);
+    if (grown == NULL)
         return out_of_memory(desk);
-    desk->frame = frame;
-    desk->frame_room = bytes;
+    *block = (struct block){ grown, bytes };
     return 0;
 }
 
-/* What the samples say and what the file says go through this one function. */
-static void hash_value(XXH3_state_t *hash, const char *name, size_t name_bytes, const struct feature *feature)
+/* The payload that was made, and the one that is read back. */
+static void hash_payload(XXH3_state_t *hash, const uint8_t *payload, uint64_t bytes)
 {
-    const uint64_t head[4] = { name_bytes, feature->kind, feature->byte_count, (uint64_t)feature->int64 };
-
-    XXH3_64bits_update(hash, head, sizeof(head));
-    XXH3_64bits_update(hash, name, name_bytes);
-    if (feature->byte_count > 0)
-        XXH3_64bits_update(hash, feature->bytes, feature->byte_count);
-}
-
-static void hash_sample(XXH3_state_t *hash, const struct example_value *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct feature feature = {
-            .kind = values[i].kind,
-            .bytes = values[i].kind == FEATURE_BYTES ? values[i].bytes : NULL,
-            .byte_count = values[i].kind == FEATURE_BYTES ? values[i].byte_count : 0,
-            .int64 = values[i].kind == FEATURE_INT64S ? values[i].int64 : 0,
-        };
-        hash_value(hash, values[i].name, strlen(values[i].name), &feature);
-    }
-}
-
-static int hash_read(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
-{
-    hash_value(arg, name, name_bytes, feature);
-    return feature->value_count == 1 ? 0 : -EBADMSG;
+    XXH3_64bits_update(hash, &bytes, sizeof(bytes));
+    XXH3_64bits_update(hash, payload, bytes);
 }
 
 /* Of a sample with a raw image. */
@@ -109,7 +92,58 @@ static void add_pixels(const struct desk *desk, const struct example_value *valu
     }
 }
 
-static int write_sample(struct desk *desk, uint64_t index)
+static int put_bytes(struct desk *desk, const uint8_t *bytes, size_t count)
+{
+    desk->file->bytes += count;
+    return fwrite(bytes, 1, count, desk->stream) == count ? 0 : fail(desk, EXIT_CODE_OUTPUT, "write", errno);
+}
+
+/* Compress the frames gathered. */
+static int put_unit(struct desk *desk)
+{
+    const enum packing packing = desk->work->set->spec.packing;
+    size_t bytes;
+
+    if (desk->unit_bytes == 0)
+        return 0;
+    int rc = reserve(desk, &desk->packed, packing_bound(packing, desk->unit_bytes));
+    if (rc < 0)
+        return rc;
+    rc = packing_write(packing, desk->unit.bytes, desk->unit_bytes, desk->packed.bytes, &bytes);
+    if (rc < 0)
+        return fail(desk, exit_code_of(rc, EXIT_CODE_OUTPUT), "compress", -rc);
+    desk->unit_bytes = 0;
+    return put_bytes(desk, desk->packed.bytes, bytes);
+}
+
+static int put_frame(struct desk *desk, size_t bytes)
+{
+    if (desk->work->set->spec.packing == PACKING_NONE)
+        return put_bytes(desk, desk->frame.bytes, bytes);
+    const int rc = reserve(desk, &desk->unit, PACKING_UNIT_BYTES + bytes);
+    if (rc < 0)
+        return rc;
+    memcpy(desk->unit.bytes + desk->unit_bytes, desk->frame.bytes, bytes);
+    desk->unit_bytes += bytes;
+    return desk->unit_bytes >= PACKING_UNIT_BYTES ? put_unit(desk) : 0;
+}
+
+/* A payload that is there, in the frame's place. */
+static int copy_payload(struct desk *desk, uint64_t index, size_t *bytes_out)
+{
+    const struct sample_source *source = desk->file->source;
+    const uint8_t *payload;
+
+    int rc = source->payload(source->arg, index, desk->scratch, &payload, bytes_out);
+    if (rc == 0)
+        rc = reserve(desk, &desk->frame, *bytes_out + TFRECORD_FRAME_BYTES);
+    if (rc == 0 && *bytes_out > 0)
+        memcpy(desk->frame.bytes + TFRECORD_HEADER_BYTES, payload, *bytes_out);
+    return rc;
+}
+
+/* The payload of a sample, there too. */
+static int make_payload(struct desk *desk, uint64_t index, size_t *bytes_out)
 {
     const struct sample_source *source = desk->file->source;
     struct example_value values[SAMPLE_VALUES_MAX];
@@ -118,23 +152,28 @@ static int write_sample(struct desk *desk, uint64_t index)
     int rc = source->sample(source->arg, index, desk->scratch, values, &count);
     if (rc < 0)
         return rc;
-    hash_sample(desk->hash, values, count);
     if (desk->work->set->spec.channels > 0)
         add_pixels(desk, values, count);
-    const size_t payload_bytes = example_size(values, count);
-    const size_t frame_bytes = payload_bytes + TFRECORD_FRAME_BYTES;
-    rc = frame_reserve(desk, frame_bytes);
+    *bytes_out = example_size(values, count);
+    rc = reserve(desk, &desk->frame, *bytes_out + TFRECORD_FRAME_BYTES);
+    if (rc == 0)
+        example_write(values, count, desk->frame.bytes + TFRECORD_HEADER_BYTES);
+    return rc;
+}
+
+static int write_sample(struct desk *desk, uint64_t index)
+{
+    size_t payload_bytes;
+    const int rc = desk->file->source->payload != NULL ? copy_payload(desk, index, &payload_bytes)
+                                                      : make_payload(desk, index, &payload_bytes);
+
     if (rc < 0)
         return rc;
-
-    uint8_t *payload = desk->frame + TFRECORD_HEADER_BYTES;
-    tfrecord_write_header(payload_bytes, desk->frame);
-    example_write(values, count, payload);
+    uint8_t *const payload = desk->frame.bytes + TFRECORD_HEADER_BYTES;
+    hash_payload(desk->hash, payload, payload_bytes);
+    tfrecord_write_header(payload_bytes, desk->frame.bytes);
     tfrecord_write_footer(payload, payload_bytes, payload + payload_bytes);
-    desk->file->bytes += frame_bytes;
-    if (fwrite(desk->frame, 1, frame_bytes, desk->stream) != frame_bytes)
-        return fail(desk, EXIT_CODE_OUTPUT, "write", errno);
-    return 0;
+    return put_frame(desk, payload_bytes + TFRECORD_FRAME_BYTES);
 }
 
 static int write_samples(struct desk *desk)
@@ -151,6 +190,9 @@ static int write_samples(struct desk *desk)
         progress_add(&desk->work->progress, 1);
     }
     desk->file->content_hash = XXH3_64bits_digest(desk->hash);
+    const int rc = put_unit(desk);
+    if (rc < 0)
+        return rc;
     if (fflush(desk->stream) != 0 || fsync(fileno(desk->stream)) != 0)
         return fail(desk, EXIT_CODE_OUTPUT, "write", errno);
     return 0;
@@ -192,22 +234,33 @@ static int reads_differently(const struct desk *desk, uint64_t record, const cha
     return -EIO;
 }
 
+/* Read what comes next of the shard's records: how many bytes, fewer at its end or where it cannot be read. */
+static size_t get_bytes(struct desk *desk, uint8_t *out, size_t bytes)
+{
+    if (desk->packed_shard == NULL)
+        return fread(out, 1, bytes, desk->stream);
+    const ssize_t got = shard_source_read(desk->packed_shard, out, bytes, desk->read_bytes);
+    desk->read_bytes += got > 0 ? (size_t)got : 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
 /* Read one frame into desk->frame: whole and with both checksums right. */
 static int read_frame(struct desk *desk, uint64_t record, uint64_t *payload_bytes_out)
 {
     struct tfrecord_problem problem;
-    size_t bytes = fread(desk->frame, 1, TFRECORD_HEADER_BYTES, desk->stream);
+    uint8_t *const frame = desk->frame.bytes;
+    size_t bytes = get_bytes(desk, frame, TFRECORD_HEADER_BYTES);
 
     if (bytes < TFRECORD_HEADER_BYTES)
         return reads_differently(desk, record, tfrecord_check_text(TFRECORD_CUT));
-    enum tfrecord_check check = tfrecord_header(desk->frame, payload_bytes_out, &problem);
+    enum tfrecord_check check = tfrecord_header(frame, payload_bytes_out, &problem);
     if (check != TFRECORD_OK)
         return reads_differently(desk, record, tfrecord_check_text(check));
     const size_t rest = (size_t)*payload_bytes_out + TFRECORD_FOOTER_BYTES;
-    if (bytes + rest > desk->frame_room)
+    if (bytes + rest > desk->frame.room)
         return reads_differently(desk, record, "longer than any record written");
-    bytes += fread(desk->frame + bytes, 1, rest, desk->stream);
-    check = tfrecord_verify(desk->frame, bytes, payload_bytes_out, &problem);
+    bytes += get_bytes(desk, frame + bytes, rest);
+    check = tfrecord_verify(frame, bytes, payload_bytes_out, &problem);
     if (check != TFRECORD_OK)
         return reads_differently(desk, record, tfrecord_check_text(check));
     return 0;
@@ -215,29 +268,28 @@ static int read_frame(struct desk *desk, uint64_t record, uint64_t *payload_byte
 
 static int read_samples(struct desk *desk)
 {
+    uint8_t more;
+
     XXH3_64bits_reset(desk->hash);
     for (uint64_t record = 0; record < desk->file->record_count; record++) {
         uint64_t payload_bytes;
-        size_t bad_offset;
 
         if (must_give_up(desk->work))
             return -ECANCELED;
         const int rc = read_frame(desk, record, &payload_bytes);
         if (rc < 0)
             return rc;
-        if (example_visit(desk->frame + TFRECORD_HEADER_BYTES, (size_t)payload_bytes, hash_read, desk->hash,
-                          &bad_offset) != 0)
-            return reads_differently(desk, record, "not the tf.train.Example written");
+        hash_payload(desk->hash, desk->frame.bytes + TFRECORD_HEADER_BYTES, payload_bytes);
         progress_add(&desk->work->progress, 1);
     }
-    if (fgetc(desk->stream) != EOF)
+    if (get_bytes(desk, &more, 1) > 0)
         return reads_differently(desk, desk->file->record_count, "more bytes than written");
     if (XXH3_64bits_digest(desk->hash) != desk->file->content_hash)
         return reads_differently(desk, desk->file->record_count, "the hash over all records differs");
     return 0;
 }
 
-static int verify_file(struct desk *desk)
+static int verify_plain(struct desk *desk)
 {
     const int fd = openat(desk->work->set->directory_fd, desk->file->temporary_name,
                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -249,6 +301,25 @@ static int verify_file(struct desk *desk)
         return rc;
     rc = read_samples(desk);
     fclose(desk->stream);
+    return rc;
+}
+
+/* By the reader that training has. */
+static int verify_packed(struct desk *desk)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", desk->work->set->spec.directory, desk->file->temporary_name) < 0)
+        return out_of_memory(desk);
+    desk->read_bytes = 0;
+    int rc = shard_source_open(&desk->packed_shard, NULL, path);
+    if (rc == 0)
+        rc = read_samples(desk);
+    else
+        rc = fail(desk, exit_code_of(rc, EXIT_CODE_OUTPUT), "open it again", -rc);
+    shard_source_close(desk->packed_shard);
+    desk->packed_shard = NULL;
+    free(path);
     return rc;
 }
 
@@ -270,13 +341,15 @@ static int desk_init(struct desk *desk, struct work *work)
     desk->hash = XXH3_createState();
     if (desk->scratch == NULL || desk->hash == NULL)
         return out_of_memory(desk);
-    return frame_reserve(desk, TFRECORD_FRAME_BYTES);
+    return reserve(desk, &desk->frame, TFRECORD_FRAME_BYTES);
 }
 
 static void desk_release(struct desk *desk)
 {
     free(desk->scratch);
-    free(desk->frame);
+    free(desk->frame.bytes);
+    free(desk->unit.bytes);
+    free(desk->packed.bytes);
     XXH3_freeState(desk->hash);
 }
 
@@ -293,7 +366,7 @@ static void writer_loop(void *arg)
         desk.file = &work->set->files[next];
         rc = write_file(&desk);
         if (rc == 0)
-            rc = verify_file(&desk);
+            rc = work->set->spec.packing == PACKING_NONE ? verify_plain(&desk) : verify_packed(&desk);
     }
     desk_release(&desk);
 }
@@ -311,9 +384,10 @@ static int make_orders(struct work *work)
     for (size_t i = 0; i < work->set->file_count; i++) {
         const struct shard_file *file = &work->set->files[i];
         uint64_t **order = &work->orders[file->source_number];
+        const struct random_key key = random_key(work->options->seed, RANDOM_SHUFFLE, file->source_number);
         if (*order == NULL)
-            *order = sample_order(file->source->record_count,
-                                  random_key(work->options->seed, RANDOM_SHUFFLE, file->source_number));
+            *order = work->options->keeps_order ? sample_order_stored(file->source->record_count)
+                                                : sample_order(file->source->record_count, key);
         if (*order == NULL)
             return -ENOMEM;
     }

@@ -19,15 +19,30 @@ static int part_sample(void *arg, uint64_t index, void *scratch, struct example_
     return part->whole.sample(part->whole.arg, part->chosen[index], scratch, values_out, count_out);
 }
 
-static struct sample_source make_part(struct sample_part *part, const struct sample_source *whole, const char *split,
-                                      const uint64_t *chosen, uint64_t count)
+static int part_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
 {
+    const struct sample_part *const part = arg;
+    return part->whole.payload(part->whole.arg, part->chosen[index], scratch, payload_out, bytes_out);
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The chosen samples, in their order in the whole. */
+static struct sample_source make_part(struct sample_part *part, const struct sample_source *whole, const char *split,
+                                      uint64_t *chosen, uint64_t count)
+{
+    qsort(chosen, count, sizeof(*chosen), number_compare);
     *part = (struct sample_part){ .whole = *whole, .chosen = chosen };
     struct sample_source source = *whole;
     source.split = split;
     source.record_count = count;
     source.bytes = (uint64_t)((double)whole->bytes / (double)whole->record_count * (double)count);
     source.sample = part_sample;
+    source.payload = whole->payload != NULL ? part_payload : NULL;
     source.arg = part;
     return source;
 }

@@ -1,0 +1,115 @@
+/* The converter of shards that are there: other numbers of shards, another order, another compression, samples held
+ * out. What records hold is not looked at and stays as it is, to the byte. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/shards/split_name.h"
+#include "loader/shards/text.h"
+#include "tools/convert/convert.h"
+#include "tools/convert/records/record_set.h"
+
+#define SPLITS 2u
+
+static const char *const split_names[SPLITS] = { "train", "validation" };
+
+struct tfrecord_split {
+    struct record_set records;
+    struct stop *stop;
+};
+
+static int tfrecord_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
+{
+    const struct tfrecord_split *const split = arg;
+    return record_set_read(&split->records, index, scratch, payload_out, bytes_out, split->stop);
+}
+
+static int find_shards(struct shard_list *list, const char *input, const char *split, struct stop *stop)
+{
+    char buffer[4096];
+    struct text problems;
+
+    text_init(&problems, buffer, sizeof(buffer));
+    const int rc = shard_list_find(list, input, split, &problems);
+    if (rc < 0)
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s", buffer);
+    return rc;
+}
+
+/* Whether a folder has shards to validate with; false of anything else. */
+static bool has_validation(const char *input)
+{
+    struct shard_list list = { 0 };
+    bool has = false;
+
+    if (shard_list_folder(&list, input) == 0) {
+        for (uint32_t i = 0; i < list.count; i++) {
+            const char *const slash = strrchr(list.paths[i], '/');
+            const enum split split = split_of_name(slash != NULL ? slash + 1 : list.paths[i]);
+            has = has || split == SPLIT_VALIDATION || split == SPLIT_TEST;
+        }
+    }
+    shard_list_release(&list);
+    return has;
+}
+
+static int open_split(struct conversion *conversion, const char *input, const struct convert_options *options,
+                      struct stop *stop)
+{
+    struct tfrecord_split *const split = (struct tfrecord_split *)conversion->state + conversion->source_count;
+    const char *const name = split_names[conversion->source_count];
+    struct shard_list list;
+
+    split->stop = stop;
+    int rc = find_shards(&list, input, name, stop);
+    if (rc == 0)
+        rc = record_set_open(&split->records, &list, options->interrupted, stop);
+    if (rc == 0 && split->records.record_count == 0) {
+        stop_fail(stop, EXIT_CODE_DATA, "%s: holds no records", input);
+        rc = -ENODATA;
+    }
+    if (rc < 0)
+        return rc;
+    conversion->sources[conversion->source_count++] = (struct sample_source){
+        .split = name, .record_count = split->records.record_count, .bytes = split->records.bytes,
+        .scratch_bytes = record_set_frame_bytes(&split->records), .payload = tfrecord_payload, .arg = split,
+    };
+    return 0;
+}
+
+static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
+{
+    const char *const validation = options->input_count > 1            ? options->inputs[1]
+                                   : has_validation(options->inputs[0]) ? options->inputs[0]
+                                                                        : NULL;
+
+    conversion->state = calloc(SPLITS, sizeof(struct tfrecord_split));
+    if (conversion->state == NULL) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return -ENOMEM;
+    }
+    conversion->origin = "TFRecord shards";
+    conversion->image_key = conversion->label_key = NULL;
+    const int rc = open_split(conversion, options->inputs[0], options, stop);
+    return rc < 0 || validation == NULL ? rc : open_split(conversion, validation, options, stop);
+}
+
+static void tfrecord_release(struct conversion *conversion)
+{
+    struct tfrecord_split *const splits = conversion->state;
+
+    for (size_t i = 0; splits != NULL && i < SPLITS; i++)
+        record_set_close(&splits[i].records);
+    free(splits);
+}
+
+const struct converter convert_tfrecord = {
+    .name = "tfrecord",
+    .summary = "shards that are there, compressed or not: a folder, a file or a glob, and another one for validation "
+               "where it is no folder of both; records stay as they are",
+    .inputs = "SHARDS [SHARDS]",
+    .input_count_least = 1,
+    .input_count_most = SPLITS,
+    .prepare = tfrecord_prepare,
+    .release = tfrecord_release,
+};

@@ -1,0 +1,41 @@
+/* The records of shards that are there, however they are kept, as one numbered list. */
+#ifndef PIPETRAIN_RECORD_SET_H
+#define PIPETRAIN_RECORD_SET_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loader/shards/shard_index.h"
+#include "loader/shards/shard_list.h"
+#include "loader/shards/shard_source.h"
+#include "stage/stop.h"
+
+struct record_shard {
+    struct shard_source *source;
+    struct shard_index index;
+    uint64_t first;             /* number of its first record in the set */
+};
+
+struct record_set {
+    struct shard_list list;
+    struct record_shard *shards;    /* of every path of the list */
+    uint64_t record_count;
+    uint64_t bytes;             /* of all frames */
+    uint32_t payload_bytes_max;
+};
+
+/* Open and index the shards of `list`, which the set owns from here on. 0, -ECANCELED when interrupted, or a negative
+ * errno after stop_fail, as for damaged shards; record_set_close in all cases. */
+int record_set_open(struct record_set *set, struct shard_list *list, const atomic_bool *interrupted, struct stop *stop);
+/* Accepts a struct of zeros. */
+void record_set_close(struct record_set *set);
+
+/* Bytes of a frame with the largest payload. */
+size_t record_set_frame_bytes(const struct record_set *set);
+/* The verified payload of record `number`, in `frame`, which has room for record_set_frame_bytes. Any thread. 0, or a
+ * negative errno after stop_fail. */
+int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
+                    size_t *bytes_out, struct stop *stop);
+
+#endif

@@ -101,8 +101,9 @@ void feature_line_print(FILE *out, const char *name, size_t name_bytes, const st
     const struct value_visitor visitor = { add_bytes, add_floats, add_int64, &values };
     log_escape(name, name_bytes, shown, sizeof(shown));
     fprintf(out, "    %-24s %-7s %8" PRIu64, shown, kind_texts[feature->kind], feature->value_count);
-    if (feature->value_count > 0)
+    if (feature->kind != FEATURE_MISSING && feature->value_count > 0) {
         fprintf(out, " ");
-    feature_visit(feature, &visitor);
+        feature_visit(feature, &visitor);
+    }
     fprintf(out, "%s\n", feature->value_count > VALUES_SHOWN ? " ..." : "");
 }

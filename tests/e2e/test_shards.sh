@@ -83,6 +83,10 @@ run "$shards" extract "$first" 4 -o "$work/damaged.pgm"
 expect_code 3 'extracting a damaged record'
 [ ! -e "$work/damaged.pgm" ] || fail 'a damaged image was written'
 
+# One of several shards is as good as all.
+run "$shards" list "$work/set/train-00000-of-00002"
+expect_err_lines 0
+
 # Files that are no shards, and none at all.
 echo 'a text that is no shard at all' >"$work/text"
 : >"$work/empty"

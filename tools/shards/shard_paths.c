@@ -33,6 +33,17 @@ static int find_in_folder(struct shard_list *list, const char *folder)
     return rc < 0 ? rc : -ENOENT;
 }
 
+/* A file is what is meant, whatever else its name tells of. */
+static int take_file(struct shard_list *list, const char *path)
+{
+    list->paths = malloc(sizeof(*list->paths));
+    if (list->paths == NULL)
+        return -ENOMEM;
+    list->paths[0] = strdup(path);
+    list->count = list->paths[0] != NULL;
+    return list->count > 0 ? 0 : -ENOMEM;
+}
+
 static int find_files(struct shard_list *list, const char *pattern, const char *what)
 {
     char buffer[2048];
@@ -48,8 +59,9 @@ static int add_word(struct shard_list *list, const char *word, const char *what)
 {
     struct shard_list found = { 0 };
     struct stat status;
-    const bool is_folder = stat(word, &status) == 0 && S_ISDIR(status.st_mode);
-    int rc = is_folder ? find_in_folder(&found, word) : find_files(&found, word, what);
+    const bool is_there = stat(word, &status) == 0;
+    int rc = !is_there ? find_files(&found, word, what)
+             : S_ISDIR(status.st_mode) ? find_in_folder(&found, word) : take_file(&found, word);
     if (rc == 0)
         rc = join(list, &found);
     shard_list_release(&found);

@@ -3,11 +3,20 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "formats/tfrecord.h"
 #include "loader/packed/packed_pool.h"
+#include "stage/log.h"
+
+/* How far into a file that begins like nothing known a unit is looked for. */
+#define HEAD_BYTES ((size_t)64 << 10)
+
+/* What is unpacked only to get at what is read, beside it: so much more of it is told. */
+#define DETOUR_TOLD_BYTES ((uint64_t)1 << 30)
+#define DETOUR_TOLD_RATIO 8u
 
 struct packed_shard {
     struct shard_source source; /* first */
@@ -46,12 +55,36 @@ static ssize_t read_on(struct packed_stream *stream, uint8_t *buffer, size_t byt
     return done > 0 ? (ssize_t)done : got;
 }
 
-/* One stream for the whole read. */
-static ssize_t packed_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
+/* Once a process, where reading goes from place to place in long units. */
+static void count_detour(const struct shard_source *source, uint64_t detour, uint64_t given)
 {
-    struct packed_stream *const stream = packed_pool_take(file_of(source), offset);
+    static atomic_ullong detours, all_given;
+    static atomic_bool is_told;
+    const uint64_t sum = atomic_fetch_add(&detours, detour) + detour;
+    const uint64_t read = atomic_fetch_add(&all_given, given) + given;
+    if (sum < DETOUR_TOLD_BYTES || sum / DETOUR_TOLD_RATIO < read || atomic_exchange(&is_told, true))
+        return;
+    log_message(LOG_RUN,
+                "%s: reading in this order unpacks %" PRIu64 " times what is read: data.shuffle = block does not, nor "
+                "do shards of short LZ4 frames, nor input.source = cached",
+                source->path, sum / (read + 1));
+}
+
+/* One stream for the whole read. */
+static ssize_t read_one(struct packed_file *file, void *buffer, size_t bytes, uint64_t offset, uint64_t *detour_out)
+{
+    struct packed_stream *const stream = packed_pool_take(file, offset);
+    *detour_out = stream->detour_bytes;
     const ssize_t got = read_on(stream, buffer, bytes, offset);
     packed_pool_give_back(stream);
+    return got;
+}
+
+static ssize_t packed_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset)
+{
+    uint64_t detour;
+    const ssize_t got = read_one(file_of(source), buffer, bytes, offset, &detour);
+    count_detour(source, detour, got > 0 ? (uint64_t)got : 0);
     return got;
 }
 
@@ -71,9 +104,10 @@ static int packed_size(struct shard_source *source, uint64_t *bytes_out)
 {
     struct packed_file *const file = file_of(source);
     uint8_t beyond;
+    uint64_t detour;
     ssize_t got = 0;
     if (packed_map_end(&file->map) == PACKED_NOWHERE)
-        got = packed_read(source, &beyond, 1, PACKED_NOWHERE - 1);
+        got = read_one(file, &beyond, 1, PACKED_NOWHERE - 1, &detour);
     *bytes_out = packed_map_end(&file->map);
     return (int)got;
 }
@@ -120,37 +154,90 @@ static int make_shard(struct shard_source **source_out, struct shard_source *kep
     return 0;
 }
 
-/* Two bytes are no proof of zlib: damaged shards may begin with them. */
-static bool is_really_packed(struct shard_source *source)
+/* What the first bytes of a file say. */
+struct guess {
+    enum container container;
+    size_t lz4_block_bytes;     /* 0 where it is no LZ4 */
+    bool is_sure;               /* else a right header of a record at `record` of the stream must show it */
+    uint64_t record;
+};
+
+/* A unit behind a damaged first one, whose beginning is no longer one. */
+static size_t find_later_unit(const uint8_t *head, size_t bytes, enum container *container_out)
 {
-    uint8_t head[TFRECORD_HEADER_BYTES];
-    uint64_t payload_bytes;
-    struct tfrecord_problem problem;
-    return file_of(source)->container != CONTAINER_ZLIB ||
-           (shard_source_read(source, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-            tfrecord_header(head, &payload_bytes, &problem) != TFRECORD_LENGTH_CRC);
+    for (size_t at = 1; at + CONTAINER_MAGIC_BYTES <= bytes; at++) {
+        const bool is_gzip = container_may_begin(CONTAINER_GZIP, head + at);
+        *container_out = is_gzip ? CONTAINER_GZIP : CONTAINER_LZ4;
+        if (is_gzip || container_may_begin(CONTAINER_LZ4, head + at))
+            return at;
+    }
+    *container_out = CONTAINER_PLAIN;
+    return 0;
 }
 
-int packed_shard_wrap(struct shard_source **source_out, struct shard_source *kept)
+static bool is_header(const uint8_t *head, size_t bytes)
 {
-    uint8_t head[CONTAINER_HEAD_BYTES];
-    const ssize_t got = shard_source_read(kept, head, sizeof(head), 0);
-    const enum container container = got < 0 ? CONTAINER_PLAIN : container_find(head, (size_t)got);
-    *source_out = kept;
-    if (container == CONTAINER_PLAIN)
-        return 0;
-    const size_t lz4_block_bytes = container == CONTAINER_LZ4 ? unpacker_lz4_block_bytes(head, (size_t)got) : 0;
-    const int rc = make_shard(source_out, kept, container, lz4_block_bytes);
-    if (rc < 0) {
-        shard_source_close(kept);
-        return rc;
+    uint64_t payload_bytes;
+    struct tfrecord_problem problem;
+    return bytes >= TFRECORD_HEADER_BYTES && tfrecord_header(head, &payload_bytes, &problem) != TFRECORD_LENGTH_CRC;
+}
+
+/* Two bytes are no proof of zlib: damaged plain shards may begin with them. */
+static void guess_container(const uint8_t *head, size_t bytes, struct guess *guess)
+{
+    size_t unit = 0;
+    guess->container = container_find(head, bytes < CONTAINER_HEAD_BYTES ? bytes : CONTAINER_HEAD_BYTES);
+    guess->is_sure = guess->container == CONTAINER_GZIP || guess->container == CONTAINER_LZ4;
+    guess->record = 0;
+    if (guess->container == CONTAINER_PLAIN && !is_header(head, bytes)) {
+        unit = find_later_unit(head, bytes, &guess->container);
+        guess->record = 1;
     }
-    if (is_really_packed(*source_out))
+    guess->lz4_block_bytes =
+        guess->container == CONTAINER_LZ4 ? unpacker_lz4_block_bytes(head + unit, bytes - unit) : 0;
+}
+
+static bool is_right(const struct guess *guess, struct shard_source *source)
+{
+    uint8_t head[TFRECORD_HEADER_BYTES];
+    const ssize_t got = guess->is_sure ? 0 : shard_source_read(source, head, sizeof(head), guess->record);
+    return guess->is_sure || (got > 0 && is_header(head, (size_t)got));
+}
+
+static int wrap(struct shard_source **source_out, struct shard_source *kept, const struct guess *guess)
+{
+    *source_out = kept;
+    if (guess->container == CONTAINER_PLAIN)
         return 0;
+    const int rc = make_shard(source_out, kept, guess->container, guess->lz4_block_bytes);
+    if (rc < 0 || is_right(guess, *source_out))
+        return rc;
     file_of(*source_out)->kept = NULL;
     shard_source_close(*source_out);
     *source_out = kept;
     return 0;
+}
+
+/* Most files are known by a few bytes; of others more are looked at. */
+static int look_and_wrap(struct shard_source **source_out, struct shard_source *kept, uint8_t *head)
+{
+    struct guess guess = { .container = CONTAINER_PLAIN };
+    ssize_t got = shard_source_read(kept, head, CONTAINER_HEAD_BYTES, 0);
+    if (got > 0 && !is_header(head, (size_t)got)) {
+        got = shard_source_read(kept, head, HEAD_BYTES, 0);
+        guess_container(head, got > 0 ? (size_t)got : 0, &guess);
+    }
+    return wrap(source_out, kept, &guess);
+}
+
+int packed_shard_wrap(struct shard_source **source_out, struct shard_source *kept)
+{
+    uint8_t *const head = malloc(HEAD_BYTES);
+    const int rc = head != NULL ? look_and_wrap(source_out, kept, head) : -ENOMEM;
+    if (rc < 0)
+        shard_source_close(kept);
+    free(head);
+    return rc;
 }
 
 const struct shard_source_ops shard_packed_ops = {

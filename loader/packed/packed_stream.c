@@ -242,6 +242,7 @@ void packed_stream_seat(struct packed_stream *stream, struct packed_file *file, 
     const struct packed_point point = packed_map_find(&file->map, offset);
     const bool stays = stream->file == file && stream->out_offset <= offset && out_end(stream) >= point.out;
     stream->file = file;
+    stream->detour_bytes = stays ? 0 : offset - point.out;
     if (!stays)
         stand_at(stream, &point);
 }

@@ -27,6 +27,7 @@ struct packed_stream {
     bool is_in_unit, has_ended;
     uint64_t in_offset;         /* in the file, of the input held */
     size_t in_at, in_bytes;     /* taken of it, and held */
+    uint64_t detour_bytes;      /* from the point where it was seated last to what was wanted; 0 where it stayed */
     uint64_t out_offset;        /* in the stream, of the output held */
     size_t out_bytes;
     uint8_t in[PACKED_IN_BYTES], out[PACKED_OUT_BYTES];

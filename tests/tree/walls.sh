@@ -11,7 +11,7 @@ stage               stage/text
 stage/text          stage
 stage/file
 stage/cuda          stage
-loader/packed       loader/shards formats formats/packed
+loader/packed       loader/shards formats formats/packed stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage
 loader/order        stage

@@ -31,6 +31,15 @@ static int no_memory(const struct folder *folder)
     return -ENOMEM;
 }
 
+/* The system's error for what the path names: of the host, or one of the files that cannot be used. */
+static int refuse(struct folder *folder, int error)
+{
+    if (error == ENOMEM)
+        return no_memory(folder);
+    image_choice_refuse(&folder->images.choice, folder->path[0] != '\0' ? folder->path : ".", strerror(error));
+    return 0;
+}
+
 static int read_head(void *arg, uint8_t *out, size_t bytes)
 {
     return file_read_at(*(const int *)arg, 0, out, bytes);
@@ -62,13 +71,12 @@ static int visit_entry(struct folder *folder, int fd, size_t length, unsigned de
     struct stat stat;
 
     if (fstat(fd, &stat) != 0)
-        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
-    else if (S_ISDIR(stat.st_mode))
+        return refuse(folder, errno);
+    if (S_ISDIR(stat.st_mode))
         return add_folder(folder, fd, length, depth);
-    else if (S_ISREG(stat.st_mode))
+    if (S_ISREG(stat.st_mode))
         return add_file(folder, fd, (uint64_t)stat.st_size);
-    else
-        image_choice_refuse(&folder->images.choice, folder->path, "is no regular file");
+    image_choice_refuse(&folder->images.choice, folder->path, "is no regular file");
     return 0;
 }
 
@@ -87,10 +95,8 @@ static int open_entry(struct folder *folder, int directory_fd, const char *name,
         folder->path[length++] = '/';
     memcpy(folder->path + length, name, bytes + 1);
     const int fd = openat(directory_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
-        return 0;
-    }
+    if (fd < 0)
+        return refuse(folder, errno);
     const int rc = visit_entry(folder, fd, length + bytes, depth);
     close(fd);
     return rc;
@@ -108,9 +114,7 @@ static int visit_entries(struct folder *folder, DIR *entries, size_t length, uns
         if (rc < 0)
             return rc;
     }
-    if (errno != 0)
-        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
-    return 0;
+    return errno != 0 ? refuse(folder, errno) : 0;
 }
 
 static int visit_folder(struct folder *folder, int fd, size_t length, unsigned depth)
@@ -122,10 +126,10 @@ static int visit_folder(struct folder *folder, int fd, size_t length, unsigned d
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     DIR *entries = own < 0 ? NULL : fdopendir(own);
     if (entries == NULL) {
-        image_choice_refuse(&folder->images.choice, folder->path, strerror(errno));
+        const int error = errno;
         if (own >= 0)
             close(own);
-        return 0;
+        return refuse(folder, error);
     }
     const int rc = visit_entries(folder, entries, length, depth);
     closedir(entries);

@@ -29,6 +29,16 @@ loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/tes
 loader_fuzz += %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
 loader_tests += %D%/loader/test_packed %D%/loader/test_set_part
 loader_fuzz += %D%/fuzz/fuzz_packed
+loader_fuzz += %D%/fuzz/fuzz_example_reference
+if HAVE_PROTOBUF_C
+nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c.c
+%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/fuzz_example_reference.c
+%C%_fuzz_fuzz_example_reference_CPPFLAGS = $(AM_CPPFLAGS) -DHAVE_PROTOBUF_C -I%D%/fuzz $(PROTOBUF_C_CFLAGS)
+%C%_fuzz_fuzz_example_reference_LDADD = $(HELPERS) $(LOADER) $(PROTOBUF_C_LIBS)
+%D%/fuzz/fuzz_example_reference-fuzz_example_reference.$(OBJEXT): %D%/fuzz/example_reference.pb-c.c
+%D%/fuzz/example_reference.pb-c.c: %D%/fuzz/example_reference.proto
+	$(AM_V_GEN)$(MKDIR_P) %D%/fuzz && $(PROTOC_C) --proto_path=$(srcdir)/%D%/fuzz --c_out=%D%/fuzz $(srcdir)/%D%/fuzz/example_reference.proto
+endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health \

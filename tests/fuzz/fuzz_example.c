@@ -37,6 +37,44 @@ static void check_inside(const struct walk *walk, const uint8_t *at, size_t byte
         abort();
 }
 
+/* The values of one feature, as they are visited. */
+struct count {
+    const struct walk *walk;
+    uint64_t values;
+};
+
+static void count_bytes(void *arg, const uint8_t *value, size_t bytes)
+{
+    struct count *const count = arg;
+    check_inside(count->walk, value, bytes);
+    count->values++;
+}
+
+static void count_floats(void *arg, const uint8_t *run, size_t floats)
+{
+    struct count *const count = arg;
+    check_inside(count->walk, run, 4 * floats);
+    count->values += floats;
+}
+
+static void count_int64(void *arg, int64_t value)
+{
+    struct count *const count = arg;
+    (void)value;
+    count->values++;
+}
+
+static void check_values(const struct walk *walk, const struct feature *feature)
+{
+    struct count count = { walk, 0 };
+    const struct value_visitor visitor = { count_bytes, count_floats, count_int64, &count };
+    if (feature->kind == FEATURE_MISSING)
+        return;
+    feature_visit(feature, &visitor);
+    if (count.values != feature->value_count)
+        abort();
+}
+
 static int look(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
 {
     struct walk *walk = arg;
@@ -44,6 +82,7 @@ static int look(void *arg, const char *name, size_t name_bytes, const struct fea
     check_inside(walk, (const uint8_t *)name, name_bytes);
     if (feature->kind == FEATURE_BYTES && feature->value_count > 0)
         check_inside(walk, feature->bytes, feature->byte_count);
+    check_values(walk, feature);
     if (name_bytes == 5 && memcmp(name, "label", 5) == 0)
         walk->last = *feature;
     return 0;

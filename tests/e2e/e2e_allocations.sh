@@ -42,6 +42,9 @@ check() {
 
 check 3 --set devices.kind=null
 check 3 --set devices.kind=null --set devices.towers=3 --set input.decode_threads=3
+check 3 --set devices.kind=null --set input.keep_shards=0
+check 3 --set devices.kind=null --set input.keep_shards=0 --set data.shuffle=block --set input.read_block=64KiB \
+    --set data.shuffle_window=1MiB
 check 3 --set devices.kind=null --set input.source=cached
 check 3 --set devices.kind=null --set input.source=synthetic
 check 3 --set devices.kind=null --set augment.crop=resized --set augment.flip=yes --set augment.colour=yes

@@ -140,6 +140,12 @@ run "$shards" stats "$work/set"
 expect_out '^ +3  1  one$'
 expect_out '^ +3  2  two.xc2.x9b$'
 expect_out '^ +3  3$'
+rm "$work/set/dataset.json"
+printf '0:daisy\n3:tulip\n' >"$work/set/labels.txt"
+run "$shards" stats "$work/set"
+expect_out '^ +3  0  daisy$'
+expect_out '^ +3  3  tulip$'
+rm "$work/set/labels.txt"
 
 # The index beside a shard, never over another file, and told from all that is not it.
 run "$shards" index "$first"

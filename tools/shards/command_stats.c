@@ -25,7 +25,7 @@ struct gatherer {
 struct gathering {
     struct sample_names names;
     struct gatherer *gatherers;         /* of each worker */
-    struct manifest manifest;           /* beside the first shard: it may name the labels */
+    struct label_names label_names;     /* beside the first shard */
     uint64_t shards, damages;
 };
 
@@ -136,9 +136,9 @@ static void print_offset(int64_t least, int64_t most, uint64_t classes)
                classes, least, most);
 }
 
-static void print_label(const struct manifest *manifest, const struct tally_entry *entry)
+static void print_label(const struct label_names *names, const struct tally_entry *entry)
 {
-    const char *const name = label_name(manifest, entry->first);
+    const char *const name = label_names_find(names, entry->first);
     char shown[256] = "";
     if (name != NULL)
         log_plain(name, shown, sizeof(shown));
@@ -156,12 +156,12 @@ static void print_labels(const struct gathering *gathering, const struct shards_
     const int64_t least = labels->entries[0].first, most = labels->entries[labels->count - 1].first;
     printf("labels: %zu different ones, %" PRId64 " to %" PRId64 "\n", labels->count, least, most);
     for (size_t i = 0; i < labels->count; i++)
-        print_label(&gathering->manifest, &labels->entries[i]);
+        print_label(&gathering->label_names, &labels->entries[i]);
     print_offset(least, most, classes);
 }
 
 /* How often each occurs, and what it is called. */
-static void json_labels(struct json *json, const struct tally *labels, const struct manifest *manifest)
+static void json_labels(struct json *json, const struct tally *labels, const struct label_names *names)
 {
     char key[24];
     json_open_object(json, "labels");
@@ -172,7 +172,7 @@ static void json_labels(struct json *json, const struct tally *labels, const str
     json_close_object(json);
     json_open_object(json, "names");
     for (size_t i = 0; i < labels->count; i++) {
-        const char *const name = label_name(manifest, labels->entries[i].first);
+        const char *const name = label_names_find(names, labels->entries[i].first);
         snprintf(key, sizeof(key), "%" PRId64, labels->entries[i].first);
         if (name != NULL)
             json_quoted(json, key, name);
@@ -220,7 +220,7 @@ static int tell_as_json(const struct gathering *gathering, const struct shards_s
     json_u64(&json, "unlabelled", statistics->unlabelled);
     json_payloads(&json, statistics);
     json_images(&json, &statistics->images);
-    json_labels(&json, &statistics->labels, &gathering->manifest);
+    json_labels(&json, &statistics->labels, &gathering->label_names);
     json_close_object(&json);
     const char *const text = json_text(&json);
     const int rc = text != NULL ? 0 : -ENOMEM;
@@ -252,10 +252,10 @@ static int gather_and_tell(struct gathering *gathering, const struct shards_requ
     if (rc == 0)
         rc = merge(gathering, request->jobs, &statistics);
     if (rc == 0)
-        gathering->manifest = label_names_read(list->paths[0]);
+        label_names_read(&gathering->label_names, list->paths[0]);
     if (rc == 0)
         rc = tell(gathering, request, &statistics);
-    manifest_release(&gathering->manifest);
+    label_names_release(&gathering->label_names);
     shards_statistics_release(&statistics);
     return rc;
 }

@@ -14,7 +14,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
 tools_libtools_a_SOURCES += \
 	%D%/convert/packing.c %D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
-	%D%/convert/convert_cifar.c %D%/convert/raw_image.c \
+	%D%/convert/files/convert_cifar.c %D%/convert/files/tar_members.c %D%/convert/raw_image.c \
 	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
 	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c
 tools_libtools_a_SOURCES += \

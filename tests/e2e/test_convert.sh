@@ -392,6 +392,15 @@ makes_shards_of_cifar10() {
     tr -d ' \n' <out10/dataset.json | grep -qF '"class_names":["plane","car","bird"' || failed "no class names"
     expect 0 cifar10 cifar/cifar-10-batches-bin -o out10b --shards 1 --jobs 1
     diff -r out10 out10b >&2 || failed "the inner folder gives other bytes"
+    tar -czf cifar.tar.gz -C cifar cifar-10-batches-bin
+    expect 0 cifar10 cifar.tar.gz -o out10c --shards 1
+    diff -r out10 out10c >&2 || failed "the archive gives other bytes"
+    head -c 200 cifar.tar.gz >cut.tar.gz
+    expect 3 cifar10 cut.tar.gz -o bad_out
+    says "cut.tar.gz: "
+    tar -cf part.tar -C cifar cifar-10-batches-bin/data_batch_1.bin
+    expect 3 cifar10 part.tar -o bad_out
+    says "part.tar/data_batch_2.bin: cannot read it: No such file"
     part=cifar/cifar-10-batches-bin/data_batch_4.bin
     printf '\012' | dd of=$part conv=notrunc 2>/dev/null
     expect 3 cifar10 cifar -o bad_out

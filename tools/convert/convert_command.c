@@ -345,7 +345,7 @@ void convert_command_help(void)
            "there is left alone, unless --force is given.\n\n"
            "Examples:\n"
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
-           "  " CONVERT_PROGRAM " cifar10 cifar-10-batches-bin -o cifar10\n"
+           "  " CONVERT_PROGRAM " cifar10 cifar-10-binary.tar.gz -o cifar10\n"
            "  " CONVERT_PROGRAM " folder photos -o photos-shards --validation=0.1\n"
            "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o photos-shards\n"
            "  " CONVERT_PROGRAM " csv labels.csv -o photos-shards\n"

@@ -1,14 +1,16 @@
-/* The converters of CIFAR-10 and CIFAR-100 in their binary versions, as downloaded and unpacked. All
+/* The converters of CIFAR-10 and CIFAR-100 in their binary versions, as downloaded, unpacked or not. All
  * files are read into memory and checked before anything is written. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "formats/class_names.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/file_bytes.h"
+#include "tools/convert/files/tar_members.h"
 
 /* A record is its labels, then planes of red, green and blue. */
 #define SIDE 32u
@@ -55,7 +57,9 @@ struct cifar {
     const struct cifar_kind *kind;
     const struct cifar_label *label;
     const struct conversion *conversion;
-    char *folder;               /* that the files are in */
+    bool is_archive;
+    char *folder;               /* that the files are in, or the archive */
+    struct tar_wanted members[PARTS_MAX + 1];   /* of the archive, until they are parts */
     struct part parts[PARTS_MAX];
     struct cifar_split splits[2];   /* to train, to validate */
     struct class_names class_names;
@@ -121,15 +125,29 @@ static int check_labels(const struct cifar *cifar, const struct part *part, cons
     return 0;
 }
 
+/* A file of the download: from the archive, else from the folder, in a block of its own. 0 or a negative errno. */
+static int get_file(struct cifar *cifar, uint32_t number, const char *path, uint8_t **bytes_out, size_t *count_out)
+{
+    struct tar_wanted *const member = &cifar->members[number];
+
+    if (!cifar->is_archive)
+        return file_bytes_read(path, bytes_out, count_out);
+    if (member->bytes == NULL)
+        return -ENOENT;
+    *bytes_out = member->bytes;
+    *count_out = member->byte_count;
+    member->bytes = NULL;
+    return 0;
+}
+
 static int load_part(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
     struct part *const part = &cifar->parts[number];
     size_t bytes;
 
-    const int rc = file_bytes_read(path, &part->bytes, &bytes);
+    const int rc = get_file(cifar, number, path, &part->bytes, &bytes);
     if (rc < 0) {
-        stop_fail(stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DATA, "%s: cannot read it: %s", path,
-                  strerror(-rc));
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, strerror(-rc));
         return rc;
     }
     part->records = bytes / record_bytes(cifar->kind);
@@ -142,13 +160,13 @@ static int load_part(struct cifar *cifar, uint32_t number, const char *path, str
 }
 
 /* Names are not needed to train: a set without them is converted without. */
-static int load_names(struct cifar *cifar, const char *path, struct stop *stop)
+static int load_names(struct cifar *cifar, uint32_t number, const char *path, struct stop *stop)
 {
     char problem[256];
     uint8_t *bytes;
     size_t byte_count;
 
-    if (file_bytes_read(path, &bytes, &byte_count) < 0) {
+    if (get_file(cifar, number, path, &bytes, &byte_count) < 0) {
         log_message(LOG_RUN, "%s: cannot be read: the classes stay without names", path);
         return 0;
     }
@@ -166,18 +184,37 @@ static int load_names(struct cifar *cifar, const char *path, struct stop *stop)
     return -EBADMSG;
 }
 
-static int load(struct cifar *cifar, struct stop *stop)
+/* The name of a file of the download; behind the parts comes the one with the names. */
+static const char *file_name(const struct cifar *cifar, uint32_t number)
 {
+    return number == cifar->kind->part_count ? cifar->label->names_file : cifar->kind->parts[number];
+}
+
+static int load_file(struct cifar *cifar, uint32_t number, struct stop *stop)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", cifar->folder, file_name(cifar, number)) < 0)
+        return no_memory(stop);
+    const int rc = number == cifar->kind->part_count ? load_names(cifar, number, path, stop)
+                                                     : load_part(cifar, number, path, stop);
+    free(path);
+    return rc;
+}
+
+static int load(struct cifar *cifar, const char *input, struct stop *stop)
+{
+    const uint32_t count = cifar->kind->part_count + 1;
+    struct stat stat_of_input;
     int rc = 0;
 
-    for (uint32_t i = 0; i <= cifar->kind->part_count && rc == 0; i++) {
-        const bool is_names = i == cifar->kind->part_count;
-        char *path;
-        if (asprintf(&path, "%s/%s", cifar->folder, is_names ? cifar->label->names_file : cifar->kind->parts[i]) < 0)
-            return no_memory(stop);
-        rc = is_names ? load_names(cifar, path, stop) : load_part(cifar, i, path, stop);
-        free(path);
-    }
+    cifar->is_archive = stat(input, &stat_of_input) == 0 && S_ISREG(stat_of_input.st_mode);
+    for (uint32_t i = 0; i < count; i++)
+        cifar->members[i].name = file_name(cifar, i);
+    if (cifar->is_archive)
+        rc = tar_members_read(input, cifar->members, count, stop);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = load_file(cifar, i, stop);
     return rc;
 }
 
@@ -241,7 +278,7 @@ static int prepare(const struct cifar_kind *kind, const struct convert_options *
     if (rc == 0)
         rc = find_folder(cifar, options->inputs[0], stop);
     if (rc == 0)
-        rc = load(cifar, stop);
+        rc = load(cifar, options->inputs[0], stop);
     if (rc == 0)
         describe(cifar, conversion);
     return rc;
@@ -265,6 +302,8 @@ static void cifar_release(struct conversion *conversion)
         return;
     for (uint32_t i = 0; i < PARTS_MAX; i++)
         free(cifar->parts[i].bytes);
+    for (uint32_t i = 0; i <= PARTS_MAX; i++)
+        free(cifar->members[i].bytes);
     free(cifar->folder);
     class_names_release(&cifar->class_names);
     free(cifar);
@@ -272,8 +311,8 @@ static void cifar_release(struct conversion *conversion)
 
 const struct converter convert_cifar10 = {
     .name = "cifar10",
-    .summary = "the binary version of CIFAR-10, unpacked, from DIR",
-    .inputs = "DIR",
+    .summary = "the binary version of CIFAR-10: its .tar.gz, or the folder it unpacks to",
+    .inputs = "FILE",
     .input_count_least = 1,
     .input_count_most = 1,
     .prepare = cifar10_prepare,
@@ -282,8 +321,8 @@ const struct converter convert_cifar10 = {
 
 const struct converter convert_cifar100 = {
     .name = "cifar100",
-    .summary = "the binary version of CIFAR-100, unpacked, from DIR",
-    .inputs = "DIR",
+    .summary = "the binary version of CIFAR-100: its .tar.gz, or the folder it unpacks to",
+    .inputs = "FILE",
     .input_count_least = 1,
     .input_count_most = 1,
     .takes = CONVERT_LABEL,

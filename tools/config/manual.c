@@ -71,7 +71,8 @@ static const char closing[] =
     "Results are written to \\fBrun.dir\\fR: \\fIsummary.json\\fR, \\fImetrics.jsonl\\fR, the resolved\n"
     "\\fIrun.conf\\fR and \\fIweights.safetensors\\fR.\n"
     ".SH SEE ALSO\n"
-    ".B pipetrain\\-convert \\-\\-help\n";
+    ".BR pipetrain\\-convert (1),\n"
+    ".BR pipetrain\\-shards (1)\n";
 
 void manual_write(FILE *out)
 {

@@ -491,9 +491,12 @@ shares_out_shards_anew() {
         expect 0 tfrecord packed_$how -o back_$how --shards 2 --shuffle none
         cmp back_$how/train-00001-of-00002 unpacked/train-00001-of-00002 || failed "$how and back: other records"
         absent back_$how/validation-00000-of-00001
+        expect 0 tfrecord packed_$how -o mixed_$how --shards 1 --shuffle 3
     done
     expect 0 tfrecord 'unpacked/train-*' unpacked/validation-00000-of-00001 -o other --shards 1 --shuffle 3
     cmp -s other/train-00000-of-00001 found && failed "the order stayed"
+    cmp mixed_gzip/train-00000-of-00001 other/train-00000-of-00001 || failed "gzip gives another order"
+    cmp mixed_lz4/train-00000-of-00001 other/train-00000-of-00001 || failed "lz4 gives another order"
     [ $(wc -c <other/train-00000-of-00001) -eq $(wc -c <found) ] || failed "records are missing"
     expect 0 tfrecord 'plain/train-*' -o held --validation 0.4 --shuffle none --shards 1
     list_records plain/train-* >found

@@ -6,6 +6,7 @@
 
 #include "loader/shards/split_name.h"
 #include "loader/shards/text.h"
+#include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/records/record_set.h"
 
@@ -53,6 +54,18 @@ static bool has_validation(const char *input)
     return has;
 }
 
+/* For records that are put into another order. */
+static int keep_streams(struct record_set *records, const char *input, const struct convert_options *options,
+                        struct stop *stop)
+{
+    bool all = true;
+    const int rc = record_set_keep(records, options->interrupted, &all, stop);
+    if (rc == 0 && !all)
+        log_message(LOG_RUN, "%s: compressed, and too large to keep unpacked: another order of records takes long, "
+                    "--shuffle=none does not", input);
+    return rc;
+}
+
 static int open_split(struct conversion *conversion, const char *input, const struct convert_options *options,
                       struct stop *stop)
 {
@@ -64,6 +77,8 @@ static int open_split(struct conversion *conversion, const char *input, const st
     int rc = find_shards(&list, input, name, stop);
     if (rc == 0)
         rc = record_set_open(&split->records, &list, options->interrupted, stop);
+    if (rc == 0 && !options->keeps_order)
+        rc = keep_streams(&split->records, input, options, stop);
     if (rc == 0 && split->records.record_count == 0) {
         stop_fail(stop, EXIT_CODE_DATA, "%s: holds no records", input);
         rc = -ENODATA;

@@ -9,6 +9,8 @@
 #include "formats/tfrecord.h"
 #include "loader/shards/frame_text.h"
 
+#define PIECE_BYTES ((uint64_t)16 << 20)
+
 static int open_shard(struct record_set *set, uint32_t number, const atomic_bool *interrupted, struct stop *stop)
 {
     const struct shard_index_options options = { .is_unwanted = interrupted };
@@ -51,9 +53,52 @@ int record_set_open(struct record_set *set, struct shard_list *list, const atomi
     return rc;
 }
 
+/* Read a shard's stream to its block. */
+static int read_stream(struct record_shard *shard, const atomic_bool *interrupted, struct stop *stop)
+{
+    const uint64_t all = shard->index.bytes;
+
+    for (uint64_t at = 0; at < all;) {
+        const size_t bytes = all - at < PIECE_BYTES ? (size_t)(all - at) : PIECE_BYTES;
+        if (atomic_load(interrupted))
+            return -ECANCELED;
+        const ssize_t got = shard_source_read(shard->source, shard->stream + at, bytes, at);
+        if (got != (ssize_t)bytes) {
+            stop_fail(stop, EXIT_CODE_DATA, "%s: cannot be read: %s", shard->source->path,
+                      got < 0 ? exit_cause((int)got) : "it has become shorter");
+            return got < 0 ? (int)got : -EBADMSG;
+        }
+        at += bytes;
+    }
+    return 0;
+}
+
+int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool *all_out, struct stop *stop)
+{
+    uint64_t left = RECORD_SET_KEPT_MAX;
+    bool all = true;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
+        struct record_shard *const shard = &set->shards[i];
+        if (shard->source->ops->is_plain)
+            continue;
+        shard->stream = shard->index.bytes <= left ? malloc(shard->index.bytes + 1) : NULL;
+        if (shard->stream != NULL) {
+            left -= shard->index.bytes;
+            rc = read_stream(shard, interrupted, stop);
+        } else {
+            all = false;
+        }
+    }
+    *all_out = all;
+    return rc;
+}
+
 void record_set_close(struct record_set *set)
 {
     for (uint32_t i = 0; set->shards != NULL && i < set->list.count; i++) {
+        free(set->shards[i].stream);
         shard_index_release(&set->shards[i].index);
         shard_source_close(set->shards[i].source);
     }
@@ -102,17 +147,19 @@ int record_set_read(const struct record_set *set, uint64_t number, uint8_t *fram
     struct tfrecord_problem problem;
     uint64_t payload_bytes;
 
-    const ssize_t got = shard_source_read(shard->source, frame, (size_t)place->payload_bytes + TFRECORD_FRAME_BYTES,
-                                          place->offset);
+    const size_t frame_bytes = (size_t)place->payload_bytes + TFRECORD_FRAME_BYTES;
+    const uint8_t *const at = shard->stream != NULL ? shard->stream + place->offset : frame;
+    const ssize_t got = shard->stream != NULL ? (ssize_t)frame_bytes
+                                              : shard_source_read(shard->source, frame, frame_bytes, place->offset);
     if (got < 0) {
         stop_fail(stop, exit_code_of((int)got, EXIT_CODE_DATA), "%s: record %" PRIu64 " cannot be read: %s",
                   shard->source->path, record, exit_cause((int)got));
         return (int)got;
     }
-    const enum tfrecord_check check = tfrecord_verify(frame, (size_t)got, &payload_bytes, &problem);
+    const enum tfrecord_check check = tfrecord_verify(at, (size_t)got, &payload_bytes, &problem);
     if (check != TFRECORD_OK)
         return fail(shard, record, check, &problem, stop);
-    *payload_out = frame + TFRECORD_HEADER_BYTES;
+    *payload_out = at + TFRECORD_HEADER_BYTES;
     *bytes_out = (size_t)payload_bytes;
     return 0;
 }

@@ -3,6 +3,7 @@
 #define PIPETRAIN_RECORD_SET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,10 +12,13 @@
 #include "loader/shards/shard_source.h"
 #include "stage/stop.h"
 
+#define RECORD_SET_KEPT_MAX ((uint64_t)1 << 30)
+
 struct record_shard {
     struct shard_source *source;
     struct shard_index index;
     uint64_t first;             /* number of its first record in the set */
+    uint8_t *stream;            /* all of it, where it is compressed and kept; else NULL */
 };
 
 struct record_set {
@@ -31,10 +35,15 @@ int record_set_open(struct record_set *set, struct shard_list *list, const atomi
 /* Accepts a struct of zeros. */
 void record_set_close(struct record_set *set);
 
+/* Keep the streams of compressed shards in memory, as far as RECORD_SET_KEPT_MAX bytes go, for reading in another order
+ * than that of the shards: without, every record costs unpacking what lies before it. *all_out: all were kept. 0,
+ * -ECANCELED when interrupted, or a negative errno after stop_fail. */
+int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool *all_out, struct stop *stop);
+
 /* Bytes of a frame with the largest payload. */
 size_t record_set_frame_bytes(const struct record_set *set);
-/* The verified payload of record `number`, in `frame`, which has room for record_set_frame_bytes. Any thread. 0, or a
- * negative errno after stop_fail. */
+/* The verified payload of record `number`, which may lie in `frame`, with room for record_set_frame_bytes. Any thread.
+ * 0, or a negative errno after stop_fail. */
 int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
                     size_t *bytes_out, struct stop *stop);
 

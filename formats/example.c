@@ -86,7 +86,7 @@ static inline bool walk_list(struct range list, struct feature *feature, const u
 {
     while (list.at < list.end) {
         const uint8_t *tag = list.at;
-        struct field field;
+        struct field field = { .number = 0 };
 
         *bad_out = tag;
         if (!take_field(&list, &field))
@@ -121,8 +121,11 @@ struct entry {
     struct feature feature;
 };
 
-static inline bool walk_entry(struct range message, struct entry *entry, const uint8_t **bad_out)
+/* An absent name is the empty one; its pointer is still inside the payload. */
+static bool walk_entry(struct range message, struct entry *entry, const uint8_t **bad_out)
 {
+    entry->name = (struct range){ message.at, message.at };
+    entry->feature = (struct feature){ .kind = FEATURE_MISSING };
     while (message.at < message.end) {
         struct field field;
 
@@ -189,8 +192,7 @@ typedef int (*entry_fn)(void *arg, const struct entry *entry);
 static inline int walk_features(struct range message, entry_fn each, void *arg, const uint8_t **bad_out)
 {
     while (message.at < message.end) {
-        /* An absent name is the empty one; its pointer is still inside the payload. */
-        struct entry entry = { .name = { message.at, message.at } };
+        struct entry entry;
         struct field field;
 
         *bad_out = message.at;

@@ -5,7 +5,8 @@
   tensorflow_interop.py --read OUT --source DIR
                                             compare OUT, made by 'pipetrain-convert mnist DIR -o OUT'
   tensorflow_interop.py --write OUT --source DIR
-                                            write DIR's images by TensorFlow into OUT/plain and OUT/shuffled
+                                            write DIR's images by TensorFlow into OUT/plain and OUT/shuffled, and
+                                            compressed into OUT/GZIP and OUT/ZLIB
 
 The converter is $PIPETRAIN_CONVERT or ./pipetrain-convert; $PYTHON is an interpreter that has
 TensorFlow, when this one has not. Exit status 77: there is no TensorFlow.
@@ -132,14 +133,14 @@ def shuffled(payload, dice):
     return other
 
 
-def write_set(directory, source, order):
+def write_set(directory, source, order, compression=""):
     """Shards written by TensorFlow; order changes each payload."""
     os.makedirs(directory, exist_ok=True)
     for split, shard_count in (("train", 3), ("validation", 1)):
         samples, height, width = source_samples(source, split)
         for shard in range(shard_count):
             path = os.path.join(directory, f"{split}-{shard:05}-of-{shard_count:05}")
-            with tf.io.TFRecordWriter(path) as writer:
+            with tf.io.TFRecordWriter(path, options=compression) as writer:
                 for label, pixels in samples[shard::shard_count]:
                     writer.write(order(example(label, pixels, height, width)))
 
@@ -150,6 +151,8 @@ def write_sets(directory, source):
     write_set(os.path.join(directory, "shuffled"), source, lambda payload: shuffled(payload, dice))
     for name in ("plain", "shuffled"):
         compare(os.path.join(directory, name), source)
+    for name in ("GZIP", "ZLIB"):
+        write_set(os.path.join(directory, name), source, lambda payload: payload, name)
 
 
 def make_source(directory):
@@ -180,7 +183,7 @@ def pipetrain_reads(written, converted, work):
     """The sets TensorFlow wrote hold, for pipetrain, what the converted one holds: the loss
     over all records depends on every pixel and label, and but for rounding not on the order."""
     wanted = first_loss(converted, work)
-    for name in ("plain", "shuffled"):
+    for name in ("plain", "shuffled", "GZIP", "ZLIB"):
         found = first_loss(os.path.join(written, name), work)
         assert abs(found - wanted) < 1e-6 * wanted, (name, found, wanted)
         print(f"pipetrain reads the {name} set: loss {found:.7f}, wanted {wanted:.7f}")

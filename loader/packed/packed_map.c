@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Bytes of the file between two points, where units begin that often. */
-#define POINT_SPACING ((uint64_t)64 << 10)
+#define POINT_SPACING ((uint64_t)16 << 10)
 /* Between two for which a state is kept: 88 KB for 3 MiB. */
 #define STATE_SPACING ((uint64_t)3 << 20)
 /* States of all maps: those of 4 GiB of files. Shards opened when no more are left are read from the

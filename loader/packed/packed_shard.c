@@ -14,9 +14,11 @@
 /* How far into a file that begins like nothing known a unit is looked for. */
 #define HEAD_BYTES ((size_t)64 << 10)
 
-/* What is unpacked only to get at what is read, beside it: so much more of it is told. */
-#define DETOUR_TOLD_BYTES ((uint64_t)1 << 30)
-#define DETOUR_TOLD_RATIO 8u
+/* What is unpacked only to get at what is read is told where it is much: in all, beside what is read, and
+ * each time, as it is in long units. */
+#define DETOURS_TOLD_BYTES ((uint64_t)1 << 30)
+#define DETOUR_TOLD_BYTES ((uint64_t)512 << 10)
+#define DETOURS_TOLD_RATIO 8u
 
 struct packed_shard {
     struct shard_source source; /* first */
@@ -58,15 +60,19 @@ static ssize_t read_on(struct packed_stream *stream, uint8_t *buffer, size_t byt
 /* Once a process, where reading goes from place to place in long units. */
 static void count_detour(const struct shard_source *source, uint64_t detour, uint64_t given)
 {
-    static atomic_ullong detours, all_given;
+    static atomic_ullong detours, all_detour, all_given;
     static atomic_bool is_told;
-    const uint64_t sum = atomic_fetch_add(&detours, detour) + detour;
+    if (detour == 0)
+        return;
+    const uint64_t count = atomic_fetch_add(&detours, 1) + 1;
+    const uint64_t sum = atomic_fetch_add(&all_detour, detour) + detour;
     const uint64_t read = atomic_fetch_add(&all_given, given) + given;
-    if (sum < DETOUR_TOLD_BYTES || sum / DETOUR_TOLD_RATIO < read || atomic_exchange(&is_told, true))
+    if (sum < DETOURS_TOLD_BYTES || sum / count < DETOUR_TOLD_BYTES || sum / DETOURS_TOLD_RATIO < read ||
+        atomic_exchange(&is_told, true))
         return;
     log_message(LOG_RUN,
                 "%s: reading in this order unpacks %" PRIu64 " times what is read: data.shuffle = block does not, nor "
-                "do shards of short LZ4 frames, nor input.source = cached",
+                "do shards of short LZ4 frames or gzip members, nor input.source = cached",
                 source->path, sum / (read + 1));
 }
 

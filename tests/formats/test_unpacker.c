@@ -13,8 +13,8 @@
 
 #include "formats/gzip_write.h"
 #include "formats/lz4_frame.h"
-#include "formats/tfrecord.h"
 #include "formats/packed/unpacker.h"
+#include "formats/tfrecord.h"
 
 enum { DATA_BYTES = 3000, PACKED_BYTES = 8000, KINDS = 5 };
 

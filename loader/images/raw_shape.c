@@ -17,6 +17,10 @@ static int report_length(const struct stored_image *image, const struct image_sh
         snprintf(problem, problem_size,
                  "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
                  "or the other", image->key, encoding);
+    else if (shard_kind_is_text(image->bytes, image->byte_count))
+        snprintf(problem, problem_size,
+                 "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
+                 "(pipetrain-convert csv makes such records of a list of files)", image->key);
     else
         snprintf(problem, problem_size,
                  "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",

@@ -69,7 +69,7 @@ bool shard_kind_is_zeros(const uint8_t *head, size_t bytes)
 }
 
 /* Control bytes are rare in text and sure to come in other files; bytes above 127 may be UTF-8. */
-static bool is_text(const uint8_t *head, size_t bytes)
+bool shard_kind_is_text(const uint8_t *head, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes && ((head[i] >= 0x80 && i >= TEXT_BYTES_MIN) || isprint(head[i]) || isspace(head[i])))
@@ -93,7 +93,7 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes)
         return "it begins like zlib data, but holds no records";
     if (shard_kind_is_zeros(head, bytes))
         return "it begins with zeros, as a file does whose writing was cut off by a crash";
-    if (is_text(head, bytes))
+    if (shard_kind_is_text(head, bytes))
         return head[0] == '<' ? "it is an HTML or XML text, perhaps the error page of a download" : "it is a text file";
     return NULL;
 }

@@ -15,5 +15,7 @@ const char *shard_kind_text(const uint8_t *head, size_t bytes);
 bool shard_kind_is_zeros(const uint8_t *head, size_t bytes);
 /* "JPEG", "PNG", ... when the bytes begin an encoded image, else NULL. */
 const char *shard_kind_image(const uint8_t *head, size_t bytes);
+/* Whether these bytes, four at least, are all those of a text. */
+bool shard_kind_is_text(const uint8_t *head, size_t bytes);
 
 #endif

@@ -475,6 +475,8 @@ static void refuses_images_that_are_not_the_networks(void **state)
     (void)state;
     struct dataset_options options = write_example("image_raw", blank, 3136, "label", 3);
     assert_refused(&options, "one.tfrecord: record 0 at byte 0: has 3136 bytes of pixels", "wants 24 (4x3x2)");
+    options = write_example("image_raw", "train/roses/1.png", 17, "label", 3);
+    assert_refused(&options, "feature 'image_raw' holds a text", "pipetrain-convert csv");
     options = write_example("image_raw", blank, 0, "label", 3);
     assert_refused(&options, "has 0 bytes of pixels", "wants 24");
     options = write_example("image/encoded", "\xff\xd8\xff\xe0 and so on", 14, "label", 3);

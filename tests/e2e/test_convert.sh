@@ -505,6 +505,17 @@ shares_out_shards_anew() {
     [ $(list_records held/validation-* | wc -l) -eq 4 ] || failed "not 4 of 11 records are held out"
 }
 
+keeps_what_is_known_of_shards() {
+    expect 0 tfrecord out10 -o known --shards 2
+    tr -d ' \n' <known/dataset.json | grep -qF '"class_names":["plane","car","bird"' || failed "no class names"
+    grep -q '"label_key": "label"' known/dataset.json || failed "no key of labels"
+    mkdir unlisted
+    cp out10/dataset.json unlisted
+    cp out10/train-00000-of-00001 unlisted/records.tfrecord
+    expect 0 tfrecord unlisted -o unknown --shards 1
+    grep -q 'class_names\|label_key' unknown/dataset.json && failed "a manifest of other shards was believed"
+}
+
 refuses_shards_that_are_damaged() {
     mkdir damaged
     cp plain/train-* damaged
@@ -542,5 +553,6 @@ makes_shards_of_cifar100_by_either_label
 makes_shards_of_numpys_arrays
 compresses_what_others_unpack
 shares_out_shards_anew
+keeps_what_is_known_of_shards
 refuses_shards_that_are_damaged
 [ $failures -eq 0 ]

@@ -1,11 +1,14 @@
 /* The converter of shards that are there: other numbers of shards, another order, another compression, samples held
  * out. What records hold is not looked at and stays as it is, to the byte. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/manifest.h"
 #include "loader/shards/split_name.h"
 #include "loader/shards/text.h"
+#include "loader/shards/text_file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/records/record_set.h"
@@ -17,6 +20,11 @@ static const char *const split_names[SPLITS] = { "train", "validation" };
 struct tfrecord_split {
     struct record_set records;
     struct stop *stop;
+};
+
+struct tfrecord_set {
+    struct tfrecord_split splits[SPLITS];
+    struct manifest manifest;   /* that lies beside the shards to train with, or empty */
 };
 
 static int tfrecord_payload(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out)
@@ -69,7 +77,8 @@ static int keep_streams(struct record_set *records, const char *input, const str
 static int open_split(struct conversion *conversion, const char *input, const struct convert_options *options,
                       struct stop *stop)
 {
-    struct tfrecord_split *const split = (struct tfrecord_split *)conversion->state + conversion->source_count;
+    struct tfrecord_set *const set = conversion->state;
+    struct tfrecord_split *const split = &set->splits[conversion->source_count];
     const char *const name = split_names[conversion->source_count];
     struct shard_list list;
 
@@ -92,30 +101,70 @@ static int open_split(struct conversion *conversion, const char *input, const st
     return 0;
 }
 
+/* Read the manifest beside a shard where there is one that lists it; one that cannot be read is none. 0 or -ENOMEM. */
+static int read_manifest(struct manifest *manifest, const char *shard)
+{
+    const char *const slash = strrchr(shard, '/'), *const name = slash != NULL ? slash + 1 : shard;
+    char *path, *text = NULL, problem[256];
+    size_t bytes;
+
+    if (asprintf(&path, "%.*s" MANIFEST_FILE, (int)(name - shard), shard) < 0)
+        return -ENOMEM;
+    int rc = text_file_read(path, MANIFEST_BYTES_MAX, &text, &bytes);
+    if (rc == 0)
+        rc = manifest_read(manifest, text, bytes, problem, sizeof(problem));
+    if (rc == 0 && manifest_find(manifest, name) == NULL)
+        manifest_release(manifest);
+    free(text);
+    free(path);
+    return rc == -ENOMEM ? rc : 0;
+}
+
+/* What is known of the shards stays known: the keys of features, the names of classes. */
+static int take_over_manifest(struct conversion *conversion, struct stop *stop)
+{
+    struct tfrecord_set *const set = conversion->state;
+    const int rc = read_manifest(&set->manifest, set->splits[0].records.list.paths[0]);
+
+    if (rc < 0) {
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+        return rc;
+    }
+    conversion->image_key = set->manifest.image_key;
+    conversion->label_key = set->manifest.label_key;
+    conversion->class_names = (const char *const *)set->manifest.class_names;
+    conversion->classes = (uint32_t)set->manifest.class_count;
+    return 0;
+}
+
 static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     const char *const validation = options->input_count > 1            ? options->inputs[1]
                                    : has_validation(options->inputs[0]) ? options->inputs[0]
                                                                         : NULL;
 
-    conversion->state = calloc(SPLITS, sizeof(struct tfrecord_split));
+    conversion->state = calloc(1, sizeof(struct tfrecord_set));
     if (conversion->state == NULL) {
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return -ENOMEM;
     }
     conversion->origin = "TFRecord shards";
-    conversion->image_key = conversion->label_key = NULL;
-    const int rc = open_split(conversion, options->inputs[0], options, stop);
+    int rc = open_split(conversion, options->inputs[0], options, stop);
+    if (rc == 0)
+        rc = take_over_manifest(conversion, stop);
     return rc < 0 || validation == NULL ? rc : open_split(conversion, validation, options, stop);
 }
 
 static void tfrecord_release(struct conversion *conversion)
 {
-    struct tfrecord_split *const splits = conversion->state;
+    struct tfrecord_set *const set = conversion->state;
 
-    for (size_t i = 0; splits != NULL && i < SPLITS; i++)
-        record_set_close(&splits[i].records);
-    free(splits);
+    if (set == NULL)
+        return;
+    for (size_t i = 0; i < SPLITS; i++)
+        record_set_close(&set->splits[i].records);
+    manifest_release(&set->manifest);
+    free(set);
 }
 
 const struct converter convert_tfrecord = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define DIVISOR_DEFAULT 255.0
+#define IMAGES_COLUMNS 79u        /* of what is done to images, on a line of 100 */
 
 struct augment pixels_augment(const struct settings *settings)
 {
@@ -81,6 +82,26 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
         augment_describe(&augment, pass, text_out->images[pass], sizeof(text_out->images[pass]));
 }
 
+/* Bytes of a text's first line: all of it, or as far as the last comma that fits. */
+static size_t first_line(const char *text)
+{
+    size_t bytes = strlen(text);
+    if (bytes <= IMAGES_COLUMNS)
+        return bytes;
+    for (const char *comma = strstr(text, ", "); comma != NULL && (size_t)(comma - text) < IMAGES_COLUMNS;
+         comma = strstr(comma + 1, ", "))
+        bytes = (size_t)(comma - text) + 1;
+    return bytes;
+}
+
+static void print_images(const char *what, const char *text, FILE *out)
+{
+    const size_t bytes = first_line(text);
+    fprintf(out, "%-21s%.*s\n", what, (int)bytes, text);
+    if (text[bytes] != '\0')
+        fprintf(out, "%-21s%s\n", "", text + bytes + 1);
+}
+
 void pixels_print(const struct settings *settings, const struct net *net, FILE *out)
 {
     struct pixels_text text;
@@ -92,6 +113,6 @@ void pixels_print(const struct settings *settings, const struct net *net, FILE *
                 text.deviation);
     if (settings->input.source == INPUT_SYNTHETIC)
         return;
-    fprintf(out, "images    train      %s\n", text.images[PASS_TRAIN]);
-    fprintf(out, "          validation %s\n", text.images[PASS_EVALUATE]);
+    print_images("images    train", text.images[PASS_TRAIN], out);
+    print_images("          validation", text.images[PASS_EVALUATE], out);
 }

@@ -7,6 +7,7 @@
 #include "loader/record.h"
 
 #define PAIRS 64u
+#define UNREADABLE_MAX 4u       /* pairs: each record takes its time where a disk fails */
 /* What is told is no chance, and is worth to be told. */
 #define DEVIATIONS 4.0
 #define EXCESS_MIN 0.15
@@ -38,13 +39,16 @@ static int read_pairs(struct look *look)
 {
     const struct dataset_options *const options = &look->context->dataset->options;
     const uint64_t places = look->order.shape.count - 1;
-    for (uint64_t i = 0; i < PAIRS; i++) {
+    uint32_t unreadable = 0;
+    for (uint64_t i = 0; i < PAIRS && unreadable < UNREADABLE_MAX; i++) {
         const uint64_t position = (uint64_t)((__uint128_t)places * i / PAIRS);
         int64_t *const labels = look->labels + look->count;
         if (options->is_unwanted != NULL && atomic_load(options->is_unwanted))
             return -ECANCELED;
         if (read_label(look, position, &labels[0]) && read_label(look, position + 1, &labels[1]))
             look->count += 2;
+        else
+            unreadable++;
     }
     return 0;
 }

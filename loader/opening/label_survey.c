@@ -9,6 +9,7 @@
 #define RECORDS_MIN 256u
 #define RECORDS_MAX 4096u
 #define BYTES_MAX ((uint64_t)64 << 20)
+#define UNREADABLE_MAX 4u       /* one behind the other: each takes its time where a disk fails */
 
 static uint64_t choose_count(const struct dataset *dataset)
 {
@@ -17,7 +18,8 @@ static uint64_t choose_count(const struct dataset *dataset)
     return wanted < dataset->record_count ? wanted : dataset->record_count;
 }
 
-static void look(struct label_survey *survey, struct decode_context *context, uint64_t id)
+/* Whether there is a label to read. */
+static bool look(struct label_survey *survey, struct decode_context *context, uint64_t id)
 {
     struct record_problem problem;
     struct sample_label label;
@@ -26,10 +28,11 @@ static void look(struct label_survey *survey, struct decode_context *context, ui
     if (payload == NULL || sample_read_label(&context->dataset->format, payload, bytes, &label, problem.text,
                                              sizeof(problem.text)) < 0) {
         survey->unreadable++;
-        return;
+        return false;
     }
     survey->labels[survey->count++] = label.stored;
     survey->repeats += label.has_repeats;
+    return true;
 }
 
 static int label_compare(const void *a, const void *b)
@@ -46,8 +49,11 @@ static bool is_unwanted(const struct dataset *dataset)
 static int look_at_all(struct label_survey *survey, struct decode_context *context, uint64_t count)
 {
     const struct dataset *const dataset = context->dataset;
-    for (uint64_t i = 0; i < count && !is_unwanted(dataset); i++)
-        look(survey, context, (uint64_t)((__uint128_t)dataset->record_count * i / count));
+    uint32_t unreadable = 0;
+    for (uint64_t i = 0; i < count && unreadable < UNREADABLE_MAX && !is_unwanted(dataset); i++) {
+        const bool is_read = look(survey, context, (uint64_t)((__uint128_t)dataset->record_count * i / count));
+        unreadable = is_read ? 0 : unreadable + 1;
+    }
     return is_unwanted(dataset) ? -ECANCELED : 0;
 }
 

@@ -16,7 +16,8 @@ struct label_survey {
     uint64_t repeats;           /* records in which image or label is there more than once */
 };
 
-/* Read the labels of records spread evenly over the set: some thousand, fewer of large ones. 0 or -ENOMEM, or
+/* Read the labels of records spread evenly over the set: some thousand, fewer of large ones, and no more when
+ * several in a row cannot be read. 0 or -ENOMEM, or
  * -ECANCELED soon after the set has become unwanted. Blocks on the file system. */
 int label_survey_make(struct label_survey *survey_out, const struct dataset *dataset);
 void label_survey_release(struct label_survey *survey);

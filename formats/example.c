@@ -101,7 +101,7 @@ static inline bool walk_list(struct range list, struct feature *feature, const u
 static inline bool walk_feature(struct range message, struct feature *feature, const uint8_t **bad_out)
 {
     while (message.at < message.end) {
-        struct field field;
+        struct field field = { .number = 0 };
 
         *bad_out = message.at;
         if (!take_message_field(&message, FEATURE_INT64S, &field))
@@ -127,7 +127,7 @@ static bool walk_entry(struct range message, struct entry *entry, const uint8_t 
     entry->name = (struct range){ message.at, message.at };
     entry->feature = (struct feature){ .kind = FEATURE_MISSING };
     while (message.at < message.end) {
-        struct field field;
+        struct field field = { .number = 0 };
 
         *bad_out = message.at;
         if (!take_message_field(&message, 2, &field))
@@ -193,7 +193,7 @@ static inline int walk_features(struct range message, entry_fn each, void *arg, 
 {
     while (message.at < message.end) {
         struct entry entry;
-        struct field field;
+        struct field field = { .number = 0 };
 
         *bad_out = message.at;
         if (!take_message_field(&message, 1, &field))
@@ -214,7 +214,7 @@ static inline int walk_features(struct range message, entry_fn each, void *arg, 
 static inline int walk_example(struct range message, entry_fn each, void *arg, const uint8_t **bad_out)
 {
     while (message.at < message.end) {
-        struct field field;
+        struct field field = { .number = 0 };
 
         *bad_out = message.at;
         if (!take_message_field(&message, 1, &field))

@@ -54,17 +54,18 @@ static void begin_member(void *arg, uint32_t member, size_t first, size_t end)
     (void)arg, (void)member, (void)first, (void)end;
 }
 
+/* OpenMP is not called before there is room: some ends the process already when it is called first. */
 int team_start(uint32_t threads)
 {
-    team_size(threads);
-    if (threads <= 1)
-        return 0;
-    struct thread **const others = calloc(threads - 1, sizeof(struct thread *));
-    const int rc = others != NULL ? try_threads(others, threads - 1) : -ENOMEM;
+    struct thread **const others = calloc(threads, sizeof(struct thread *));
+    const int rc = others == NULL ? -ENOMEM : threads > 1 ? try_threads(others, threads - 1) : 0;
     free(others);
-    if (rc == 0)
+    if (rc != 0)
+        return rc;
+    team_size(threads);
+    if (threads > 1)
         team_run(threads, threads, 1, begin_member, NULL);
-    return rc;
+    return 0;
 }
 
 static void run_member(uint32_t threads, uint32_t member, size_t count, size_t grain, team_work work, void *arg)

@@ -74,12 +74,18 @@ int packed_pool_join(size_t lz4_block_bytes)
     return rc;
 }
 
+/* One that is taken is its reader's, who reads another file. */
+static void forget_locked(struct pooled_stream *stream, const struct packed_file *file)
+{
+    if (!stream->is_taken && stream->stream.file == file)
+        stream->stream.file = NULL;
+}
+
 void packed_pool_leave(const struct packed_file *file)
 {
     pthread_mutex_lock(&pool.lock);
     for (size_t i = 0; i < STREAMS; i++)
-        if (pool.streams[i].stream.file == file)
-            pool.streams[i].stream.file = NULL;
+        forget_locked(&pool.streams[i], file);
     if (--pool.shards == 0)
         release_streams_locked();
     pthread_mutex_unlock(&pool.lock);

@@ -389,6 +389,20 @@ static void *read_anywhere(void *arg)
     return NULL;
 }
 
+/* Those of the shard `kept_open`, which stands in `shard` too. */
+static void *read_records(void *arg)
+{
+    struct reader *const reader = arg;
+    uint8_t buffer[SHARD_BYTES];
+    reader->is_right = true;
+    for (size_t i = 0; i < 500 && reader->is_right; i++) {
+        const size_t offset = i % ends[RECORDS - 1], bytes = ends[RECORDS - 1] - offset;
+        reader->is_right = shard_source_read(reader->source, buffer, bytes, offset) == (ssize_t)bytes &&
+                           memcmp(buffer, shard + offset, bytes) == 0;
+    }
+    return NULL;
+}
+
 static void assert_read_anywhere(struct shard_source *source)
 {
     pthread_t threads[READERS];
@@ -429,6 +443,24 @@ static void several_threads_read_anywhere_in_a_long_shard(void **state)
     free(long_packed);
 }
 
+/* Where the thread sanitizer looks: the streams are those of all shards. */
+static void shards_come_and_go_beside_one_that_is_read(void **state)
+{
+    (void)state;
+    struct reader reader = { .source = kept_open };
+    struct shard_source *source;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_records, &reader), 0);
+    for (int i = 0; i < 100; i++) {
+        uint8_t byte;
+        assert_int_equal(shard_source_open(&source, NULL, fixture_path(folder, "kept")), 0);
+        assert_int_equal(shard_source_read(source, &byte, 1, (uint64_t)i), 1);
+        shard_source_close(source);
+    }
+    pthread_join(thread, NULL);
+    assert_true(reader.is_right);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test(only_an_index_without_damage_is_kept),
         cmocka_unit_test(a_run_skips_what_a_damaged_frame_held),
         cmocka_unit_test(several_threads_read_anywhere_in_a_long_shard),
+        cmocka_unit_test(shards_come_and_go_beside_one_that_is_read),
     };
     return cmocka_run_group_tests(tests, prepare, release);
 }

@@ -8,9 +8,7 @@
 
 #include "loader/images/image.h"
 #include "loader/samples/label.h"
-
-/* The features a sample is read from. The last three may be missing in records. */
-enum sample_key { SAMPLE_IMAGE, SAMPLE_LABEL, SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH, SAMPLE_KEY_COUNT };
+#include "loader/samples/sample_key.h"
 
 /* What samples are read from. Read-only once sample_find_format and what follows it have filled it in. */
 struct sample_format {

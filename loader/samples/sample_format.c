@@ -12,16 +12,6 @@
 #define CIFAR_BYTES 3072u
 #define FLOAT_BYTES 4u
 
-static const char *const image_keys[] = { "image_raw", "image", "img_raw", "image/encoded" };
-static const char *const label_keys[] = { "image/class/label", "label" };
-
-/* The image's size beside it. Where the first record has none, the names are meant that go with the image's. */
-static const char *const size_keys[SAMPLE_KEY_COUNT][3] = {
-    [SAMPLE_HEIGHT] = { "height", "image/height" },
-    [SAMPLE_WIDTH] = { "width", "image/width" },
-    [SAMPLE_DEPTH] = { "depth", "image/channels", "channels" },
-};
-
 static int find_feature(const char *name, struct feature *feature_out, const struct payload_problem *problem)
 {
     const size_t name_bytes = strlen(name);
@@ -33,18 +23,13 @@ static int find_feature(const char *name, struct feature *feature_out, const str
 }
 
 /* The first of `names` that the payload has, NULL when none. 0 or -EBADMSG. */
-static int find_first(const char *const *names, size_t count, const char **name_out,
-                      const struct payload_problem *problem)
+static int find_first(const char *const *names, const char **name_out, const struct payload_problem *problem)
 {
-    *name_out = NULL;
-    for (size_t i = 0; i < count && *name_out == NULL; i++) {
-        struct feature feature;
-        if (find_feature(names[i], &feature, problem) < 0)
-            return -EBADMSG;
-        if (feature.kind != FEATURE_MISSING)
-            *name_out = names[i];
-    }
-    return 0;
+    struct feature feature;
+    size_t bad_offset;
+    return sample_key_find(names, problem->payload, problem->bytes, name_out, &feature, &bad_offset) == 0
+               ? 0
+               : feature_tell_bad(problem, bad_offset);
 }
 
 static void key_set(struct sample_format *format, enum sample_key which, const char *name)
@@ -53,18 +38,17 @@ static void key_set(struct sample_format *format, enum sample_key which, const c
     format->key_bytes[which] = strlen(name);
 }
 
-/* The key of `which`: the configured one, else the first of `names` that is there. */
+/* The key of `which`: the configured one, else the first of those in use that is there. */
 static int find_key(struct sample_format *format, enum sample_key which, const char *what,
-                    const char *const *names, size_t count, const struct payload_problem *problem)
+                    const struct payload_problem *problem)
 {
-    const char *const configured = format->keys[which];
+    const char *const configured[] = { format->keys[which], NULL };
     const char *found;
-    const int rc = configured != NULL ? find_first(&configured, 1, &found, problem)
-                                      : find_first(names, count, &found, problem);
+    const int rc = find_first(configured[0] != NULL ? configured : sample_key_names[which], &found, problem);
     if (rc < 0)
         return rc;
     if (found == NULL)
-        return feature_tell_missing(problem, what, configured);
+        return feature_tell_missing(problem, what, configured[0]);
     key_set(format, which, found);
     return 0;
 }
@@ -74,9 +58,9 @@ static int find_size_keys(struct sample_format *format, const struct payload_pro
     const bool is_path = strncmp(format->keys[SAMPLE_IMAGE], "image/", strlen("image/")) == 0;
     int rc = 0;
     for (int key = SAMPLE_HEIGHT; key <= SAMPLE_DEPTH && rc == 0; key++) {
-        const char *const *const names = size_keys[key];
+        const char *const *const names = sample_key_names[key];
         const char *found;
-        rc = find_first(names, names[2] == NULL ? 2 : 3, &found, problem);
+        rc = find_first(names, &found, problem);
         if (rc == 0)
             key_set(format, (enum sample_key)key, found != NULL ? found : names[is_path]);
     }
@@ -184,9 +168,9 @@ int sample_find_format(struct sample_format *format, const struct image_shape *s
                        size_t bytes, char *problem_out, size_t problem_size)
 {
     const struct payload_problem problem = { payload, bytes, problem_out, problem_size };
-    int rc = find_key(format, SAMPLE_IMAGE, "image", image_keys, sizeof(image_keys) / sizeof(*image_keys), &problem);
+    int rc = find_key(format, SAMPLE_IMAGE, "image", &problem);
     if (rc == 0)
-        rc = find_key(format, SAMPLE_LABEL, "label", label_keys, sizeof(label_keys) / sizeof(*label_keys), &problem);
+        rc = find_key(format, SAMPLE_LABEL, "label", &problem);
     if (rc == 0)
         rc = find_size_keys(format, &problem);
     if (rc == 0)

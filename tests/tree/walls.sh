@@ -34,7 +34,7 @@ tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert/records  tools/convert formats stage loader/shards
 tools/convert       tools/config tools formats stage stage/file stage/text loader/shards
-tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/shards formats/packed
+tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
 tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader compute sync

@@ -6,14 +6,7 @@
 
 #include "formats/example.h"
 #include "formats/image_header.h"
-
-/* The names in use, in the order they are tried; those of one row of sizes belong together. */
-#define NAMES_MAX 4u
-static const char *const image_names[NAMES_MAX] = { "image_raw", "image", "img_raw", "image/encoded" };
-static const char *const label_names[NAMES_MAX] = { "image/class/label", "label" };
-static const char *const size_names[3][NAMES_MAX] = {
-    { "height", "image/height" }, { "width", "image/width" }, { "depth", "image/channels", "channels" },
-};
+#include "loader/samples/sample_key.h"
 
 /* Layouts whose sizes are known from the number of bytes alone. */
 static const struct known_layout {
@@ -32,20 +25,14 @@ struct search {
     size_t *bad_offset;
 };
 
-/* The first of the names that the payload has: it, or NULL. 0 or -EBADMSG. */
-static int find_first(const struct search *search, const char *const names[NAMES_MAX], struct feature *feature_out,
-                      const char **name_out)
+/* The feature that is configured, else the first of those in use that the payload has, and its name, or NULL. 0 or
+ * -EBADMSG. */
+static int find(const struct search *search, enum sample_key which, const char *configured,
+                struct feature *feature_out, const char **name_out)
 {
-    *name_out = NULL;
-    for (size_t i = 0; i < NAMES_MAX && names[i] != NULL && *name_out == NULL; i++) {
-        const size_t name_bytes = strlen(names[i]);
-        const struct example_query query = { &names[i], &name_bytes, 1 };
-        if (example_find(search->payload, search->bytes, &query, feature_out, search->bad_offset) < 0)
-            return -EBADMSG;
-        if (feature_out->kind != FEATURE_MISSING)
-            *name_out = names[i];
-    }
-    return 0;
+    const char *const only[] = { configured, NULL };
+    return sample_key_find(configured != NULL ? only : sample_key_names[which], search->payload, search->bytes,
+                           name_out, feature_out, search->bad_offset);
 }
 
 static bool read_header(struct found_sample *sample)
@@ -79,12 +66,13 @@ static bool read_layout(struct found_sample *sample, const char *name)
 /* Pixels of the sizes that are said beside them. */
 static int read_sizes(struct found_sample *sample, const struct search *search)
 {
-    uint32_t *const sizes[3] = { &sample->height, &sample->width, &sample->channels };
+    static const enum sample_key keys[] = { SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH };
+    uint32_t *const sizes[] = { &sample->height, &sample->width, &sample->channels };
     uint64_t bytes = 1;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct feature feature;
         const char *name;
-        if (find_first(search, size_names[i], &feature, &name) < 0)
+        if (find(search, keys[i], NULL, &feature, &name) < 0)
             return -EBADMSG;
         const bool is_size = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1 &&
                              feature.int64 > 0 && feature.int64 <= UINT32_MAX;
@@ -101,10 +89,9 @@ static int read_sizes(struct found_sample *sample, const struct search *search)
 
 static int read_image(struct found_sample *sample, const struct search *search, const char *configured)
 {
-    const char *const only[NAMES_MAX] = { configured };
     struct feature feature;
     const char *name;
-    int rc = find_first(search, configured != NULL ? only : image_names, &feature, &name);
+    int rc = find(search, SAMPLE_IMAGE, configured, &feature, &name);
     if (rc < 0 || name == NULL || feature.kind != FEATURE_BYTES || feature.value_count == 0)
         return rc;
     sample->image = FOUND_UNKNOWN;
@@ -119,12 +106,11 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
                       struct found_sample *sample_out, size_t *bad_offset_out)
 {
     const struct search search = { payload, bytes, bad_offset_out };
-    const char *const only[NAMES_MAX] = { names->label };
     struct found_sample sample = { .image = FOUND_NOTHING };
     struct feature feature;
     const char *name;
     if (read_image(&sample, &search, names->image) < 0 ||
-        find_first(&search, names->label != NULL ? only : label_names, &feature, &name) < 0)
+        find(&search, SAMPLE_LABEL, names->label, &feature, &name) < 0)
         return -EBADMSG;
     sample.has_label = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1;
     if (sample.has_label)

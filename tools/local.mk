@@ -21,7 +21,7 @@ tools_libtools_a_SOURCES += \
 	%D%/convert/files/tar_file.c %D%/convert/files/convert_tar.c \
 	%D%/convert/files/convert_csv.c %D%/convert/files/csv_classes.c %D%/convert/files/csv_columns.c \
 	%D%/convert/files/csv_table.c \
-	%D%/convert/files/convert_folder.c %D%/convert/files/file_read.c %D%/convert/files/image_choice.c \
+	%D%/convert/files/convert_folder.c %D%/convert/files/image_choice.c \
 	%D%/convert/files/image_layout.c %D%/convert/files/image_list.c %D%/convert/files/image_set.c
 tools_libtools_a_SOURCES += %D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c
 

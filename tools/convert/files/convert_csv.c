@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/file/file_read.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/files/csv_classes.h"
 #include "tools/convert/files/csv_table.h"
-#include "tools/convert/files/file_read.h"
 #include "tools/convert/files/image_set.h"
 
 #define TABLES_MAX 2u

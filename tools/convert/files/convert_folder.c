@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/file/file_read.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/files/file_read.h"
 #include "tools/convert/files/image_set.h"
 
 #define DEPTH_MAX 32u               /* a folder that holds itself, by a link, ends here */

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "formats/inputs/tar.h"
+#include "stage/file/file_read.h"
 #include "tools/convert/convert.h"
-#include "tools/convert/files/file_read.h"
 #include "tools/convert/files/image_set.h"
 #include "tools/convert/files/tar_file.h"
 #include "tools/limits/cgroup.h"

@@ -10,7 +10,7 @@
 
 #include "formats/gunzip.h"
 #include "stage/file/file.h"
-#include "tools/convert/files/file_read.h"
+#include "stage/file/file_read.h"
 
 #define STREAM_BUFFER_BYTES (1u << 20)
 #define MARK(text) text, sizeof(text) - 1

@@ -1,5 +1,5 @@
 /* pread that goes on behind short reads. */
-#include "tools/convert/files/file_read.h"
+#include "stage/file/file_read.h"
 
 #include <errno.h>
 #include <unistd.h>

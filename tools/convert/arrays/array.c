@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/file_read.h"
 
 static int no_memory(struct stop *stop)
 {
@@ -28,24 +29,6 @@ static int cannot_read(const struct array *array, int error, struct stop *stop)
 {
     stop_fail(stop, EXIT_CODE_DATA, "%s: cannot read it: %s", array->path, strerror(error));
     return -error;
-}
-
-/* Read up to `bytes` at `offset` of the file: how many, or a negative errno. */
-static ssize_t read_at(int fd, void *out, size_t bytes, uint64_t offset)
-{
-    size_t done = 0;
-
-    while (done < bytes) {
-        const ssize_t now = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(offset + done));
-        if (now < 0 && errno == EINTR)
-            continue;
-        if (now < 0)
-            return -errno;
-        if (now == 0)
-            break;
-        done += (size_t)now;
-    }
-    return (ssize_t)done;
 }
 
 /* Parse the header, whose first bytes are here, of an array of `all_bytes`. */
@@ -69,8 +52,9 @@ static int parse_file(struct array *array, uint64_t all_bytes, struct stop *stop
     uint8_t *const head = malloc(NPY_HEADER_BYTES_MAX);
     if (head == NULL)
         return no_memory(stop);
-    const ssize_t got = read_at(array->fd, head, NPY_HEADER_BYTES_MAX, 0);
-    const int rc = got < 0 ? cannot_read(array, (int)-got, stop) : parse(array, head, (size_t)got, all_bytes, stop);
+    size_t got;
+    int rc = file_read_some(array->fd, 0, head, NPY_HEADER_BYTES_MAX, &got);
+    rc = rc < 0 ? cannot_read(array, -rc, stop) : parse(array, head, got, all_bytes, stop);
     free(head);
     return rc;
 }
@@ -129,8 +113,9 @@ int array_read(const struct array *array, uint64_t offset, void *out, size_t byt
         memcpy(out, array->bytes + array->npy.header_bytes + offset, bytes);
         return 0;
     }
-    const ssize_t got = read_at(array->fd, out, bytes, array->npy.header_bytes + offset);
-    if (got < 0)
-        return cannot_read(array, (int)-got, stop);
-    return (size_t)got == bytes ? 0 : array_fail(array, stop, "has become shorter while it was read");
+    size_t got;
+    const int rc = file_read_some(array->fd, array->npy.header_bytes + offset, out, bytes, &got);
+    if (rc < 0)
+        return cannot_read(array, -rc, stop);
+    return got == bytes ? 0 : array_fail(array, stop, "has become shorter while it was read");
 }

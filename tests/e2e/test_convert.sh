@@ -1,36 +1,6 @@
 #!/bin/sh
 # pipetrain-convert from end to end: what it writes, what it refuses, what it leaves behind.
-# The program is $PIPETRAIN_CONVERT, or pipetrain-convert in the current directory.
-
-program=${PIPETRAIN_CONVERT:-./pipetrain-convert}
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-convert.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 99
-failures=0
-
-failed() {
-    echo "FAILED: $*" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS ARGUMENT... - run the program, its messages in ./messages
-expect() {
-    wanted=$1
-    shift
-    "$program" "$@" >output 2>messages
-    status=$?
-    [ "$status" -eq "$wanted" ] || failed "exit $status, not $wanted: $* ($(cat messages))"
-}
-
-# says WORDS - the last run's messages hold them
-says() {
-    grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
-}
-
-absent() {
-    [ ! -e "$1" ] && [ ! -L "$1" ] || failed "$1 was left behind"
-}
+. "$(dirname "$0")/convert.sh"
 
 # big_endian NUMBER - four bytes
 big_endian() {

@@ -1,35 +1,7 @@
 #!/bin/sh
 # pipetrain-convert folder, tar and csv from end to end: the same images in any wrapping and with any number of
 # threads are the same shards, and what is refused leaves nothing behind.
-
-program=${PIPETRAIN_CONVERT:-./pipetrain-convert}
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-convert.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 99
-failures=0
-
-failed() {
-    echo "FAILED: $*" >&2
-    failures=$((failures + 1))
-}
-
-# expect STATUS ARGUMENT... - run the program, its messages in ./messages
-expect() {
-    wanted=$1
-    shift
-    "$program" "$@" >output 2>messages
-    status=$?
-    [ "$status" -eq "$wanted" ] || failed "exit $status, not $wanted: $* ($(cat messages))"
-}
-
-says() {
-    grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
-}
-
-absent() {
-    [ ! -e "$1" ] || failed "$1 was left behind"
-}
+. "$(dirname "$0")/convert.sh"
 
 # image TEXT - the header of a PNG of 3 x 2 pixels, and the text
 image() {

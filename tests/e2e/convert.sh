@@ -1,0 +1,33 @@
+# Shared by the tests of pipetrain-convert, which source it: a work folder that they are in, ways to run the program
+# and to look at what it did, and failures counted, which a test ends with.
+# The program is $PIPETRAIN_CONVERT, or pipetrain-convert in the current directory.
+
+program=${PIPETRAIN_CONVERT:-./pipetrain-convert}
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-convert.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+failures=0
+
+failed() {
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+# expect STATUS ARGUMENT... - run the program, its messages in ./messages
+expect() {
+    wanted=$1
+    shift
+    "$program" "$@" >output 2>messages
+    status=$?
+    [ "$status" -eq "$wanted" ] || failed "exit $status, not $wanted: $* ($(cat messages))"
+}
+
+# says WORDS - the last run's messages hold them
+says() {
+    grep -qF -- "$1" messages || failed "no '$1' in: $(cat messages)"
+}
+
+absent() {
+    [ ! -e "$1" ] && [ ! -L "$1" ] || failed "$1 was left behind"
+}

@@ -2,34 +2,38 @@
 # it calls, the layer it tests and what is below. LDADD has another value for each list of tests.
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
-	%D%/fuzz/fuzz_driver.c \
-	%D%/helpers/hex_block.c %D%/helpers/example_fixture.c %D%/helpers/device_memory.c %D%/helpers/network.c %D%/helpers/network_check.c %D%/helpers/network_graph.c \
-	%D%/helpers/test_device_kind.c %D%/helpers/tower_stand.c \
-	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/packed_fixture.c %D%/helpers/tfrecord_fixture.c \
-	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c
-%C%_helpers_libhelpers_a_SOURCES += %D%/helpers/tar_fixture.c
+	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/example_fixture.c %D%/helpers/hex_block.c \
+	%D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/network.c %D%/helpers/network_check.c \
+	%D%/helpers/network_graph.c %D%/helpers/packed_fixture.c %D%/helpers/reduce_bench.c %D%/helpers/run_part.c \
+	%D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c %D%/helpers/tfrecord_fixture.c \
+	%D%/helpers/tower_stand.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
-formats_tests = %D%/formats/test_compress %D%/formats/test_class_names %D%/formats/test_crc32c %D%/formats/test_dataset_info %D%/formats/test_example_conformance %D%/formats/test_example %D%/formats/test_gunzip %D%/formats/test_idx \
-	%D%/formats/test_json %D%/formats/test_manifest %D%/formats/test_safetensors %D%/formats/test_tfrecord
-formats_tests += %D%/formats/test_npy %D%/formats/test_zip
-formats_tests += %D%/formats/test_csv %D%/formats/test_image_header %D%/formats/test_tar
-formats_tests += %D%/formats/test_unpacker
+formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/formats/test_crc32c %D%/formats/test_csv \
+	%D%/formats/test_dataset_info %D%/formats/test_example %D%/formats/test_example_conformance \
+	%D%/formats/test_gunzip %D%/formats/test_idx %D%/formats/test_image_header %D%/formats/test_json \
+	%D%/formats/test_manifest %D%/formats/test_npy %D%/formats/test_safetensors %D%/formats/test_tar \
+	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random \
-	%D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
+stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output \
+	%D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule \
+	%D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
-loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz_example %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image %D%/fuzz/fuzz_tfrecord \
-	%D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_shard_index
-loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset %D%/loader/test_dataset_shards %D%/loader/test_float_image %D%/loader/test_decode_context %D%/loader/test_encoded %D%/loader/test_jpeg %D%/loader/test_label_order %D%/loader/test_label %D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_read_batch \
-	%D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder
-loader_fuzz += %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_tar
-loader_tests += %D%/loader/test_packed %D%/loader/test_set_part
-loader_fuzz += %D%/fuzz/fuzz_packed
-loader_fuzz += %D%/fuzz/fuzz_example_reference
+loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz_example \
+	%D%/fuzz/fuzz_example_reference %D%/fuzz/fuzz_gunzip %D%/fuzz/fuzz_idx %D%/fuzz/fuzz_image \
+	%D%/fuzz/fuzz_image_header %D%/fuzz/fuzz_manifest %D%/fuzz/fuzz_npy %D%/fuzz/fuzz_packed \
+	%D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tar %D%/fuzz/fuzz_tfrecord
+loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset \
+	%D%/loader/test_dataset_shards %D%/loader/test_decode_context %D%/loader/test_encoded \
+	%D%/loader/test_float_image %D%/loader/test_jpeg %D%/loader/test_label %D%/loader/test_label_order \
+	%D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order %D%/loader/test_packed \
+	%D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch \
+	%D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts \
+	%D%/loader/test_shard_index %D%/loader/test_shard_list %D%/loader/test_shard_source \
+	%D%/loader/test_split_folder
 if HAVE_PROTOBUF_C
 nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c.c
 %C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/fuzz_example_reference.c
@@ -37,42 +41,46 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 %C%_fuzz_fuzz_example_reference_LDADD = $(HELPERS) $(LOADER) $(PROTOBUF_C_LIBS)
 %D%/fuzz/fuzz_example_reference-fuzz_example_reference.$(OBJEXT): %D%/fuzz/example_reference.pb-c.c
 %D%/fuzz/example_reference.pb-c.c: %D%/fuzz/example_reference.proto
-	$(AM_V_GEN)$(MKDIR_P) %D%/fuzz && $(PROTOC_C) --proto_path=$(srcdir)/%D%/fuzz --c_out=%D%/fuzz $(srcdir)/%D%/fuzz/example_reference.proto
+	$(AM_V_GEN)$(MKDIR_P) %D%/fuzz && \
+	$(PROTOC_C) --proto_path=$(srcdir)/%D%/fuzz --c_out=%D%/fuzz $(srcdir)/%D%/fuzz/example_reference.proto
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health \
-	%D%/compute/test_init %D%/compute/test_layer_values %D%/compute/test_layers %D%/compute/test_model \
-	%D%/compute/test_net %D%/compute/test_net_layers %D%/compute/test_optimizer %D%/compute/test_snapshot \
-	%D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update %D%/compute/test_values
+compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph \
+	%D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values %D%/compute/test_layers \
+	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_net_layers %D%/compute/test_optimizer \
+	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update \
+	%D%/compute/test_values
 if HAVE_ONEDNN
 compute_tests += %D%/compute/test_onednn %D%/compute/test_onednn_room
 endif
 $(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_mean \
-	%D%/sync/test_reduce %D%/sync/test_snapshot_pool %D%/sync/test_statistics %D%/sync/test_step_clock %D%/sync/test_sync \
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_mean %D%/sync/test_reduce \
+	%D%/sync/test_snapshot_pool %D%/sync/test_statistics %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
-tools_fuzz = %D%/fuzz/fuzz_config
-tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config %D%/tools/test_device_plan \
-	%D%/tools/test_glyph %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_weights
-tools_fuzz += %D%/fuzz/fuzz_shards
-tools_tests += %D%/tools/test_dali_index %D%/tools/test_image_check %D%/tools/test_scan %D%/tools/test_shards_statistics
-tools_tests += %D%/tools/test_convert_npy %D%/tools/test_splits
-tools_tests += %D%/tools/test_convert_files
+tools_fuzz = %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
+tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config \
+	%D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_device_plan \
+	%D%/tools/test_glyph %D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit \
+	%D%/tools/test_memory_plan %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_resume \
+	%D%/tools/test_run_directory %D%/tools/test_scan %D%/tools/test_shards_statistics %D%/tools/test_splits \
+	%D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
-%C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs $(wrap)renameat $(wrap)unlinkat
+%C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
+	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
-script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh %D%/e2e/e2e_memory.sh \
-	%D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh \
-	%D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh %D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_shards.sh \
+script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_memory.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
+	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
+	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_shards.sh \
 	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
@@ -86,12 +94,12 @@ all_tests = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
 TESTS = $(all_tests)
 # Bytes in one thread, and messages: the thread sanitizer has nothing to look at.
 single_threaded_tests = $(formats_tests) $(fuzz_tests) \
-	%D%/loader/test_augment %D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg %D%/loader/test_label \
-	%D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png \
-	%D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts \
-	%D%/loader/test_shard_index %D%/loader/test_split_folder \
-	%D%/tools/test_config %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_glyph %D%/tools/test_image_check \
-	%D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_shards_statistics \
+	%D%/loader/test_augment %D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg \
+	%D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_order \
+	%D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale \
+	%D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_split_folder \
+	%D%/tools/test_config %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_glyph \
+	%D%/tools/test_image_check %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_shards_statistics \
 	%D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh %D%/e2e/test_convert_files.sh
 threaded_tests = $(filter-out $(single_threaded_tests),$(all_tests))
 else

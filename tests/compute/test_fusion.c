@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "compute/plan/fusion.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 enum { GRAPHS = 200 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/network_check.h"
+#include "tests/helpers/network/network_check.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__

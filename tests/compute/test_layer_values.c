@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/helpers/network_check.h"
+#include "tests/helpers/network/network_check.h"
 
 enum { CLASSES = 3 };
 

@@ -15,7 +15,7 @@
 
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network_check.h"
+#include "tests/helpers/network/network_check.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__

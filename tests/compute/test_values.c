@@ -14,7 +14,7 @@
 
 #include "compute/plan/values.h"
 #include "stage/random.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 enum { GRAPHS = 400, WORDS = 2 };       /* words of memory per number of a value */
 

@@ -12,7 +12,7 @@
 #include "stage/random.h"
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 enum { SEED = 9 };
 

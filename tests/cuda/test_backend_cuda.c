@@ -13,7 +13,7 @@
 #include "compute/model.h"
 #include "tests/cuda/backend_cuda_rig.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 /* The thread sanitizer, ten times slower and more, looks at threads and not at numbers. */
 #ifdef __SANITIZE_THREAD__

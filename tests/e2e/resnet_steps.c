@@ -22,7 +22,7 @@
 #include "compute/init.h"
 #include "compute/model.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network_check.h"
+#include "tests/helpers/network/network_check.h"
 
 /* With these images no value comes nearer to 0 than 1.6e-6 in front of a ReLU, in all ten steps: on the
  * other side a gradient would jump by more than what is compared. */

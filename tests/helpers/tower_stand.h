@@ -4,7 +4,7 @@
 #define PIPETRAIN_TOWER_STAND_H
 
 #include "compute/tower.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 enum { STAND_BATCH = 6, STAND_READY_MAX = 32 };
 

@@ -3,7 +3,7 @@
 #ifndef PIPETRAIN_NETWORK_CHECK_H
 #define PIPETRAIN_NETWORK_CHECK_H
 
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 /* The plain numbers of a parameter / of its gradient; freed by the caller. */
 float *network_numbers(struct network *network, uint32_t parameter);

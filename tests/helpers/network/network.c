@@ -12,7 +12,7 @@
 
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* ---- nets ---- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "stage/random.h"
-#include "tests/helpers/network_check.h"
+#include "tests/helpers/network/network_check.h"
 
 enum { PROBES = 5 };
 

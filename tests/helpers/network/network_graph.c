@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "stage/random.h"
-#include "tests/helpers/network.h"
+#include "tests/helpers/network/network.h"
 
 /* A net in the making. */
 struct draft {

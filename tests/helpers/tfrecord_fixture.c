@@ -1,47 +1,17 @@
 /* Small TFRecord sets for tests. */
 #include "tests/helpers/tfrecord_fixture.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
-
-void fixture_folder_make(char *path_out, size_t path_size)
-{
-    const char *parent = getenv("TMPDIR");
-    snprintf(path_out, path_size, "%s/pipetrain-test-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
-    assert_non_null(mkdtemp(path_out));
-}
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
-{
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-void fixture_folder_remove(const char *path)
-{
-    assert_int_equal(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-const char *fixture_path(const char *folder, const char *name)
-{
-    static char paths[4][512];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
-    return path;
-}
 
 void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES])
 {
@@ -92,28 +62,6 @@ size_t fixture_record(uint64_t id, uint8_t *out)
     return fixture_frame(out + TFRECORD_HEADER_BYTES, bytes, out);
 }
 
-void fixture_write(const char *path, const void *data, size_t bytes)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
-uint8_t *fixture_read(const char *path, size_t *bytes_out)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    *bytes_out = (size_t)ftell(file);
-    rewind(file);
-    uint8_t *data = malloc(*bytes_out + 1);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, *bytes_out, file), *bytes_out);
-    fclose(file);
-    return data;
-}
-
 void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count)
 {
     uint8_t *data = malloc((size_t)count * FIXTURE_FRAME_MAX + 1);
@@ -125,7 +73,7 @@ void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count)
     free(data);
 }
 
-void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record_count)
+void fixture_write_set(const char *place, uint32_t shard_count, uint32_t record_count)
 {
     uint32_t done = 0;
     for (uint32_t i = 0; i < shard_count; i++) {
@@ -133,7 +81,7 @@ void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record
         const uint32_t left = record_count - done;
         const uint32_t count = i + 1 == shard_count ? left : left / (shard_count - i) - (left > 8 ? i % 2 : 0);
         snprintf(name, sizeof(name), "train-%05u-of-%05u", i, shard_count);
-        fixture_write_shard(fixture_path(folder, name), done, count);
+        fixture_write_shard(fixture_path(place, name), done, count);
         done += count;
     }
 }

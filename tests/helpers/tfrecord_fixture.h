@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "loader/dataset.h"
+#include "tests/helpers/file_fixture.h"
 
 #define FIXTURE_HEIGHT 4u
 #define FIXTURE_WIDTH 3u
@@ -14,12 +15,6 @@
 #define FIXTURE_SAMPLE_BYTES 24u
 #define FIXTURE_CLASSES 10u
 #define FIXTURE_FRAME_MAX 512u
-
-/* A new empty directory in $TMPDIR or /tmp; and everything in it removed. */
-void fixture_folder_make(char *path_out, size_t path_size);
-void fixture_folder_remove(const char *path);
-/* "FOLDER/NAME" in a buffer that the next call but three reuses. */
-const char *fixture_path(const char *folder, const char *name);
 
 void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES]);
 int32_t fixture_label(uint64_t id);
@@ -31,14 +26,11 @@ size_t fixture_record(uint64_t id, uint8_t *out);
 size_t fixture_example(const char *image_key, const void *image, size_t image_bytes, const char *label_key,
                        int64_t label, uint8_t *out);
 
-void fixture_write(const char *path, const void *data, size_t bytes);
-/* The whole file in memory, to be freed. */
-uint8_t *fixture_read(const char *path, size_t *bytes_out);
 /* A shard of records [first_id, first_id + count). */
 void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count);
 /* `shard_count` shards train-NNNNN-of-NNNNN with record_count records in all, shared out
  * unevenly. */
-void fixture_write_set(const char *folder, uint32_t shard_count, uint32_t record_count);
+void fixture_write_set(const char *place, uint32_t shard_count, uint32_t record_count);
 
 /* Options for fixture records, no index cache. */
 struct dataset_options fixture_options(const char *pattern);

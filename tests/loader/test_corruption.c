@@ -22,28 +22,12 @@ enum { RECORDS_MAX = 64, KEEP_SIZES = 3 };
 
 static const size_t keep_sizes[KEEP_SIZES] = { 0, LOADER_KEEP_NONE, LOADER_KEEP_ALL };
 
-static char folder[256];
-
 /* A shard in memory. */
 static struct shard {
     uint8_t data[RECORDS_MAX * FIXTURE_FRAME_MAX];
     size_t begins[RECORDS_MAX + 1];
     uint32_t count;
 } shard;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
 
 static void make_shard(uint32_t count)
 {
@@ -448,5 +432,5 @@ int main(void)
         cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
         cmocka_unit_test(a_second_read_that_is_right_is_used),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

@@ -25,23 +25,6 @@
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 /* Every part must be in the message. */
 static void assert_refused(const struct dataset_options *options, const char *first, const char *second)
 {
@@ -446,7 +429,7 @@ static void finds_the_names_of_classes_beside_the_shards(void **state)
     options.pattern = pattern;
     assert_refused(&options, "holds the text 'roses'", "class_names");
     for (size_t i = 0; i < 2; i++) {
-        fixture_write(fixture_path(folder, lists[i]), texts[i], strlen(texts[i]));
+        fixture_write_text(fixture_path(folder, lists[i]), texts[i]);
         struct dataset *dataset = fixture_open(&options);
         assert_int_equal(dataset->class_names.count, 2);
         assert_string_equal(dataset->class_names.names[1], "roses");
@@ -710,5 +693,5 @@ int main(void)
         cmocka_unit_test(a_foreign_shard_among_others_is_named),
         cmocka_unit_test(more_shards_than_descriptors_are_read),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

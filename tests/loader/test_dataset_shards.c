@@ -16,22 +16,6 @@
 #include "loader/shards/pattern.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return chdir(folder);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 /* The files that patterns give, one blank between two, or the problems. */
 static const char *find(const char *patterns)
 {
@@ -143,5 +127,5 @@ int main(void)
         cmocka_unit_test(a_file_named_twice_is_refused),
         cmocka_unit_test(records_are_numbered_in_that_order),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
 }

@@ -24,7 +24,6 @@
 
 enum { RECORDS = 37, EPOCHS = 3, BATCH = 10, DECODERS = 3 };
 
-static char folder[256];
 static struct dataset *train, *evaluation;
 
 struct codec {
@@ -97,8 +96,7 @@ static struct dataset *make_set(const char *name)
 
 static int make_sets(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     train = make_set("train");
     evaluation = make_set("evaluation");
     return 0;
@@ -106,11 +104,9 @@ static int make_sets(void **state)
 
 static int remove_sets(void **state)
 {
-    (void)state;
     dataset_close(train);
     dataset_close(evaluation);
-    fixture_folder_remove(folder);
-    return 0;
+    return fixture_folder_remove(state);
 }
 
 static struct harness run_loader(uint32_t decoders, uint32_t towers, size_t keep_bytes)

@@ -30,8 +30,6 @@ static const char png[] =
 
 enum { HEIGHT = 2, WIDTH = 3, SAMPLE_BYTES = HEIGHT * WIDTH * 3 };
 
-static char folder[256];
-
 struct image {
     const void *bytes;
     size_t count;
@@ -119,20 +117,6 @@ static void pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many(voi
     dataset_close(dataset);
 }
 
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,5 +124,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_among_them_is_said_in_words),
         cmocka_unit_test(pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

@@ -15,22 +15,6 @@
 
 enum { RECORDS = 3000 };
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 static int64_t class_by_class(uint32_t i) { return i * FIXTURE_CLASSES / RECORDS; }
 static int64_t in_turns(uint32_t i) { return i % FIXTURE_CLASSES; }
 static int64_t one_class(uint32_t i) { return (void)i, 3; }
@@ -120,5 +104,5 @@ int main(void)
         cmocka_unit_test(other_sets_are_left_in_peace),
         cmocka_unit_test(a_single_record_has_no_order),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

@@ -13,22 +13,6 @@
 #include "loader/opening/label_survey.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 static struct label_survey survey_of(const char *pattern)
 {
     struct dataset_options options = fixture_options(pattern);
@@ -99,11 +83,13 @@ static void the_offset_nearest_to_0_is_proposed(void **state)
     assert_true(label_survey_fits(&none, 0, 10));
 }
 
+#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_make, fixture_folder_remove)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_labels_of_a_small_set_are_found_in_order, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(records_that_say_a_feature_twice_are_counted, make_folder, remove_folder),
+        FOLDER_TEST(all_labels_of_a_small_set_are_found_in_order),
+        FOLDER_TEST(records_that_say_a_feature_twice_are_counted),
         cmocka_unit_test(the_offset_nearest_to_0_is_proposed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

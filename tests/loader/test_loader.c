@@ -24,7 +24,6 @@ enum { TRAIN_RECORDS = 53, EVALUATION_RECORDS = 17, KEEP_SIZES = 3 };
 
 static const size_t keep_sizes[KEEP_SIZES] = { 0, LOADER_KEEP_NONE, LOADER_KEEP_ALL };
 
-static char folder[256];
 static struct dataset *train, *evaluation;
 
 static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
@@ -39,8 +38,7 @@ static struct dataset *make_set(const char *name, uint32_t shards, uint32_t reco
 
 static int make_sets(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     train = make_set("train", 3, TRAIN_RECORDS);
     evaluation = make_set("evaluation", 2, EVALUATION_RECORDS);
     return 0;
@@ -48,11 +46,9 @@ static int make_sets(void **state)
 
 static int remove_sets(void **state)
 {
-    (void)state;
     dataset_close(train);
     dataset_close(evaluation);
-    fixture_folder_remove(folder);
-    return 0;
+    return fixture_folder_remove(state);
 }
 
 static struct harness make_harness(uint32_t batch, uint32_t towers)

@@ -27,8 +27,6 @@
 
 enum { RECORDS = 5, SHARD_BYTES = RECORDS * FIXTURE_FRAME_MAX, LONG_BYTES = 7 << 20, READERS = 4 };
 
-static char folder[256];
-
 /* A whole shard, and where its records end. */
 static uint8_t shard[SHARD_BYTES];
 static size_t ends[RECORDS];
@@ -62,10 +60,8 @@ static struct shard_source *open_packed(size_t bytes)
 
 static int prepare(void **state)
 {
-    (void)state;
     assert_true(packed_fixture_room(SHARD_BYTES, 1) < sizeof(packed));
-    fixture_folder_make(folder, sizeof(folder));
-    assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
+    assert_int_equal(fixture_folder_make(state), 0);
     for (size_t i = 0; i < RECORDS; i++)
         ends[i] = (i > 0 ? ends[i - 1] : 0) + fixture_record(i, shard + (i > 0 ? ends[i - 1] : 0));
     pack(PACKED_LZ4, RECORDS);
@@ -76,11 +72,9 @@ static int prepare(void **state)
 
 static int release(void **state)
 {
-    (void)state;
     shard_source_close(kept_open);
     assert_int_equal(packed_pool_bytes(), 0);
-    fixture_folder_remove(folder);
-    return 0;
+    return fixture_folder_remove(state);
 }
 
 static int open_index(struct shard_index *index, struct shard_source *source, bool skips, char *problem, size_t size)

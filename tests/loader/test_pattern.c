@@ -21,8 +21,6 @@
 
 #define FOUND_MAX 64u
 
-static char folder[256], before[PATH_MAX];
-
 /* Below: files and directories that differ in what a pattern may take them for. */
 static const char *const places[] = {
     "a/", "b/", "b/deep/", "c d/", ".hidden/", "[x]/",
@@ -31,10 +29,7 @@ static const char *const places[] = {
 
 static int make_places(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    assert_non_null(getcwd(before, sizeof(before)));
-    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(fixture_folder_enter(state), 0);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         const bool is_folder = places[i][strlen(places[i]) - 1] == '/';
         const int fd = is_folder ? mkdir(places[i], 0700) : open(places[i], O_WRONLY | O_CREAT, 0600);
@@ -44,14 +39,6 @@ static int make_places(void **state)
     }
     assert_int_equal(symlink("loop", "loop"), 0);
     assert_int_equal(symlink("nowhere", "b/t-lost"), 0);
-    return 0;
-}
-
-static int remove_places(void **state)
-{
-    (void)state;
-    assert_int_equal(chdir(before), 0);
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -163,5 +150,5 @@ int main(void)
         cmocka_unit_test(a_visitor_ends_the_search),
         cmocka_unit_test(names_that_are_too_long_are_an_error),
     };
-    return cmocka_run_group_tests(tests, make_places, remove_places);
+    return cmocka_run_group_tests(tests, make_places, fixture_folder_leave);
 }

@@ -21,15 +21,13 @@
 
 enum { FILES = 40, FILE_BYTES = 20000, REQUESTS = 600, BYTES_MOST = 3000 };
 
-static char folder[256];
 static char paths[FILES][320];
 static uint8_t contents[FILES][FILE_BYTES];
 static uint8_t buffers[REQUESTS][BYTES_MOST];
 
 static int make_files(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     const struct random_key key = random_key(1, RANDOM_DRAW, 0);
     for (int i = 0; i < FILES; i++) {
         for (int j = 0; j < FILE_BYTES; j++)
@@ -37,13 +35,6 @@ static int make_files(void **state)
         snprintf(paths[i], sizeof(paths[i]), "%s/%d", folder, i);
         fixture_write(paths[i], contents[i], FILE_BYTES);
     }
-    return 0;
-}
-
-static int remove_files(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -165,5 +156,5 @@ int main(void)
         cmocka_unit_test(files_that_are_not_open_are_read_all_the_same),
         cmocka_unit_test(a_source_without_a_file_is_read_by_itself),
     };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return cmocka_run_group_tests(tests, make_files, fixture_folder_remove);
 }

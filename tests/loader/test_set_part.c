@@ -15,20 +15,10 @@
 
 #define RECORDS 1000u
 
-static char folder[256];
-
 static int make_set(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     fixture_write_set(folder, 4, RECORDS);
-    return 0;
-}
-
-static int remove_set(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -139,7 +129,7 @@ static void a_part_without_records_is_refused(void **state)
     assert_non_null(strstr(problem, "has too few records to hold out a part"));
 }
 
-#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, remove_set)
+#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
 
 int main(void)
 {

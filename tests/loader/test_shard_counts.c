@@ -22,7 +22,7 @@
 #define SHARDS 3u
 #define SHARD_RECORDS 20u
 
-static char folder[256], set[300];
+static char set[300];
 static uint64_t sizes[SHARDS];
 
 static const char *shard_path(uint32_t shard)
@@ -35,8 +35,7 @@ static const char *shard_path(uint32_t shard)
 /* Shards of 20 records, and a manifest that says so. */
 static int make_set(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     snprintf(set, sizeof(set), "%s", fixture_path(folder, "set"));
     assert_int_equal(mkdir(set, 0700), 0);
     char text[1024] = "{\"splits\": {\"train\": {\"shards\": [";
@@ -50,14 +49,7 @@ static int make_set(void **state)
                  SHARD_RECORDS, (unsigned long long)sizes[i]);
     }
     strcat(text, "]}}}");
-    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
-    return 0;
-}
-
-static int remove_set(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
+    fixture_write_text(fixture_path(set, MANIFEST_FILE), text);
     return 0;
 }
 
@@ -158,7 +150,7 @@ static void a_shard_that_should_be_empty_is_taken(void **state)
     (void)state;
     static const char text[] = "{\"splits\": {\"train\": {\"shards\": ["
                                "{\"file\": \"train-00002-of-00003\", \"records\": 0, \"bytes\": 0}]}}}";
-    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
+    fixture_write_text(fixture_path(set, MANIFEST_FILE), text);
     fixture_write(shard_path(2), "", 0);
     const struct dataset_options options = fixture_options(set);
     struct dataset *const dataset = fixture_open(&options);
@@ -289,9 +281,9 @@ static void a_shard_listed_for_another_set_is_not_missed(void **state)
                                "{\"file\": \"../b.tfrecord\", \"records\": 1},"
                                "{\"file\": \"none.tfrecord\", \"records\": 0}]},"
                                "\"validation\": {\"shards\": [{\"file\": \"c.tfrecord\", \"records\": 7}]}}}";
-    fixture_folder_remove(set);
+    fixture_folder_clear(set);
     assert_int_equal(mkdir(set, 0700), 0);
-    fixture_write(fixture_path(set, MANIFEST_FILE), text, strlen(text));
+    fixture_write_text(fixture_path(set, MANIFEST_FILE), text);
     fixture_write_shard(fixture_path(set, "a.tfrecord"), 0, 9);
     assert_refused("b.tfrecord: is missing: dataset.json says 8 records", "");
     struct damage_list *const list = assert_lost(9, 8);
@@ -374,30 +366,28 @@ static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **st
     assert_string_equal(text, wanted);
 }
 
+#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_set_as_it_was_written_is_taken, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_cut_between_two_records_is_named_or_its_records_count, make_set,
-                                        remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_cut_inside_a_record_loses_all_that_follow, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_of_no_bytes_loses_all_records, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_that_should_be_empty_is_taken, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_of_garbage_loses_all_records, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_listed_shard_that_is_another_kind_of_file_is_no_damage, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_set_of_lost_shards_is_refused_shard_by_shard, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(damaged_lengths_are_not_counted_twice, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_of_another_set_is_named_or_told, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(shards_that_no_manifest_lists_are_taken, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count, make_set,
-                                        remove_set),
-        cmocka_unit_test_setup_teardown(a_glob_and_a_file_may_mean_less_than_the_manifest_lists, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(a_shard_listed_for_another_set_is_not_missed, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(shards_missing_from_two_sets_are_not_the_same_file, make_set, remove_set),
-        cmocka_unit_test_setup_teardown(what_stands_in_a_manifests_place_is_told_once_for_all_sets, make_set,
-                                        remove_set),
-        cmocka_unit_test_setup_teardown(a_manifest_that_cannot_be_used_is_told_once_and_no_error, make_set,
-                                        remove_set),
+        SET_TEST(a_set_as_it_was_written_is_taken),
+        SET_TEST(a_shard_cut_between_two_records_is_named_or_its_records_count),
+        SET_TEST(a_shard_cut_inside_a_record_loses_all_that_follow),
+        SET_TEST(a_shard_of_no_bytes_loses_all_records),
+        SET_TEST(a_shard_that_should_be_empty_is_taken),
+        SET_TEST(a_shard_of_garbage_loses_all_records),
+        SET_TEST(a_listed_shard_that_is_another_kind_of_file_is_no_damage),
+        SET_TEST(a_set_of_lost_shards_is_refused_shard_by_shard),
+        SET_TEST(damaged_lengths_are_not_counted_twice),
+        SET_TEST(a_shard_of_another_set_is_named_or_told),
+        SET_TEST(shards_that_no_manifest_lists_are_taken),
+        SET_TEST(a_listed_shard_missing_from_a_directory_is_named_or_its_records_count),
+        SET_TEST(a_glob_and_a_file_may_mean_less_than_the_manifest_lists),
+        SET_TEST(a_shard_listed_for_another_set_is_not_missed),
+        SET_TEST(shards_missing_from_two_sets_are_not_the_same_file),
+        SET_TEST(what_stands_in_a_manifests_place_is_told_once_for_all_sets),
+        SET_TEST(a_manifest_that_cannot_be_used_is_told_once_and_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,23 +28,6 @@
 #include "tests/helpers/memory_source.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 static int open_index(struct shard_index *index, const char *path, bool skip_damage, bool use_cache, char *problem,
                       size_t problem_size)
 {
@@ -741,5 +724,5 @@ int main(void)
         cmocka_unit_test(nothing_but_the_index_is_left_behind),
         cmocka_unit_test(what_a_process_that_died_left_of_an_index_is_taken_over),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

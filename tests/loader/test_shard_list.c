@@ -20,22 +20,6 @@
 #include "loader/shards/split_name.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
-
 static const char *make_set(char *place, size_t place_size, const char *name)
 {
     snprintf(place, place_size, "%s", fixture_path(folder, name));
@@ -216,5 +200,5 @@ int main(void)
         cmocka_unit_test(a_search_that_cannot_be_done_says_why),
         cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

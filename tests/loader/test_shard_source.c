@@ -26,7 +26,7 @@
 
 enum { SHARDS = 2, SHARD_RECORDS = 21, KEEP_SOURCES = 2 };
 
-static char folder[256], set[300];
+static char set[300];
 
 /* The shards' bytes, and shards made of them. */
 static uint8_t shard_data[SHARDS][SHARD_RECORDS * FIXTURE_FRAME_MAX];
@@ -35,18 +35,9 @@ static struct memory_shard shards[SHARDS];
 
 static int make_folder(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     snprintf(set, sizeof(set), "%s", fixture_path(folder, "set"));
     assert_int_equal(mkdir(set, 0700), 0);
-    assert_int_equal(setenv("XDG_CACHE_HOME", folder, 1), 0);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -368,5 +359,5 @@ int main(void)
         cmocka_unit_test(a_failure_says_that_the_shard_has_changed),
         cmocka_unit_test(a_shard_with_a_kept_index_is_not_asked_for_its_length),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, fixture_folder_remove);
 }

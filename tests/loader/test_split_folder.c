@@ -14,8 +14,6 @@
 #include "loader/dataset.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static char folder[256];
-
 static const char info[] =
     "{\"name\": \"d\", \"splits\": ["
     "{\"name\": \"train\", \"shardLengths\": [\"5\", \"4\"]},"
@@ -25,25 +23,17 @@ static const char info[] =
 
 static void write_text(const char *name, const char *text)
 {
-    fixture_write(fixture_path(folder, name), text, strlen(text));
+    fixture_write_text(fixture_path(folder, name), text);
 }
 
 static int make_set(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     write_text("dataset_info.json", info);
     fixture_write_shard(fixture_path(folder, "d-train.tfrecord-00000-of-00002"), 0, 5);
     fixture_write_shard(fixture_path(folder, "d-train.tfrecord-00001-of-00002"), 5, 4);
     fixture_write_shard(fixture_path(folder, "d-test.tfrecord-00000-of-00001"), 20, 3);
     fixture_write_shard(fixture_path(folder, "d-odd ones.tfrecord-00000-of-00001"), 30, 2);
-    return 0;
-}
-
-static int remove_set(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -151,7 +141,7 @@ static void the_features_are_those_of_the_description(void **state)
     dataset_close(dataset);
 }
 
-#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, remove_set)
+#define SET_TEST(name) cmocka_unit_test_setup_teardown(name, make_set, fixture_folder_remove)
 
 int main(void)
 {

@@ -10,28 +10,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/file/folders.h"
-
-/* A new folder, which is the current one. */
-static int enter(void **state)
-{
-    char *const folder = strdup("/tmp/test_folders.XXXXXX");
-    if (folder == NULL || mkdtemp(folder) == NULL || chdir(folder) != 0)
-        return -1;
-    *state = folder;
-    return 0;
-}
+#include "tests/helpers/file_fixture.h"
 
 static int leave(void **state)
 {
-    const int rc = chdir("/") == 0 && rmdir(*state) == 0 ? 0 : -1;  /* every test leaves it empty */
-    free(*state);
-    return rc;
+    (void)state;
+    return chdir("/") == 0 && rmdir(folder) == 0 ? 0 : -1;  /* every test leaves it empty */
 }
 
 static void makes_what_is_not_there_and_takes_back_no_more(void **state)
@@ -85,9 +74,9 @@ static void leaves_nothing_where_it_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(makes_what_is_not_there_and_takes_back_no_more, enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_a_folder_that_is_in_use, enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_nothing_where_it_fails, enter, leave),
+        cmocka_unit_test_setup_teardown(makes_what_is_not_there_and_takes_back_no_more, fixture_folder_enter, leave),
+        cmocka_unit_test_setup_teardown(leaves_a_folder_that_is_in_use, fixture_folder_enter, leave),
+        cmocka_unit_test_setup_teardown(leaves_nothing_where_it_fails, fixture_folder_enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

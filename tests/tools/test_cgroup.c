@@ -7,60 +7,40 @@
 #include <cmocka.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/helpers/file_fixture.h"
 #include "tools/limits/cgroup.h"
-
-static char root[64];
-
-static int root_make(void **state)
-{
-    (void)state;
-    strcpy(root, "/tmp/pipetrain-cgroup.XXXXXX");
-    return mkdtemp(root) == NULL;
-}
-
-static int root_remove(void **state)
-{
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command);
-}
 
 /* With the folders on the way. */
 static void put(const char *path, const char *text)
 {
     char full[512];
-    snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    snprintf(full, sizeof(full), "%s/%s", folder, path);
+    for (char *slash = strchr(full + strlen(folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(full, 0700);
         *slash = '/';
     }
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    fixture_write_text(full, text);
 }
 
-static void put_group(const char *folder, const char *limit, const char *usage)
+static void put_group(const char *group, const char *limit, const char *usage)
 {
     char path[256];
-    snprintf(path, sizeof(path), "sys/fs/cgroup/%s/memory.max", folder);
+    snprintf(path, sizeof(path), "sys/fs/cgroup/%s/memory.max", group);
     put(path, limit);
-    snprintf(path, sizeof(path), "sys/fs/cgroup/%s/memory.current", folder);
+    snprintf(path, sizeof(path), "sys/fs/cgroup/%s/memory.current", group);
     put(path, usage);
 }
 
 static void without_groups_there_is_no_limit(void **state)
 {
     (void)state;
-    assert_true(cgroup_memory_left(root) == SIZE_MAX);
+    assert_true(cgroup_memory_left(folder) == SIZE_MAX);
     put("proc/self/cgroup", "0::/none/such\n");
-    assert_true(cgroup_memory_left(root) == SIZE_MAX);
+    assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
 static void max_is_no_limit(void **state)
@@ -68,7 +48,7 @@ static void max_is_no_limit(void **state)
     (void)state;
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "max\n", "4096\n");
-    assert_true(cgroup_memory_left(root) == SIZE_MAX);
+    assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
 static void what_is_used_is_not_left(void **state)
@@ -76,9 +56,9 @@ static void what_is_used_is_not_left(void **state)
     (void)state;
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "1000000\n", "400000\n");
-    assert_int_equal(cgroup_memory_left(root), 600000);
+    assert_int_equal(cgroup_memory_left(folder), 600000);
     put_group("a", "1000000\n", "1000001\n");
-    assert_int_equal(cgroup_memory_left(root), 0);
+    assert_int_equal(cgroup_memory_left(folder), 0);
 }
 
 static void file_pages_that_can_be_dropped_are_left(void **state)
@@ -87,9 +67,9 @@ static void file_pages_that_can_be_dropped_are_left(void **state)
     put("proc/self/cgroup", "0::/a\n");
     put_group("a", "1000000\n", "400000\n");
     put("sys/fs/cgroup/a/memory.stat", "anon 100000\ninactive_file 200000\nactive_file 50000\nshmem 7\n");
-    assert_int_equal(cgroup_memory_left(root), 850000);
+    assert_int_equal(cgroup_memory_left(folder), 850000);
     put("sys/fs/cgroup/a/memory.stat", "inactive_file 900000\n");
-    assert_int_equal(cgroup_memory_left(root), 1000000);
+    assert_int_equal(cgroup_memory_left(folder), 1000000);
 }
 
 static void the_tightest_group_on_the_way_up_decides(void **state)
@@ -99,9 +79,9 @@ static void the_tightest_group_on_the_way_up_decides(void **state)
     put_group("outer/middle/inner", "max\n", "10\n");
     put_group("outer/middle", "5000\n", "1000\n");
     put_group("outer", "9000\n", "8000\n");
-    assert_int_equal(cgroup_memory_left(root), 1000);
+    assert_int_equal(cgroup_memory_left(folder), 1000);
     put_group("outer", "90000\n", "8000\n");
-    assert_int_equal(cgroup_memory_left(root), 4000);
+    assert_int_equal(cgroup_memory_left(folder), 4000);
 }
 
 static void a_container_sees_its_own_group_as_the_mount(void **state)
@@ -109,7 +89,7 @@ static void a_container_sees_its_own_group_as_the_mount(void **state)
     (void)state;
     put("proc/self/cgroup", "0::/a/path/of/the/host\n");
     put_group(".", "3000\n", "1000\n");
-    assert_int_equal(cgroup_memory_left(root), 2000);
+    assert_int_equal(cgroup_memory_left(folder), 2000);
 }
 
 static void version_1_is_read_too(void **state)
@@ -121,7 +101,7 @@ static void version_1_is_read_too(void **state)
     put("sys/fs/cgroup/memory/box/memory.stat", "inactive_file 1\ntotal_inactive_file 400\ntotal_active_file 600\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     put("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n");
-    assert_int_equal(cgroup_memory_left(root), 4000);
+    assert_int_equal(cgroup_memory_left(folder), 4000);
 }
 
 static void another_controllers_group_is_not_asked(void **state)
@@ -130,20 +110,22 @@ static void another_controllers_group_is_not_asked(void **state)
     put("proc/self/cgroup", "5:memoryless:/box\n");
     put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "8000\n");
     put("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "5000\n");
-    assert_true(cgroup_memory_left(root) == SIZE_MAX);
+    assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
+
+#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_make, fixture_folder_remove)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_groups_there_is_no_limit, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(max_is_no_limit, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(what_is_used_is_not_left, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(file_pages_that_can_be_dropped_are_left, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(the_tightest_group_on_the_way_up_decides, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(a_container_sees_its_own_group_as_the_mount, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(version_1_is_read_too, root_make, root_remove),
-        cmocka_unit_test_setup_teardown(another_controllers_group_is_not_asked, root_make, root_remove),
+        FOLDER_TEST(without_groups_there_is_no_limit),
+        FOLDER_TEST(max_is_no_limit),
+        FOLDER_TEST(what_is_used_is_not_left),
+        FOLDER_TEST(file_pages_that_can_be_dropped_are_left),
+        FOLDER_TEST(the_tightest_group_on_the_way_up_decides),
+        FOLDER_TEST(a_container_sees_its_own_group_as_the_mount),
+        FOLDER_TEST(version_1_is_read_too),
+        FOLDER_TEST(another_controllers_group_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,11 +16,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/helpers/file_fixture.h"
 #include "tests/helpers/tar_fixture.h"
 #include "tools/convert/convert.h"
 
 static atomic_bool interrupted;
-static char work[64];
 
 /* An image of 3 x 2 pixels as far as its header goes, told from others by its last byte. */
 #define IMAGE_BYTES 31u
@@ -36,23 +36,14 @@ static void make_image(uint8_t image_out[IMAGE_BYTES], char tag)
     image_out[30] = (uint8_t)tag;
 }
 
-static void write_file(const char *path, const void *data, size_t bytes)
-{
-    FILE *file = fopen(path, "wb");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* Make the folders of a path. */
 static void make_folders(const char *path)
 {
-    char folder[256];
+    char above[256];
 
     for (const char *end = strchr(path, '/'); end != NULL; end = strchr(end + 1, '/')) {
-        snprintf(folder, sizeof(folder), "%.*s", (int)(end - path), path);
-        assert_true(mkdir(folder, 0777) == 0 || errno == EEXIST);
+        snprintf(above, sizeof(above), "%.*s", (int)(end - path), path);
+        assert_true(mkdir(above, 0777) == 0 || errno == EEXIST);
     }
 }
 
@@ -66,7 +57,7 @@ static void make_files(const char *const *files)
         make_folders(path);
         make_image(image, tag);
         if (path[strlen(path) - 1] != '/')
-            write_file(path, tag != '\0' ? (const void *)image : "text", tag != '\0' ? sizeof(image) : 4);
+            fixture_write(path, tag != '\0' ? (const void *)image : "text", tag != '\0' ? sizeof(image) : 4);
     }
 }
 
@@ -189,23 +180,6 @@ static void expect_refused(const struct converter *converter, const char *input,
         fail_msg("'%s' does not say '%s'", outcome.message, words);
 }
 
-/* Every test begins in an empty folder. */
-static int enter(void **state)
-{
-    (void)state;
-    snprintf(work, sizeof(work), "/tmp/pipetrain-files.XXXXXX");
-    return mkdtemp(work) == NULL || chdir(work) != 0;
-}
-
-static int leave(void **state)
-{
-    (void)state;
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", work);
-    return chdir("/") != 0 || system(command) != 0;
-}
-
 #define FILES(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /* Both ways to give the same files: a folder, and archives. */
@@ -215,7 +189,7 @@ static void expect_samples_both_ways(const char *const *files, const char *wante
 
     tar.byte_count = 0;
     make_members(&tar, files);
-    write_file("x.tar", tar.bytes, tar.byte_count);
+    fixture_write("x.tar", tar.bytes, tar.byte_count);
     write_gzip("x.tar.gz", tar.bytes, tar.byte_count);
     expect_samples(&convert_tar, "x.tar", NULL, wanted);
     expect_samples(&convert_tar, "x.tar.gz", NULL, wanted);
@@ -231,7 +205,7 @@ static void expect_refused_both_ways(const char *const *files, const char *words
 
     tar.byte_count = 0;
     make_members(&tar, files);
-    write_file("x.tar", tar.bytes, tar.byte_count);
+    fixture_write("x.tar", tar.bytes, tar.byte_count);
     expect_refused(&convert_tar, "x.tar", NULL, words);
     assert_int_equal(mkdir("x", 0777), 0);
     assert_int_equal(chdir("x"), 0);
@@ -346,7 +320,7 @@ static void tells_the_size_where_all_have_it(void **state)
     uint8_t other[IMAGE_BYTES];
     make_image(other, 'C');
     other[19] = 4;
-    write_file("b/3.png", other, sizeof(other));
+    fixture_write("b/3.png", other, sizeof(other));
     struct stop *stop;
     assert_int_equal(stop_open(&stop), 0);
     static const char *const inputs[] = { "." };
@@ -380,7 +354,7 @@ static void notices_images_that_change_meanwhile(void **state)
     const struct sample_source *source = &conversion.sources[0];
     assert_true(source->scratch_bytes <= sizeof(scratch));
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), 0);
-    write_file("a/1.png", scratch, IMAGE_BYTES + 1);
+    fixture_write("a/1.png", scratch, IMAGE_BYTES + 1);
     assert_int_equal(source->sample(source->arg, 0, scratch, values, &count), -EBADMSG);
     assert_non_null(strstr(stop_message(stop), "a/1.png changed while it was converted"));
     convert_folder.release(&conversion);
@@ -410,7 +384,7 @@ static void joins_archives_into_one_set(void **state)
     write_gzip("train.tar.gz", tar.bytes, tar.byte_count);
     tar.byte_count = 0;
     make_members(&tar, FILES("test/", "test/a/1.png C"));
-    write_file("test.tar", tar.bytes, tar.byte_count);
+    fixture_write("test.tar", tar.bytes, tar.byte_count);
     expect_samples(&convert_tar, "train.tar.gz", "test.tar",
                    "train 0 a 1.png A\ntrain 1 b 2.png B\nvalidation 0 a 1.png C\n");
     expect_refused(&convert_tar, "train.tar.gz", "train.tar.gz", "train/a/1.png is there twice");
@@ -425,7 +399,7 @@ static void refuses_hostile_members(void **state)
     tar.byte_count = 0;
     tar_fixture_add(&tar, '0', "a/../../etc/x.png", "x", 1);
     tar_fixture_end(&tar);
-    write_file("x.tar", tar.bytes, tar.byte_count);
+    fixture_write("x.tar", tar.bytes, tar.byte_count);
     expect_refused(&convert_tar, "x.tar", NULL, "x.tar: a/../../etc/x.png has a path with '..' in it");
     tar.byte_count = 0;
     tar_fixture_add(&tar, '2', "a/x.png", NULL, 0);
@@ -442,9 +416,9 @@ static void refuses_what_is_no_archive_or_is_damaged(void **state)
 
     expect_refused(&convert_tar, "nowhere.tar", NULL, "nowhere.tar: No such file");
     expect_refused(&convert_tar, ".", NULL, ".: is a folder: convert it with 'folder'");
-    write_file("x.zip", "PK\3\4", 4);
+    fixture_write("x.zip", "PK\3\4", 4);
     expect_refused(&convert_tar, "x.zip", NULL, "is a ZIP archive");
-    write_file("x.xz", "\xfd" "7zXZ", 6);
+    fixture_write("x.xz", "\xfd" "7zXZ", 6);
     expect_refused(&convert_tar, "x.xz", NULL, "xz -d");
     tar.byte_count = 0;
     make_members(&tar, FILES("a/1.png A", "b/2.png B"));
@@ -454,21 +428,16 @@ static void refuses_what_is_no_archive_or_is_damaged(void **state)
     const size_t bytes = fread(cut, 1, sizeof(cut), file);
     fclose(file);
     for (size_t less = 1; less < bytes - 4; less += 3) {
-        write_file("cut.tar.gz", cut, bytes - less);
+        fixture_write("cut.tar.gz", cut, bytes - less);
         expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
     }
     cut[bytes - 5] ^= 1;        /* of the checksum, which is behind all members */
-    write_file("cut.tar.gz", cut, bytes);
+    fixture_write("cut.tar.gz", cut, bytes);
     expect_refused(&convert_tar, "cut.tar.gz", NULL, "damaged or cut short");
-    write_file("cut.tar", tar.bytes, 530);
+    fixture_write("cut.tar", tar.bytes, 530);
     expect_refused(&convert_tar, "cut.tar", NULL, "cut short");
-    write_file("no.tar", memset(cut, 'x', sizeof(cut)), sizeof(cut));
+    fixture_write("no.tar", memset(cut, 'x', sizeof(cut)), sizeof(cut));
     expect_refused(&convert_tar, "no.tar", NULL, "no tar archive");
-}
-
-static void write_text(const char *path, const char *text)
-{
-    write_file(path, text, strlen(text));
 }
 
 static void takes_tables_of_paths(void **state)
@@ -477,15 +446,15 @@ static void takes_tables_of_paths(void **state)
     static const char wanted[] = "train 1 dog set/1.png A\ntrain 0 cat, big set/2.png B\n";
 
     make_files(FILES("set/1.png A", "set/2.png B"));
-    write_text("x.csv", "set/1.png,dog\nset/2.png,\"cat, big\"\n");
+    fixture_write_text("x.csv", "set/1.png,dog\nset/2.png,\"cat, big\"\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "label;filename\r\ndog; set/1.png\r\n\"cat, big\";set/2.png\r\n");
+    fixture_write_text("x.csv", "label;filename\r\ndog; set/1.png\r\n\"cat, big\";set/2.png\r\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "dog,set/1.png\n\"cat, big\",set/2.png");
+    fixture_write_text("x.csv", "dog,set/1.png\n\"cat, big\",set/2.png");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "id,Class,w,Image\n7,dog,3,set/1.png\n8,\"cat, big\",3,set/2.png\n");
+    fixture_write_text("x.csv", "id,Class,w,Image\n7,dog,3,set/1.png\n8,\"cat, big\",3,set/2.png\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "path,species\nset/1.png,3\nset/2.png,0\n");
+    fixture_write_text("x.csv", "path,species\nset/1.png,3\nset/2.png,0\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 3 - set/1.png A\ntrain 0 - set/2.png B\n");
 }
 
@@ -493,8 +462,8 @@ static void paths_begin_at_the_table(void **state)
 {
     (void)state;
     make_files(FILES("set/img/1.png A", "set/img/2.png B"));
-    write_text("set/train.csv", "img/1.png,a\nimg/2.png,b\n");
-    write_text("val.csv", "path,label\nset/img/2.png,a\n");
+    fixture_write_text("set/train.csv", "img/1.png,a\nimg/2.png,b\n");
+    fixture_write_text("val.csv", "path,label\nset/img/2.png,a\n");
     expect_samples(&convert_csv, "set/train.csv", "val.csv",
                    "train 0 a img/1.png A\ntrain 1 b img/2.png B\nvalidation 0 a set/img/2.png B\n");
 }
@@ -505,20 +474,20 @@ static void takes_tables_of_pixels(void **state)
     static const char wanted[] = "train 3 0 1 2 255\ntrain 0 0 7 7 7\n";
     struct outcome outcome;
 
-    write_text("x.csv", "3,0,1,2,255\n0,0,7,7,7\n");
+    fixture_write_text("x.csv", "3,0,1,2,255\n0,0,7,7,7\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
     run(&convert_csv, "x.csv", NULL, &outcome);
     assert_int_equal(outcome.classes, 4);
     assert_int_equal(outcome.height, 2);
     assert_int_equal(outcome.width, 2);
     assert_int_equal(outcome.depth, 1);
-    write_text("x.csv", "label,1x1,1x2,2x1,2x2\n3,0,1,2,255\n0,0,7,7,7\n");
+    fixture_write_text("x.csv", "label,1x1,1x2,2x1,2x2\n3,0,1,2,255\n0,0,7,7,7\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "p0,p1,p2,p3,class\n0,1,2,255,3\n0,7,7,7,0\n");
+    fixture_write_text("x.csv", "p0,p1,p2,p3,class\n0,1,2,255,3\n0,7,7,7,0\n");
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "0,1,2,255,3\n0,7,7,7,0\n");      /* a corner is always 0 */
+    fixture_write_text("x.csv", "0,1,2,255,3\n0,7,7,7,0\n");      /* a corner is always 0 */
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
-    write_text("x.csv", "0,1,2,255,three\n0,7,7,7,one\n");
+    fixture_write_text("x.csv", "0,1,2,255,three\n0,7,7,7,one\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 1 0 1 2 255\ntrain 0 0 7 7 7\n");
     write_gzip("x.csv.gz", "3,0,1,2,255\n0,0,7,7,7\n", 22);
     expect_samples(&convert_csv, "x.csv.gz", "x.csv.gz",
@@ -552,40 +521,42 @@ static void refuses_tables_that_are_wrong(void **state)
 
     make_files(FILES("1.png A"));
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        write_text("x.csv", wrong[i].table);
+        fixture_write_text("x.csv", wrong[i].table);
         expect_refused(&convert_csv, "x.csv", NULL, wrong[i].words);
     }
     expect_refused(&convert_csv, "missing.csv", NULL, "missing.csv: No such file");
-    write_text("x.csv", "1.png,a\n1.png,b\n");
-    write_text("y.csv", "1.png,c\n1.png,b\n");
+    fixture_write_text("x.csv", "1.png,a\n1.png,b\n");
+    fixture_write_text("y.csv", "1.png,c\n1.png,b\n");
     expect_refused(&convert_csv, "x.csv", "y.csv", "y.csv: line 1: label 'c' is for validation");
-    write_text("y.csv", "1,0,0,0,0\n2,0,0,0,0\n");
+    fixture_write_text("y.csv", "1,0,0,0,0\n2,0,0,0,0\n");
     expect_refused(&convert_csv, "x.csv", "y.csv", "other columns");
 }
+
+#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_enter, fixture_folder_leave)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(classes_are_folders_in_bytewise_order, enter, leave),
-        cmocka_unit_test_setup_teardown(splits_are_folders_called_so, enter, leave),
-        cmocka_unit_test_setup_teardown(tests_validate_where_nothing_else_does, enter, leave),
-        cmocka_unit_test_setup_teardown(folders_around_the_whole_do_not_matter, enter, leave),
-        cmocka_unit_test_setup_teardown(a_class_may_be_called_train, enter, leave),
-        cmocka_unit_test_setup_teardown(leaves_out_hidden_files_notes_and_images_in_no_class, enter, leave),
-        cmocka_unit_test_setup_teardown(refuses_layouts_that_mean_nothing, enter, leave),
-        cmocka_unit_test_setup_teardown(refuses_images_that_are_none_all_at_once, enter, leave),
-        cmocka_unit_test_setup_teardown(follows_links_but_not_in_circles, enter, leave),
-        cmocka_unit_test_setup_teardown(keeps_names_that_are_no_utf8, enter, leave),
-        cmocka_unit_test_setup_teardown(tells_the_size_where_all_have_it, enter, leave),
-        cmocka_unit_test_setup_teardown(notices_images_that_change_meanwhile, enter, leave),
-        cmocka_unit_test_setup_teardown(gives_up_when_interrupted, enter, leave),
-        cmocka_unit_test_setup_teardown(joins_archives_into_one_set, enter, leave),
-        cmocka_unit_test_setup_teardown(refuses_hostile_members, enter, leave),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_archive_or_is_damaged, enter, leave),
-        cmocka_unit_test_setup_teardown(takes_tables_of_paths, enter, leave),
-        cmocka_unit_test_setup_teardown(paths_begin_at_the_table, enter, leave),
-        cmocka_unit_test_setup_teardown(takes_tables_of_pixels, enter, leave),
-        cmocka_unit_test_setup_teardown(refuses_tables_that_are_wrong, enter, leave),
+        FOLDER_TEST(classes_are_folders_in_bytewise_order),
+        FOLDER_TEST(splits_are_folders_called_so),
+        FOLDER_TEST(tests_validate_where_nothing_else_does),
+        FOLDER_TEST(folders_around_the_whole_do_not_matter),
+        FOLDER_TEST(a_class_may_be_called_train),
+        FOLDER_TEST(leaves_out_hidden_files_notes_and_images_in_no_class),
+        FOLDER_TEST(refuses_layouts_that_mean_nothing),
+        FOLDER_TEST(refuses_images_that_are_none_all_at_once),
+        FOLDER_TEST(follows_links_but_not_in_circles),
+        FOLDER_TEST(keeps_names_that_are_no_utf8),
+        FOLDER_TEST(tells_the_size_where_all_have_it),
+        FOLDER_TEST(notices_images_that_change_meanwhile),
+        FOLDER_TEST(gives_up_when_interrupted),
+        FOLDER_TEST(joins_archives_into_one_set),
+        FOLDER_TEST(refuses_hostile_members),
+        FOLDER_TEST(refuses_what_is_no_archive_or_is_damaged),
+        FOLDER_TEST(takes_tables_of_paths),
+        FOLDER_TEST(paths_begin_at_the_table),
+        FOLDER_TEST(takes_tables_of_pixels),
+        FOLDER_TEST(refuses_tables_that_are_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/helpers/file_fixture.h"
 #include "tests/helpers/zip_maker.h"
 #include "tools/convert/convert.h"
 
@@ -41,18 +42,10 @@ static struct block make_array(const char *type, const char *shape, const void *
     return block;
 }
 
-static void write_bytes(const char *name, const void *bytes, size_t byte_count)
-{
-    FILE *const file = fopen(name, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, byte_count, file), byte_count);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void write_array(const char *name, const char *type, const char *shape, const void *numbers, size_t bytes)
 {
     const struct block block = make_array(type, shape, numbers, bytes);
-    write_bytes(name, block.bytes, block.byte_count);
+    fixture_write(name, block.bytes, block.byte_count);
     free(block.bytes);
 }
 
@@ -238,7 +231,7 @@ static void reads_archives_by_the_names_in_them(void **state)
     add_array(&maker, "x_train.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
     add_array(&maker, "y_train.npy", "<i8", "(3,)", labels, sizeof(labels));
     zip_maker_end(&maker);
-    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    fixture_write("set.npz", maker.bytes, maker.byte_count);
     prepare(&attempt, inputs, 1);
     assert_int_equal(attempt.rc, 0);
     assert_int_equal(attempt.conversion.classes, 8);
@@ -248,7 +241,7 @@ static void reads_archives_by_the_names_in_them(void **state)
     expect_sample(&attempt.conversion.sources[1], 0, 7, pixels + PIXELS, PIXELS);
     release(&attempt);
     maker.bytes[100] ^= 1;
-    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    fixture_write("set.npz", maker.bytes, maker.byte_count);
     prepare(&attempt, inputs, 1);
     assert_true(attempt.rc < 0);
     assert_int_equal(stop_code(attempt.stop), EXIT_CODE_DATA);
@@ -265,29 +258,12 @@ static void says_what_there_is_where_no_name_is_known(void **state)
     struct attempt attempt;
     add_array(&maker, "faces.npy", "|u1", "(1,)", "\7", 1);
     zip_maker_end(&maker);
-    write_bytes("set.npz", maker.bytes, maker.byte_count);
+    fixture_write("set.npz", maker.bytes, maker.byte_count);
     prepare(&attempt, inputs, 1);
     assert_int_equal(attempt.rc, -EBADMSG);
     assert_non_null(strstr(stop_message(attempt.stop), "there are: faces.npy"));
     release(&attempt);
     zip_maker_release(&maker);
-}
-
-static int enter(void **state)
-{
-    char *const folder = strdup("/tmp/test_convert_npy.XXXXXX");
-    *state = folder;
-    return folder != NULL && mkdtemp(folder) != NULL && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-    static const char *const names[] = { "x.npy", "y.npy", "set.npz" };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        (void)unlink(names[i]);
-    const int rc = chdir("/") == 0 && rmdir(*state) == 0 ? 0 : -1;
-    free(*state);
-    return rc;
 }
 
 int main(void)
@@ -299,5 +275,5 @@ int main(void)
         cmocka_unit_test(reads_archives_by_the_names_in_them),
         cmocka_unit_test(says_what_there_is_where_no_name_is_known),
     };
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
 }

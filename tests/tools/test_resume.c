@@ -21,8 +21,6 @@
 
 enum { SETTINGS_MAX = 24 };
 
-static char folder[256];
-
 /* 91 records in batches of 12 are 8 steps an epoch, the last one of 7 samples; 23 are 2 batches. */
 static const char *const common[] = {
     "train.batch=12", "train.epochs=4", "train.steps=30", "train.optimizer=adadelta", "train.learning_rate=0.9",
@@ -241,17 +239,9 @@ static void make_set(const char *name, uint32_t shards, uint32_t records)
 
 static int make_sets(void **state)
 {
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     make_set("train", 3, RUN_PART_TRAIN);
     make_set("validation", 2, RUN_PART_VALIDATION);
-    return 0;
-}
-
-static int remove_sets(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
     return 0;
 }
 
@@ -269,5 +259,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_threads_go_on_with_the_same_run),
         cmocka_unit_test(every_rule_mode_source_and_precision_goes_on),
     };
-    return cmocka_run_group_tests(tests, make_sets, remove_sets);
+    return cmocka_run_group_tests(tests, make_sets, fixture_folder_remove);
 }

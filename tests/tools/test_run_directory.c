@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
 #include "tools/config/config.h"
 #include "tools/results/run_directory.h"
 
@@ -85,25 +86,6 @@ int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
     return __real_renameat(from_fd, from, to_fd, to);
 }
 
-/* The tests run in a folder of their own. */
-static char folder[512];
-
-static int folder_make(void **state)
-{
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(folder, sizeof(folder), "%s/pipetrain-run.XXXXXX", base != NULL ? base : "/tmp");
-    return mkdtemp(folder) != NULL && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int folder_remove(void **state)
-{
-    (void)state;
-    char command[600];
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    return chdir("/") == 0 ? system(command) : -1;
-}
-
 /* Settings as of "[run] dir = DIR", or with the default directory of `name` when dir is NULL. */
 static void settings_make(struct settings *settings, const char *name, const char *dir)
 {
@@ -165,14 +147,6 @@ static size_t read_text(const char *path, char *text)
     text[bytes] = '\0';
     fclose(file);
     return bytes;
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 static bool exists(const char *path)
@@ -253,7 +227,7 @@ static void a_run_without_a_step_leaves_no_directory(void **state)
     assert_true(exists("kept"));            /* somebody else made it */
     assert_int_equal(mkdir("shared", 0777), 0);
     struct run_directory *directory = open_one("shared", "shared/run");
-    write_text("shared/run/notes", "mine");
+    fixture_write_text("shared/run/notes", "mine");
     run_directory_close(directory);
     assert_true(exists("shared/run/notes"));
 }
@@ -267,9 +241,9 @@ static void leave_results(const char *dir)
     assert_int_equal(put(directory, "summary.json", "{}"), 0);
     run_directory_close(directory);
     snprintf(path, sizeof(path), "%s/metrics.jsonl", dir);
-    write_text(path, "{\"old\":1}\n");
+    fixture_write_text(path, "{\"old\":1}\n");
     snprintf(path, sizeof(path), "%s/run.conf", dir);
-    write_text(path, "# old\n");
+    fixture_write_text(path, "# old\n");
 }
 
 static bool holds(const char *dir, const char *file, const char *text)
@@ -367,8 +341,8 @@ static void temporary_files_of_dead_runs_go(void **state)
                                           "dead/weights.safetensors.tmp.4711", "dead/.run.conf.tmp." };
     leave_results("dead");
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
-        write_text(left[i], "half");
-        write_text(others[i], "mine");
+        fixture_write_text(left[i], "half");
+        fixture_write_text(others[i], "mine");
     }
     run_directory_close(open_one("dead", "dead"));
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
@@ -384,7 +358,7 @@ static void a_directory_in_use_is_refused_until_it_is_free(void **state)
     char problem[TEXT_BYTES];
     struct run_directory *directory = begin_one("used", "used");
     assert_int_equal(put(directory, "summary.json", "{\"mine\":1}"), 0);
-    write_text("used/.weights.safetensors.tmp.7", "half");
+    fixture_write_text("used/.weights.safetensors.tmp.7", "half");
     assert_int_equal(refuse_one("used", problem), -EWOULDBLOCK);
     assert_non_null(strstr(problem, "used"));
     assert_non_null(strstr(problem, "another run"));
@@ -486,7 +460,7 @@ static void what_cannot_be_a_directory_is_named(void **state)
 {
     (void)state;
     char problem[TEXT_BYTES];
-    write_text("file", "text");
+    fixture_write_text("file", "text");
     assert_int_equal(refuse_one("file", problem), -ENOTDIR);
     assert_non_null(strstr(problem, "file"));
     assert_int_equal(refuse_one("file/below/it", problem), -ENOTDIR);
@@ -713,5 +687,5 @@ int main(void)
         cmocka_unit_test(a_line_of_metrics_that_is_cut_spoils_no_other),
         cmocka_unit_test(the_stored_configuration_reads_back_equal),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
 }

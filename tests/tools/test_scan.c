@@ -18,22 +18,7 @@
 /* By which a compressed file is known. */
 #define MAGIC_BYTES 4u
 
-static char folder[256];
 static const atomic_bool nobody_asked;
-
-static int folder_make(void **state)
-{
-    (void)state;
-    fixture_folder_make(folder, sizeof(folder));
-    return 0;
-}
-
-static int folder_remove(void **state)
-{
-    (void)state;
-    fixture_folder_remove(folder);
-    return 0;
-}
 
 /* What a scan found, added up. */
 struct result {
@@ -293,5 +278,5 @@ int main(void)
         cmocka_unit_test(a_shard_that_is_not_there_ends_nothing),
         cmocka_unit_test(a_scan_ends_when_it_is_unwanted),
     };
-    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

@@ -17,10 +17,9 @@
 #include <jansson.h>
 #include <xxhash.h>
 
+#include "tests/helpers/file_fixture.h"
 #include "tools/config/config.h"
 #include "tools/results/weights.h"
-
-static char folder[512];
 
 /* No call of the program (--wrap) gets memory while this is set. */
 static bool no_memory;
@@ -89,11 +88,9 @@ static void directory_open(struct fixture *fixture)
 static int fixture_open(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
-    const char *base = getenv("TMPDIR");
     const struct device_ops *ops = &device_host_ops;
     const struct device_spec device = { .name = "cpu0" };
-    snprintf(folder, sizeof(folder), "%s/pipetrain-weights.XXXXXX", base != NULL ? base : "/tmp");
-    assert_non_null(mkdtemp(folder));
+    assert_int_equal(fixture_folder_make(state), 0);
     assert_int_equal(ops->open(&fixture->device, &device), 0);
     assert_int_equal(ops->stream_open(fixture->device, STREAM_COMPUTE, "compute", &fixture->compute), 0);
     fixture->net = net_make();
@@ -115,7 +112,6 @@ static int fixture_close(void **state)
 {
     struct fixture *fixture = *state;
     const struct device_ops *ops = &device_host_ops;
-    char command[600];
     weights_close(fixture->weights);
     weights_close(NULL);
     tower_close(fixture->tower);
@@ -124,8 +120,7 @@ static int fixture_close(void **state)
     ops->close(fixture->device);
     run_directory_close(fixture->directory);
     free(fixture);
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    return system(command);
+    return fixture_folder_remove(state);
 }
 
 static int save(struct fixture *fixture, const char *file, uint64_t steps, const char **broken_out)

@@ -1,0 +1,89 @@
+/* Folders and files for tests. */
+#include "tests/helpers/file_fixture.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+char folder[256];
+
+int fixture_folder_make(void **state)
+{
+    (void)state;
+    const char *const parent = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/pipetrain-test-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    return setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+void fixture_folder_clear(const char *path)
+{
+    assert_int_equal(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+int fixture_folder_remove(void **state)
+{
+    (void)state;
+    fixture_folder_clear(folder);
+    return 0;
+}
+
+int fixture_folder_enter(void **state)
+{
+    return fixture_folder_make(state) == 0 ? chdir(folder) : -1;
+}
+
+int fixture_folder_leave(void **state)
+{
+    return chdir("/") == 0 ? fixture_folder_remove(state) : -1;
+}
+
+const char *fixture_path(const char *place, const char *name)
+{
+    static char paths[4][512];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", place, name);
+    return path;
+}
+
+void fixture_write(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+void fixture_write_text(const char *path, const char *text)
+{
+    fixture_write(path, text, strlen(text));
+}
+
+uint8_t *fixture_read(const char *path, size_t *bytes_out)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *bytes_out = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *data = malloc(*bytes_out + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *bytes_out, file), *bytes_out);
+    fclose(file);
+    return data;
+}

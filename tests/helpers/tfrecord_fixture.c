@@ -12,6 +12,7 @@
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
+#include "loader/record.h"
 
 void fixture_pixels(uint64_t id, uint8_t pixels_out[FIXTURE_SAMPLE_BYTES])
 {
@@ -101,4 +102,24 @@ struct dataset *fixture_open(const struct dataset_options *options)
     if (dataset_open(&dataset, options, problem, sizeof(problem)) < 0)
         fail_msg("%s", problem);
     return dataset;
+}
+
+void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second)
+{
+    struct dataset *dataset;
+    char problem[8192];
+    assert_true(dataset_open(&dataset, options, problem, sizeof(problem)) < 0);
+    if (strstr(problem, first) == NULL || strstr(problem, second) == NULL)
+        fail_msg("'%s' does not hold '%s' and '%s'", problem, first, second);
+}
+
+void fixture_load(const struct dataset *dataset, uint64_t id, uint8_t *pixels_out, int32_t *label_out)
+{
+    struct record_problem problem;
+    struct decode_context *context;
+    const struct sample_target target = {
+        .request = { .shape = dataset->options.shape }, .pixels = pixels_out, .label = label_out };
+    assert_int_equal(decode_context_open(&context, dataset), 0);
+    assert_int_equal(record_load(context, id, &target, &problem), 0);
+    decode_context_close(context);
 }

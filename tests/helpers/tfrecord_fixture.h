@@ -36,5 +36,9 @@ void fixture_write_set(const char *place, uint32_t shard_count, uint32_t record_
 struct dataset_options fixture_options(const char *pattern);
 /* Opens or fails the test with the problem. */
 struct dataset *fixture_open(const struct dataset_options *options);
+/* Opening is refused with a message that holds both. */
+void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second);
+/* Pixels and label of record `id` of the set. */
+void fixture_load(const struct dataset *dataset, uint64_t id, uint8_t *pixels_out, int32_t *label_out);
 
 #endif

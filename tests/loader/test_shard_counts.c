@@ -53,19 +53,10 @@ static int make_set(void **state)
     return 0;
 }
 
-static void assert_refused_with(const struct dataset_options *options, const char *part, const char *other)
-{
-    struct dataset *dataset;
-    char problem[4096];
-    assert_true(dataset_open(&dataset, options, problem, sizeof(problem)) < 0);
-    if (strstr(problem, part) == NULL || strstr(problem, other) == NULL)
-        fail_msg("'%s' does not hold '%s' and '%s'", problem, part, other);
-}
-
 static void assert_refused(const char *part, const char *other)
 {
     const struct dataset_options options = fixture_options(set);
-    assert_refused_with(&options, part, other);
+    fixture_assert_refused(&options, part, other);
 }
 
 /* The losses of the set where damage is skipped, of which there are `lost` and `records` are left. */
@@ -176,7 +167,7 @@ static void assert_refused_when_skipping(const char *part, const char *other)
 {
     struct dataset_options options = fixture_options(set);
     options.skip_damage = true;
-    assert_refused_with(&options, part, other);
+    fixture_assert_refused(&options, part, other);
 }
 
 static void a_listed_shard_that_is_another_kind_of_file_is_no_damage(void **state)

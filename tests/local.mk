@@ -61,7 +61,7 @@ sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 
-tools_fuzz = %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
+tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_config \
 	%D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_device_plan \
 	%D%/tools/test_glyph %D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit \
@@ -71,6 +71,7 @@ tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup 
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
+%C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc

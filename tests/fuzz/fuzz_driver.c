@@ -1,6 +1,6 @@
 /* Runs a fuzz target without libFuzzer. With files as arguments: each of them once. Without:
  * every seed, cut at every length, and then FUZZ_ROUNDS counted random changes of seeds,
- * the same in every run. */
+ * the same in every run. With -s FOLDER: the seeds are written there, for libFuzzer to begin from. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,14 +99,37 @@ static void run_changes(const struct fuzz_seed *seeds, size_t seed_count, uint64
     }
 }
 
-int main(int argc, char **argv)
+static int write_seed(const char *folder, size_t number, const struct fuzz_seed *seed)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/seed-%zu", folder, number);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        perror(path);
+        return 1;
+    }
+    const size_t written = fwrite(seed->data, 1, seed->bytes, file);
+    return fclose(file) != 0 || written != seed->bytes;
+}
+
+static int write_seeds(const char *folder, const struct fuzz_seed *seeds)
 {
     int failed = 0;
+    for (size_t i = 0; seeds[i].data != NULL; i++)
+        failed |= write_seed(folder, i, &seeds[i]);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    const struct fuzz_seed *seeds = fuzz_seeds != NULL ? fuzz_seeds : zero_seeds;
+    int failed = 0;
+    if (argc == 3 && strcmp(argv[1], "-s") == 0)
+        return write_seeds(argv[2], seeds);
     for (int i = 1; i < argc; i++)
         failed |= run_file(argv[i]);
     if (argc > 1)
         return failed;
-    const struct fuzz_seed *seeds = fuzz_seeds != NULL ? fuzz_seeds : zero_seeds;
     size_t seed_count = 0;
     for (; seeds[seed_count].data != NULL; seed_count++)
         run_cuts(&seeds[seed_count]);

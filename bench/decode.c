@@ -1,6 +1,8 @@
 /* How much of the time of a JPEG is the library's: random parts of images decoded to 224 x 224 by the loader's codec,
- * and by a bare loop of libjpeg-turbo that decodes the same rows and columns at the same size and scales nothing. One
- * thread; the two take turns, image by image.  make bench/decode && bench/decode ROUNDS FILE... */
+ * and by a bare loop of libjpeg-turbo that decodes the same rows and columns at the same size and scales nothing;
+ * beside them the checksum of the file's bytes. One thread; they take turns, image by image.
+ *
+ *     make bench/decode && bench/decode ROUNDS FILE... */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 
 #include <jpeglib.h>
 
+#include "formats/crc32c.h"
 #include "loader/images/picture_ops.h"
 
 /* Pixels go round in this much memory. */
@@ -116,6 +119,13 @@ static double time_bare(struct jpeg_decompress_struct *library, const struct fil
     return thread_seconds() - begun;
 }
 
+static double time_checksum(const struct file *file)
+{
+    const double begun = thread_seconds();
+    (void)crc32c(file->bytes, file->count);
+    return thread_seconds() - begun;
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t sample[SIDE * SIDE * 3];
@@ -129,17 +139,19 @@ int main(int argc, char **argv)
     library.err = jpeg_std_error(&errors);
     jpeg_create_decompress(&library);
     for (int round = 0; round < atoi(argv[1]); round++) {
-        double ours = 0, bare = 0;
+        double ours = 0, bare = 0, checksums = 0;
         for (int i = 2; i < argc; i++) {
             const struct file file = read_file(argv[i]);
             const struct image_request request = { .augment = &augment, .epoch = (uint32_t)round,
                                                    .position = (uint64_t)i, .shape = { SIDE, SIDE, 3 } };
             const struct part part = find_part(decoder, &file, &request);
             bare += time_bare(&library, &file, &part);
+            checksums += time_checksum(&file);
             ours += decode_ours(codec, &file, &request, sample);
             free(file.bytes);
         }
-        printf("%.0f images/s, the bare loop %.0f, ratio %.3f\n", (argc - 2) / ours, (argc - 2) / bare, bare / ours);
+        printf("%.0f images/s, the bare loop %.0f, ratio %.3f, checksums %.4f of ours\n", (argc - 2) / ours,
+               (argc - 2) / bare, bare / ours, checksums / ours);
     }
     jpeg_destroy_decompress(&library);
     picture_jpeg_ops.close(decoder);

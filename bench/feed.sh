@@ -1,0 +1,165 @@
+#!/bin/sh
+# How fast the data come: every comparison of the loader with images and large sets, or those named, one Markdown row
+# each.
+#
+#     bench/feed.sh [-b BUILD] [-i PHOTOS] [-s SMALL] [-r RAW] [-n PAIRS] [-w SECONDS] [COMPARISON]...
+#     bench/feed.sh -l        lists the comparisons
+#
+# PHOTOS is made by bench/jpeg_set.sh; SMALL are shards of millions of small records (pipetrain-convert digits
+# --train=2000000), RAW shards of raw pixels, 256 x 256 (bench/raw_set.sh). The peers' Python interpreters come
+# from PEER_TENSORFLOW, PEER_TORCH and PEER_DALI (default python3). bench/README.md says what is measured and what the
+# columns mean.
+set -eu
+
+bench=$(cd "$(dirname "$0")" && pwd)
+build=.
+photos=
+small=
+raw=
+pairs=7
+wait=0
+tensorflow=${PEER_TENSORFLOW:-python3}
+torch=${PEER_TORCH:-python3}
+dali=${PEER_DALI:-python3}
+cores=$(nproc)
+
+comparisons='tfdata_jpeg torch_jpeg torch_jpeg_memory dali_jpeg two_decoders decode checksum first_batch epoch_boundary
+small_records raw_copies check check_small'
+
+usage()
+{
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+
+while getopts b:i:s:r:n:w:lh option; do
+    case $option in
+        b) build=$OPTARG ;;
+        i) photos=$OPTARG ;;
+        s) small=$OPTARG ;;
+        r) raw=$OPTARG ;;
+        n) pairs=$OPTARG ;;
+        w) wait=$OPTARG ;;
+        l) echo $comparisons | tr ' ' '\n'; exit 0 ;;
+        *) usage ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+build=$(cd "$build" && pwd)
+export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
+
+# need VARIABLE OPTION: the folder that a comparison is of.
+need() { eval "test -n \"\$$1\"" || { echo "$0: give the folder of the data with $2" >&2; return 1; }; }
+feed() { echo "'$build/bench/feed' -d $cores $*"; }
+photos_shards() { echo "'$photos/shards:train'"; }
+with_memory() { echo "python3 '$bench/memory_of.py' $*"; }
+tfdata() { echo "'$tensorflow' '$bench/peer_tfdata_jpeg.py' --glob '$photos/shards/train-*' --threads $cores"; }
+torch() { echo "'$torch' '$bench/peer_torch_jpeg.py' --folder '$photos/folder' --threads $cores $*"; }
+dali() { echo "'$dali' '$bench/peer_dali.py' --glob '$photos/shards/train-*' --index '$photos/index' --threads $cores"; }
+compare() { python3 "$bench/compare.py" --pairs "$pairs" --wait "$wait" "$@"; }
+
+jpeg='images/s, JPEG, random part to 224'
+
+# Beside others.
+run_tfdata_jpeg()
+{
+    need photos -i && compare --name "$jpeg: ours / tf.data" --target '>= 1.4' \
+        --a "$(feed -m -e 2 "$(photos_shards)")" --b "$(tfdata)"
+}
+run_torch_jpeg()
+{
+    need photos -i && compare --name "$jpeg: ours / PyTorch DataLoader" --target '>= 1.8' \
+        --a "$(feed -m -e 2 "$(photos_shards)")" --b "$(torch)"
+}
+run_torch_jpeg_memory()
+{
+    need photos -i && compare --name 'memory of all processes, JPEG, bytes: ours / PyTorch DataLoader' --target '<= 0.5' \
+        --key-a peak_pss_bytes --a "$(with_memory "$(feed -m -e 2 "$(photos_shards)")")" \
+        --b "$(with_memory "$(torch --decoder simplejpeg --images 1280)")"
+}
+run_dali_jpeg()
+{
+    need photos -i && compare --name "$jpeg: ours / DALI on the CPU" --target '>= 1.7' \
+        --a "$(feed -m -e 2 "$(photos_shards)")" --b "$(dali)"
+}
+
+# Ours alone.
+run_two_decoders()
+{
+    need photos -i && compare --name "$jpeg: 2 decoders / 1" --target '>= 1.9' \
+        --a "'$build/bench/feed' -m -e 2 -d 2 $(photos_shards)" --b "'$build/bench/feed' -m -e 2 -d 1 $(photos_shards)"
+}
+# decode_row NAME TARGET KEY
+decode_row()
+{
+    need photos -i && compare --name "$1" --target "$2" --key-a "$3" \
+        --a "sh -c '\"\$0\" 1 \"\$1\"/*/0-*' '$build/bench/decode' '$photos/folder'"
+}
+run_decode()
+{
+    decode_row "$jpeg, one thread: decoded and scaled / decoded by a bare loop" '>= 0.95' 're:ratio ([0-9.]+)'
+}
+run_checksum()
+{
+    decode_row 'checksums, share of decoding JPEG' '<= 0.02' 're:checksums ([0-9.]+)'
+}
+run_first_batch()
+{
+    need photos -i && compare --name 'seconds from start to the first batch of JPEG, without the time of one batch' \
+        --target '<= 0.3' --key-a before_first_batch_seconds --a "$(feed -m -n 20 "$(photos_shards)")"
+}
+run_epoch_boundary()
+{
+    need photos -i && compare --name 'milliseconds waited at an epoch boundary above those for any other batch' \
+        --target '<= 1' --key-a epoch_adds_ms --a "$(feed -m -e 4 "$(photos_shards)")"
+}
+
+# Small and raw records.
+run_small_records()
+{
+    need small -s && compare --name 'small records, shuffled, not kept, records/s' --target '>= 1000000' \
+        --a "$(feed -s 28 -c 1 -b 1024 -r 2 -e 2 "'$small:train'")"
+}
+run_raw_copies()
+{
+    need raw -r && compare --name 'bytes/s, raw 256 x 256 kept in memory: ours / memcpy' --target '>= 0.8' \
+        --key-a sample_bytes_per_second --a "$(feed -s 256 -e 12 -k all "'$raw:train'")" \
+        --b "'$build/bench/copies' 256 2000 $cores 24000"
+}
+
+# check_row NAME FOLDER: several times, that starting counts for little.
+check_row()
+{
+    compare --name "seconds, $1: cat / pipetrain-shards check" --target '>= 0.9' --key-a wall \
+        --a "sh -c 'for i in 1 2 3 4 5; do cat \"\$0\"/train-* >/dev/null; done' '$2'" \
+        --b "sh -c 'for i in 1 2 3 4 5; do \"\$1\" check \"\$0\" >/dev/null; done' '$2' '$build/pipetrain-shards'"
+}
+run_check() { need photos -i && check_row 'shards of JPEG' "$photos/shards"; }
+run_check_small() { need small -s && check_row 'shards of small records' "$small"; }
+
+version() { "$1" -c "$2" 2>/dev/null || echo missing; }
+
+describe()
+{
+    echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
+    echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
+    echo "- tf.data: $(version "$tensorflow" 'import tensorflow; print(tensorflow.__version__)')"
+    echo "- PyTorch, torchvision, simplejpeg: $(version "$torch" \
+        'import simplejpeg, torch, torchvision; print(torch.__version__, torchvision.__version__, simplejpeg.__version__)')"
+    echo "- DALI: $(version "$dali" 'import nvidia.dali; print(nvidia.dali.__version__)')"
+    echo "- command: bench/feed.sh -n $pairs $*"
+    echo
+}
+
+for name in "$@"; do
+    echo " $(echo $comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
+done
+make -C "$build" bench/feed bench/copies bench/decode >&2
+describe "$@"
+python3 "$bench/compare.py" --head
+failed=0
+for name in ${*:-$comparisons}; do
+    "run_$name" || { failed=1; echo "$0: $name could not be measured" >&2; }
+done
+exit $failed

@@ -28,9 +28,9 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_
 	%D%/fuzz/fuzz_shard_index %D%/fuzz/fuzz_tar %D%/fuzz/fuzz_tfrecord
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset \
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
-	%D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg %D%/loader/test_label \
-	%D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_loader %D%/loader/test_order \
-	%D%/loader/test_packed %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw \
+	%D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg %D%/loader/test_kept_index \
+	%D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_loader \
+	%D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw \
 	%D%/loader/test_read_batch %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_set_part \
 	%D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list \
 	%D%/loader/test_shard_source %D%/loader/test_split_folder
@@ -96,9 +96,10 @@ TESTS = $(all_tests)
 # Bytes in one thread, and messages: the thread sanitizer has nothing to look at.
 single_threaded_tests = $(formats_tests) $(fuzz_tests) \
 	%D%/loader/test_augment %D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg \
-	%D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_order \
-	%D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw %D%/loader/test_sample %D%/loader/test_scale \
-	%D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_split_folder \
+	%D%/loader/test_kept_index %D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey \
+	%D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw %D%/loader/test_sample \
+	%D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index \
+	%D%/loader/test_split_folder \
 	%D%/tools/test_config %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_glyph \
 	%D%/tools/test_image_check %D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_shards_statistics \
 	%D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh %D%/e2e/test_convert_files.sh

@@ -63,6 +63,16 @@ size_t fixture_record(uint64_t id, uint8_t *out)
     return fixture_frame(out + TFRECORD_HEADER_BYTES, bytes, out);
 }
 
+size_t fixture_three(uint8_t *out, size_t ends_out[3])
+{
+    size_t bytes = 0;
+    for (uint64_t id = 0; id < 3; id++) {
+        bytes += fixture_record(id, out + bytes);
+        ends_out[id] = bytes;
+    }
+    return bytes;
+}
+
 void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count)
 {
     uint8_t *data = malloc((size_t)count * FIXTURE_FRAME_MAX + 1);
@@ -122,4 +132,23 @@ void fixture_load(const struct dataset *dataset, uint64_t id, uint8_t *pixels_ou
     assert_int_equal(decode_context_open(&context, dataset), 0);
     assert_int_equal(record_load(context, id, &target, &problem), 0);
     decode_context_close(context);
+}
+
+int fixture_open_index(struct shard_index *index, const char *path, bool skip_damage, bool use_cache, char *problem,
+                       size_t problem_size)
+{
+    const struct shard_index_options options = { .skip_damage = skip_damage, .use_cache = use_cache };
+    struct shard_source *source;
+    assert_int_equal(shard_source_open(&source, NULL, path), 0);
+    problem[0] = '\0';
+    const int rc = shard_index_open(index, source, &options, problem, problem_size);
+    shard_source_close(source);
+    return rc;
+}
+
+void fixture_assert_index_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache)
+{
+    char problem[1024];
+    if (fixture_open_index(index, path, skip_damage, use_cache, problem, sizeof(problem)) < 0)
+        fail_msg("%s", problem);
 }

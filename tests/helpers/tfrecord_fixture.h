@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "loader/dataset.h"
+#include "loader/shards/shard_index.h"
 #include "tests/helpers/file_fixture.h"
 
 #define FIXTURE_HEIGHT 4u
@@ -26,6 +27,8 @@ size_t fixture_record(uint64_t id, uint8_t *out);
 size_t fixture_example(const char *image_key, const void *image, size_t image_bytes, const char *label_key,
                        int64_t label, uint8_t *out);
 
+/* The frames of records 0, 1 and 2 one behind the other, and where each ends; returns their bytes. */
+size_t fixture_three(uint8_t *out, size_t ends_out[3]);
 /* A shard of records [first_id, first_id + count). */
 void fixture_write_shard(const char *path, uint64_t first_id, uint32_t count);
 /* `shard_count` shards train-NNNNN-of-NNNNN with record_count records in all, shared out
@@ -40,5 +43,11 @@ struct dataset *fixture_open(const struct dataset_options *options);
 void fixture_assert_refused(const struct dataset_options *options, const char *first, const char *second);
 /* Pixels and label of record `id` of the set. */
 void fixture_load(const struct dataset *dataset, uint64_t id, uint8_t *pixels_out, int32_t *label_out);
+
+/* As shard_index_open, of a file. */
+int fixture_open_index(struct shard_index *index, const char *path, bool skip_damage, bool use_cache, char *problem,
+                       size_t problem_size);
+/* The same, or it fails the test with the problem. */
+void fixture_assert_index_opens(struct shard_index *index, const char *path, bool skip_damage, bool use_cache);
 
 #endif

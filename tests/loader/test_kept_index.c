@@ -1,0 +1,349 @@
+/* An index that is kept in a file: it equals one that is found by walking, and is never believed wrongly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "formats/tfrecord.h"
+#include "loader/shards/index_file.h"
+#include "tests/helpers/tfrecord_fixture.h"
+
+static void assert_same_records(const struct shard_index *a, const struct shard_index *b)
+{
+    assert_int_equal(a->record_count, b->record_count);
+    assert_int_equal(a->damage_count, b->damage_count);
+    for (uint64_t i = 0; i < a->record_count; i++) {
+        assert_int_equal(a->records[i].offset, b->records[i].offset);
+        assert_int_equal(a->records[i].payload_bytes, b->records[i].payload_bytes);
+    }
+    for (uint64_t i = 0; i < a->damage_count; i++)
+        assert_memory_equal(&a->damages[i], &b->damages[i], sizeof(*a->damages));
+}
+
+static const char *index_beside(const char *name)
+{
+    char hidden[128];
+    snprintf(hidden, sizeof(hidden), ".%s" INDEX_FILE_SUFFIX, name);
+    return fixture_path(folder, hidden);
+}
+
+static void a_kept_index_equals_a_walked_one(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "kept");
+    struct shard_index walked, written, kept;
+    fixture_write_shard(path, 0, 500);
+    fixture_assert_index_opens(&walked, path, false, false);
+    assert_int_not_equal(access(index_beside("kept"), F_OK), 0);
+    fixture_assert_index_opens(&written, path, false, true);
+    assert_int_equal(access(index_beside("kept"), F_OK), 0);
+    fixture_assert_index_opens(&kept, path, false, true);
+    assert_same_records(&walked, &written);
+    assert_same_records(&walked, &kept);
+    shard_index_release(&walked);
+    shard_index_release(&written);
+    shard_index_release(&kept);
+}
+
+static void a_kept_index_holds_damages_but_never_hides_them(void **state)
+{
+    (void)state;
+    uint8_t data[3 * FIXTURE_FRAME_MAX];
+    size_t ends[3];
+    const size_t bytes = fixture_three(data, ends);
+    const char *path = fixture_path(folder, "damaged");
+    char problem[1024];
+    struct shard_index walked, kept, refused;
+    data[ends[0] + 3] ^= 0x10;
+    fixture_write(path, data, bytes);
+    fixture_assert_index_opens(&walked, path, true, true);
+    fixture_assert_index_opens(&kept, path, true, true);
+    assert_int_equal(kept.damage_count, 1);
+    assert_same_records(&walked, &kept);
+    assert_int_equal(fixture_open_index(&refused, path, false, true, problem, sizeof(problem)), -EBADMSG);
+    shard_index_release(&walked);
+    shard_index_release(&kept);
+}
+
+static void a_stale_index_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "stale");
+    struct shard_index index;
+    fixture_write_shard(path, 0, 20);
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    fixture_write_shard(path, 0, 30);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(index.record_count, 30);
+    shard_index_release(&index);
+
+    /* Same size, other lengths, another time. */
+    uint8_t data[4 * FIXTURE_FRAME_MAX], payload[64] = { 0 };
+    size_t bytes = fixture_frame(payload, 10, data);
+    bytes += fixture_frame(payload, 20, data + bytes);
+    fixture_write(path, data, bytes);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(index.records[0].payload_bytes, 10);
+    shard_index_release(&index);
+    bytes = fixture_frame(payload, 20, data);
+    bytes += fixture_frame(payload, 10, data + bytes);
+    fixture_write(path, data, bytes);
+    const struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(index.records[0].payload_bytes, 20);
+    shard_index_release(&index);
+}
+
+/* Flip every byte, cut at every byte: the index that comes out is right. */
+static void a_damaged_index_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "shard");
+    struct shard_index right;
+    fixture_write_shard(path, 0, 9);
+    fixture_assert_index_opens(&right, path, false, true);
+    size_t bytes;
+    char kept[512];
+    snprintf(kept, sizeof(kept), "%s", index_beside("shard"));
+    uint8_t *data = fixture_read(kept, &bytes);
+    for (size_t i = 0; i < 2 * bytes; i++) {
+        struct shard_index index;
+        const size_t at = i % bytes;
+        const uint8_t flip = i < bytes ? (uint8_t)(1u << at % 8) : 0;
+        data[at] ^= flip;
+        (void)unlink(kept);     /* overwriting waits for the disk */
+        fixture_write(kept, data, i < bytes ? bytes : at);
+        data[at] ^= flip;
+        fixture_assert_index_opens(&index, path, false, true);
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    free(data);
+    shard_index_release(&right);
+}
+
+/* Two lengths that change places keep the sum right: only the checksum tells. */
+static void an_index_with_swapped_lengths_is_built_again(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "swapped");
+    struct shard_index right, index;
+    fixture_write_shard(path, 0, 2);
+    fixture_assert_index_opens(&right, path, false, true);
+    assert_int_not_equal(right.records[0].payload_bytes, right.records[1].payload_bytes);
+    size_t bytes;
+    char kept[512];
+    snprintf(kept, sizeof(kept), "%s", index_beside("swapped"));
+    uint8_t *data = fixture_read(kept, &bytes);
+    memcpy(data + bytes - 8, &right.records[1].payload_bytes, 4);
+    memcpy(data + bytes - 4, &right.records[0].payload_bytes, 4);
+    fixture_write(kept, data, bytes);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_same_records(&right, &index);
+    shard_index_release(&right);
+    shard_index_release(&index);
+    free(data);
+}
+
+/* The kept index of a shard of two records of 3 and 0 bytes with other contents, and a right checksum. */
+struct made_index {
+    char magic[8];
+    uint32_t version, byte_order;
+    uint64_t checksum;
+    struct shard_stamp stamp;
+    uint64_t stream_bytes, record_count, damage_count;
+    uint32_t lengths[2];
+    uint64_t damages[4];        /* in front of which record, bytes; twice */
+};
+
+static void keep_made_index(const char *kept, struct made_index *made, const uint64_t parts[7])
+{
+    made->stream_bytes = parts[0];
+    made->record_count = 2;
+    made->damage_count = 2;
+    made->lengths[0] = (uint32_t)parts[1];
+    made->lengths[1] = (uint32_t)parts[2];
+    memcpy(made->damages, &parts[3], sizeof(made->damages));
+    made->checksum = 0;
+    made->checksum = XXH3_64bits(made, sizeof(*made));
+    (void)unlink(kept);
+    fixture_write(kept, made, sizeof(*made));
+}
+
+static void an_index_that_leads_out_of_the_shard_is_built_again(void **state)
+{
+    (void)state;
+    static const uint64_t cases[][7] = {
+        /* stream, two lengths, damages; 48 bytes: records of 19 and 16, damages of 6 and 7 fit */
+        { 48, 3, 0, 0, UINT64_MAX - 9, 2, 23 },
+        { 48, 3, 0, 0, 1ull << 63, 2, (1ull << 63) + 13 },
+        { 48, 3, 0, 1, 13, 2, 0 },
+        { 48, 3, 0, 2, 6, 1, 7 },
+        { 48, 3, 0, 0, 6, 3, 7 },
+        { 48, 0xfffffff0, 0, 0, 6, 1, 7 },
+        { 48, 3, 60, 0, 6, 1, UINT64_MAX - 52 },
+        { 49, 3, 0, 0, 6, 1, 8 },
+        { 1ull << 40, 3, 0, 0, 6, 2, (1ull << 40) - 41 },
+    };
+    const char *path = fixture_path(folder, "led");
+    uint8_t data[48] = { 0 };
+    struct shard_index right, index;
+    memset(data, 0xff, sizeof(data));
+    tfrecord_write_header(3, data + 6);
+    tfrecord_write_footer(data + 18, 3, data + 21);
+    tfrecord_write_header(0, data + 25);
+    tfrecord_write_footer(data + 37, 0, data + 37);
+    fixture_write(path, data, sizeof(data));
+    fixture_assert_index_opens(&right, path, true, true);
+    assert_int_equal(right.record_count, 2);
+    char kept[512];
+    snprintf(kept, sizeof(kept), "%s", index_beside("led"));
+    size_t bytes;
+    uint8_t *const kept_data = fixture_read(kept, &bytes);
+    struct made_index made;
+    assert_int_equal(bytes, sizeof(made));
+    memcpy(&made, kept_data, sizeof(made));
+    free(kept_data);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        keep_made_index(kept, &made, cases[i]);
+        fixture_assert_index_opens(&index, path, true, true);
+        assert_same_records(&right, &index);
+        shard_index_release(&index);
+    }
+    shard_index_release(&right);
+}
+
+static void a_large_file_in_place_of_an_index_is_not_read(void **state)
+{
+    (void)state;
+    const off_t large = (off_t)256 << 20;
+    const char *path = fixture_path(folder, "sparse");
+    struct shard_index index;
+    struct rusage before, after;
+    fixture_write_shard(path, 0, 7);
+    fixture_write(index_beside("sparse"), "", 0);
+    assert_int_equal(truncate(index_beside("sparse"), large), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_int_equal(index.record_count, 7);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    shard_index_release(&index);
+}
+
+/* 0 when there is no such directory. */
+static uint32_t count_files(const char *path)
+{
+    DIR *entries = opendir(path);
+    uint32_t count = 0;
+    for (struct dirent *entry = entries != NULL ? readdir(entries) : NULL; entry != NULL; entry = readdir(entries))
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (entries != NULL)
+        closedir(entries);
+    return count;
+}
+
+/* A directory where the index should go stands for a place that cannot be written: it
+ * stops root too. */
+static void the_cache_directory_takes_what_cannot_lie_beside(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "elsewhere");
+    struct shard_index first, second;
+    fixture_write_shard(path, 0, 7);
+    assert_int_equal(mkdir(index_beside("elsewhere"), 0700), 0);
+    const uint32_t before = count_files(fixture_path(folder, "cache/pipetrain"));
+    fixture_assert_index_opens(&first, path, false, true);
+    assert_int_equal(count_files(fixture_path(folder, "cache/pipetrain")), before + 1);
+    fixture_assert_index_opens(&second, path, false, true);
+    assert_same_records(&first, &second);
+    shard_index_release(&first);
+    shard_index_release(&second);
+}
+
+static void no_place_for_an_index_is_no_error(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "nowhere");
+    struct shard_index index;
+    fixture_write_shard(path, 0, 7);
+    assert_int_equal(mkdir(index_beside("nowhere"), 0700), 0);
+    setenv("XDG_CACHE_HOME", "/proc/none", 1);
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(index.record_count, 7);
+    shard_index_release(&index);
+    setenv("XDG_CACHE_HOME", fixture_path(folder, "cache"), 1);
+}
+
+static void nothing_but_the_index_is_left_behind(void **state)
+{
+    (void)state;
+    const char *path = fixture_path(folder, "tidy/shard");
+    struct shard_index index;
+    assert_int_equal(mkdir(fixture_path(folder, "tidy"), 0700), 0);
+    fixture_write_shard(path, 0, 7);
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(count_files(fixture_path(folder, "tidy")), 2);
+}
+
+/* As a process leaves it that is killed when it has written the index and not yet named it. */
+static void what_a_process_that_died_left_of_an_index_is_taken_over(void **state)
+{
+    (void)state;
+    struct shard_index index, kept;
+    char left[512], path[512];
+    assert_int_equal(mkdir(fixture_path(folder, "died"), 0700), 0);
+    snprintf(left, sizeof(left), "%s", fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX ".tmp"));
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "died/shard"));
+    fixture_write_shard(path, 0, 7);
+    fixture_write(left, "more than the index will be, or half of it", 42);
+    const int fd = open(left, O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);        /* it is alive and writes */
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(access(fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX), F_OK), -1);
+    assert_int_equal(count_files(fixture_path(folder, "died")), 2);
+    close(fd);                                      /* it died */
+    fixture_assert_index_opens(&index, path, false, true);
+    assert_int_equal(count_files(fixture_path(folder, "died")), 2);
+    assert_int_equal(access(fixture_path(folder, "died/.shard" INDEX_FILE_SUFFIX), F_OK), 0);
+    fixture_assert_index_opens(&kept, path, false, true);
+    assert_same_records(&index, &kept);
+    shard_index_release(&index);
+    shard_index_release(&kept);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kept_index_equals_a_walked_one),
+        cmocka_unit_test(a_kept_index_holds_damages_but_never_hides_them),
+        cmocka_unit_test(a_stale_index_is_built_again),
+        cmocka_unit_test(a_damaged_index_is_built_again),
+        cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
+        cmocka_unit_test(an_index_that_leads_out_of_the_shard_is_built_again),
+        cmocka_unit_test(a_large_file_in_place_of_an_index_is_not_read),
+        cmocka_unit_test(the_cache_directory_takes_what_cannot_lie_beside),
+        cmocka_unit_test(no_place_for_an_index_is_no_error),
+        cmocka_unit_test(nothing_but_the_index_is_left_behind),
+        cmocka_unit_test(what_a_process_that_died_left_of_an_index_is_taken_over),
+    };
+    return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
+}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -59,6 +60,12 @@ const char *fixture_path(const char *place, const char *name)
     char *path = paths[next++ % 4];
     snprintf(path, sizeof(paths[0]), "%s/%s", place, name);
     return path;
+}
+
+bool fixture_exists(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
 }
 
 void fixture_write(const char *path, const void *data, size_t bytes)

@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_FILE_FIXTURE_H
 #define PIPETRAIN_FILE_FIXTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,8 @@ void fixture_folder_clear(const char *path);
 
 /* "PLACE/NAME" in a buffer that the next call but three reuses. */
 const char *fixture_path(const char *place, const char *name);
+/* Is there anything of this name, even a link to nothing? */
+bool fixture_exists(const char *path);
 /* A file of these bytes, or of a text's, in place of what has the name. */
 void fixture_write(const char *path, const void *data, size_t bytes);
 void fixture_write_text(const char *path, const char *text);

@@ -1,0 +1,225 @@
+/* Tests of the files in a run's directory: that they appear whole or not at all, follow no links, and what is said when
+ * they cannot be written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
+#include "tests/tools/run_directory_fixture.h"
+
+static void outputs_follow_no_links(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "metrics.jsonl", ".lock" };
+    char problem[RUN_TEXT_BYTES];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char dir[32], link[64];
+        snprintf(dir, sizeof(dir), "linked%zu", i);
+        snprintf(link, sizeof(link), "%s/%s", dir, names[i]);
+        assert_int_equal(mkdir(dir, 0777), 0);
+        assert_int_equal(symlink("../target", link), 0);
+        assert_int_equal(run_fixture_refuse(dir, problem), -ELOOP);
+        assert_non_null(strstr(problem, names[i]));
+        assert_false(fixture_exists("target"));
+    }
+    /* A link in place of a file that is renamed into place is replaced. */
+    struct run_directory *directory = run_fixture_begin("replaced", "replaced");
+    assert_int_equal(symlink("../target", "replaced/summary.json"), 0);
+    assert_int_equal(run_fixture_put(directory, "summary.json", "whole"), 0);
+    run_directory_close(directory);
+    assert_false(fixture_exists("target"));
+}
+
+/* Nobody reads or writes the FIFO: opening it must not wait. */
+static void what_is_no_file_in_the_place_of_one_is_refused_at_once(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "run.conf", "metrics.jsonl", "summary.json", "weights.safetensors", ".lock" };
+    char problem[RUN_TEXT_BYTES];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char dir[32], path[64];
+        snprintf(dir, sizeof(dir), "special%zu", i);
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        assert_int_equal(mkdir(dir, 0777), 0);
+        assert_int_equal(mkfifo(path, 0666), 0);
+        assert_int_equal(run_fixture_refuse(dir, problem), -EINVAL);
+        assert_non_null(strstr(problem, names[i]));
+        assert_non_null(strstr(problem, "FIFO"));
+        assert_int_equal(remove(path), 0);
+        assert_int_equal(mkdir(path, 0777), 0);
+        assert_true(run_fixture_refuse(dir, problem) < 0);
+        assert_non_null(strstr(problem, names[i]));
+        assert_non_null(strstr(problem, "directory, not a regular file"));
+        assert_int_equal(run_fixture_temporaries(dir), 0);
+    }
+}
+
+static void files_appear_whole(void **state)
+{
+    (void)state;
+    struct run_directory *directory = run_fixture_begin("whole", "whole");
+    assert_int_equal(run_fixture_put(directory, "file", "the content"), 0);
+    assert_true(run_fixture_holds("whole", "file", "the content"));
+    assert_int_equal(run_fixture_put(directory, "file", "another content"), 0);
+    assert_true(run_fixture_holds("whole", "file", "another content"));
+    assert_int_equal(run_fixture_temporaries("whole"), 0);
+    run_directory_close(directory);
+}
+
+static void limit_files(rlim_t bytes, struct rlimit *before)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, before), 0);
+    struct rlimit small = *before;
+    small.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+}
+
+static void a_full_disk_leaves_the_earlier_file(void **state)
+{
+    (void)state;
+    static const char much[100000];
+    struct rlimit before;
+    struct run_directory *directory = run_fixture_begin("limited", "limited");
+    assert_int_equal(run_fixture_put(directory, "file", "the content"), 0);
+    limit_files(1000, &before);
+    const int rc = run_directory_write(directory, "file", &(struct file_part){ much, sizeof(much) }, 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rc, -EFBIG);
+    assert_true(run_fixture_holds("limited", "file", "the content"));
+    assert_int_equal(run_fixture_temporaries("limited"), 0);
+    run_directory_close(directory);
+}
+
+static void metrics_are_one_object_a_line(void **state)
+{
+    (void)state;
+    char text[RUN_TEXT_BYTES];
+    struct json json;
+    struct run_directory *directory = run_fixture_begin("lines", "lines");
+    json_init(&json, false);
+    for (uint64_t i = 0; i < 3; i++) {
+        json_reset(&json);
+        json_open_object(&json, NULL);
+        json_u64(&json, "step", i);
+        json_close_object(&json);
+        run_directory_metrics(directory, &json);
+    }
+    assert_int_equal(run_directory_failed(directory), 0);
+    run_directory_metrics(NULL, &json);     /* nothing is written in a dry run */
+    json_release(&json);
+    run_directory_close(directory);
+    run_fixture_text("lines/metrics.jsonl", text);
+    assert_string_equal(text, "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n");
+}
+
+static void metrics_that_cannot_be_written_are_told_once(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    struct json json;
+    char text[RUN_TEXT_BYTES];
+    int told[2];                /* a pipe: the limit would hold for a captured file too */
+    struct run_directory *directory = run_fixture_begin("deaf", "deaf");
+    json_init(&json, false);
+    json_open_object(&json, NULL);
+    json_close_object(&json);
+    assert_int_equal(pipe(told), 0);
+    const int saved_stderr = dup(STDERR_FILENO);
+    limit_files(0, &before);
+    dup2(told[1], STDERR_FILENO);
+    for (int i = 0; i < 5; i++)
+        run_directory_metrics(directory, &json);
+    dup2(saved_stderr, STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    close(saved_stderr);
+    close(told[1]);
+    const ssize_t bytes = read(told[0], text, sizeof(text) - 1);
+    close(told[0]);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+    assert_non_null(strstr(text, "deaf/metrics.jsonl"));
+    assert_ptr_equal(strchr(text, '\n'), text + bytes - 1);         /* one line */
+    assert_int_equal(run_directory_failed(directory), -EFBIG);
+    json_release(&json);
+    run_directory_close(directory);
+}
+
+static void a_line_of_metrics_that_is_cut_spoils_no_other(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    struct capture capture;
+    struct json json;
+    char text[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_begin("torn", "torn");
+    json_init(&json, false);
+    json_u64(&json, NULL, 1234567);
+    run_directory_metrics(directory, &json);
+    for (rlim_t limit = 9; limit < 16; limit++) {   /* at every byte of the second line, its end included */
+        capture_begin(&capture);
+        limit_files(limit, &before);
+        run_directory_metrics(directory, &json);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        capture_end(&capture, text, sizeof(text));
+        assert_true(run_fixture_holds("torn", "metrics.jsonl", "1234567\n"));
+    }
+    run_directory_metrics(directory, &json);
+    assert_true(run_fixture_holds("torn", "metrics.jsonl", "1234567\n1234567\n"));
+    json_release(&json);
+    run_directory_close(directory);
+}
+
+static void the_stored_configuration_reads_back_equal(void **state)
+{
+    (void)state;
+    struct settings settings, again;
+    struct problems problems;
+    char first[RUN_TEXT_BYTES], second[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_begin("stored", "stored");
+    run_directory_close(directory);
+    run_fixture_settings(&settings, "stored", "stored");
+    problems_init(&problems);
+    assert_int_equal(settings_init(&again), 0);
+    assert_int_equal(config_read(&again, "stored/run.conf", &problems), 0);
+    assert_int_equal(settings_finish(&again, &problems), 0);
+    FILE *file = fopen("again.conf", "w");
+    assert_non_null(file);
+    assert_int_equal(settings_write(&again, file), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_true(run_fixture_text("stored/run.conf", first) > 0);
+    run_fixture_text("again.conf", second);
+    assert_string_equal(first, second);
+    problems_release(&problems);
+    settings_release(&again);
+    settings_release(&settings);
+}
+
+int main(void)
+{
+    alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_follow_no_links),
+        cmocka_unit_test(what_is_no_file_in_the_place_of_one_is_refused_at_once),
+        cmocka_unit_test(files_appear_whole),
+        cmocka_unit_test(a_full_disk_leaves_the_earlier_file),
+        cmocka_unit_test(metrics_are_one_object_a_line),
+        cmocka_unit_test(metrics_that_cannot_be_written_are_told_once),
+        cmocka_unit_test(a_line_of_metrics_that_is_cut_spoils_no_other),
+        cmocka_unit_test(the_stored_configuration_reads_back_equal),
+    };
+    return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);
+}

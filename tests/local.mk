@@ -7,7 +7,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
 	%D%/helpers/tfrecord_fixture.c %D%/helpers/tower_stand.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c \
-	%D%/tools/run_directory_fixture.c
+	%D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
@@ -18,9 +18,9 @@ formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/forma
 	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_device %D%/stage/test_folders %D%/stage/test_log %D%/stage/test_output \
-	%D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_room %D%/stage/test_schedule \
-	%D%/stage/test_slots %D%/stage/test_stop
+stage_tests = %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_folders %D%/stage/test_log \
+	%D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring %D%/stage/test_room \
+	%D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz_example \

@@ -14,8 +14,9 @@ passed=0 failed=0
 
 export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1 PIPETRAIN_SANITIZER=no
 
-programs='stage/test_device stage/test_slots cuda/test_kernels cuda/test_kernels_step
-    compute/test_layers compute/test_tower compute/test_update sync/test_reduce sync/test_trainer cuda/test_timeline'
+programs='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
+    cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
+    sync/test_reduce sync/test_trainer cuda/test_timeline'
 scripts='batches threads towers gpu'
 
 # check NAME COMMAND...: passed when the exit code is 0; 77 (skipped) is a failure here.

@@ -14,8 +14,9 @@ source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e bench lib data; do mkdir -p "$2/$folder"; done
 bundle=$(cd "$2" && pwd)
 
-tests='stage/test_device stage/test_slots cuda/test_kernels cuda/test_kernels_step
-    compute/test_layers compute/test_tower compute/test_update sync/test_reduce sync/test_trainer cuda/test_timeline'
+tests='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
+    cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
+    sync/test_reduce sync/test_trainer cuda/test_timeline'
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/shard_maker'
 for name in $tests; do
     programs="$programs tests/$name"

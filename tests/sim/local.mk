@@ -35,7 +35,7 @@ SIM_STAGE = stage/libstage.a $(XXHASH_LIBS) $(ONEDNN_LIBS) $(OPENMP_CFLAGS) -lst
 
 sim_stage_tests = tests/cuda/test_device_cuda \
 	%D%/check/test_sim %D%/check/test_sim_graph %D%/check/test_sim_kernel %D%/check/test_sim_strict
-sim_stage_twins = tests/stage/test_device_sim tests/stage/test_slots_sim
+sim_stage_twins = tests/stage/test_device_sim tests/stage/test_device_events_sim tests/stage/test_slots_sim
 $(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
 
 sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures tests/cuda/test_cuda_steps \

@@ -66,4 +66,13 @@ struct example_value {
 size_t example_size(const struct example_value *values, size_t count);
 size_t example_write(const struct example_value *values, size_t count, uint8_t *out);
 
+/* Write a payload that example_find can read anew, with other values of some features: entries of other names stay
+ * as they are, byte for byte and in their order; those of the names in `values` go, and the values come in, in
+ * front of the first name that is behind theirs. A value of kind FEATURE_MISSING only says which feature goes.
+ * `values` are in bytewise order of their names. The first gives the bytes it takes; the second fills exactly that
+ * many. */
+size_t example_replaced_size(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count);
+size_t example_replace(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count,
+                       uint8_t *out);
+
 #endif

@@ -3,6 +3,7 @@
 #include "formats/example.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define WIRE_BYTES 2u       /* the wire type of length-delimited fields */
@@ -98,4 +99,82 @@ size_t example_write(const struct example_value *values, size_t count, uint8_t *
         at = put_entry(at, &values[i]);
     }
     return (size_t)(at - out);
+}
+
+/* A payload being written anew. */
+struct replacing {
+    const struct example_value *values;
+    size_t count, next;         /* values, and the first that has not come in yet */
+    size_t bytes;               /* of the entries so far */
+    uint8_t *at;                /* where the next one goes; NULL: they are only counted */
+};
+
+static void add_value(struct replacing *replacing)
+{
+    const struct example_value *const value = &replacing->values[replacing->next++];
+
+    if (value->kind == FEATURE_MISSING)
+        return;
+    replacing->bytes += field_size(entry_size(value));
+    if (replacing->at != NULL)
+        replacing->at = put_entry(replacing->at, value);
+}
+
+static int name_compare(const char *name, const char *other, size_t other_bytes)
+{
+    const size_t bytes = strlen(name);
+    const int order = memcmp(name, other, bytes < other_bytes ? bytes : other_bytes);
+    return order != 0 ? order : (bytes > other_bytes) - (bytes < other_bytes);
+}
+
+static bool is_replaced(const struct replacing *replacing, const char *name, size_t name_bytes)
+{
+    for (size_t i = 0; i < replacing->count; i++) {
+        if (name_compare(replacing->values[i].name, name, name_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int visit_kept(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
+{
+    struct replacing *const replacing = arg;
+
+    while (replacing->next < replacing->count &&
+           name_compare(replacing->values[replacing->next].name, name, name_bytes) < 0)
+        add_value(replacing);
+    if (is_replaced(replacing, name, name_bytes))
+        return 0;
+    replacing->bytes += field_size(feature->entry_bytes);
+    if (replacing->at != NULL)
+        replacing->at = put_bytes(replacing->at, 1, feature->entry, feature->entry_bytes);
+    return 0;
+}
+
+/* All entries, kept and new. */
+static size_t replace_entries(struct replacing *replacing, const uint8_t *payload, size_t bytes)
+{
+    size_t bad_offset;
+
+    (void)example_visit(payload, bytes, visit_kept, replacing, &bad_offset);
+    while (replacing->next < replacing->count)
+        add_value(replacing);
+    return replacing->bytes;
+}
+
+size_t example_replaced_size(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count)
+{
+    struct replacing replacing = { .values = values, .count = count };
+    return field_size(replace_entries(&replacing, payload, bytes));
+}
+
+size_t example_replace(const uint8_t *payload, size_t bytes, const struct example_value *values, size_t count,
+                       uint8_t *out)
+{
+    struct replacing counted = { .values = values, .count = count };
+    struct replacing written = { .values = values, .count = count };
+
+    written.at = put_field_start(out, 1, replace_entries(&counted, payload, bytes));
+    (void)replace_entries(&written, payload, bytes);
+    return (size_t)(written.at - out);
 }

@@ -373,6 +373,55 @@ static void reads_back_what_it_writes(void **state)
     free(pixels);
 }
 
+/* "a", with two numbers; "f", of no kind; "label": 7; "z": "q". */
+#define KEPT_A "0a 0b 0a 01 61 12 06 1a 04 0a 02 01 02"
+#define KEPT_F "0a 05 0a 01 66 12 00"
+#define LABEL_7 "0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 07"
+#define KEPT_Z "0a 0a 0a 01 7a 12 05 0a 03 0a 01 71"
+
+static void expect_replaced(const char *from, const struct example_value *values, size_t count, const char *to)
+{
+    const struct hex_block before = hex_block(from), after = hex_block(to);
+    uint8_t *const out = malloc(after.bytes);
+
+    assert_int_equal(example_replaced_size(before.data, before.bytes, values, count), after.bytes);
+    assert_int_equal(example_replace(before.data, before.bytes, values, count, out), after.bytes);
+    assert_memory_equal(out, after.data, after.bytes);
+    free(out);
+    free(before.data);
+    free(after.data);
+}
+
+static void replaces_features_and_keeps_the_others_byte_for_byte(void **state)
+{
+    const struct example_value values[] = {
+        { .name = "b", .kind = FEATURE_MISSING },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 9 },
+        { .name = "y", .kind = FEATURE_BYTES, .bytes = "Y", .byte_count = 1 },
+    };
+    const char *const label_9 = "0a 0e " LABEL_KEY " 12 05 1a 03 0a 01 09 ";
+    const char *const y = "0a 0a 0a 01 79 12 05 0a 03 0a 01 59 ";
+    char expected[512];
+    (void)state;
+
+    snprintf(expected, sizeof(expected), "0a 3c " KEPT_A KEPT_F "%s%s" KEPT_Z, label_9, y);
+    expect_replaced("0a 30 " KEPT_A KEPT_F LABEL_7 KEPT_Z, values, 3, expected);
+    snprintf(expected, sizeof(expected), "0a 3c " KEPT_A KEPT_F "%s%s" KEPT_Z, label_9, y);
+    expect_replaced("0a 20 " KEPT_A KEPT_F KEPT_Z, values, 3, expected);
+    snprintf(expected, sizeof(expected), "0a 1c %s%s", label_9, y);
+    expect_replaced("", values, 3, expected);
+}
+
+static void a_feature_that_goes_is_not_there_however_often_it_was(void **state)
+{
+    const struct example_value gone = { .name = "label", .kind = FEATURE_MISSING };
+    (void)state;
+
+    expect_replaced("0a 3f " LABEL_7 KEPT_A LABEL_7 KEPT_Z LABEL_7, &gone, 1, "0a 19 " KEPT_A KEPT_Z);
+    expect_replaced("0a 1d " LABEL_7 KEPT_A "0a 0c " KEPT_Z, &gone, 1, "0a 19 " KEPT_A KEPT_Z);
+    expect_replaced("0a 10 " LABEL_7, &gone, 1, "0a 00");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +443,8 @@ int main(void)
         cmocka_unit_test(visits_every_entry_in_wire_order_until_told_to_stop),
         cmocka_unit_test(writes_the_known_bytes),
         cmocka_unit_test(reads_back_what_it_writes),
+        cmocka_unit_test(replaces_features_and_keeps_the_others_byte_for_byte),
+        cmocka_unit_test(a_feature_that_goes_is_not_there_however_often_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

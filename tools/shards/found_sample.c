@@ -48,11 +48,13 @@ static bool read_header(struct found_sample *sample)
     return true;
 }
 
+/* A layout of this feature, or of any where `name` is NULL. */
 static bool read_layout(struct found_sample *sample, const char *name)
 {
     for (size_t i = 0; i < sizeof(known_layouts) / sizeof(known_layouts[0]); i++) {
         const struct known_layout *const layout = &known_layouts[i];
-        if (layout->bytes != sample->byte_count || (layout->name != NULL && strcmp(layout->name, name) != 0))
+        const bool is_meant = layout->name == NULL ? name == NULL : name != NULL && strcmp(layout->name, name) == 0;
+        if (layout->bytes != sample->byte_count || !is_meant)
             continue;
         sample->image = layout->image;
         sample->height = layout->height;
@@ -95,10 +97,13 @@ static int read_image(struct found_sample *sample, const struct search *search, 
     if (rc < 0 || name == NULL || feature.kind != FEATURE_BYTES || feature.value_count == 0)
         return rc;
     sample->image = FOUND_UNKNOWN;
+    sample->key = name;
     sample->bytes = feature.bytes;
     sample->byte_count = feature.byte_count;
     if (!read_header(sample) && !read_layout(sample, name))
         rc = read_sizes(sample, search);
+    if (rc == 0 && sample->image == FOUND_UNKNOWN)
+        (void)read_layout(sample, NULL);
     return rc;
 }
 

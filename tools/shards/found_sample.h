@@ -11,9 +11,11 @@ struct sample_names { const char *image, *label; };     /* NULL: those in use */
 
 /* Raw images are rows of pixels of channels, or planes of rows. */
 enum found_image { FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_UNKNOWN };
+#define FOUND_KIND_COUNT 6
 
 struct found_sample {
     enum found_image image;
+    const char *key;            /* of the image's feature, unless there is no image */
     const uint8_t *bytes;       /* of the image, in the payload */
     size_t byte_count;
     uint32_t height, width, channels;   /* 0 where the image is unknown */

@@ -24,6 +24,9 @@ tools_libtools_a_SOURCES += \
 	%D%/convert/files/convert_folder.c %D%/convert/files/image_choice.c \
 	%D%/convert/files/image_layout.c %D%/convert/files/image_list.c %D%/convert/files/image_set.c
 tools_libtools_a_SOURCES += %D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c
+tools_libtools_a_SOURCES += \
+	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \
+	%D%/convert/writing/block.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

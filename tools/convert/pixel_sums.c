@@ -3,27 +3,42 @@
 
 #include <math.h>
 
-void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels)
+/* Have sums of so many channels. */
+static void widen(struct pixel_sums *sums, uint32_t channels)
 {
-    for (uint32_t c = 0; c < channels; c++) {
-        uint64_t sum = 0, squares = 0;
-        for (size_t i = c; i < bytes; i += channels) {
-            sum += pixels[i];
-            squares += (uint32_t)pixels[i] * pixels[i];
-        }
-        sums->sum[c] += sum;
-        sums->squares[c] += squares;
+    for (uint32_t c = sums->channels; c < channels && sums->count > 0; c++) {
+        sums->sum[c] = sums->sum[0];
+        sums->squares[c] = sums->squares[0];
     }
-    sums->count += bytes / channels;
+    sums->channels = channels;
 }
 
 void pixel_sums_join(struct pixel_sums *sums, const struct pixel_sums *more)
 {
-    for (uint32_t c = 0; c < PIXEL_CHANNELS_MAX; c++) {
-        sums->sum[c] += more->sum[c];
-        sums->squares[c] += more->squares[c];
+    struct pixel_sums added = *more;
+
+    if (added.channels < sums->channels)
+        widen(&added, sums->channels);
+    else
+        widen(sums, added.channels);
+    for (uint32_t c = 0; c < sums->channels; c++) {
+        sums->sum[c] += added.sum[c];
+        sums->squares[c] += added.squares[c];
     }
-    sums->count += more->count;
+    sums->count += added.count;
+}
+
+void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes, uint32_t channels)
+{
+    struct pixel_sums more = { .count = bytes / channels, .channels = channels };
+
+    for (uint32_t c = 0; c < channels; c++) {
+        for (size_t i = c; i < bytes; i += channels) {
+            more.sum[c] += pixels[i];
+            more.squares[c] += (uint32_t)pixels[i] * pixels[i];
+        }
+    }
+    pixel_sums_join(sums, &more);
 }
 
 double pixel_sums_mean(const struct pixel_sums *sums, uint32_t channel)

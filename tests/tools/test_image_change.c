@@ -1,0 +1,266 @@
+/* Tests of images that are made smaller or become pixels on their way into a set. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/example.h"
+#include "formats/image_header.h"
+#include "tests/helpers/example_fixture.h"
+#include "tools/convert/images/image_change.h"
+#include "tools/convert/images/jpeg_write.h"
+
+#define WIDTH 48u
+#define HEIGHT 32u
+#define PAYLOAD_MAX ((size_t)64 << 10)
+
+static uint8_t payload[PAYLOAD_MAX];
+
+/* Brighter to the right, and in colours darker to the bottom. */
+static uint8_t pixel_at(uint32_t y, uint32_t x, uint32_t c)
+{
+    return (uint8_t)(c == 0 ? 20 + 4 * x : 220 - 4 * y);
+}
+
+static void fill(uint8_t *pixels, uint32_t channels)
+{
+    for (uint32_t y = 0; y < HEIGHT; y++)
+        for (uint32_t x = 0; x < WIDTH; x++)
+            for (uint32_t c = 0; c < channels; c++)
+                *pixels++ = pixel_at(y, x, c);
+}
+
+/* A record as converters make it, of a JPEG; its bytes. */
+static size_t make_record(uint32_t channels)
+{
+    uint8_t pixels[HEIGHT * WIDTH * 3];
+    const struct image_shape shape = { HEIGHT, WIDTH, channels };
+    struct jpeg_writer *writer;
+    const uint8_t *jpeg;
+    size_t jpeg_bytes;
+    char problem[256];
+
+    fill(pixels, channels);
+    assert_int_equal(jpeg_writer_open(&writer, 95), 0);
+    assert_int_equal(jpeg_write(writer, pixels, &shape, &jpeg, &jpeg_bytes, problem, sizeof(problem)), 0);
+    const struct example_value values[] = {
+        { .name = "image/channels", .kind = FEATURE_INT64S, .int64 = channels },
+        { .name = "image/class/label", .kind = FEATURE_INT64S, .int64 = 5 },
+        { .name = "image/encoded", .kind = FEATURE_BYTES, .bytes = jpeg, .byte_count = jpeg_bytes },
+        { .name = "image/format", .kind = FEATURE_BYTES, .bytes = "jpg", .byte_count = 3 },
+        { .name = "image/height", .kind = FEATURE_INT64S, .int64 = HEIGHT },
+        { .name = "image/width", .kind = FEATURE_INT64S, .int64 = WIDTH },
+        { .name = "zebra", .kind = FEATURE_BYTES, .bytes = "stays", .byte_count = 5 },
+    };
+    const size_t bytes = example_write(values, sizeof(values) / sizeof(values[0]), payload);
+    jpeg_writer_close(writer);
+    assert_true(bytes <= PAYLOAD_MAX);
+    return bytes;
+}
+
+/* A record of raw pixels. */
+static size_t make_raw_record(void)
+{
+    uint8_t pixels[HEIGHT * WIDTH];
+    const struct example_value values[] = {
+        { .name = "depth", .kind = FEATURE_INT64S, .int64 = 1 },
+        { .name = "height", .kind = FEATURE_INT64S, .int64 = HEIGHT },
+        { .name = "image_raw", .kind = FEATURE_BYTES, .bytes = pixels, .byte_count = sizeof(pixels) },
+        { .name = "label", .kind = FEATURE_INT64S, .int64 = 5 },
+        { .name = "width", .kind = FEATURE_INT64S, .int64 = WIDTH },
+    };
+    fill(pixels, 1);
+    return example_write(values, 5, payload);
+}
+
+/* The payload that comes out of `bytes` in payload. */
+struct changed { struct image_changer *changer; const uint8_t *payload; size_t bytes; };
+
+static struct changed change_record(const struct image_change *change, size_t bytes)
+{
+    struct changed changed;
+    char problem[512] = "";
+
+    assert_int_equal(image_changer_open(&changed.changer, change), 0);
+    const int rc = image_changer_apply(changed.changer, payload, bytes, &changed.payload, &changed.bytes, problem,
+                                       sizeof(problem));
+    if (rc != 0)
+        fail_msg("%d: %s", rc, problem);
+    return changed;
+}
+
+static void expect_refused(const struct image_change *change, size_t bytes, const char *words)
+{
+    struct image_changer *changer;
+    const uint8_t *out;
+    size_t out_bytes;
+    char problem[512] = "";
+
+    assert_int_equal(image_changer_open(&changer, change), 0);
+    assert_int_equal(image_changer_apply(changer, payload, bytes, &out, &out_bytes, problem, sizeof(problem)),
+                     -EBADMSG);
+    if (strstr(problem, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, problem);
+    image_changer_close(changer);
+}
+
+static struct feature find(const struct changed *changed, const char *name)
+{
+    return example_fixture_find(name, changed->payload, changed->bytes);
+}
+
+static bool has(const struct changed *changed, const char *name)
+{
+    const size_t name_bytes = strlen(name);
+    const struct example_query query = { &name, &name_bytes, 1 };
+    struct feature feature;
+    size_t bad_offset;
+    assert_int_equal(example_find(changed->payload, changed->bytes, &query, &feature, &bad_offset), 0);
+    return feature.kind != FEATURE_MISSING;
+}
+
+static void a_larger_image_becomes_a_jpeg_with_this_shorter_side(void **state)
+{
+    struct image_header header;
+    const char *problem;
+    (void)state;
+    for (uint32_t channels = 1; channels <= 3; channels += 2) {
+        const struct changed changed = change_record(&(struct image_change){ 11, 90, false, NULL },
+                                                     make_record(channels));
+        const struct feature image = find(&changed, "image/encoded");
+        assert_int_equal(image_header_read(image.bytes, image.byte_count, &header, &problem), 0);
+        assert_int_equal(header.format, IMAGE_FORMAT_JPEG);
+        assert_int_equal(header.height, 11);
+        assert_int_equal(header.width, 17);     /* of 16.5 */
+        assert_int_equal(header.channels, channels);
+        image_changer_close(changed.changer);
+    }
+}
+
+static void features_that_say_its_size_are_set_and_others_stay(void **state)
+{
+    const struct changed changed = change_record(&(struct image_change){ 16, 90, false, NULL }, make_record(3));
+    (void)state;
+    assert_int_equal(find(&changed, "image/height").int64, 16);
+    assert_int_equal(find(&changed, "image/width").int64, 24);
+    assert_int_equal(find(&changed, "image/channels").int64, 3);
+    assert_int_equal(find(&changed, "image/class/label").int64, 5);
+    assert_memory_equal(find(&changed, "image/format").bytes, "JPEG", 4);
+    assert_memory_equal(find(&changed, "zebra").bytes, "stays", 5);
+    assert_false(has(&changed, "height"));
+    assert_false(has(&changed, "image_raw"));
+    image_changer_close(changed.changer);
+}
+
+static void an_image_that_is_small_enough_stays_byte_for_byte(void **state)
+{
+    const size_t bytes = make_record(3);
+    (void)state;
+    for (uint64_t side = HEIGHT; side < HEIGHT + 2; side++) {
+        const struct changed changed = change_record(&(struct image_change){ side, 1, false, NULL }, bytes);
+        assert_ptr_equal(changed.payload, payload);
+        assert_int_equal(changed.bytes, bytes);
+        image_changer_close(changed.changer);
+    }
+}
+
+/* Every pixel near what was drawn, between the pixels it stands for. */
+static void expect_pixels(const struct changed *changed, uint32_t height, uint32_t channels)
+{
+    const struct feature image = find(changed, "image_raw");
+    const uint32_t width = height * WIDTH / HEIGHT, step = HEIGHT / height;
+    assert_int_equal(image.byte_count, height * width * channels);
+    assert_int_equal(find(changed, "height").int64, height);
+    assert_int_equal(find(changed, "width").int64, width);
+    assert_int_equal(find(changed, "depth").int64, channels);
+    for (uint32_t y = 1; y + 1 < height; y++)
+        for (uint32_t x = 1; x + 1 < width; x++)
+            for (uint32_t c = 0; c < channels; c++)
+                assert_in_range(image.bytes[(y * width + x) * channels + c] + 10,
+                                pixel_at(y * step + step / 2, x * step + step / 2, c),
+                                pixel_at(y * step + step / 2, x * step + step / 2, c) + 20);
+}
+
+static void pixels_are_those_of_the_image_scaled(void **state)
+{
+    (void)state;
+    for (uint32_t channels = 1; channels <= 3; channels += 2) {
+        const size_t bytes = make_record(channels);
+        const struct changed whole = change_record(&(struct image_change){ .is_raw = true }, bytes);
+        expect_pixels(&whole, HEIGHT, channels);
+        image_changer_close(whole.changer);
+        const struct changed half = change_record(&(struct image_change){ .short_side = 16, .is_raw = true }, bytes);
+        expect_pixels(&half, 16, channels);
+        assert_int_equal(find(&half, "image/class/label").int64, 5);
+        assert_false(has(&half, "image/encoded"));
+        assert_false(has(&half, "image/format"));
+        assert_false(has(&half, "image/height"));
+        image_changer_close(half.changer);
+    }
+}
+
+static void raw_images_are_made_smaller_as_raw_images_only(void **state)
+{
+    const size_t bytes = make_raw_record();
+    const struct changed half = change_record(&(struct image_change){ .short_side = 8, .is_raw = true }, bytes);
+    (void)state;
+    expect_pixels(&half, 8, 1);
+    image_changer_close(half.changer);
+    const struct changed same = change_record(&(struct image_change){ .short_side = 32, .is_raw = true }, bytes);
+    assert_ptr_equal(same.payload, payload);
+    image_changer_close(same.changer);
+    expect_refused(&(struct image_change){ 8, 90, false, NULL }, bytes, "give --raw");
+}
+
+static void what_cannot_be_decoded_is_refused_with_its_reason(void **state)
+{
+    const struct image_change change = { 8, 90, false, NULL };
+    const uint8_t head[] = { 0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0, 0, 99, 0, 0, 0,
+                             99, 8, 2, 0, 0, 0, 0, 0, 0, 0 };
+    (void)state;
+    memset(payload, 0xff, 100);
+    expect_refused(&change, 100, "is no tf.train.Example");
+    expect_refused(&change, 0, "has no feature known as image");
+    expect_refused(&change, example_fixture("image", FEATURE_BYTES, head, sizeof(head), payload),
+                   "holds a PNG image that cannot be decoded");
+    expect_refused(&change, example_fixture("image", FEATURE_BYTES, "text", 4, payload), "neither JPEG nor PNG");
+    expect_refused(&(struct image_change){ 8, 90, false, "picture" }, make_record(3), "no feature known as image");
+}
+
+static void the_same_bytes_come_out_whatever_came_before(void **state)
+{
+    const struct image_change change = { 12, 75, false, NULL };
+    const size_t grey_bytes = make_record(1);
+    struct changed used = change_record(&change, grey_bytes);
+    const size_t bytes = make_record(3);
+    const struct changed fresh = change_record(&change, bytes);
+    char problem[512];
+    (void)state;
+    assert_int_equal(image_changer_apply(used.changer, payload, bytes, &used.payload, &used.bytes, problem,
+                                         sizeof(problem)), 0);
+    assert_int_equal(used.bytes, fresh.bytes);
+    assert_memory_equal(used.payload, fresh.payload, fresh.bytes);
+    image_changer_close(used.changer);
+    image_changer_close(fresh.changer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_larger_image_becomes_a_jpeg_with_this_shorter_side),
+        cmocka_unit_test(features_that_say_its_size_are_set_and_others_stay),
+        cmocka_unit_test(an_image_that_is_small_enough_stays_byte_for_byte),
+        cmocka_unit_test(pixels_are_those_of_the_image_scaled),
+        cmocka_unit_test(raw_images_are_made_smaller_as_raw_images_only),
+        cmocka_unit_test(what_cannot_be_decoded_is_refused_with_its_reason),
+        cmocka_unit_test(the_same_bytes_come_out_whatever_came_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -11,7 +11,7 @@ tools_libtools_a_SOURCES = \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
-	%D%/convert/file_bytes.c %D%/convert/shard_set.c %D%/convert/shard_writer.c
+	%D%/convert/file_bytes.c %D%/convert/shard_set.c
 tools_libtools_a_SOURCES += \
 	%D%/convert/packing.c %D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
 	%D%/convert/files/convert_cifar.c %D%/convert/files/tar_members.c %D%/convert/raw_image.c \
@@ -26,7 +26,8 @@ tools_libtools_a_SOURCES += \
 tools_libtools_a_SOURCES += %D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c
 tools_libtools_a_SOURCES += \
 	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \
-	%D%/convert/writing/block.c
+	%D%/convert/writing/block.c %D%/convert/writing/chunk_board.c %D%/convert/writing/read_back.c \
+	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c

@@ -14,16 +14,17 @@
 #include "stage/text/output.h"
 #include "tools/convert/convert_command.h"
 #include "tools/convert/set_description.h"
-#include "tools/convert/shard_writer.h"
 #include "tools/convert/splits.h"
+#include "tools/convert/writing/shard_writer.h"
 #include "tools/end_request.h"
 #include "tools/phase.h"
 #include "tools/version.h"
 
-static int commit(struct shard_set *set, const struct conversion *conversion, uint64_t seed, struct stop *stop)
+static int commit(struct shard_set *set, const struct conversion *conversion, const struct convert_options *options,
+                  struct stop *stop)
 {
     phase_enter(RUN_PHASE_SAVING);
-    char *const text = set_description(conversion, set, seed);
+    char *const text = set_description(conversion, set, options);
     if (text == NULL)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for " MANIFEST_NAME);
     const int rc = text != NULL ? shard_set_commit(set, text) : -ENOMEM;
@@ -42,23 +43,15 @@ static void report(const struct conversion *conversion, const char *output)
     printf("\n");
 }
 
-/* The channels of the images where they are raw, else 0. */
-static uint32_t raw_channels(const struct conversion *conversion)
-{
-    const bool is_raw = conversion->image_key != NULL && strcmp(conversion->image_key, "image_raw") == 0;
-    return is_raw && conversion->depth <= PIXEL_CHANNELS_MAX ? conversion->depth : 0;
-}
-
 static int write_shards(const struct convert_options *options, const struct conversion *conversion, struct stop *stop)
 {
     const struct shard_set_spec spec = {
         .directory = options->output, .sources = conversion->sources, .source_count = conversion->source_count,
-        .may_replace = options->may_replace, .channels = raw_channels(conversion),
-        .packing = options->packing,
+        .may_replace = options->may_replace, .image_key = conversion->image_key, .packing = options->packing,
     };
     const struct shard_writer_options writer = {
         .jobs = (uint32_t)options->jobs, .seed = options->seed, .keeps_order = options->keeps_order,
-        .interrupted = options->interrupted,
+        .change = options->change, .interrupted = options->interrupted,
     };
     struct shard_set set;
 
@@ -66,21 +59,30 @@ static int write_shards(const struct convert_options *options, const struct conv
     if (rc == 0)
         rc = shards_write(&set, &writer);
     if (rc == 0)
-        rc = commit(&set, conversion, options->seed, stop);
+        rc = commit(&set, conversion, options, stop);
     shard_set_close(&set);
     if (rc == 0)
         report(conversion, options->output);
     return rc;
 }
 
-static int convert(const struct convert_command *command, struct stop *stop)
+/* The images are found under the key they have, and lie under the one they get. */
+static void change_key(struct convert_options *options, struct conversion *conversion)
 {
-    const struct convert_options *const options = &command->options;
+    options->change.image_key = conversion->image_key;
+    if (options->change.is_raw)
+        conversion->image_key = IMAGE_CHANGE_RAW_KEY;
+}
+
+static int convert(struct convert_command *command, struct stop *stop)
+{
+    struct convert_options *const options = &command->options;
     const struct converter *const converter = command->converter;
     struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
     struct hold_out hold_out = { 0 };
 
     int rc = converter->prepare(options, stop, &conversion);
+    change_key(options, &conversion);
     if (rc == 0 && (converter->takes & CONVERT_TRAIN) == 0)
         rc = splits_hold_out(&hold_out, &conversion, options, stop);
     if (rc == 0)

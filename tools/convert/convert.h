@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "stage/stop.h"
+#include "tools/convert/images/image_change.h"
 #include "tools/convert/shard_set.h"
 
 #define CONVERT_PROGRAM "pipetrain-convert"
@@ -17,7 +18,9 @@
 /* Options that only some converters take. */
 enum convert_option {
     CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to make */
-    CONVERT_LABEL = 2           /* --label */
+    CONVERT_LABEL = 2,          /* --label */
+    CONVERT_IMAGES = 4,         /* --resize-short, --raw */
+    CONVERT_QUALITY = 8         /* --quality, of the same converters */
 };
 
 struct convert_options {
@@ -34,6 +37,7 @@ struct convert_options {
     double validation_share;    /* of all samples, or 0 */
     uint64_t train;             /* samples to make */
     enum packing packing;
+    struct image_change change; /* to the images; its image_key is the conversion's */
     const char *label;          /* which one of several a sample has; NULL = the usual one */
     bool may_replace;           /* a set that is there */
     const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */

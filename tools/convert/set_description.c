@@ -34,42 +34,57 @@ static void describe_split(struct json *json, const struct shard_set *set, const
     json_close_object(json);
 }
 
-/* Numbers of each channel of raw images to train with. */
-static void describe_pixels(struct json *json, const char *key, const struct pixel_sums *sums, uint32_t channels,
+/* A number of each channel of raw images to train with. */
+static void describe_pixels(struct json *json, const char *key, const struct pixel_sums *sums,
                             double (*number)(const struct pixel_sums *sums, uint32_t channel))
 {
     json_open_array(json, key);
-    for (uint32_t c = 0; c < channels; c++)
+    for (uint32_t c = 0; c < sums->channels; c++)
         json_double(json, NULL, number(sums, c));
     json_close_array(json);
 }
 
-static struct pixel_sums training_pixels(const struct shard_set *set)
+/* Of all files, or of those to train with. */
+static struct image_tally tally_images(const struct shard_set *set, bool is_all)
 {
-    struct pixel_sums sums = { 0 };
+    struct image_tally tally = { 0 };
 
     for (size_t i = 0; i < set->file_count; i++) {
-        if (set->files[i].source_number == 0)
-            pixel_sums_join(&sums, &set->files[i].pixels);
+        if (is_all || set->files[i].source_number == 0)
+            image_tally_join(&tally, &set->files[i].images);
     }
-    return sums;
+    return tally;
 }
 
-static void describe_image(struct json *json, const struct conversion *conversion, const struct shard_set *set)
+/* What was done to the images. */
+static void describe_change(struct json *json, const struct image_change *change)
 {
-    const struct pixel_sums sums = training_pixels(set);
+    if (change->short_side == 0)
+        return;
+    json_u64(json, "resize_short", change->short_side);
+    if (!change->is_raw)
+        json_u64(json, "quality", change->quality);
+}
 
+static void describe_image(struct json *json, const struct conversion *conversion, const struct shard_set *set,
+                           const struct image_change *change)
+{
+    const struct image_tally all = tally_images(set, true), train = tally_images(set, false);
+    const char *const encoding = image_tally_encoding(&all);
 
     json_open_object(json, "image");
     json_quoted(json, "key", conversion->image_key);
-    if (conversion->height > 0) {
-        json_u64(json, "height", conversion->height);
-        json_u64(json, "width", conversion->width);
-        json_u64(json, "depth", conversion->depth);
+    if (encoding != NULL)
+        json_quoted(json, "encoding", encoding);
+    if (all.height > 0) {
+        json_u64(json, "height", all.height);
+        json_u64(json, "width", all.width);
+        json_u64(json, "depth", all.channels);
     }
-    if (sums.count > 0) {
-        describe_pixels(json, "mean", &sums, set->spec.channels, pixel_sums_mean);
-        describe_pixels(json, "deviation", &sums, set->spec.channels, pixel_sums_deviation);
+    describe_change(json, change);
+    if (encoding != NULL && train.pixels.count > 0) {
+        describe_pixels(json, "mean", &train.pixels, pixel_sums_mean);
+        describe_pixels(json, "deviation", &train.pixels, pixel_sums_deviation);
     }
     json_close_object(json);
 }
@@ -87,18 +102,18 @@ static void describe_classes(struct json *json, const struct conversion *convers
 }
 
 static void describe(struct json *json, const struct conversion *conversion, const struct shard_set *set,
-                     uint64_t seed)
+                     const struct convert_options *options)
 {
     json_open_object(json, NULL);
     json_quoted(json, "name", conversion->name);
     json_quoted(json, "origin", conversion->origin);
     json_quoted(json, "writer", CONVERT_PROGRAM " " PIPETRAIN_VERSION);
-    json_u64(json, "seed", seed);
+    json_u64(json, "seed", options->seed);
     describe_classes(json, conversion);
     if (conversion->label_key != NULL)
         json_quoted(json, "label_key", conversion->label_key);
     if (conversion->image_key != NULL)
-        describe_image(json, conversion, set);
+        describe_image(json, conversion, set, &options->change);
     json_open_object(json, "splits");
     for (size_t i = 0; i < conversion->source_count; i++)
         describe_split(json, set, &conversion->sources[i]);
@@ -106,12 +121,13 @@ static void describe(struct json *json, const struct conversion *conversion, con
     json_close_object(json);
 }
 
-char *set_description(const struct conversion *conversion, const struct shard_set *set, uint64_t seed)
+char *set_description(const struct conversion *conversion, const struct shard_set *set,
+                      const struct convert_options *options)
 {
     struct json json;
 
     json_init(&json, true);
-    describe(&json, conversion, set, seed);
+    describe(&json, conversion, set, options);
     const char *const text = json_text(&json);
     char *const copy = text != NULL ? strdup(text) : NULL;
     json_release(&json);

@@ -13,8 +13,8 @@
 
 #include "formats/example.h"
 #include "stage/stop.h"
+#include "tools/convert/images/image_tally.h"
 #include "tools/convert/packing.h"
-#include "tools/convert/pixel_sums.h"
 
 #define SAMPLE_VALUES_MAX 16u
 #define SHARD_COUNT_MAX 99999u
@@ -33,6 +33,8 @@ struct sample_source {
                   size_t *count_out);
     /* Instead of it, for records that are there: the payload of record `index`, which may lie in scratch. */
     int (*payload)(void *arg, uint64_t index, void *scratch, const uint8_t **payload_out, size_t *bytes_out);
+    /* What to call record `index` in messages: its file. Any thread. NULL: it has no other name. */
+    void (*name)(void *arg, uint64_t index, char *text, size_t text_size);
     void *arg;
 };
 
@@ -46,7 +48,8 @@ struct shard_file {
     char temporary_name[112];
     uint64_t bytes;             /* set by the writer of this file, like what follows */
     uint64_t content_hash;      /* xxh3 over the records' lengths and payloads */
-    struct pixel_sums pixels;   /* of its raw images */
+    size_t frame_bytes_most;
+    struct image_tally images;
 };
 
 struct shard_set_spec {
@@ -55,7 +58,7 @@ struct shard_set_spec {
     size_t source_count;
     bool may_replace;           /* a set that is there */
     enum packing packing;       /* of the shards */
-    uint32_t channels;          /* of raw images, whose pixels are added up then; 0: they are not */
+    const char *image_key;      /* of the feature with the image; NULL: one of the usual names */
 };
 
 struct shard_set {

@@ -8,9 +8,12 @@
 
 #include "formats/tfrecord.h"
 #include "tools/convert/sample_order.h"
+#include "tools/convert/writing/record_maker.h"
 
 #define TRAIN_SHARDS 4u
 #define SHARD_BYTES ((uint64_t)1 << 30)
+#define BYTES_MAX ((uint64_t)1 << 60)
+#define CHANGED_MEASURED UINT64_C(32)   /* records made to see how long they are */
 
 static int part_sample(void *arg, uint64_t index, void *scratch, struct example_value values_out[SAMPLE_VALUES_MAX],
                        size_t *count_out)
@@ -23,6 +26,12 @@ static int part_payload(void *arg, uint64_t index, void *scratch, const uint8_t 
 {
     const struct sample_part *const part = arg;
     return part->whole.payload(part->whole.arg, part->chosen[index], scratch, payload_out, bytes_out);
+}
+
+static void part_name(void *arg, uint64_t index, char *text, size_t text_size)
+{
+    const struct sample_part *const part = arg;
+    part->whole.name(part->whole.arg, part->chosen[index], text, text_size);
 }
 
 static int number_compare(const void *a, const void *b)
@@ -43,6 +52,7 @@ static struct sample_source make_part(struct sample_part *part, const struct sam
     source.bytes = (uint64_t)((double)whole->bytes / (double)whole->record_count * (double)count);
     source.sample = part_sample;
     source.payload = whole->payload != NULL ? part_payload : NULL;
+    source.name = whole->name != NULL ? part_name : NULL;
     source.arg = part;
     return source;
 }
@@ -105,39 +115,52 @@ void hold_out_release(struct hold_out *hold_out)
     *hold_out = (struct hold_out){ 0 };
 }
 
-/* The bytes of a source's records, as it says, else as if all were like the first. */
-static int find_bytes(const struct sample_source *source, struct stop *stop, uint64_t *bytes_out)
-{
-    struct example_value values[SAMPLE_VALUES_MAX];
-    size_t count;
-
-    *bytes_out = source->bytes;
-    if (source->bytes > 0 || source->record_count == 0)
-        return 0;
-    void *const scratch = malloc(source->scratch_bytes + 1);
-    const int rc = scratch != NULL ? source->sample(source->arg, 0, scratch, values, &count) : -ENOMEM;
-    if (scratch == NULL)
-        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for a sample");
-    if (rc == 0 && __builtin_mul_overflow(example_size(values, count) + TFRECORD_FRAME_BYTES, source->record_count,
-                                          bytes_out))
-        *bytes_out = UINT64_MAX;
-    free(scratch);
-    return rc;
-}
-
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
+/* Make some records, one of each stretch of the source, for the mean of their bytes. */
+static int measure_records(const struct sample_source *source, uint64_t count, struct record_maker *maker,
+                           double *mean_out)
+{
+    uint64_t sum = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t index = (uint64_t)((double)source->record_count / (double)count * (double)i);
+        const uint8_t *payload;
+        size_t bytes;
+        const int rc = record_maker_payload(maker, source, index, &payload, &bytes);
+        if (rc < 0)
+            return rc;
+        sum += bytes + TFRECORD_FRAME_BYTES;
+    }
+    *mean_out = (double)sum / (double)count;
+    return 0;
+}
+
+/* The bytes of a source's records: as it says; as if all were like the first; or, where images change, like some. */
+static int find_bytes(struct sample_source *source, const struct image_change *change, struct stop *stop)
+{
+    const bool is_changed = image_change_is_any(change);
+    struct record_maker maker;
+    double mean = 0;
+
+    if ((source->bytes > 0 && !is_changed) || source->record_count == 0)
+        return 0;
+    int rc = record_maker_open(&maker, source, 1, change, stop);
+    if (rc == 0)
+        rc = measure_records(source, is_changed ? smaller(source->record_count, CHANGED_MEASURED) : 1, &maker, &mean);
+    record_maker_close(&maker);
+    const double bytes = mean * (double)source->record_count;
+    source->bytes = bytes < (double)BYTES_MAX ? (uint64_t)bytes : BYTES_MAX;
+    return rc;
+}
+
 /* So many shards of about `shard_bytes`, at least `least`. */
 static int count_by_bytes(struct sample_source *source, uint64_t shard_bytes, uint64_t least, struct stop *stop)
 {
-    uint64_t bytes;
-    const int rc = find_bytes(source, stop, &bytes);
-    if (rc < 0)
-        return rc;
-    const uint64_t needed = bytes / shard_bytes + (bytes % shard_bytes > 0);
+    const uint64_t needed = source->bytes / shard_bytes + (source->bytes % shard_bytes > 0);
     const uint64_t count = smaller(needed > least ? needed : least, source->record_count);
     if (count > SHARD_COUNT_MAX) {
         stop_fail(stop, EXIT_CODE_USAGE, "%s would be %" PRIu64 " shards, but %u can be named: "
@@ -167,9 +190,11 @@ int splits_count_shards(struct conversion *conversion, const struct convert_opti
 
     for (size_t i = 0; i < conversion->source_count && rc == 0; i++) {
         struct sample_source *const source = &conversion->sources[i];
-        rc = i == 0 && options->shards > 0
-                 ? count_as_told(source, options->shards, stop)
-                 : count_by_bytes(source, shard_bytes, i == 0 ? train_least : 1, stop);
+        rc = find_bytes(source, &options->change, stop);
+        if (rc == 0)
+            rc = i == 0 && options->shards > 0
+                     ? count_as_told(source, options->shards, stop)
+                     : count_by_bytes(source, shard_bytes, i == 0 ? train_least : 1, stop);
     }
     return rc;
 }

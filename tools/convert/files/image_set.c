@@ -2,6 +2,7 @@
 #include "tools/convert/files/image_set.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FEATURES_BYTES 300u     /* of a record beside its image, about */
@@ -69,11 +70,21 @@ static int image_sample(void *arg, uint64_t index, void *scratch, struct example
     return 0;
 }
 
+static void image_name(void *arg, uint64_t index, char *text, size_t text_size)
+{
+    const struct image_source *const source = arg;
+    const struct image_set *const set = source->set;
+
+    snprintf(text, text_size, "%s: %s", set->input,
+             image_list_path(&set->list, &set->list.files[source->split->first + index]));
+}
+
 static struct sample_source make_source(struct image_source *image_source)
 {
     const struct image_split *split = image_source->split;
     struct sample_source source = {
-        .split = split->name, .record_count = split->count, .sample = image_sample, .arg = image_source,
+        .split = split->name, .record_count = split->count, .sample = image_sample, .name = image_name,
+        .arg = image_source,
     };
 
     for (size_t i = 0; i < split->count; i++) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,4 +163,13 @@ int record_set_read(const struct record_set *set, uint64_t number, uint8_t *fram
     *payload_out = at + TFRECORD_HEADER_BYTES;
     *bytes_out = (size_t)payload_bytes;
     return 0;
+}
+
+void record_set_name(const struct record_set *set, uint64_t number, char *text, size_t text_size)
+{
+    const struct record_shard *const shard = find_shard(set, number);
+    const uint64_t record = number - shard->first;
+
+    snprintf(text, text_size, "%s: record %" PRIu64 " at byte %" PRIu64, shard->source->path, record,
+             shard->index.records[record].offset);
 }

@@ -46,5 +46,7 @@ size_t record_set_frame_bytes(const struct record_set *set);
  * 0, or a negative errno after stop_fail. */
 int record_set_read(const struct record_set *set, uint64_t number, uint8_t *frame, const uint8_t **payload_out,
                     size_t *bytes_out, struct stop *stop);
+/* What to call record `number`: its shard, and its place in it. */
+void record_set_name(const struct record_set *set, uint64_t number, char *text, size_t text_size);
 
 #endif

@@ -6,12 +6,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "tools/convert/images/image_change.h"
 #include "tools/convert/shard_set.h"
 
 struct shard_writer_options {
     uint32_t jobs;                      /* threads, at least 1 */
     uint64_t seed;                      /* of the order of the records */
     bool keeps_order;                   /* it is that of the samples, instead */
+    struct image_change change;         /* to the images */
     const atomic_bool *interrupted;     /* when true, give up soon */
 };
 

@@ -75,6 +75,49 @@ takes_tables() {
     grep -q '"height": 2' pixels/dataset.json || failed "not 2x2"
 }
 
+# grey - a whole PNG of 2 x 2 grey pixels: 16, 48, 80 and 112, or so
+grey() {
+    printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\000\000\002\000\000\000\002\010\000\000\000\000W\335R\370'
+    printf '\000\000\000\016IDATx\234c\020P`0p\000\000\001v\000\241\3540\212\364\000\000\000\000IEND\256B`\202'
+}
+
+changes_images_the_same_way_for_any_number_of_jobs() {
+    mkdir -p grey/a grey/b
+    for i in 1 2 3 4 5 6 7 8 9; do
+        grey >"grey/a/$i.png"
+        grey >"grey/b/$i.png"
+    done
+    for how in --raw "--raw --resize-short=1" --resize-short=1; do
+        rm -rf one
+        expect 0 folder grey -o one --shards=1 $how --jobs=1
+        for jobs in 2 7; do
+            expect 0 folder grey -o "grey$jobs" --force --shards=1 $how --jobs=$jobs
+            for file in one/*; do
+                cmp "$file" "grey$jobs/${file#one/}" >&2 || failed "$how: ${file#one/} differs for $jobs jobs"
+            done
+        done
+    done
+    [ "$(grep -ao JFIF one/train-00000-of-00001 | wc -l)" -eq 18 ] || failed "not every image became a JPEG"
+    expect 0 folder grey -o raw --raw
+    for words in '"key": "image_raw"' '"encoding": "raw"' '"height": 2' '"depth": 1' '"mean"'; do
+        grep -qF "$words" raw/dataset.json || failed "no $words in dataset.json"
+    done
+    expect 0 tfrecord raw -o smaller --raw --resize-short=1
+    grep -qF '"height": 1' smaller/dataset.json || failed "the pixels are as many as before"
+    expect 0 folder grey -o kept --resize-short=2
+    [ "$(cat kept/*-of-* | grep -ao IHDR | wc -l)" -eq 18 ] || failed "small images were changed"
+}
+
+refuses_to_change_what_it_cannot_read() {
+    expect 3 folder set -o out --raw
+    says "image/encoded"
+    says "set: train/"
+    expect 2 folder grey -o out --quality=80
+    expect 2 folder grey -o out --quality=80 --resize-short=1 --raw
+    expect 2 digits -o out --resize-short=8
+    absent out
+}
+
 refuses_and_leaves_nothing() {
     mkdir -p bad/a bad/b
     image x >bad/a/1.png
@@ -99,5 +142,7 @@ stores_every_image_as_it_is_once
 gives_the_same_bytes_for_any_wrapping_and_number_of_jobs
 holds_out_validation_images
 takes_tables
+changes_images_the_same_way_for_any_number_of_jobs
+refuses_to_change_what_it_cannot_read
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

@@ -148,6 +148,14 @@ static int parse_force(const struct option_row *row, const char *text, struct co
     return 0;
 }
 
+static int parse_raw(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    (void)row;
+    (void)text;
+    command->options.change.is_raw = true;
+    return 0;
+}
+
 static int parse_help(const struct option_row *row, const char *text, struct convert_command *command)
 {
     (void)row;
@@ -183,6 +191,13 @@ static const struct option_row option_rows[] = {
       "order of the input, the rest as by 1" },
     { 'j', "jobs", "N", parse_number, 1, 1024, FIELD(jobs), 0,
       "threads (default: one per processor); the bytes stay the same" },
+    { 'r', "resize-short", "N", parse_number, 1, UINT16_MAX, FIELD(change.short_side), CONVERT_IMAGES,
+      "folder, tar, csv, tfrecord: make images smaller whose shorter side is over N pixels, so that it is N; they "
+      "become JPEG (chroma 4:2:0), the others stay as they are, byte for byte" },
+    { 'q', "quality", "Q", parse_number, 1, 100, FIELD(change.quality), CONVERT_QUALITY,
+      "of those JPEGs, 1 to 100 (default 90)" },
+    { 'R', "raw", NULL, parse_raw, 0, 0, 0, CONVERT_IMAGES,
+      "the same converters: store the pixels of all images, uint8 rows of grey or red, green, blue" },
     { 't', "train", "N", parse_number, 1, UINT32_MAX, FIELD(train), CONVERT_TRAIN,
       "digits: so many to draw to train with (default 20000)" },
     { 'l', "label", "WHICH", parse_text, 0, 0, FIELD(label), CONVERT_LABEL,
@@ -265,6 +280,8 @@ static int check_options(const struct convert_command *command)
         if ((option_rows[i].option & command->given & ~converter->takes) != 0)
             return usage_error("%s: --%s does not apply", converter->name, option_rows[i].name);
     }
+    if ((command->given & CONVERT_QUALITY) != 0 && (options->change.short_side == 0 || options->change.is_raw))
+        return usage_error("--quality is of images that become JPEG: give --resize-short, and not --raw");
     if ((converter->takes & CONVERT_TRAIN) != 0 && options->validation_share > 0)
         return usage_error("%s: --validation is a whole number, of samples to draw", converter->name);
     return 0;
@@ -282,7 +299,8 @@ int convert_command_parse(struct convert_command *command, int argc, char **argv
     int letter;
 
     *command = (struct convert_command){
-        .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000 },
+        .options = { .seed = 1, .jobs = processor_count(), .train = 20000, .validation = 4000,
+                     .change.quality = 90 },
     };
     fill_long_options(long_options);
     while ((letter = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
@@ -348,6 +366,8 @@ void convert_command_help(void)
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
            "  " CONVERT_PROGRAM " cifar10 cifar-10-binary.tar.gz -o cifar10\n"
            "  " CONVERT_PROGRAM " folder photos -o photos-shards --validation=0.1\n"
+           "  " CONVERT_PROGRAM " folder photos -o photos-256 --validation=0.1 --resize-short=256\n"
+           "  " CONVERT_PROGRAM " tfrecord photos-shards -o photos-raw --resize-short=256 --raw\n"
            "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o photos-shards\n"
            "  " CONVERT_PROGRAM " csv labels.csv -o photos-shards\n"
            "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"

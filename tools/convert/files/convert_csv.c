@@ -281,6 +281,7 @@ const struct converter convert_csv = {
     .inputs = "TRAIN [VALIDATION]",
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
     .prepare = csv_prepare,
     .release = csv_release,
 };

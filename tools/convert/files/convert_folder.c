@@ -206,6 +206,7 @@ const struct converter convert_folder = {
     .inputs = "DIR",
     .input_count_least = 1,
     .input_count_most = 1,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
     .prepare = folder_prepare,
     .release = folder_release,
 };

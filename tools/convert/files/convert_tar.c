@@ -270,6 +270,7 @@ const struct converter convert_tar = {
     .inputs = "FILE...",
     .input_count_least = 1,
     .input_count_most = ARCHIVES_MAX,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
     .prepare = tar_prepare,
     .release = tar_release,
 };

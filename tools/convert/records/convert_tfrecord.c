@@ -1,5 +1,5 @@
 /* The converter of shards that are there: other numbers of shards, another order, another compression, samples held
- * out. What records hold is not looked at and stays as it is, to the byte. */
+ * out. What records hold stays as it is, to the byte, but for images that are to be changed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,12 @@ static int tfrecord_payload(void *arg, uint64_t index, void *scratch, const uint
 {
     const struct tfrecord_split *const split = arg;
     return record_set_read(&split->records, index, scratch, payload_out, bytes_out, split->stop);
+}
+
+static void tfrecord_name(void *arg, uint64_t index, char *text, size_t text_size)
+{
+    const struct tfrecord_split *const split = arg;
+    record_set_name(&split->records, index, text, text_size);
 }
 
 static int find_shards(struct shard_list *list, const char *input, const char *split, struct stop *stop)
@@ -96,7 +102,8 @@ static int open_split(struct conversion *conversion, const char *input, const st
         return rc;
     conversion->sources[conversion->source_count++] = (struct sample_source){
         .split = name, .record_count = split->records.record_count, .bytes = split->records.bytes,
-        .scratch_bytes = record_set_frame_bytes(&split->records), .payload = tfrecord_payload, .arg = split,
+        .scratch_bytes = record_set_frame_bytes(&split->records), .payload = tfrecord_payload,
+        .name = tfrecord_name, .arg = split,
     };
     return 0;
 }
@@ -170,10 +177,12 @@ static void tfrecord_release(struct conversion *conversion)
 const struct converter convert_tfrecord = {
     .name = "tfrecord",
     .summary = "shards that are there, compressed or not: a folder, a file or a glob, and another one for validation "
-               "where it is no folder of both; records stay as they are",
+               "where it is no folder of both; records stay as they are, "
+               "but for images that are to be changed",
     .inputs = "SHARDS [SHARDS]",
     .input_count_least = 1,
     .input_count_most = SPLITS,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
     .prepare = tfrecord_prepare,
     .release = tfrecord_release,
 };

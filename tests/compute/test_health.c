@@ -16,7 +16,7 @@
 
 #include "compute/finite.h"
 #include "compute/health.h"
-#include "tests/helpers/tower_stand.h"
+#include "tests/helpers/network/tower_stand.h"
 
 static const float bad[] = { NAN, INFINITY, -INFINITY };
 

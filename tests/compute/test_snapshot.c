@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
+#include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/tower_stand.h"
 
 enum { STEPS = 4, CARRIED_MAX = 256 };
 

@@ -16,8 +16,8 @@
 #include "compute/init.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/device_memory.h"
+#include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/tower_stand.h"
 
 /* ---- weights ---- */
 

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/tower_stand.h"
 
 /* ---- updates ---- */
 

@@ -15,8 +15,8 @@
 
 #include "stage/thread.h"
 #include "sync/snapshot_pool.h"
+#include "tests/helpers/network/tower_stand.h"
 #include "tests/helpers/test_device_kind.h"
-#include "tests/helpers/tower_stand.h"
 
 static const struct schedule schedule = { .records = { 95, 23 }, .batch = 10, .towers = 3, .epochs = 3, .steps = 27 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tests/helpers/device_memory.h"
-#include "tests/helpers/tower_stand.h"
+#include "tests/helpers/network/tower_stand.h"
 
 struct net *stand_net(float dropout)
 {

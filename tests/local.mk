@@ -2,12 +2,12 @@
 # it calls, the layer it tests and what is below. LDADD has another value for each list of tests.
 check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
-	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/example_fixture.c %D%/helpers/file_fixture.c \
-	%D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c %D%/helpers/network/network.c \
-	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c \
-	%D%/helpers/packed_fixture.c %D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c \
-	%D%/helpers/test_device_kind.c %D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c \
-	%D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
+	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
+	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
+	%D%/helpers/network/network.c %D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c \
+	%D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c %D%/helpers/reduce_bench.c \
+	%D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c %D%/helpers/tfrecord_fixture.c \
+	%D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 

@@ -15,10 +15,9 @@
 
 #include "loader/images/picture_ops.h"
 #include "stage/random.h"
+#include "tests/helpers/encoded_codec.h"
 
 enum { WIDTH = 93, HEIGHT = 70 };
-
-static void *codec;
 
 /* How an image is stored. */
 struct storage {
@@ -101,19 +100,10 @@ static void decode_plainly(const struct file *file, J_COLOR_SPACE colours, uint8
     jpeg_destroy_decompress(&library);
 }
 
-static int decode(const void *bytes, size_t byte_count, const struct image_shape *shape, uint8_t *sample,
-                  char *problem, size_t problem_size)
-{
-    const struct stored_image image = { .key = "image", .bytes = bytes, .byte_count = byte_count };
-    const struct image_request request = { .shape = *shape };
-    problem[0] = '\0';
-    return image_encoded_ops.decode(codec, &image, &request, sample, problem, problem_size);
-}
-
 static void assert_decodes(const struct file *file, const struct image_shape *shape, uint8_t *sample)
 {
     char problem[300];
-    assert_int_equal(decode(file->bytes, file->count, shape, sample, problem, sizeof(problem)), 0);
+    assert_int_equal(encoded_codec_decode(file->bytes, file->count, shape, sample, problem, sizeof(problem)), 0);
     assert_string_equal(problem, "");
 }
 
@@ -122,7 +112,7 @@ static void assert_refused(const void *bytes, size_t count, const char *words)
     static uint8_t sample[WIDTH * HEIGHT * 3];
     const struct image_shape shape = { HEIGHT, WIDTH, 3 };
     char problem[300];
-    assert_int_not_equal(decode(bytes, count, &shape, sample, problem, sizeof(problem)), 0);
+    assert_int_not_equal(encoded_codec_decode(bytes, count, &shape, sample, problem, sizeof(problem)), 0);
     assert_non_null(strstr(problem, words));
 }
 
@@ -269,7 +259,7 @@ static bool try_bytes(const uint8_t *bytes, size_t count)
     uint8_t *const exact = malloc(count > 0 ? count : 1);
     assert_non_null(exact);
     memcpy(exact, bytes, count);
-    const int rc = decode(exact, count, &shape, sample, problem, sizeof(problem));
+    const int rc = encoded_codec_decode(exact, count, &shape, sample, problem, sizeof(problem));
     assert_int_equal(rc == 0, problem[0] == '\0');
     free(exact);
     return rc == 0;
@@ -384,19 +374,6 @@ static void what_is_no_jpeg_is_called_by_its_name(void **state)
     assert_refused(pixels, sizeof(pixels), "holds raw pixels, and the first record of the set an encoded image");
 }
 
-static int open_codec(void **state)
-{
-    (void)state;
-    return image_encoded_ops.open(&codec);
-}
-
-static int close_codec(void **state)
-{
-    (void)state;
-    image_encoded_ops.close(codec);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,5 +390,5 @@ int main(void)
         cmocka_unit_test(what_the_library_cannot_decode_is_refused_with_its_words),
         cmocka_unit_test(what_is_no_jpeg_is_called_by_its_name),
     };
-    return cmocka_run_group_tests(tests, open_codec, close_codec);
+    return cmocka_run_group_tests(tests, encoded_codec_open, encoded_codec_close);
 }

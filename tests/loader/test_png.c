@@ -12,11 +12,9 @@
 
 #include <spng.h>
 
-#include "loader/images/image.h"
+#include "tests/helpers/encoded_codec.h"
 
 enum { WIDTH = 21, HEIGHT = 13 };
-
-static void *codec;
 
 struct file {
     uint8_t *bytes;
@@ -52,10 +50,8 @@ static struct spng_ihdr header_of(uint8_t colours, uint8_t depth)
 
 static int decode(const struct file *file, uint32_t channels, uint8_t *sample, char *problem, size_t problem_size)
 {
-    const struct stored_image image = { .key = "image", .bytes = file->bytes, .byte_count = file->count };
-    const struct image_request request = { .shape = { HEIGHT, WIDTH, channels } };
-    problem[0] = '\0';
-    return image_encoded_ops.decode(codec, &image, &request, sample, problem, problem_size);
+    const struct image_shape shape = { HEIGHT, WIDTH, channels };
+    return encoded_codec_decode(file->bytes, file->count, &shape, sample, problem, problem_size);
 }
 
 /* An image of rows whose sample is `wanted`. */
@@ -170,19 +166,6 @@ static void damaged_images_are_refused_with_words_where_pixels_would_differ(void
     free(file.bytes);
 }
 
-static int open_codec(void **state)
-{
-    (void)state;
-    return image_encoded_ops.open(&codec);
-}
-
-static int close_codec(void **state)
-{
-    (void)state;
-    image_encoded_ops.close(codec);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,5 +175,5 @@ int main(void)
         cmocka_unit_test(palettes_and_bits_become_pixels),
         cmocka_unit_test(damaged_images_are_refused_with_words_where_pixels_would_differ),
     };
-    return cmocka_run_group_tests(tests, open_codec, close_codec);
+    return cmocka_run_group_tests(tests, encoded_codec_open, encoded_codec_close);
 }

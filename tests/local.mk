@@ -94,18 +94,19 @@ check_SCRIPTS = $(sim_twins)
 # The longest one begins first, so that others run beside it and it does not end alone.
 all_tests = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
 TESTS = $(all_tests)
-# Bytes in one thread, and messages: the thread sanitizer has nothing to look at.
-single_threaded_tests = $(formats_tests) $(fuzz_tests) \
-	%D%/loader/test_augment %D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg \
-	%D%/loader/test_kept_index %D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey \
-	%D%/loader/test_order %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw %D%/loader/test_sample \
-	%D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index \
-	%D%/loader/test_split_folder \
-	%D%/tools/test_config %D%/tools/test_convert_npy %D%/tools/test_dali_index %D%/tools/test_glyph \
-	%D%/tools/test_image_change %D%/tools/test_image_check %D%/tools/test_options %D%/tools/test_pixels \
-	%D%/tools/test_shards_statistics \
-	%D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh %D%/e2e/test_convert_files.sh
-threaded_tests = $(filter-out $(single_threaded_tests),$(all_tests))
+# Where threads meet: what continuous integration runs under the thread sanitizer (check-tsan runs all).
+threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh \
+	%D%/e2e/e2e_signals.sh %D%/e2e/test_shards.sh \
+	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) $(sim_sync_twins) \
+	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
+	%D%/loader/test_read_batch %D%/loader/test_shard_source \
+	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
+	%D%/tools/test_convert_files %D%/tools/test_resume %D%/tools/test_scan
+threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
+# Those that look at the time or at all cores: continuous integration runs them one after the other.
+lone_tests = $(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) $(sim_sync_tests) $(sim_sync_twins) \
+	%D%/loader/test_loader %D%/compute/test_team %D%/compute/test_onednn_room %D%/e2e/sim_e2e.sh $(script_tests)
+side_by_side_tests = $(filter-out $(lone_tests),$(all_tests))
 else
 check-local:
 	@echo 'make check needs cmocka: install libcmocka-dev, then configure again' >&2; exit 1

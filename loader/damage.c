@@ -39,6 +39,8 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
         log_message(LOG_RUN, "skipped: more damaged records, counted from here on");
     pthread_mutex_lock(&damage->lock);
     damage_list_add(damage->list, record);
+    if (damage->sink.add != NULL)
+        damage->sink.add(damage->sink.arg, record);
     pthread_mutex_unlock(&damage->lock);
 }
 
@@ -133,9 +135,10 @@ static void add_losses(struct damage *damage, enum pass pass)
     }
 }
 
-int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT])
+int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT],
+                const struct damage_sink *sink)
 {
-    *damage = (struct damage){ .list = calloc(1, sizeof(*damage->list)) };
+    *damage = (struct damage){ .list = calloc(1, sizeof(*damage->list)), .sink = *sink };
     int rc = damage->list != NULL ? 0 : -ENOMEM;
     for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
         damage->datasets[pass] = datasets[pass];

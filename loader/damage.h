@@ -17,14 +17,17 @@ struct damage {
     _Atomic uint8_t *known[PASS_COUNT];     /* a bit per record */
     atomic_uint_fast64_t count;             /* records lost */
     atomic_uint_fast64_t told;              /* messages wanted */
-    pthread_mutex_t lock;                   /* of the list */
+    pthread_mutex_t lock;                   /* of the list and the sink */
     bool has_lock;
+    struct damage_sink sink;
     struct damage_list *list;
 };
 
 size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT]);
-/* Begins with what was lost when the shards were indexed. Data sets may be NULL. 0 or -ENOMEM. */
-int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT]);
+/* Begins with what was lost when the shards were indexed, which goes into the sink too. Data sets may be NULL. 0 or
+ * -ENOMEM. */
+int damage_init(struct damage *damage, const struct dataset *const datasets[PASS_COUNT],
+                const struct damage_sink *sink);
 /* Accepts a struct of zeros. */
 void damage_release(struct damage *damage);
 

@@ -28,6 +28,13 @@ struct damage_list {
     struct damaged_record records[DAMAGE_LISTED_MAX];   /* by pass, shard and offset */
 };
 
+/* Where the damaged records go that are met, besides the list: each once, one at a time, from any thread, which it
+ * may not hold up for long. */
+struct damage_sink {
+    void (*add)(void *arg, const struct damaged_record *record);    /* NULL: nowhere */
+    void *arg;
+};
+
 /* Where more are met than have room, those stay that come first in this order, so the list does not
  * depend on which thread met what when. */
 void damage_list_add(struct damage_list *list, const struct damaged_record *record);

@@ -96,7 +96,7 @@ static int open_damage(struct loader *loader)
 {
     if (!loader->spec.skip_corrupt)
         return 0;
-    const int rc = damage_init(&loader->damage, loader->spec.datasets);
+    const int rc = damage_init(&loader->damage, loader->spec.datasets, &loader->spec.damage_sink);
     if (rc < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return rc;
     char first[DAMAGE_TEXT_BYTES];

@@ -38,6 +38,7 @@ struct loader_spec {
     size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, so that
                                          * later epochs read no file; verified and decoded at every use; 0 = chosen */
     bool skip_corrupt;                  /* replace damaged records instead of failing */
+    struct damage_sink damage_sink;     /* with skip_corrupt: gets every distinct damaged record as it is met */
     uint64_t corrupt_max;               /* fail when more records than this were damaged (per run, distinct) */
 };
 

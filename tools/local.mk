@@ -8,7 +8,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c %D%/run/team_wait.c \
-	%D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
+	%D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
 	%D%/convert/file_bytes.c %D%/convert/shard_set.c

@@ -102,6 +102,17 @@ expect_listed() {
     expect_summary "$1" "damage.records.$2.offset" "$6"
 }
 
+# expect_quarantined RUN LINES: so many lines, each whole, no place twice.
+expect_quarantined() {
+    lines=$work/runs/$1/quarantine.jsonl
+    "$json_value" --lines "$lines" set path offset >"$work/places" || fail "$1: quarantine.jsonl"
+    expect_equal "$(grep -c . "$work/places")" "$2" "$1: lines of quarantine.jsonl"
+    expect_equal "$(sort -u "$work/places" | grep -c .)" "$2" "$1: places in quarantine.jsonl"
+    expect_summary "$1" damage.file quarantine.jsonl
+    expect_out "^          each is a line of $lines$"
+    expect_out '^files .*quarantine.jsonl'
+}
+
 # Damage inside: file, record and byte are named.
 "$shard_maker" "$work/label.tfrecord" 200 28 150 10
 try label $quick --set "data.train=$work/label.tfrecord"
@@ -133,6 +144,7 @@ for place in 3 9 500; do        # length, its checksum, payload of record 70
     expect_summary "$name" corrupt_records 1
     expect_listed "$name" 0 train "$work/flip$place.tfrecord" 70 $((record_bytes * 70))
     expect_summary "$name" damage.unlisted 0
+    expect_quarantined "$name" 1
     stored=$(summary "$name" damage.records.0.stored_crc)
     computed=$(summary "$name" damage.records.0.computed_crc)
     [ "$stored" != "$computed" ] || fail 'the sums of a damaged record differ'
@@ -196,9 +208,10 @@ done
 train worn $quick --set "data.train=$work/worn.tfrecord" --set train.batch=150 --set data.on_corrupt=skip \
     --set data.max_corrupt=20 --set input.decode_threads=3 --set input.chunk=7
 expect_summary worn corrupt_records 12
+expect_quarantined worn 12
 expect_listed worn 0 train "$work/worn.tfrecord" 3 $((record_bytes * 3))
 expect_listed worn 1 train "$work/worn.tfrecord" 7 $((record_bytes * 7))
 expect_listed worn 11 train "$work/worn.tfrecord" 149 $((record_bytes * 149))
 expect_out '^damage +12 records replaced or left out:'
-expect_out '^ +and 2 more \(summary.json lists the first 12\)'
+expect_out '^ +and 2 more$'
 finish

@@ -314,6 +314,50 @@ static void damage_found_while_indexing_counts_too(void **state)
     dataset_close(dataset);
 }
 
+/* What a sink got. */
+struct quarantine { size_t count; uint64_t offsets[4 * RECORDS_MAX]; enum pass passes[4 * RECORDS_MAX]; };
+
+static void keep_offset(void *arg, const struct damaged_record *record)
+{
+    struct quarantine *const quarantine = arg;
+    assert_in_range(quarantine->count, 0, 4 * RECORDS_MAX - 1);
+    quarantine->passes[quarantine->count] = record->pass;
+    quarantine->offsets[quarantine->count++] = record->offset;
+}
+
+static size_t times_of(const struct quarantine *quarantine, enum pass pass, uint64_t offset)
+{
+    size_t times = 0;
+    for (size_t i = 0; i < quarantine->count; i++)
+        times += quarantine->passes[i] == pass && quarantine->offsets[i] == offset;
+    return times;
+}
+
+static void every_damage_is_handed_on_once_in_many_epochs(void **state)
+{
+    (void)state;
+    make_shard(40);
+    for (uint32_t i = 0; i < 40; i += 4)
+        damage_payload(i);
+    shard.data[shard.begins[21] + 3] ^= 1;
+    struct dataset *dataset = open_shard(write_shard("handed_on"), true);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct quarantine quarantine = { 0 };
+        struct harness harness = make_harness(dataset, dataset, true);
+        harness.schedule.epochs = 4;
+        harness.spec.decode_threads = harness.spec.read_threads = threads;
+        harness.spec.damage_sink = (struct damage_sink){ keep_offset, &quarantine };
+        harness_run(&harness);
+        assert_int_equal(harness.counts.corrupt_records, 22);
+        assert_int_equal(quarantine.count, 22);
+        for (uint32_t i = 0; i < 40; i++)
+            for (int pass = 0; pass < PASS_COUNT; pass++)
+                assert_int_equal(times_of(&quarantine, (enum pass)pass, shard.begins[i]), i % 4 == 0 || i == 21);
+        harness_release(&harness);
+    }
+    dataset_close(dataset);
+}
+
 static void nothing_readable_is_an_error_not_a_loop(void **state)
 {
     (void)state;
@@ -428,6 +472,7 @@ int main(void)
         cmocka_unit_test(too_much_damage_ends_the_run),
         cmocka_unit_test(damage_found_while_indexing_counts_too),
         cmocka_unit_test(the_list_keeps_the_first_records_whatever_order_they_come_in),
+        cmocka_unit_test(every_damage_is_handed_on_once_in_many_epochs),
         cmocka_unit_test(nothing_readable_is_an_error_not_a_loop),
         cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
         cmocka_unit_test(a_second_read_that_is_right_is_used),

@@ -69,7 +69,7 @@ static struct damage_list *assert_lost(uint64_t records, uint64_t lost)
     struct damage damage;
     assert_int_equal(dataset->record_count, records);
     assert_int_equal(dataset->lost_records, lost);
-    assert_int_equal(damage_init(&damage, datasets), 0);
+    assert_int_equal(damage_init(&damage, datasets, &(struct damage_sink){ NULL, NULL }), 0);
     assert_int_equal(damage_count(&damage), lost);
     struct damage_list *const list = damage_take_list(&damage);
     damage_release(&damage);

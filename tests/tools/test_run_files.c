@@ -116,10 +116,10 @@ static void metrics_are_one_object_a_line(void **state)
         json_open_object(&json, NULL);
         json_u64(&json, "step", i);
         json_close_object(&json);
-        run_directory_metrics(directory, &json);
+        run_directory_add_line(directory, RUN_METRICS, &json);
     }
     assert_int_equal(run_directory_failed(directory), 0);
-    run_directory_metrics(NULL, &json);     /* nothing is written in a dry run */
+    run_directory_add_line(NULL, RUN_METRICS, &json);     /* nothing is written in a dry run */
     json_release(&json);
     run_directory_close(directory);
     run_fixture_text("lines/metrics.jsonl", text);
@@ -142,7 +142,7 @@ static void metrics_that_cannot_be_written_are_told_once(void **state)
     limit_files(0, &before);
     dup2(told[1], STDERR_FILENO);
     for (int i = 0; i < 5; i++)
-        run_directory_metrics(directory, &json);
+        run_directory_add_line(directory, RUN_METRICS, &json);
     dup2(saved_stderr, STDERR_FILENO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     close(saved_stderr);
@@ -168,19 +168,64 @@ static void a_line_of_metrics_that_is_cut_spoils_no_other(void **state)
     struct run_directory *directory = run_fixture_begin("torn", "torn");
     json_init(&json, false);
     json_u64(&json, NULL, 1234567);
-    run_directory_metrics(directory, &json);
+    run_directory_add_line(directory, RUN_METRICS, &json);
     for (rlim_t limit = 9; limit < 16; limit++) {   /* at every byte of the second line, its end included */
         capture_begin(&capture);
         limit_files(limit, &before);
-        run_directory_metrics(directory, &json);
+        run_directory_add_line(directory, RUN_METRICS, &json);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         capture_end(&capture, text, sizeof(text));
         assert_true(run_fixture_holds("torn", "metrics.jsonl", "1234567\n"));
     }
-    run_directory_metrics(directory, &json);
+    run_directory_add_line(directory, RUN_METRICS, &json);
     assert_true(run_fixture_holds("torn", "metrics.jsonl", "1234567\n1234567\n"));
     json_release(&json);
     run_directory_close(directory);
+}
+
+/* The directory of a run that skips damage, which has met some before its first step. */
+static struct run_directory *open_skipping(const char *dir)
+{
+    struct settings settings;
+    struct run_directory *directory = NULL;
+    struct json json;
+    char problem[RUN_TEXT_BYTES];
+    run_fixture_settings(&settings, "skipping", dir);
+    settings.data.on_corrupt = ON_CORRUPT_SKIP;
+    assert_int_equal(run_directory_open(&directory, &settings, problem, sizeof(problem)), 0);
+    settings_release(&settings);
+    json_init(&json, false);
+    json_u64(&json, NULL, 1);
+    run_directory_add_line(directory, RUN_QUARANTINE, &json);
+    json_release(&json);
+    return directory;
+}
+
+static void damaged_records_have_a_file_where_they_are_skipped(void **state)
+{
+    (void)state;
+    struct json json;
+    json_init(&json, false);
+    json_u64(&json, NULL, 2);
+    run_directory_close(run_fixture_begin("skipping", "skipping"));
+    assert_false(fixture_exists("skipping/quarantine.jsonl"));
+    run_directory_close(open_skipping("skipping"));         /* no step was done */
+    assert_false(fixture_exists("skipping/quarantine.jsonl"));
+    assert_int_equal(run_fixture_temporaries("skipping"), 0);
+    for (int i = 0; i < 2; i++) {           /* that of an earlier run goes */
+        struct run_directory *const directory = open_skipping("skipping");
+        assert_int_equal(run_directory_begin(directory), 0);
+        assert_true(run_fixture_holds("skipping", "quarantine.jsonl", "1\n"));
+        run_directory_add_line(directory, RUN_QUARANTINE, &json);
+        assert_true(run_fixture_holds("skipping", "quarantine.jsonl", "1\n2\n"));
+        assert_int_equal(run_directory_failed(directory), 0);
+        run_directory_close(directory);
+    }
+    run_directory_close(run_fixture_open("skipping", "skipping"));
+    assert_true(run_fixture_holds("skipping", "quarantine.jsonl", "1\n2\n"));
+    run_directory_close(run_fixture_begin("skipping", "skipping"));
+    assert_false(fixture_exists("skipping/quarantine.jsonl"));
+    json_release(&json);
 }
 
 static void the_stored_configuration_reads_back_equal(void **state)
@@ -219,6 +264,7 @@ int main(void)
         cmocka_unit_test(metrics_are_one_object_a_line),
         cmocka_unit_test(metrics_that_cannot_be_written_are_told_once),
         cmocka_unit_test(a_line_of_metrics_that_is_cut_spoils_no_other),
+        cmocka_unit_test(damaged_records_have_a_file_where_they_are_skipped),
         cmocka_unit_test(the_stored_configuration_reads_back_equal),
     };
     return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);

@@ -69,7 +69,8 @@ static const char signals[] =
 static const char closing[] =
     ".SH FILES\n"
     "Results are written to \\fBrun.dir\\fR: \\fIsummary.json\\fR, \\fImetrics.jsonl\\fR, the resolved\n"
-    "\\fIrun.conf\\fR and \\fIweights.safetensors\\fR.\n"
+    "\\fIrun.conf\\fR and \\fIweights.safetensors\\fR; with \\fBdata.on_corrupt\\fR = skip\n"
+    "\\fIquarantine.jsonl\\fR, a line for each damaged record.\n"
     ".SH SEE ALSO\n"
     ".BR pipetrain\\-convert (1),\n"
     ".BR pipetrain\\-shards (1)\n";

@@ -116,7 +116,7 @@ const struct option_row option_table[] = {
     { SECTION_DATA, "last_batch", OPTION_CHOICE, .initial = "keep", .choices = last_batch_choices,
       FIELD(data.last_batch), .help = "what to do with an epoch's last, partial training batch" },
     { SECTION_DATA, "on_corrupt", OPTION_CHOICE, .initial = "fail", .choices = on_corrupt_choices,
-      FIELD(data.on_corrupt), .help = "what to do with a damaged record: end the run, or replace it" },
+      FIELD(data.on_corrupt), .help = "a damaged record: end the run, or replace and list it (quarantine.jsonl)" },
     { SECTION_DATA, "max_corrupt", OPTION_NUMBER, .unit = "records", .initial = "0.001", .high = 1e15,
       FIELD(data.max_corrupt), .help = "damaged records to accept; below 1 a share of all records" },
     { SECTION_DATA, "index_cache", OPTION_YES_NO, .initial = "yes",

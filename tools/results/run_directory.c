@@ -17,22 +17,29 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
+#include "tools/results/lines_file.h"
 
 #define DIRECTORIES_MAX 10000   /* runs/NAME-10000 ends the search for a free name */
 #define ENTRIES_MAX 100         /* tries to enter a directory that others make and remove */
 
 static const char *const result_names[] = {
-    "run.conf", "metrics.jsonl", "summary.json", "weights.safetensors", "weights.previous.safetensors",
+    "run.conf",            "metrics.jsonl", "quarantine.jsonl", "summary.json",
+    "weights.safetensors", "weights.previous.safetensors",
 };
 #define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
+
+static const char *const lines_names[RUN_LINES_COUNT] = {
+    [RUN_METRICS] = "metrics.jsonl",
+    [RUN_QUARANTINE] = "quarantine.jsonl",
+};
 
 struct run_directory {
     char path[PATH_MAX];
     size_t made;                /* length of the shortest path that this run made a directory of, 0: none */
-    int fd, lock_fd, metrics_fd;
+    int fd, lock_fd;
+    struct lines_file lines[RUN_LINES_COUNT];
     bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
     bool has_begun;
-    int failed;                 /* first errno of a metrics write, negative */
     char obstacle[128];         /* what stands in the place of a file, "" = nothing */
 };
 
@@ -81,11 +88,11 @@ static void remove_directories(struct run_directory *directory)
 
 static void close_fds(struct run_directory *directory)
 {
-    const int fds[] = { directory->metrics_fd, directory->lock_fd, directory->fd };
+    const int fds[] = { directory->lock_fd, directory->fd };
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    directory->fd = directory->lock_fd = directory->metrics_fd = -1;
+    directory->fd = directory->lock_fd = -1;
 }
 
 static int check_kind(struct run_directory *directory, const char *file, mode_t mode)
@@ -247,10 +254,13 @@ static int write_settings(const struct run_directory *directory, const struct se
     return rc;
 }
 
-static int make_metrics(struct run_directory *directory)
+/* Only a run that skips damage has records to list. */
+static int make_lines(struct run_directory *directory, const struct settings *settings)
 {
-    directory->metrics_fd = whole_file_make(directory->fd, "metrics.jsonl");
-    return directory->metrics_fd < 0 ? directory->metrics_fd : 0;
+    const int rc = lines_file_make(&directory->lines[RUN_METRICS], directory->fd);
+    if (rc != 0 || settings->data.on_corrupt != ON_CORRUPT_SKIP)
+        return rc;
+    return lines_file_make(&directory->lines[RUN_QUARANTINE], directory->fd);
 }
 
 static bool dir_was_named(const struct settings *settings)
@@ -267,7 +277,7 @@ static int prepare(struct run_directory *directory, const struct settings *setti
         remove_leftovers(directory);
     if (rc == 0)
         rc = write_settings(directory, settings);
-    return rc == 0 ? make_metrics(directory) : rc;
+    return rc == 0 ? make_lines(directory, settings) : rc;
 }
 
 static int refuse(const struct run_directory *directory, int rc, char *problem_out, size_t problem_size)
@@ -287,7 +297,9 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
         snprintf(problem_out, problem_size, "run directory %s: %s", settings->run.dir, strerror(ENOMEM));
         return -ENOMEM;
     }
-    directory->fd = directory->lock_fd = directory->metrics_fd = -1;
+    directory->fd = directory->lock_fd = -1;
+    for (size_t i = 0; i < RUN_LINES_COUNT; i++)
+        directory->lines[i] = (struct lines_file){ .name = lines_names[i], .folder = directory->path, .fd = -1 };
     const int rc = prepare(directory, settings);
     if (rc != 0) {
         refuse(directory, rc, problem_out, problem_size);
@@ -312,6 +324,15 @@ int run_directory_room(const struct run_directory *directory, uint64_t bytes, ch
     return -ENOSPC;
 }
 
+/* This run's, or none: that of an earlier one goes. */
+static int begin_lines(const struct run_directory *directory, enum run_lines which)
+{
+    const char *const name = lines_names[which];
+    if (directory->lines[which].fd >= 0)
+        return whole_file_appear(directory->fd, name);
+    return unlinkat(directory->fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
 /* From the first name that is another on the directory is this run's. */
 int run_directory_begin(struct run_directory *directory)
 {
@@ -320,8 +341,10 @@ int run_directory_begin(struct run_directory *directory)
         return -errno;
     if (renameat(fd, "weights.safetensors", fd, "weights.previous.safetensors") != 0 && errno != ENOENT)
         return -errno;
-    int rc = whole_file_appear(fd, "metrics.jsonl");
+    int rc = begin_lines(directory, RUN_METRICS);
     directory->has_begun = rc == 0;
+    if (rc == 0)
+        rc = begin_lines(directory, RUN_QUARANTINE);
     if (rc == 0)
         rc = whole_file_appear(fd, "run.conf");
     return rc == 0 ? whole_file_sync_names(fd) : rc;
@@ -335,34 +358,23 @@ int run_directory_write(struct run_directory *directory, const char *file, const
     return whole_file_write(directory->fd, file, parts, count);
 }
 
-/* The whole line with its end in one write; what is cut short would spoil the next line. */
-static int append(int fd, struct json *line)
+void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line)
 {
-    const off_t whole = lseek(fd, 0, SEEK_END);
-    if (json_text(line) == NULL || whole < 0)
-        return whole < 0 ? -errno : -ENOMEM;
-    line->text[line->bytes] = '\n';
-    const int rc = file_write(fd, line->text, line->bytes + 1);
-    line->text[line->bytes] = '\0';
-    if (rc != 0 && lseek(fd, 0, SEEK_END) > whole && ftruncate(fd, whole) != 0)
-        log_message(LOG_RUN, "metrics.jsonl: the last line is cut short: %s", strerror(errno));
-    return rc;
+    if (directory != NULL)
+        lines_file_add(&directory->lines[which], line);
 }
 
-void run_directory_metrics(struct run_directory *directory, struct json *line)
+const char *run_directory_lines_name(enum run_lines which)
 {
-    if (directory == NULL)
-        return;
-    const int rc = append(directory->metrics_fd, line);
-    if (rc != 0 && directory->failed == 0)
-        log_message(LOG_ERROR, "%s/metrics.jsonl: %s: the run goes on without", directory->path, strerror(-rc));
-    if (directory->failed == 0)
-        directory->failed = rc;
+    return lines_names[which];
 }
 
 int run_directory_failed(const struct run_directory *directory)
 {
-    return directory->failed;
+    int failed = 0;
+    for (size_t i = 0; i < RUN_LINES_COUNT && failed == 0; i++)
+        failed = directory->lines[i].failed;
+    return failed;
 }
 
 /* ---- closing ---- */
@@ -381,10 +393,13 @@ void run_directory_close(struct run_directory *directory)
         return;
     if (directory->fd >= 0) {
         whole_file_drop(directory->fd, "run.conf");
-        whole_file_drop(directory->fd, "metrics.jsonl");
+        for (size_t i = 0; i < RUN_LINES_COUNT; i++)
+            whole_file_drop(directory->fd, lines_names[i]);
     }
     if (!directory->has_begun)
         withdraw(directory);
+    for (size_t i = 0; i < RUN_LINES_COUNT; i++)
+        lines_file_close(&directory->lines[i]);
     close_fds(directory);
     free(directory);
 }

@@ -1,5 +1,5 @@
-/* The directory of a run: resolved run.conf, metrics.jsonl, summary.json, weights.
- * One run at a time: a lock file is held while the run lasts. Used by main only. */
+/* The directory of a run: resolved run.conf, metrics.jsonl, quarantine.jsonl, summary.json, weights.
+ * One run at a time: a lock file is held while the run lasts. Used by main only, but for lines. */
 #ifndef PIPETRAIN_RUN_DIRECTORY_H
 #define PIPETRAIN_RUN_DIRECTORY_H
 
@@ -11,6 +11,9 @@
 #include "tools/config/settings.h"
 
 struct run_directory;
+
+/* The files that grow a line at a time: quarantine.jsonl where damaged records are skipped. */
+enum run_lines { RUN_METRICS, RUN_QUARANTINE, RUN_LINES_COUNT };
 
 /* Make (with parents) and lock the directory, and write there what the run begins with, under
  * temporary names. What an earlier run left stays as it is until run_directory_begin; temporary files
@@ -24,17 +27,19 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
  * arithmetic in problem_out. */
 int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
 /* The first step is done: results of an earlier run go, but its weights, which become
- * weights.previous.safetensors; run.conf and an empty metrics.jsonl appear. The summary goes first and
+ * weights.previous.safetensors; run.conf and the files of lines appear. The summary goes first and
  * run.conf comes last, so what has a summary is whole, at any moment. Once; allocates nothing. 0 or a
  * negative errno. */
 int run_directory_begin(struct run_directory *directory);
 /* A directory that this run made and in which it did not begin goes again. Accepts NULL. */
 void run_directory_close(struct run_directory *directory);
 const char *run_directory_path(const struct run_directory *directory);
-/* Append one object as a line to metrics.jsonl, after run_directory_begin; what could be written only
- * in part is taken back. Failures are said once on stderr; the run goes on, and
- * run_directory_failed tells. */
-void run_directory_metrics(struct run_directory *directory, struct json *line);
+/* Append one object as a line to a file that the run has, under its temporary name before
+ * run_directory_begin; what could be written only in part is taken back. Failures are said once on stderr;
+ * the run goes on, and run_directory_failed tells. One thread at a time for each file. Accepts NULL. */
+void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
+const char *run_directory_lines_name(enum run_lines which);
+/* The first failure of any, when no thread adds lines. */
 int run_directory_failed(const struct run_directory *directory);
 
 /* Write the parts, one behind the other, as `file` in the directory, by way of a temporary name,

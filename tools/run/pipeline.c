@@ -125,6 +125,7 @@ static int start_loader(struct pipeline *pipeline)
     const struct pipeline_parts *const parts = &pipeline->parts;
     struct loader_spec spec = run_plan_loader(parts->plan, parts->settings, parts->datasets);
     spec.rings = pipeline->rings;
+    spec.damage_sink = parts->damage_sink;
     spec.stop = parts->stop;
     return loader_start(&pipeline->loader, &spec);
 }

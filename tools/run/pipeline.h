@@ -19,6 +19,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct net *net;
     const struct dataset *datasets[PASS_COUNT];
     struct snapshot_rule snapshots;     /* none: all 0 */
+    struct damage_sink damage_sink;     /* gets damaged records that are skipped, from pipeline_allocate on */
     struct stop *stop;
 };
 

@@ -88,7 +88,7 @@ static void begin_metrics(struct report *report, const char *kind, const struct 
 static void end_metrics(struct report *report)
 {
     json_close_object(&report->json);
-    run_directory_metrics(report->directory, &report->json);
+    run_directory_add_line(report->directory, RUN_METRICS, &report->json);
 }
 
 static void write_fractions(struct json *json, const struct fractions *share)
@@ -234,7 +234,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     if (report->settings->devices.precision == PRECISION_FP16)
         json_u64(json, "skipped_steps", account_skipped_steps(report->account));
     json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
-    report_damage_write(end->counts.damage, json);
+    report_damage_write(end->counts.damage, report->directory, json);
     json_open_object(json, "memory");
     json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
     json_u64(json, "peak_rss_bytes", peak_rss_bytes());
@@ -300,7 +300,7 @@ int report_result(struct report *report, const struct report_end *end)
                "are tower 0's\n");
     print_speed(report);
     print_time(report);
-    report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, stdout);
+    report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
     printf("verdict   %s\n", verdict);
     return write_summary(report, end, verdict);
 }

@@ -36,7 +36,7 @@ struct report_end {
     uint64_t loader_wall_ns;
     const char *early;          /* why the run ended early, NULL: it did not */
 };
-/* The last lines on stdout, and summary.json. 0, or a negative errno when that or a line of metrics.jsonl
+/* The last lines on stdout, and summary.json. 0, or a negative errno when that or a line of another file
  * could not be written, which was said on stderr. */
 int report_result(struct report *report, const struct report_end *end);
 

@@ -1,4 +1,4 @@
-/* Damaged records, listed. */
+/* Damaged records, listed. By main, and line by line by whichever thread meets one. */
 #include "tools/run/report_damage.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include "tools/config/number.h"
 
 #define PRINTED_MAX 10u
+#define LINE_BYTES 8192u        /* more than a line takes, but for paths that are escaped over and over */
 
 static void print_record(const struct damaged_record *record, FILE *out)
 {
@@ -17,7 +18,8 @@ static void print_record(const struct damaged_record *record, FILE *out)
             record->problem.text);
 }
 
-void report_damage_print(const struct damage_list *list, uint64_t total, FILE *out)
+void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
+                         FILE *out)
 {
     if (total == 0)
         return;
@@ -29,8 +31,10 @@ void report_damage_print(const struct damage_list *list, uint64_t total, FILE *o
     for (size_t i = 0; i < printed; i++)
         more -= list->records[i].count;
     if (more > 0)
-        fprintf(out, "          and %s more (summary.json lists the first %zu)\n", number_grouped(more).text,
-                list->count);
+        fprintf(out, "          and %s more\n", number_grouped(more).text);
+    if (directory != NULL)
+        fprintf(out, "          each is a line of %s/%s\n", run_directory_path(directory),
+                run_directory_lines_name(RUN_QUARANTINE));
 }
 
 static void write_crc(struct json *json, const char *key, uint32_t crc)
@@ -56,7 +60,7 @@ static void write_record(struct json *json, const struct damaged_record *record)
     json_close_object(json);
 }
 
-void report_damage_write(const struct damage_list *list, struct json *json)
+void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json)
 {
     json_open_object(json, "damage");
     json_open_array(json, "records");
@@ -64,5 +68,29 @@ void report_damage_write(const struct damage_list *list, struct json *json)
         write_record(json, &list->records[i]);
     json_close_array(json);
     json_u64(json, "unlisted", list != NULL ? list->unlisted : 0);
+    if (list != NULL && directory != NULL)
+        json_quoted(json, "file", run_directory_lines_name(RUN_QUARANTINE));
     json_close_object(json);
+}
+
+int report_damage_init(struct report_damage *report, struct run_directory *directory)
+{
+    report->directory = directory;
+    json_init(&report->line, false);
+    return json_reserve(&report->line, LINE_BYTES);
+}
+
+void report_damage_release(struct report_damage *report)
+{
+    json_release(&report->line);
+}
+
+void report_damage_add(void *report, const struct damaged_record *record)
+{
+    struct report_damage *const quarantine = report;
+    if (quarantine->directory == NULL)
+        return;
+    json_reset(&quarantine->line);
+    write_record(&quarantine->line, record);
+    run_directory_add_line(quarantine->directory, RUN_QUARANTINE, &quarantine->line);
 }

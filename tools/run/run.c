@@ -18,6 +18,7 @@
 #include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
+#include "tools/run/report_damage.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
@@ -37,6 +38,7 @@ struct run {
     struct account *account;
     struct pipeline *pipeline;
     struct report report;
+    struct report_damage quarantine;
     struct report_end end;
     uint64_t began_ns;
 };
@@ -171,6 +173,8 @@ static int open_outputs(struct run *run)
     int rc = account_open(&run->account, &run->plan.schedule);
     if (rc == 0)
         rc = open_report(run);
+    if (rc == 0)
+        rc = report_damage_init(&run->quarantine, run->results.directory);
     if (rc != 0)
         log_message(LOG_ERROR, "the sums and reports of the run: %s", strerror(-rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
@@ -200,6 +204,7 @@ static int open_pipeline(struct run *run)
         .plan = &run->plan,
         .net = run->net,
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
+        .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
     if (saved_net(run) != NULL)
@@ -301,8 +306,9 @@ static void print_plan(struct run *run)
 static void print_files(const struct run *run)
 {
     if (run->results.directory != NULL && account_step(run->account) > 0)
-        printf("files     %s/{summary.json, metrics.jsonl, run.conf%s}\n", run_directory_path(run->results.directory),
-               run->plan.devices.backend->computes ? ", weights.safetensors" : "");
+        printf("files     %s/{summary.json, metrics.jsonl, run.conf%s%s}\n", run_directory_path(run->results.directory),
+               run->plan.devices.backend->computes ? ", weights.safetensors" : "",
+               run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }
 
 static void print_next(const struct run *run)
@@ -413,6 +419,7 @@ static void release(struct run *run)
     close_pipeline(run, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);
+    report_damage_release(&run->quarantine);
     account_close(run->account);
     results_close(&run->results);
     for (int pass = 0; pass < PASS_COUNT; pass++)

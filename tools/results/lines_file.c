@@ -1,0 +1,46 @@
+/* Files that grow a line at a time: metrics by main, damaged records by whichever decoder meets one. */
+#include "tools/results/lines_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/file/file.h"
+#include "stage/file/whole_file.h"
+#include "stage/log.h"
+
+int lines_file_make(struct lines_file *lines, int directory_fd)
+{
+    lines->fd = whole_file_make(directory_fd, lines->name);
+    return lines->fd < 0 ? lines->fd : 0;
+}
+
+void lines_file_close(struct lines_file *lines)
+{
+    if (lines->fd >= 0)
+        close(lines->fd);
+    lines->fd = -1;
+}
+
+/* The whole line with its end in one write; what is cut short would spoil the next line. */
+static int append(const struct lines_file *lines, struct json *line)
+{
+    const off_t whole = lseek(lines->fd, 0, SEEK_END);
+    if (json_text(line) == NULL || whole < 0)
+        return whole < 0 ? -errno : -ENOMEM;
+    line->text[line->bytes] = '\n';
+    const int rc = file_write(lines->fd, line->text, line->bytes + 1);
+    line->text[line->bytes] = '\0';
+    if (rc != 0 && lseek(lines->fd, 0, SEEK_END) > whole && ftruncate(lines->fd, whole) != 0)
+        log_message(LOG_RUN, "%s: the last line is cut short: %s", lines->name, strerror(errno));
+    return rc;
+}
+
+void lines_file_add(struct lines_file *lines, struct json *line)
+{
+    const int rc = append(lines, line);
+    if (rc != 0 && lines->failed == 0)
+        log_message(LOG_ERROR, "%s/%s: %s: the run goes on without", lines->folder, lines->name, strerror(-rc));
+    if (lines->failed == 0)
+        lines->failed = rc;
+}

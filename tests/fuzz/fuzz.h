@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 struct fuzz_seed { const void *data; size_t bytes; };
 
@@ -13,5 +14,12 @@ extern const struct fuzz_seed fuzz_seeds[];
 
 /* Try one input; anything wrong ends the program. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* End the program where this does not hold. */
+static inline void require(int holds)
+{
+    if (!holds)
+        abort();
+}
 
 #endif

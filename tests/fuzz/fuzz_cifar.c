@@ -49,12 +49,6 @@ static const struct layout layouts[] = {
 /* The parts as they were written. */
 static struct part { uint8_t bytes[PART_MAX]; size_t byte_count; } parts[FILES_MAX];
 
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 /* Linked in place of log_message: a refusal is looked at, not read. */
 void __wrap_log_message(enum log_level level, const char *format, ...);
 void __wrap_log_message(enum log_level level, const char *format, ...)

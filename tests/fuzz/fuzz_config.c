@@ -21,7 +21,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     { NULL, 0 },
 };
 
-static void require(int holds, const char *what)
+static void require_said(int holds, const char *what)
 {
     if (holds)
         return;
@@ -34,7 +34,7 @@ static char *write_copy(const struct settings *settings)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    require(out != NULL && settings_write(settings, out) == 0, "the copy cannot be written");
+    require_said(out != NULL && settings_write(settings, out) == 0, "the copy cannot be written");
     fclose(out);
     return text;
 }
@@ -43,9 +43,9 @@ static void check_problems(const struct problems *problems)
 {
     for (size_t i = 0; i < problems->count && i < PROBLEMS_MAX; i++) {
         const char *line = problems->lines[i];
-        require(strncmp(line, "run.conf:", 9) == 0, "a problem without a place");
+        require_said(strncmp(line, "run.conf:", 9) == 0, "a problem without a place");
         for (; *line != '\0'; line++)
-            require((unsigned char)*line >= 0x20 && *line != 0x7f, "a control character in a problem");
+            require_said((unsigned char)*line >= 0x20 && *line != 0x7f, "a control character in a problem");
     }
 }
 
@@ -54,11 +54,11 @@ static void check_copy(const struct settings *settings)
     struct settings again;
     struct problems problems;
     problems_init(&problems);
-    require(settings_init(&again) == 0, "out of memory");
+    require_said(settings_init(&again) == 0, "out of memory");
     char *first = write_copy(settings);
-    require(config_parse(&again, "copy", first, strlen(first), &problems) == 0, "the copy has problems");
+    require_said(config_parse(&again, "copy", first, strlen(first), &problems) == 0, "the copy has problems");
     char *second = write_copy(&again);
-    require(strcmp(first, second) == 0, "the copy reads back as something else");
+    require_said(strcmp(first, second) == 0, "the copy reads back as something else");
     free(first);
     free(second);
     settings_release(&again);
@@ -70,9 +70,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct settings settings;
     struct problems problems;
     problems_init(&problems);
-    require(settings_init(&settings) == 0, "out of memory");
+    require_said(settings_init(&settings) == 0, "out of memory");
     const int rc = config_parse(&settings, "run.conf", (const char *)data, bytes, &problems);
-    require((rc != 0) == (problems.count > 0), "result and problems disagree");
+    require_said((rc != 0) == (problems.count > 0), "result and problems disagree");
     check_problems(&problems);
     check_copy(&settings);
     settings_release(&settings);

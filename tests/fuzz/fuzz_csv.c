@@ -18,12 +18,6 @@ const struct fuzz_seed fuzz_seeds[] = {
     { NULL, 0 },
 };
 
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 static char *put_quoted(char *out, const char *value, size_t bytes, char behind)
 {
     *out++ = '"';

@@ -37,12 +37,6 @@ const struct fuzz_seed fuzz_seeds[] = {
     { NULL, 0 },
 };
 
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 struct block {
     uint8_t *data;
     size_t bytes;

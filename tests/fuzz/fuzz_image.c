@@ -2,7 +2,6 @@
  * of it is wanted, at whatever size; the same bytes give the same sample again, and all of its values are written. */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "loader/images/image.h"
@@ -67,12 +66,6 @@ const struct fuzz_seed fuzz_seeds[] = {
          "\256\102\140\202"),
     { NULL, 0 },
 };
-
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static void *open_codec(void)
 {

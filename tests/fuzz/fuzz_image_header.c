@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/image_header.h"
@@ -19,12 +18,6 @@ const struct fuzz_seed fuzz_seeds[] = {
     SEED("GIF89a"),
     { NULL, 0 },
 };
-
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static int read_checked(const uint8_t *data, size_t bytes, struct image_header *header_out)
 {

@@ -2,7 +2,6 @@
  * Reading ends, gives the same bytes forward, backward and by any pieces, and every record of the index lies
  * inside the stream and across no break of it. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/tfrecord.h"
@@ -44,12 +43,6 @@ const struct fuzz_seed fuzz_seeds[] = {
          "\120\063\316\013\347\001\365\006\064"),
     { NULL, 0 },
 };
-
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 /* Streams are compared with what the first read of them gave. */
 static void read_again(struct shard_source *source, const uint8_t *stream, size_t bytes)

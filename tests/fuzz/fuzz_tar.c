@@ -26,12 +26,6 @@ const struct fuzz_seed fuzz_seeds[] = {
 
 struct archive_bytes { uint8_t *bytes; size_t count; uint64_t at; };
 
-static void require(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 static void put_checksum(uint8_t *header)
 {
     unsigned sum = 0;

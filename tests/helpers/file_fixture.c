@@ -62,6 +62,13 @@ const char *fixture_path(const char *place, const char *name)
     return path;
 }
 
+const char *fixture_subfolder(char *path_out, size_t path_size, const char *name)
+{
+    snprintf(path_out, path_size, "%s", fixture_path(folder, name));
+    assert_int_equal(mkdir(path_out, 0700), 0);
+    return path_out;
+}
+
 bool fixture_exists(const char *path)
 {
     struct stat status;

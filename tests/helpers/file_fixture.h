@@ -21,6 +21,8 @@ void fixture_folder_clear(const char *path);
 
 /* "PLACE/NAME" in a buffer that the next call but three reuses. */
 const char *fixture_path(const char *place, const char *name);
+/* A new folder `name` in the folder; its path, in the room given. */
+const char *fixture_subfolder(char *path_out, size_t path_size, const char *name);
 /* Is there anything of this name, even a link to nothing? */
 bool fixture_exists(const char *path);
 /* A file of these bytes, or of a text's, in place of what has the name. */

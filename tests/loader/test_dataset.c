@@ -40,8 +40,7 @@ static void numbers_all_records_of_any_number_of_shards(void **state)
     for (uint32_t shards = 1; shards <= 9; shards++) {
         char name[32], pattern[320];
         snprintf(name, sizeof(name), "set%u", shards);
-        snprintf(pattern, sizeof(pattern), "%s", fixture_path(folder, name));
-        assert_int_equal(mkdir(pattern, 0700), 0);
+        fixture_subfolder(pattern, sizeof(pattern), name);
         fixture_write_set(pattern, shards, 101);
         struct dataset_options options = fixture_options(pattern);
         options.use_index_cache = true;
@@ -98,8 +97,7 @@ static void shards_are_sorted_bytewise(void **state)
     const char *names[] = { "b.tfrecord", "B.tfrecord", "a-10-of-10", "a-9-of-10", "_.tfrecord" };
     const char *sorted[] = { "B.tfrecord", "_.tfrecord", "a-10-of-10", "a-9-of-10", "b.tfrecord" };
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "sorted"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "sorted");
     for (size_t i = 0; i < 5; i++)
         fixture_write_shard(fixture_path(place, names[i]), i, 1);
     const struct dataset_options options = fixture_options(place);
@@ -115,8 +113,7 @@ static void a_directory_of_two_splits_gives_the_one_that_is_meant(void **state)
     static const char *const names[] = { "train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001" };
     static const struct { const char *what; uint64_t records; } splits[] = { { "train", 5 }, { "validation", 4 } };
     char place[256];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "splits"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "splits");
     for (uint32_t i = 0; i < 3; i++)
         fixture_write_shard(fixture_path(place, names[i]), i, i + 2);
     for (size_t i = 0; i < 2; i++) {
@@ -132,8 +129,7 @@ static void tells_of_shards_that_are_missing(void **state)
 {
     (void)state;
     char place[256], text[1024];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "missing"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "missing");
     fixture_write_set(place, 3, 9);
     assert_int_equal(unlink(fixture_path(place, "train-00001-of-00003")), 0);
     const struct dataset_options options = fixture_options(place);
@@ -178,8 +174,7 @@ static void lists_every_problem_on_a_line_of_its_own(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "many"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "many");
     fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
     fixture_write(fixture_path(place, "b.tfrecord"), "", 0);
     fixture_write(fixture_path(place, "c.tfrecord"), "<html></html>", 13);
@@ -203,8 +198,7 @@ static void no_shard_is_opened_for_who_wants_none_any_more(void **state)
     struct dataset *dataset;
     char problem[1024], path[320];
     atomic_bool is_unwanted = true;
-    snprintf(path, sizeof(path), "%s", fixture_path(folder, "unwanted"));
-    assert_int_equal(mkdir(path, 0700), 0);
+    fixture_subfolder(path, sizeof(path), "unwanted");
     fixture_write_set(path, 3, 10);
     struct dataset_options options = fixture_options(path);
     options.use_index_cache = true;
@@ -244,8 +238,7 @@ static void an_empty_shard_is_skipped_only_when_asked(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "hollow"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "hollow");
     fixture_write(fixture_path(place, "a.tfrecord"), "", 0);
     fixture_write_shard(fixture_path(place, "b.tfrecord"), 0, 5);
     fixture_write(fixture_path(place, "c.tfrecord"), "", 0);
@@ -301,8 +294,7 @@ static void a_foreign_shard_among_others_is_named(void **state)
     static const uint8_t blank[3136];
     char place[300];
     uint8_t frame[8192];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "mixed"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "mixed");
     fixture_write_shard(fixture_path(place, "a.tfrecord"), 0, 3);
     const size_t bytes = fixture_example("image_raw", blank, sizeof(blank), "label", 1, frame);
     fixture_write(fixture_path(place, "b.tfrecord"), frame, bytes);
@@ -337,8 +329,7 @@ static void more_shards_than_descriptors_are_read(void **state)
 {
     (void)state;
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, "crowd"));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), "crowd");
     fixture_write_set(place, 300, 900);
     struct dataset_options options = fixture_options(place);
     for (int round = 0; round < 3; round++) {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "loader/decode_context.h"
@@ -85,8 +84,7 @@ static const struct image_ops watching_ops = {
 static struct dataset *make_set(const char *name)
 {
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, name));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), name);
     fixture_write_set(place, 2, RECORDS);
     const struct dataset_options options = fixture_options(place);
     struct dataset *const dataset = fixture_open(&options);

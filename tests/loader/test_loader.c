@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +28,7 @@ static struct dataset *train, *evaluation;
 static struct dataset *make_set(const char *name, uint32_t shards, uint32_t records)
 {
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, name));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), name);
     fixture_write_set(place, shards, records);
     const struct dataset_options options = fixture_options(place);
     return fixture_open(&options);

@@ -36,8 +36,7 @@ static const char *shard_path(uint32_t shard)
 static int make_set(void **state)
 {
     assert_int_equal(fixture_folder_make(state), 0);
-    snprintf(set, sizeof(set), "%s", fixture_path(folder, "set"));
-    assert_int_equal(mkdir(set, 0700), 0);
+    fixture_subfolder(set, sizeof(set), "set");
     char text[1024] = "{\"splits\": {\"train\": {\"shards\": [";
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct stat status;

@@ -20,13 +20,6 @@
 #include "loader/shards/split_name.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-static const char *make_set(char *place, size_t place_size, const char *name)
-{
-    snprintf(place, place_size, "%s", fixture_path(folder, name));
-    assert_int_equal(mkdir(place, 0700), 0);
-    return place;
-}
-
 static void names_tell_of_a_split_by_their_last_word_for_one(void **state)
 {
     (void)state;
@@ -89,7 +82,7 @@ static void a_folder_gives_the_split_that_is_meant(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char name[32], place[320], found[2048];
         snprintf(name, sizeof(name), "split%zu", i);
-        write_names(make_set(place, sizeof(place), name), cases[i].names);
+        write_names(fixture_subfolder(place, sizeof(place), name), cases[i].names);
         list_folder(place, "train", found, sizeof(found));
         assert_string_equal(found, cases[i].train);
         list_folder(place, "validation", found, sizeof(found));
@@ -101,7 +94,7 @@ static void a_folder_of_other_splits_only_is_refused_and_a_glob_is_not(void **st
 {
     (void)state;
     char place[320], glob[400], problem[2048];
-    make_set(place, sizeof(place), "others");
+    fixture_subfolder(place, sizeof(place), "others");
     fixture_write_set(place, 3, 9);
     list_folder(place, "validation", problem, sizeof(problem));
     assert_non_null(strstr(problem, "others: no shard here is called validation"));
@@ -149,7 +142,7 @@ static void a_search_that_cannot_be_done_says_why(void **state)
 {
     (void)state;
     char place[320], glob[400];
-    make_set(place, sizeof(place), "hidden");
+    fixture_subfolder(place, sizeof(place), "hidden");
     fixture_write_set(place, 2, 4);
     snprintf(glob, sizeof(glob), "%s/train-*", place);
     assert_names_the_cause(glob, lose_descriptors, "hidden: cannot be searched: Too many open files");
@@ -173,7 +166,7 @@ static void files_of_two_sets_are_found_under_any_name(void **state)
 {
     (void)state;
     char place[320], links[320], glob[400], detour[400];
-    make_set(place, sizeof(place), "whole");
+    fixture_subfolder(place, sizeof(place), "whole");
     fixture_write_set(place, 5, 50);
     snprintf(glob, sizeof(glob), "%s/train-*[13]-of-*", place);
     assert_int_equal(overlap_of(place, glob).count, 2);
@@ -183,7 +176,7 @@ static void files_of_two_sets_are_found_under_any_name(void **state)
     overlap = overlap_of(place, detour);
     assert_int_equal(overlap.count, 1);
     assert_int_equal(overlap.first, 4);
-    make_set(links, sizeof(links), "links");
+    fixture_subfolder(links, sizeof(links), "links");
     assert_int_equal(symlink(fixture_path(place, "train-00002-of-00005"), fixture_path(links, "soft.tfrecord")), 0);
     assert_int_equal(link(fixture_path(place, "train-00003-of-00005"), fixture_path(links, "hard.tfrecord")), 0);
     fixture_write_shard(fixture_path(links, "own.tfrecord"), 0, 3);

@@ -36,8 +36,7 @@ static struct memory_shard shards[SHARDS];
 static int make_folder(void **state)
 {
     assert_int_equal(fixture_folder_make(state), 0);
-    snprintf(set, sizeof(set), "%s", fixture_path(folder, "set"));
-    assert_int_equal(mkdir(set, 0700), 0);
+    fixture_subfolder(set, sizeof(set), "set");
     return 0;
 }
 

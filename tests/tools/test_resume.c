@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,8 +231,7 @@ static void every_rule_mode_source_and_precision_goes_on(void **state)
 static void make_set(const char *name, uint32_t shards, uint32_t records)
 {
     char place[300];
-    snprintf(place, sizeof(place), "%s", fixture_path(folder, name));
-    assert_int_equal(mkdir(place, 0700), 0);
+    fixture_subfolder(place, sizeof(place), name);
     fixture_write_set(place, shards, records);
 }
 

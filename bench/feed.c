@@ -40,8 +40,8 @@ static void usage(void)
 {
     (void)fputs("usage: feed [-b BATCH] [-s SIDE] [-c CHANNELS] [-e EPOCHS] [-n BATCHES] [-r READERS] [-d DECODERS]\n"
                 "            [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
-                "-m: mirror half of the images, -x: change colours. Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none -o full,\n"
-                "a decoder for each core\n",
+                "-m: mirror half of the images, -x: change colours. Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none\n"
+                "-o full, a decoder for each core\n",
                 stderr);
     exit(2);
 }

@@ -38,12 +38,14 @@ int whole_file_make(int directory_fd, const char *file)
     return fd >= 0 ? fd : -errno;
 }
 
-static int write_parts(int fd, const struct file_part *parts, size_t count)
+int whole_file_fill(int fd, const struct file_part *parts, size_t count)
 {
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = file_write(fd, parts[i].data, parts[i].bytes);
-    return rc == 0 ? file_sync(fd) : rc;
+    if (rc == 0)
+        rc = file_sync(fd);
+    return close(fd) != 0 && rc == 0 ? -errno : rc;
 }
 
 int whole_file_prepare(int directory_fd, const char *file, const struct file_part *parts, size_t count)
@@ -51,9 +53,7 @@ int whole_file_prepare(int directory_fd, const char *file, const struct file_par
     const int fd = whole_file_make(directory_fd, file);
     if (fd < 0)
         return fd;
-    int rc = write_parts(fd, parts, count);
-    if (close(fd) != 0 && rc == 0)
-        rc = -errno;
+    const int rc = whole_file_fill(fd, parts, count);
     if (rc != 0)
         whole_file_drop(directory_fd, file);
     return rc;

@@ -11,8 +11,10 @@
 /* A piece of a file's content. */
 struct file_part { const void *data; size_t bytes; };
 
-/* Write the parts, one behind the other, under the temporary name. 0, or the negative errno of what
- * failed: then it is gone again. */
+/* Write the parts, one behind the other, to an open file, wait until they are on the disk and close it. 0, or the
+ * negative errno of what failed: the file is closed all the same. */
+int whole_file_fill(int fd, const struct file_part *parts, size_t count);
+/* The same under the temporary name. Where it failed it is gone again. */
 int whole_file_prepare(int directory_fd, const char *file, const struct file_part *parts, size_t count);
 /* An empty file under the temporary name, to append to: its descriptor, or a negative errno. */
 int whole_file_make(int directory_fd, const char *file);

@@ -247,13 +247,8 @@ static int write_manifest(const struct shard_set *set, const char *manifest)
 
     if (fd < 0)
         return fail(set, "make", MANIFEST_TEMPORARY, -fd);
-    int rc = file_write(fd, manifest, strlen(manifest));
-    if (rc == 0)
-        rc = file_write(fd, "\n", 1);
-    if (rc == 0)
-        rc = file_sync(fd);
-    if (close(fd) != 0 && rc == 0)
-        rc = -errno;
+    const struct file_part parts[] = { { manifest, strlen(manifest) }, { "\n", 1 } };
+    const int rc = whole_file_fill(fd, parts, 2);
     return rc == 0 ? 0 : fail(set, "write", MANIFEST_TEMPORARY, -rc);
 }
 

@@ -3,21 +3,26 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/frame_text.c %D%/shards/text.c \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c %D%/shards/read_batch.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
-	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c %D%/shards/text_file.c \
-	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c %D%/opening/label_survey.c \
+	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c \
+	%D%/shards/text_file.c \
+	%D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c \
+	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c \
+	%D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
 	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c \
 	%D%/images/channels.c %D%/images/encoded.c %D%/images/jpeg.c %D%/images/picture.c %D%/images/png.c \
-	%D%/images/float_image.c %D%/images/raw.c %D%/images/raw_shape.c %D%/images/scale.c %D%/images/scale_axis.c %D%/images/scale_rows.c %D%/images/scale_rows_avx2.c \
+	%D%/images/float_image.c %D%/images/raw.c %D%/images/raw_shape.c %D%/images/scale.c %D%/images/scale_axis.c \
+	%D%/images/scale_rows.c %D%/images/scale_rows_avx2.c \
 	%D%/images/scratch.c %D%/images/view_copy.c \
 	%D%/decode_context.c %D%/damage.c %D%/damage_list.c %D%/record.c \
-	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c %D%/samples/sample_key.c \
-	%D%/order/cursor.c %D%/order/order.c %D%/order/order_mixing.c %D%/order/permutation.c %D%/window_store.c %D%/work.c \
+	%D%/samples/feature_text.c %D%/samples/label.c %D%/samples/sample.c %D%/samples/sample_format.c \
+	%D%/samples/sample_key.c \
+	%D%/order/cursor.c %D%/order/order.c %D%/order/order_mixing.c %D%/order/permutation.c %D%/window_store.c \
+	%D%/work.c \
 	%D%/reader.c %D%/decoder.c %D%/loader.c %D%/loader_libraries.c
 if HAVE_LIBURING
 loader_libloader_a_SOURCES += %D%/shards/read_ring.c
 else
 loader_libloader_a_SOURCES += %D%/shards/read_ring_none.c
 endif
-loader_libloader_a_SOURCES += %D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c

@@ -7,38 +7,34 @@ tools_libtools_a_SOURCES = \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
-	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c %D%/run/team_wait.c \
+	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c \
+	%D%/run/team_wait.c \
 	%D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
-	%D%/convert/glyph.c %D%/convert/glyph_shapes.c \
-	%D%/convert/file_bytes.c %D%/convert/shard_set.c
-tools_libtools_a_SOURCES += \
-	%D%/convert/packing.c %D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/sample_order.c %D%/convert/set_description.c %D%/convert/splits.c \
-	%D%/convert/files/convert_cifar.c %D%/convert/files/tar_members.c %D%/convert/raw_image.c \
+	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
+	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/raw_image.c %D%/convert/sample_order.c \
+	%D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/splits.c \
 	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
-	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c
-tools_libtools_a_SOURCES += \
-	%D%/convert/files/tar_file.c %D%/convert/files/convert_tar.c \
-	%D%/convert/files/convert_csv.c %D%/convert/files/csv_classes.c %D%/convert/files/csv_columns.c \
-	%D%/convert/files/csv_table.c \
-	%D%/convert/files/convert_folder.c %D%/convert/files/image_choice.c \
-	%D%/convert/files/image_layout.c %D%/convert/files/image_list.c %D%/convert/files/image_set.c
-tools_libtools_a_SOURCES += %D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c
-tools_libtools_a_SOURCES += \
+	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c \
+	%D%/convert/files/convert_cifar.c %D%/convert/files/convert_csv.c %D%/convert/files/convert_folder.c \
+	%D%/convert/files/convert_tar.c %D%/convert/files/csv_classes.c %D%/convert/files/csv_columns.c \
+	%D%/convert/files/csv_table.c %D%/convert/files/image_choice.c %D%/convert/files/image_layout.c \
+	%D%/convert/files/image_list.c %D%/convert/files/image_set.c %D%/convert/files/tar_file.c \
+	%D%/convert/files/tar_members.c \
 	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \
+	%D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c \
 	%D%/convert/writing/block.c %D%/convert/writing/chunk_board.c %D%/convert/writing/read_back.c \
-	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c
+	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
+	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
+	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/feature_line.c \
+	%D%/shards/found_sample.c %D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c \
+	%D%/shards/scan.c %D%/shards/shard_paths.c %D%/shards/shard_walk.c %D%/shards/shards_command.c \
+	%D%/shards/shards_statistics.c %D%/shards/tally.c
 
 bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c
 pipetrain_LDADD = $(TOOLS)
 pipetrain_convert_SOURCES = %D%/convert/convert.c
 pipetrain_convert_LDADD = $(TOOLS)
-tools_libtools_a_SOURCES += \
-	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c \
-	%D%/shards/command_index.c %D%/shards/command_list.c %D%/shards/command_stats.c \
-	%D%/shards/dali_index.c %D%/shards/feature_line.c %D%/shards/found_sample.c %D%/shards/image_check.c \
-	%D%/shards/label_names.c %D%/shards/result_file.c %D%/shards/scan.c %D%/shards/shard_paths.c \
-	%D%/shards/shard_walk.c %D%/shards/shards_command.c %D%/shards/shards_statistics.c %D%/shards/tally.c
 pipetrain_shards_SOURCES = %D%/shards/shards.c
 pipetrain_shards_LDADD = $(TOOLS)

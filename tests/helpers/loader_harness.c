@@ -193,9 +193,9 @@ struct span harness_span(const struct harness *harness, uint64_t number)
     return span;
 }
 
-static void assert_delivered(const struct delivery *delivery)
+void harness_assert_delivered(const struct delivery *delivery, uint64_t id)
 {
-    const struct delivery expected = harness_expected(delivery->id);
+    const struct delivery expected = harness_expected(id);
     assert_int_equal(delivery->times, 1);
     assert_int_equal(delivery->label, expected.label);
     assert_true(delivery->pixels_hash == expected.pixels_hash);
@@ -211,7 +211,7 @@ void harness_assert_complete(const struct harness *harness)
         const struct span span = harness_span(harness, number);
         for (uint32_t i = 0; i < span.count; i++) {
             const struct delivery *delivery = &harness->deliveries[number * harness->schedule.batch + i];
-            assert_delivered(delivery);
+            harness_assert_delivered(delivery, delivery->id);
             assert_int_equal(times[span.pass][delivery->id]++, span.epoch);
         }
     }

@@ -33,6 +33,8 @@ void harness_release(struct harness *harness);
 
 /* The delivery a fixture record must give. */
 struct delivery harness_expected(uint64_t id);
+/* It came once, and is what record `id` must give. */
+void harness_assert_delivered(const struct delivery *delivery, uint64_t id);
 /* Every place holds what its record must give, and every pass of whole epochs gives each
  * record once. */
 void harness_assert_complete(const struct harness *harness);

@@ -77,14 +77,6 @@ static uint64_t wanted_record(const struct harness *harness, uint64_t number, ui
     return order_record(&order, span.first_position + i);
 }
 
-static void assert_sample_is_of(const struct delivery *delivery, uint64_t id)
-{
-    const struct delivery expected = harness_expected(id);
-    assert_int_equal(delivery->times, 1);
-    assert_int_equal(delivery->label, expected.label);
-    assert_true(delivery->pixels_hash == expected.pixels_hash);
-}
-
 static void assert_hole(const struct delivery *delivery, uint64_t id)
 {
     const uint8_t zeros[FIXTURE_SAMPLE_BYTES] = { 0 };
@@ -111,7 +103,7 @@ static void assert_skipped(const struct harness *harness, const bool *bad)
             while (bad[id])
                 id = (id + 1) % harness->schedule.records[span.pass];
             assert_int_equal(delivery->id, id);
-            assert_sample_is_of(delivery, id);
+            harness_assert_delivered(delivery, id);
         }
     }
 }
@@ -154,7 +146,7 @@ static void assert_others_whole(const char *path, uint32_t lost)
     assert_string_equal(harness.message, "");
     for (uint64_t i = 0; i < 2 * dataset->record_count; i++) {
         const struct delivery *delivery = &harness.deliveries[i / 2 * 4 + i % 2];
-        assert_sample_is_of(delivery, delivery->id + (delivery->id >= lost));
+        harness_assert_delivered(delivery, delivery->id + (delivery->id >= lost));
     }
     assert_int_equal(harness.counts.corrupt_records, 1);
     harness_release(&harness);

@@ -57,11 +57,7 @@ static void expect_records(const char *what, const char *split, uint64_t records
 static void expect_refused(const char *what, const char *split, const char *first, const char *second)
 {
     const struct dataset_options options = options_of(what, split);
-    struct dataset *dataset;
-    char problem[4096];
-    assert_true(dataset_open(&dataset, &options, problem, sizeof(problem)) < 0);
-    if (strstr(problem, first) == NULL || strstr(problem, second) == NULL)
-        fail_msg("'%s' does not hold '%s' and '%s'", problem, first, second);
+    fixture_assert_refused(&options, first, second);
 }
 
 static void a_folder_gives_the_split_that_is_meant(void **state)

@@ -118,12 +118,7 @@ static struct feature find(const struct changed *changed, const char *name)
 
 static bool has(const struct changed *changed, const char *name)
 {
-    const size_t name_bytes = strlen(name);
-    const struct example_query query = { &name, &name_bytes, 1 };
-    struct feature feature;
-    size_t bad_offset;
-    assert_int_equal(example_find(changed->payload, changed->bytes, &query, &feature, &bad_offset), 0);
-    return feature.kind != FEATURE_MISSING;
+    return example_fixture_find(name, changed->payload, changed->bytes).kind != FEATURE_MISSING;
 }
 
 static void a_larger_image_becomes_a_jpeg_with_this_shorter_side(void **state)

@@ -65,24 +65,12 @@ static struct result scan_bytes(const uint8_t *bytes, size_t count, uint32_t wor
     return scan_paths((char *const[]){ path }, 1, workers, NULL, NULL);
 }
 
-/* Three records; returns the bytes of all, and where each begins. */
-static size_t three_records(uint8_t *out, size_t begins[4])
-{
-    size_t bytes = 0;
-    for (uint64_t i = 0; i < 3; i++) {
-        begins[i] = bytes;
-        bytes += fixture_record(i, out + bytes);
-    }
-    begins[3] = bytes;
-    return bytes;
-}
-
 static void every_flipped_bit_is_found_and_costs_one_record_at_most(void **state)
 {
     (void)state;
     uint8_t shard[3 * FIXTURE_FRAME_MAX];
-    size_t begins[4];
-    const size_t bytes = three_records(shard, begins);
+    size_t ends[3];
+    const size_t bytes = fixture_three(shard, ends);
     for (size_t bit = 0; bit < 8 * bytes; bit += 3) {
         shard[bit / 8] ^= (uint8_t)(1u << bit % 8);
         const struct result result = scan_bytes(shard, bytes, 2);
@@ -100,11 +88,11 @@ static void damage_of_compressed_shards_costs_a_unit_at_most(void **state)
     (void)state;
     static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
     uint8_t shard[3 * FIXTURE_FRAME_MAX], packed[16384];
-    size_t begins[4];
-    const size_t bytes = three_records(shard, begins);
+    size_t ends[3];
+    const size_t bytes = fixture_three(shard, ends);
     for (size_t way = 0; way < 2; way++) {
         assert_true(packed_fixture_room(bytes, 3) <= sizeof(packed));
-        const size_t length = packed_fixture(ways[way], shard, begins + 1, 3, packed);
+        const size_t length = packed_fixture(ways[way], shard, ends, 3, packed);
         const struct result whole = scan_bytes(packed, length, 2);
         assert_true(whole.records == 3 && whole.damages == 0);
         for (size_t i = MAGIC_BYTES; i < length; i += 7) {
@@ -126,15 +114,15 @@ static void every_cut_but_between_records_is_found(void **state)
 {
     (void)state;
     uint8_t shard[3 * FIXTURE_FRAME_MAX];
-    size_t begins[4];
-    const size_t bytes = three_records(shard, begins);
+    size_t ends[3];
+    const size_t bytes = fixture_three(shard, ends);
     for (size_t cut = 0; cut <= bytes; cut++) {
         const struct result result = scan_bytes(shard, cut, 1);
         uint64_t whole = 0;
-        while (whole < 3 && begins[whole + 1] <= cut)
+        while (whole < 3 && ends[whole] <= cut)
             whole++;
         assert_int_equal(result.records, whole);
-        assert_int_equal(result.damages, cut != begins[whole]);
+        assert_int_equal(result.damages, cut != (whole > 0 ? ends[whole - 1] : 0));
     }
 }
 

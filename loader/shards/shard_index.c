@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "formats/tfrecord.h"
 #include "loader/shards/frame_text.h"
@@ -20,6 +21,7 @@
 #define WINDOW_BYTES (1u << 20)
 #define WINDOW_SPARSE_BYTES 4096u
 #define PAYLOAD_LONG_BYTES (32u << 10)
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define RECORDS_ROOM_MIN 1024u
 #define PATH_TEXT_BYTES 1024u
 #define PROBLEM_TEXT_BYTES 256u
@@ -41,6 +43,19 @@ struct walk {
     size_t problem_size;
 };
 
+/* Records are looked for in any order: huge pages keep their addresses at hand. */
+static void *grow_huge(void *items, size_t bytes, size_t room_bytes)
+{
+    const size_t room = (room_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    void *const grown = room < room_bytes ? NULL : aligned_alloc(HUGE_PAGE_BYTES, room);
+    if (grown == NULL)
+        return NULL;
+    (void)madvise(grown, room, MADV_HUGEPAGE);
+    memcpy(grown, items, bytes);
+    free(items);
+    return grown;
+}
+
 static int grow(void **items, uint64_t count, size_t item_bytes)
 {
     const bool is_full = count == 0 || (count >= RECORDS_ROOM_MIN && (count & (count - 1)) == 0);
@@ -49,7 +64,8 @@ static int grow(void **items, uint64_t count, size_t item_bytes)
     size_t room_bytes;
     if (__builtin_mul_overflow(count ? count * 2 : RECORDS_ROOM_MIN, item_bytes, &room_bytes))
         return -ENOMEM;
-    void *grown = realloc(*items, room_bytes);
+    void *const grown = room_bytes < HUGE_PAGE_BYTES ? realloc(*items, room_bytes)
+                                                     : grow_huge(*items, count * item_bytes, room_bytes);
     if (grown == NULL)
         return -ENOMEM;
     *items = grown;

@@ -60,6 +60,22 @@ static void finds_records_of_any_length(void **state)
     free(data);
 }
 
+/* Through every size at which its memory grows, or is had in another way. */
+static void an_index_of_many_records_keeps_all(void **state)
+{
+    (void)state;
+    enum { RECORDS = 300000, RECORD_BYTES = 17 };
+    struct shard_index index = { 0 };
+    for (uint64_t i = 0; i < RECORDS; i++)
+        assert_int_equal(shard_index_add_record(&index, i * RECORD_BYTES, (uint32_t)i), 0);
+    assert_int_equal(index.record_count, RECORDS);
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        assert_int_equal(index.records[i].offset, i * RECORD_BYTES);
+        assert_int_equal(index.records[i].payload_bytes, i);
+    }
+    shard_index_release(&index);
+}
+
 static void an_empty_file_has_no_records(void **state)
 {
     (void)state;
@@ -355,6 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_records_of_any_length),
+        cmocka_unit_test(an_index_of_many_records_keeps_all),
         cmocka_unit_test(an_empty_file_has_no_records),
         cmocka_unit_test(names_a_cut_at_any_byte),
         cmocka_unit_test(a_cut_costs_only_the_last_record_when_skipping),

@@ -185,6 +185,7 @@ static int convert(struct floats *floats, const struct stored_image *image, stru
     bytes_out->bytes = bytes;
     bytes_out->byte_count = count;
     bytes_out->floats = NULL;
+    bytes_out->were_floats = true;
     if (conversion.outside_count == 0)
         return 0;
     snprintf(problem, problem_size,

@@ -58,6 +58,7 @@ struct stored_image {
     size_t byte_count;
     const struct feature *floats;       /* the feature where it is a list of floats, and then there are no bytes */
     const struct image_range *range;    /* of floats */
+    bool were_floats;           /* the bytes are floats converted */
     struct image_size height, width, channels;
 };
 

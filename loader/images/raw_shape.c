@@ -7,24 +7,35 @@
 
 #include "loader/shards/shard_kind.h"
 
+/* Of an encoded image; NULL for pixels, and floats are nothing else. */
+static const char *encoding_of(const struct stored_image *image)
+{
+    return image->were_floats ? NULL : shard_kind_image(image->bytes, image->byte_count);
+}
+
+static const char *numbers_of(const struct stored_image *image)
+{
+    return image->were_floats ? "floats" : "bytes of pixels";
+}
+
 static int report_length(const struct stored_image *image, const struct image_shape *shape, char *problem,
                          size_t problem_size)
 {
-    const char *const encoding = shard_kind_image(image->bytes, image->byte_count);
+    const char *const encoding = encoding_of(image);
     size_t bytes = 0;
     (void)image_shape_bytes(shape, &bytes);
     if (encoding != NULL)
         snprintf(problem, problem_size,
                  "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
                  "or the other", image->key, encoding);
-    else if (shard_kind_is_text(image->bytes, image->byte_count))
+    else if (!image->were_floats && shard_kind_is_text(image->bytes, image->byte_count))
         snprintf(problem, problem_size,
                  "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
                  "(pipetrain-convert csv makes such records of a list of files)", image->key);
     else
         snprintf(problem, problem_size,
-                 "has %zu bytes of pixels, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
-                 image->byte_count, bytes, shape->height, shape->width, shape->channels);
+                 "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
+                 image->byte_count, numbers_of(image), bytes, shape->height, shape->width, shape->channels);
     return -EBADMSG;
 }
 
@@ -34,13 +45,13 @@ static bool pixels_agree(const struct stored_image *image, char *problem, size_t
     const int64_t height = image->height.said, width = image->width.said, channels = image->channels.said;
     uint64_t bytes;
     if (height == IMAGE_SIZE_UNSAID || width == IMAGE_SIZE_UNSAID || channels == IMAGE_SIZE_UNSAID ||
-        shard_kind_image(image->bytes, image->byte_count) != NULL)
+        encoding_of(image) != NULL)
         return true;
     if (height >= 0 && width >= 0 && channels >= 0 && !__builtin_mul_overflow((uint64_t)height, width, &bytes) &&
         !__builtin_mul_overflow(bytes, channels, &bytes) && bytes == image->byte_count)
         return true;
-    snprintf(problem, problem_size, "has %zu bytes of pixels, but says it is %" PRId64 "x%" PRId64 "x%" PRId64,
-             image->byte_count, height, width, channels);
+    snprintf(problem, problem_size, "has %zu %s, but says it is %" PRId64 "x%" PRId64 "x%" PRId64, image->byte_count,
+             numbers_of(image), height, width, channels);
     return false;
 }
 

@@ -121,6 +121,19 @@ static void other_numbers_of_floats_are_refused(void **state)
     }
 }
 
+/* Converted, 0.38 is the letter a: too few of it are no text. */
+static void floats_that_are_too_few_are_called_floats(void **state)
+{
+    (void)state;
+    float floats[COUNT];
+    uint8_t pixels[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        floats[i] = 0.38f;
+    const struct stored_image image = image_of(floats, sizeof(floats) - sizeof(floats[0]), IMAGE_RANGE_UNIT);
+    assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), -EBADMSG);
+    assert_ptr_equal(strstr(problem, "has 255 floats, the network wants 256 ("), problem);
+}
+
 static void the_narrowest_range_that_holds_all_is_meant(void **state)
 {
     (void)state;
@@ -160,6 +173,7 @@ int main(void)
         cmocka_unit_test(planes_become_pixels),
         cmocka_unit_test(what_is_nearer_to_no_byte_is_refused),
         cmocka_unit_test(other_numbers_of_floats_are_refused),
+        cmocka_unit_test(floats_that_are_too_few_are_called_floats),
         cmocka_unit_test(the_narrowest_range_that_holds_all_is_meant),
         cmocka_unit_test(the_lowest_and_the_highest_of_several_images_are_found),
     };

@@ -37,13 +37,23 @@ static void gives_the_published_sums(void **state)
 static void masks_as_tfrecord_does(void **state)
 {
     (void)state;
-    const uint8_t zeros[8] = { 0 };
+    const uint8_t zeros[32] = { 0 };
+    uint8_t ones[32], up[32], down[32];
 
     assert_int_equal(crc32c_mask(0), 0xa282ead8);
     assert_int_equal(crc32c_masked("a", 1), 0x28e46e78);
     assert_int_equal(crc32c_masked("123", 3), 0x01e70bce);
     assert_int_equal(crc32c_masked("123456789", 9), 0xc78ab0e5);
     assert_int_equal(crc32c_masked(zeros, 8), 0x07980329);
+    assert_int_equal(crc32c_masked(zeros, 32), 0x0fd7fffa);
+    for (unsigned i = 0; i < 32; i++) {
+        ones[i] = 0xff;
+        up[i] = (uint8_t)i;
+        down[i] = (uint8_t)(31 - i);
+    }
+    assert_int_equal(crc32c_masked(ones, 32), 0xf909b029);
+    assert_int_equal(crc32c_masked(up, 32), 0x951f7892);
+    assert_int_equal(crc32c_masked(down, 32), 0x593b0d57);
 }
 
 static uint32_t bitwise_crc32c(const uint8_t *data, size_t bytes)

@@ -138,6 +138,32 @@ static void a_damaged_index_is_built_again(void **state)
     shard_index_release(&right);
 }
 
+/* Of the same size, and with as many records. */
+static void the_index_of_another_shard_is_built_again(void **state)
+{
+    (void)state;
+    const uint32_t lengths[] = { 10, 20 };
+    const uint8_t payload[32] = { 0 };
+    uint8_t data[2][FIXTURE_FRAME_MAX], *kept;
+    struct shard_index index;
+    size_t bytes, kept_bytes;
+    for (uint32_t i = 0; i < 2; i++) {
+        bytes = fixture_frame(payload, lengths[i], data[i]);
+        bytes += fixture_frame(payload, lengths[1 - i], data[i] + bytes);
+    }
+    fixture_write(fixture_path(folder, "one"), data[0], bytes);
+    fixture_write(fixture_path(folder, "other"), data[1], bytes);
+    fixture_assert_index_opens(&index, fixture_path(folder, "other"), false, true);
+    shard_index_release(&index);
+    kept = fixture_read(index_beside("other"), &kept_bytes);
+    fixture_write(index_beside("one"), kept, kept_bytes);
+    fixture_assert_index_opens(&index, fixture_path(folder, "one"), false, true);
+    assert_int_equal(index.records[0].payload_bytes, lengths[0]);
+    assert_int_equal(index.records[1].payload_bytes, lengths[1]);
+    shard_index_release(&index);
+    free(kept);
+}
+
 /* Two lengths that change places keep the sum right: only the checksum tells. */
 static void an_index_with_swapped_lengths_is_built_again(void **state)
 {
@@ -337,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_kept_index_holds_damages_but_never_hides_them),
         cmocka_unit_test(a_stale_index_is_built_again),
         cmocka_unit_test(a_damaged_index_is_built_again),
+        cmocka_unit_test(the_index_of_another_shard_is_built_again),
         cmocka_unit_test(an_index_with_swapped_lengths_is_built_again),
         cmocka_unit_test(an_index_that_leads_out_of_the_shard_is_built_again),
         cmocka_unit_test(a_large_file_in_place_of_an_index_is_not_read),

@@ -87,7 +87,7 @@ static const struct layout {
       false,
       { INTEGER("image/class/label", 4), TEXT("image/encoded", jpeg), TEXT("image/format", "jpg"),
         INTEGER("image/height", 8), INTEGER("image/width", 8) } },
-    { "MNIST, as TensorFlow's how-to writes it", "image_raw", "label", &image_raw_hwc_ops, { 28, 28, 1 }, row_of_numbers,
+    { "MNIST of the how-to", "image_raw", "label", &image_raw_hwc_ops, { 28, 28, 1 }, row_of_numbers,
       7, 0, false,
       { INTEGER("depth", 1), INTEGER("height", 28), BYTES("image_raw", numbers, 784), INTEGER("label", 7),
         INTEGER("width", 28) } },

@@ -21,7 +21,7 @@ tensorflow=${PEER_TENSORFLOW:-python3}
 cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
-synthetic input_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
@@ -129,6 +129,28 @@ run_input_wait()
 {
     compare --name 'input wait, share of tower time, batch 128' --target '<= 0.01' --key-a fractions.input_wait \
         --a "$(ours train.batch=128 train.steps=200)"
+}
+# The network that JPEG files feed: the decoders beside a tower on all cores, and beside one that leaves a core to them.
+# Give its shards with -d.
+resnet20_real="input.source=real augment.crop=pad augment.flip=yes train.batch=128 train.steps=60"
+resnet20_real="$resnet20_real train.optimizer=momentum train.learning_rate=0.1"
+resnet20_drawn="train.batch=128 train.steps=60 train.optimizer=momentum train.learning_rate=0.1"
+fed() { resnet20 "'data.train=$shards' $resnet20_real $*"; }
+run_resnet20_synthetic()
+{
+    compare --name "images/s, resnet20_v1, tower on $cores cores and decoders beside it: real input / synthetic" \
+        --target '>= 0.98' --a "$(fed)" --b "$(resnet20 "$resnet20_drawn")"
+}
+left="devices.threads_per_tower=$((cores - 1)) input.decode_threads=1"
+run_resnet20_shared()
+{
+    compare --name "images/s, resnet20_v1, tower on $((cores - 1)) cores and a decoder: real input / synthetic" \
+        --target '>= 0.98' --a "$(fed "$left")" --b "$(resnet20 "$resnet20_drawn" "$left")"
+}
+run_resnet20_input_wait()
+{
+    compare --name 'input wait, share of tower time, resnet20_v1' --target '<= 0.01' --key-a fractions.input_wait \
+        --a "$(fed)"
 }
 
 # Two towers.

@@ -30,12 +30,11 @@ loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_
 loader_tests = %D%/loader/test_augment %D%/loader/test_corruption %D%/loader/test_dataset \
 	%D%/loader/test_dataset_features %D%/loader/test_dataset_shards %D%/loader/test_decode_context \
 	%D%/loader/test_encoded %D%/loader/test_float_image %D%/loader/test_jpeg %D%/loader/test_kept_index \
-	%D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey \
-	%D%/loader/test_layouts %D%/loader/test_loader \
-	%D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern %D%/loader/test_png %D%/loader/test_raw \
-	%D%/loader/test_read_batch %D%/loader/test_sample %D%/loader/test_scale %D%/loader/test_set_part \
-	%D%/loader/test_shard_counts %D%/loader/test_shard_index %D%/loader/test_shard_list \
-	%D%/loader/test_shard_source %D%/loader/test_split_folder
+	%D%/loader/test_label %D%/loader/test_label_order %D%/loader/test_label_survey %D%/loader/test_layouts \
+	%D%/loader/test_loader %D%/loader/test_order %D%/loader/test_packed %D%/loader/test_pattern \
+	%D%/loader/test_png %D%/loader/test_raw %D%/loader/test_read_batch %D%/loader/test_sample \
+	%D%/loader/test_scale %D%/loader/test_set_part %D%/loader/test_shard_counts %D%/loader/test_shard_index \
+	%D%/loader/test_shard_list %D%/loader/test_shard_source %D%/loader/test_split_folder
 if HAVE_PROTOBUF_C
 nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c.c
 %C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/fuzz_example_reference.c
@@ -78,16 +77,15 @@ wrap = -Wl,--wrap=
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
-script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at \
-	%D%/e2e/shard_maker
+script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_memory.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
-	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh \
-	%D%/e2e/test_real_images.sh %D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh \
-	%D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh %D%/tree/walls.sh
+	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_real_images.sh \
+	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh \
+	%D%/tree/walls.sh
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)

@@ -1,9 +1,8 @@
-/* The progress of a conversion. Called by the threads that do the work. */
+/* The progress of a conversion or a scan. Called by the threads that do the work. */
 #include "tools/convert/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
@@ -14,16 +13,29 @@
 #define SILENT_NS (2 * NS_PER_S)
 #define REPAINT_NS (NS_PER_S / 4)
 #define LINE_NS (10 * NS_PER_S)
-#define WIDTH 72                /* of the line, so that a shorter one hides a longer one */
+#define WIDTH 79                /* of the line, so that a shorter one hides a longer one */
 
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total)
 {
     *progress = (struct progress){
-        .what = what, .unit = unit, .total = total, .began_ns = clock_now_ns(), .rewrites = isatty(STDERR_FILENO) == 1,
+        .what = what, .unit = unit, .total = total, .each = 1, .began_ns = clock_now_ns(),
+        .rewrites = isatty(STDERR_FILENO) == 1,
     };
     atomic_init(&progress->done, 0);
     atomic_init(&progress->next_ns, progress->began_ns + SILENT_NS);
     atomic_init(&progress->line_is_open, false);
+}
+
+void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total)
+{
+    progress_begin(progress, what, "MiB", total);
+    progress->each = UINT64_C(1) << 20;
+}
+
+void progress_keep_to_terminal(struct progress *progress)
+{
+    if (!progress->rewrites)
+        atomic_store(&progress->next_ns, UINT64_MAX);
 }
 
 /* "45 s", "3 min", "2 h 5 min" */
@@ -44,12 +56,14 @@ static void progress_text(const struct progress *progress, uint64_t done, double
     char left[48];
 
     if (progress->total == 0) {
-        snprintf(text, text_size, "%s: %s %s", progress->what, number_grouped(done).text, progress->unit);
+        snprintf(text, text_size, "%s: %s %s", progress->what, number_grouped(done / progress->each).text,
+                 progress->unit);
         return;
     }
     duration_text(seconds / (double)done * (double)(progress->total - done), left, sizeof(left));
     snprintf(text, text_size, "%s: %s of %s %s, %.0f %%, about %s left", progress->what,
-             number_grouped(done).text, number_grouped(progress->total).text, progress->unit,
+             number_grouped(done / progress->each).text, number_grouped(progress->total / progress->each).text,
+             progress->unit,
              100 * (double)done / (double)progress->total, left);
 }
 
@@ -59,8 +73,8 @@ static void say(struct progress *progress, uint64_t done, uint64_t now_ns)
     char text[256], line[300];
 
     progress_text(progress, done, (double)(now_ns - progress->began_ns) / (double)NS_PER_S, text, sizeof(text));
-    const int length = snprintf(line, sizeof(line), progress->rewrites ? "%-*s\r" : "%.*s\n",
-                                progress->rewrites ? WIDTH : (int)strlen(text), text);
+    const int length = progress->rewrites ? snprintf(line, sizeof(line), "%-*.*s\r", WIDTH, WIDTH, text)
+                                          : snprintf(line, sizeof(line), "%s\n", text);
     output_write(OUTPUT_MESSAGES, line, (size_t)length);
     atomic_store(&progress->line_is_open, progress->rewrites);
 }

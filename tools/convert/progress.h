@@ -1,5 +1,5 @@
-/* How far a long piece of work is, said on stderr: nothing for the first two seconds, then a line that
- * is written over on a terminal, and a line every ten seconds elsewhere. */
+/* How far a long piece of work is, said on stderr: nothing for the first two seconds, then a line of at most 79 columns
+ * that is written over on a terminal, and a line every ten seconds elsewhere. */
 #ifndef PIPETRAIN_PROGRESS_H
 #define PIPETRAIN_PROGRESS_H
 
@@ -10,7 +10,8 @@
 struct progress {
     const char *what;           /* is being done: "writing" */
     const char *unit;           /* of what is counted: "records" */
-    uint64_t total;             /* of them, or 0 where nobody knows */
+    uint64_t total;             /* of what is counted, or 0 where nobody knows */
+    uint64_t each;              /* of what is counted make one of what is shown */
     uint64_t began_ns;
     bool rewrites;              /* stderr is a terminal */
     atomic_uint_fast64_t done, next_ns;     /* when something is said next */
@@ -18,9 +19,13 @@ struct progress {
 };
 
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
+/* Bytes, which are shown in MiB. */
+void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total);
+/* After it has begun: nothing is said where stderr is no terminal. */
+void progress_keep_to_terminal(struct progress *progress);
 /* So many more are done. Any thread; whoever comes when it is time says it, and nobody waits. */
 void progress_add(struct progress *progress, uint64_t count);
-/* Nothing stays on the terminal. When no thread adds any more. */
+/* Nothing stays on the terminal: when no thread adds any more, or in front of other lines. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -131,8 +131,12 @@ static int read_image(const struct image_set *images, const struct image_file *f
 
 static int describe_files(struct csv_set *set, struct conversion *conversion)
 {
+    uint64_t rows = 0;
     int rc = 0;
 
+    for (size_t t = 0; t < set->table_count; t++)
+        rows += set->tables[t].row_count;
+    image_choice_begin(&set->images.choice, true, rows);
     for (size_t t = 0; t < set->table_count && rc == 0; t++)
         rc = add_files(set, t);
     if (rc == 0)
@@ -253,7 +257,6 @@ static int csv_prepare(const struct convert_options *options, struct stop *stop,
     set->options = options;
     set->images.input = options->input_count == 1 ? options->inputs[0] : "the tables";
     set->images.stop = stop;
-    image_choice_begin(&set->images.choice, true);
     set->images.read = read_image;
     set->images.arg = set;
     conversion->origin = "rows of a table";

@@ -178,7 +178,7 @@ static int folder_prepare(const struct convert_options *options, struct stop *st
     folder->options = options;
     folder->images.input = options->inputs[0];
     folder->images.stop = stop;
-    image_choice_begin(&folder->images.choice, false);
+    image_choice_begin(&folder->images.choice, false, 0);
     folder->images.read = read_image;
     folder->images.arg = folder;
     conversion->origin = "images in folders";

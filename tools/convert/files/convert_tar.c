@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "formats/inputs/tar.h"
@@ -27,6 +28,7 @@ struct tar {
     uint8_t *store;
     size_t store_bytes, store_room, store_limit;
     struct tar_walk walk;
+    uint64_t seen_bytes;            /* of the archive that is walked */
 };
 
 /* A file inside the archive that is walked. */
@@ -165,12 +167,24 @@ static int add_member(struct tar *tar, struct tar_file *archive, const struct ta
     return member->is_folder ? list_member(tar, member, 0) : add_file(tar, archive, member);
 }
 
+/* Tell how far into the archive the walk is. */
+static void note_progress(struct tar *tar, const struct tar_file *archive, const struct tar_member *member)
+{
+    const uint64_t at = archive->is_compressed ? tar_file_packed_offset(archive)
+                                               : member->data_offset + member->data_bytes;
+
+    if (at > tar->seen_bytes)
+        progress_add(&tar->images.choice.progress, at - tar->seen_bytes);
+    tar->seen_bytes = at;
+}
+
 static int walk_members(struct tar *tar, struct tar_file *archive)
 {
     struct tar_member member;
     int rc = 0;
 
     tar->walk = (struct tar_walk){ .source = { tar_file_read, archive } };
+    tar->seen_bytes = 0;
     while (rc == 0) {
         const char *problem = NULL;
         if (atomic_load(tar->options->interrupted))
@@ -179,6 +193,8 @@ static int walk_members(struct tar *tar, struct tar_file *archive)
         if (rc == -ENODATA)
             break;
         rc = rc < 0 ? fail(tar, tar->walk.path, rc, problem) : add_member(tar, archive, &member);
+        if (rc == 0)
+            note_progress(tar, archive, &member);
     }
     if (rc != -ENODATA)
         return rc;
@@ -228,6 +244,17 @@ static int find_images(struct tar *tar)
     return rc;
 }
 
+/* Of all archives that are there. */
+static uint64_t count_bytes(const struct convert_options *options)
+{
+    uint64_t bytes = 0;
+    struct stat status;
+
+    for (size_t i = 0; i < options->input_count; i++)
+        bytes += stat(options->inputs[i], &status) == 0 ? (uint64_t)status.st_size : 0;
+    return bytes;
+}
+
 static int tar_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     struct tar *tar = calloc(1, sizeof(*tar));
@@ -241,7 +268,8 @@ static int tar_prepare(const struct convert_options *options, struct stop *stop,
     tar->store_limit = memory_limit();
     tar->images.input = options->input_count == 1 ? options->inputs[0] : "the archives";
     tar->images.stop = stop;
-    image_choice_begin(&tar->images.choice, false);
+    image_choice_begin(&tar->images.choice, false, 0);
+    image_choice_count_bytes(&tar->images.choice, count_bytes(options));
     tar->images.read = read_image;
     tar->images.arg = tar;
     conversion->origin = "images in tar archives";

@@ -68,10 +68,16 @@ static int read_header(struct image_choice *choice, size_t bytes, image_head_rea
     return rc < 0 ? rc : image_header_read(choice->head, bytes, header_out, problem_out);
 }
 
-void image_choice_begin(struct image_choice *choice, bool takes_all)
+void image_choice_begin(struct image_choice *choice, bool takes_all, uint64_t files)
 {
     *choice = (struct image_choice){ .takes_all = takes_all };
-    progress_begin(&choice->progress, "looking at the input", "files", 0);
+    progress_begin(&choice->progress, "looking at the input", "files", files);
+}
+
+void image_choice_count_bytes(struct image_choice *choice, uint64_t bytes)
+{
+    choice->counts_bytes = true;
+    progress_begin_bytes(&choice->progress, "looking at the input", bytes);
 }
 
 /* A file that is no image we can store. */
@@ -95,7 +101,7 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     struct image_header header;
     const char *problem = NULL;
 
-    progress_add(&choice->progress, 1);
+    progress_add(&choice->progress, choice->counts_bytes ? 0 : 1);
     int rc = read_header(choice, most < HEAD_BYTES ? most : HEAD_BYTES, read, arg, &header, &problem);
     if (rc == -EAGAIN && most > HEAD_BYTES)
         rc = read_header(choice, most, read, arg, &header, &problem);

@@ -15,7 +15,8 @@
 #define IMAGE_BYTES_MAX ((uint64_t)63 << 20)    /* so that its record is not over 64 MiB */
 
 struct image_choice {
-    struct progress progress;   /* of files looked at */
+    struct progress progress;   /* of files looked at, or of bytes */
+    bool counts_bytes;
     bool takes_all;             /* every file is meant to be an image: none is left out */
     uint8_t *head;              /* the first bytes of the file looked at; owned */
     size_t head_room;
@@ -28,8 +29,10 @@ struct image_choice {
 /* Gives the first `bytes` bytes of a file. 0, or a negative errno. */
 typedef int image_head_read(void *arg, uint8_t *out, size_t bytes);
 
-/* Before any file. `takes_all` as in the struct. */
-void image_choice_begin(struct image_choice *choice, bool takes_all);
+/* Before any file, of which there are `files`; 0: nobody knows. `takes_all` as in the struct. */
+void image_choice_begin(struct image_choice *choice, bool takes_all, uint64_t files);
+/* The progress is that of `bytes` bytes of input instead, which the caller adds to it. */
+void image_choice_count_bytes(struct image_choice *choice, uint64_t bytes);
 /* Look at a file of `bytes` bytes. 0 and whether it is an image; -ENOMEM. */
 int image_choice_take(struct image_choice *choice, const char *path, uint64_t bytes, image_head_read *read, void *arg,
                      bool *is_image_out);

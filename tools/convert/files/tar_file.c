@@ -134,6 +134,12 @@ int tar_file_read(void *arg, uint64_t offset, void *out, size_t bytes, size_t *d
     return 0;
 }
 
+uint64_t tar_file_packed_offset(const struct tar_file *file)
+{
+    const z_off_t offset = file->stream != NULL ? gzoffset(file->stream) : -1;
+    return offset > 0 ? (uint64_t)offset : 0;
+}
+
 int tar_file_end(struct tar_file *file)
 {
     if (file->stream == NULL)

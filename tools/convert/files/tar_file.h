@@ -22,6 +22,8 @@ int tar_file_open(struct tar_file *file, const char *path, const char **problem_
 /* As `read` of struct tar_source, for any offset of one that is not compressed, else never backwards. -EBADMSG: the
  * compressed data is damaged or cut short. Any thread for one that is not compressed. */
 int tar_file_read(void *file, uint64_t offset, void *out, size_t bytes, size_t *done_out);
+/* How far into the file what was read reaches, where the archive is compressed. */
+uint64_t tar_file_packed_offset(const struct tar_file *file);
 /* Read the compressed rest, so that its checksum is compared, and let go of what that took. As tar_file_read. */
 int tar_file_end(struct tar_file *file);
 void tar_file_close(struct tar_file *file);

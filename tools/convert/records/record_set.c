@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "formats/tfrecord.h"
 #include "loader/shards/frame_text.h"
+#include "tools/convert/progress.h"
 
 #define PIECE_BYTES ((uint64_t)16 << 20)
 
@@ -39,6 +41,30 @@ static int open_shard(struct record_set *set, uint32_t number, const atomic_bool
     return 0;
 }
 
+/* A file that is not there, or no file, counts nothing: opening it tells. */
+static uint64_t file_bytes(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+static int open_shards(struct record_set *set, const atomic_bool *interrupted, struct stop *stop)
+{
+    struct progress progress;
+    uint64_t bytes = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < set->list.count; i++)
+        bytes += file_bytes(set->list.paths[i]);
+    progress_begin_bytes(&progress, "looking for records", bytes);
+    for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
+        rc = open_shard(set, i, interrupted, stop);
+        progress_add(&progress, file_bytes(set->list.paths[i]));
+    }
+    progress_end(&progress);
+    return rc;
+}
+
 int record_set_open(struct record_set *set, struct shard_list *list, const atomic_bool *interrupted, struct stop *stop)
 {
     *set = (struct record_set){ .list = *list };
@@ -48,10 +74,7 @@ int record_set_open(struct record_set *set, struct shard_list *list, const atomi
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory for %u shards", set->list.count);
         return -ENOMEM;
     }
-    int rc = 0;
-    for (uint32_t i = 0; i < set->list.count && rc == 0; i++)
-        rc = open_shard(set, i, interrupted, stop);
-    return rc;
+    return open_shards(set, interrupted, stop);
 }
 
 /* Read a shard's stream to its block. */
@@ -74,12 +97,24 @@ static int read_stream(struct record_shard *shard, const atomic_bool *interrupte
     return 0;
 }
 
+/* Of the streams of all compressed shards. */
+static uint64_t packed_bytes(const struct record_set *set)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < set->list.count; i++)
+        bytes += set->shards[i].source->ops->is_plain ? 0 : set->shards[i].index.bytes;
+    return bytes;
+}
+
 int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool *all_out, struct stop *stop)
 {
     uint64_t left = RECORD_SET_KEPT_MAX;
+    struct progress progress;
     bool all = true;
     int rc = 0;
 
+    progress_begin_bytes(&progress, "unpacking", packed_bytes(set));
     for (uint32_t i = 0; i < set->list.count && rc == 0; i++) {
         struct record_shard *const shard = &set->shards[i];
         if (shard->source->ops->is_plain)
@@ -91,7 +126,9 @@ int record_set_keep(struct record_set *set, const atomic_bool *interrupted, bool
         } else {
             all = false;
         }
+        progress_add(&progress, shard->index.bytes);
     }
+    progress_end(&progress);
     *all_out = all;
     return rc;
 }

@@ -1,0 +1,73 @@
+/* Tests of the line that says how far long work is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/helpers/capture.h"
+#include "tools/convert/progress.h"
+
+static char said[1024];
+
+/* What a step of so many says when it is time to say something, on a terminal or not. */
+static const char *say(struct progress *progress, bool is_terminal, uint64_t count)
+{
+    struct capture capture;
+    progress->rewrites = is_terminal;
+    if (atomic_load(&progress->next_ns) != UINT64_MAX)
+        atomic_store(&progress->next_ns, 0);
+    capture_begin(&capture);
+    progress_add(progress, count);
+    capture_end(&capture, said, sizeof(said));
+    return said;
+}
+
+static void bytes_are_shown_in_mib_with_the_share_that_is_done(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_begin_bytes(&progress, "checking", UINT64_C(8000) << 20);
+    assert_non_null(strstr(say(&progress, false, UINT64_C(2000) << 20),
+                           "checking: 2,000 of 8,000 MiB, 25 %, about 0 s left\n"));
+}
+
+static void the_line_of_a_terminal_has_79_columns_whatever_it_says(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_begin(&progress, "making something that has a long name", "records of samples", UINT64_MAX);
+    assert_int_equal(strlen(say(&progress, true, UINT64_MAX / 2)), 80);
+    assert_int_equal(said[79], '\r');
+    progress_begin(&progress, "writing", "records", 3);
+    assert_int_equal(strlen(say(&progress, true, 1)), 80);
+    assert_int_equal(said[79], '\r');
+}
+
+static void what_is_kept_to_a_terminal_is_not_said_elsewhere(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_begin(&progress, "checking", "files", 3);
+    progress.rewrites = false;
+    progress_keep_to_terminal(&progress);
+    assert_string_equal(say(&progress, false, 1), "");
+    progress_begin(&progress, "checking", "files", 3);
+    progress.rewrites = true;
+    progress_keep_to_terminal(&progress);
+    assert_string_not_equal(say(&progress, true, 1), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_shown_in_mib_with_the_share_that_is_done),
+        cmocka_unit_test(the_line_of_a_terminal_has_79_columns_whatever_it_says),
+        cmocka_unit_test(what_is_kept_to_a_terminal_is_not_said_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -78,14 +78,27 @@ int manifest_set_keys(struct manifest *manifest, const char *image_key, const ch
     return manifest->image_key != NULL && manifest->label_key != NULL ? 0 : -ENOMEM;
 }
 
+/* 16 hexadecimal digits; anything else is as good as none. */
+static void read_hash(struct manifest_shard *shard, const char *text)
+{
+    if (text == NULL || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return;
+    shard->hash = strtoull(text, NULL, 16);
+    shard->has_hash = true;
+}
+
 static int add_shard(struct manifest *manifest, const json_t *entry)
 {
     const json_t *const file = json_object_get(entry, "file"), *const records = json_object_get(entry, "records");
     const json_t *const bytes = json_object_get(entry, "bytes");
     if (!is_a(file, JSON_STRING) || !is_count(records) || json_integer_value(records) > RECORDS_MAX)
         return -EBADMSG;
-    return manifest_add(manifest, MANIFEST_FILE, json_string_value(file), (uint64_t)json_integer_value(records),
-                        is_count(bytes) ? (uint64_t)json_integer_value(bytes) : MANIFEST_SIZE_UNSAID);
+    const int rc = manifest_add(manifest, MANIFEST_FILE, json_string_value(file),
+                                (uint64_t)json_integer_value(records),
+                                is_count(bytes) ? (uint64_t)json_integer_value(bytes) : MANIFEST_SIZE_UNSAID);
+    if (rc == 0)
+        read_hash(&manifest->shards[manifest->count - 1], json_string_value(json_object_get(entry, "xxh3")));
+    return rc;
 }
 
 static int add_split(struct manifest *manifest, const char *name, const json_t *split)

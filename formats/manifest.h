@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_MANIFEST_H
 #define PIPETRAIN_MANIFEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@ struct manifest_shard {
     char *file;                 /* its name, without a folder; owned */
     uint64_t records;
     uint64_t bytes;             /* of the file, or MANIFEST_SIZE_UNSAID */
+    uint64_t hash;              /* of its records, doc/formats.md */
+    bool has_hash;
     size_t split;               /* the set it is listed in, of split_count */
 };
 
@@ -29,7 +32,7 @@ struct manifest {
     size_t class_count;         /* names */
 };
 
-/* Read a manifest; what it has beside splits, shards, files, records, bytes, the keys and class_names does not
+/* Read a manifest; what it has beside splits, shards, files, records, bytes, xxh3, the keys and class_names does not
  * matter. 0, or -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
 int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                   size_t problem_size);

@@ -112,6 +112,29 @@ run "$shards" check "$work/digits"
 expect_code 3 'checking a shard that lost whole records'
 expect_out 'holds 14 records, dataset.json says 20'
 
+# Shards that are whole to themselves, and not those of the set.
+run "$convert" digits --force --train 40 --validation 10 --shards 2 -o "$work/digits"
+for jobs in 1 3; do
+    run "$shards" check --hashes --jobs=$jobs "$work/digits"
+    expect_code 0 'comparing hashes'
+done
+mv "$work/digits/train-00000-of-00002" "$work/other"
+run "$shards" check "$work/digits"
+expect_code 3 'checking a set that lacks a shard'
+expect_out 'digits/train-00000-of-00002: is missing: dataset.json says 20 records$'
+expect_out '^3 shards, 30 records, [0-9]+ bytes: 1 damage in 1 shard$'
+run "$shards" check --json "$work/digits/"
+expect_code 3 'checking a set that lacks a shard'
+expect_out '"problem": "is missing: dataset.json says 20 records"'
+run "$shards" check "$work/digits/train-*"
+expect_code 0 'a glob means what is there'
+cp "$work/digits/train-00001-of-00002" "$work/digits/train-00000-of-00002"
+run "$shards" check "$work/digits"
+expect_code 0 'checking a set with a shard in the place of another'
+run "$shards" check --hashes "$work/digits"
+expect_code 3 'comparing the hashes of such a set'
+expect_out 'train-00000-of-00002: holds other records: their xxh3 is [0-9a-f]{16}, dataset.json says [0-9a-f]{16}$'
+
 make_shards
 run "$shards" head -n 2 "$first"
 expect_code 0 'the head of a shard'

@@ -24,8 +24,8 @@ static void finds_every_shard_of_every_split(void **state)
     struct manifest manifest;
     assert_int_equal(read_text(&manifest, "{\"name\": \"x\", \"splits\": {"
         "\"train\": {\"records\": 9, \"more\": [1, {}], \"shards\": ["
-        "{\"file\": \"train-1\", \"records\": 4, \"bytes\": 400, \"xxh3\": \"00\"},"
-        "{\"file\": \"train-0\", \"records\": 5}]},"
+        "{\"file\": \"train-1\", \"records\": 4, \"bytes\": 400, \"xxh3\": \"0123456789abcdef\"},"
+        "{\"file\": \"train-0\", \"records\": 5, \"xxh3\": \"00\"}]},"
         "\"validation\": {\"shards\": [{\"file\": \"v\", \"records\": 0, \"bytes\": 0}]},"
         "\"test\": {\"shards\": []}}}"), 0);
     assert_int_equal(manifest.count, 3);
@@ -36,6 +36,9 @@ static void finds_every_shard_of_every_split(void **state)
     assert_int_equal(manifest_find(&manifest, "train-1")->bytes, 400);
     assert_int_equal(manifest_find(&manifest, "train-0")->records, 5);
     assert_true(manifest_find(&manifest, "train-0")->bytes == MANIFEST_SIZE_UNSAID);
+    assert_true(manifest_find(&manifest, "train-1")->has_hash);
+    assert_true(manifest_find(&manifest, "train-1")->hash == UINT64_C(0x0123456789abcdef));
+    assert_false(manifest_find(&manifest, "train-0")->has_hash);
     assert_int_equal(manifest_find(&manifest, "v")->records, 0);
     assert_null(manifest_find(&manifest, "train-2"));
     assert_null(manifest_find(&manifest, ""));

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "formats/json.h"
 #include "formats/manifest.h"
@@ -17,6 +19,7 @@
 struct check {
     struct json *json;          /* NULL: text */
     struct shard_counts counts;
+    bool compares_hashes;
     uint64_t shards, records, bytes, damages, damaged_shards;
 };
 
@@ -67,19 +70,36 @@ static void tell_damages(const struct check *check, const struct scan_shard *sha
         json_close_array(check->json);
 }
 
+/* Whether the records of a shard in which nothing is damaged are not those that are listed. */
+static bool has_other_records(const struct check *check, const struct scan_shard *shard,
+                              const struct manifest_shard *listed, char *text, size_t text_size)
+{
+    if (!check->compares_hashes || !listed->has_hash || shard->damage_count > 0 || shard->hash == listed->hash)
+        return false;
+    snprintf(text, text_size, "holds other records: their xxh3 is %016" PRIx64 ", %s says %016" PRIx64, shard->hash,
+             listed->listed_in, listed->hash);
+    return true;
+}
+
 /* What is wrong with a shard as a whole; false where nothing is. */
 static bool find_problem(struct check *check, const struct scan_shard *shard, char *text, size_t text_size)
 {
     const struct manifest_shard *listed = NULL;
     const struct shard_index found = { .stamp.bytes = shard->bytes, .record_count = shard->records };
+    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory nothing is compared */
+    if (shard->error == -ENOENT && listed != NULL) {
+        snprintf(text, text_size, "is missing: %s says %" PRIu64 " records", listed->listed_in, listed->records);
+        return true;
+    }
     if (shard->error < 0) {
         snprintf(text, text_size, "cannot be opened: %s", strerror(-shard->error));
         return true;
     }
-    (void)shard_counts_find(&check->counts, shard->path, &listed);      /* without memory nothing is compared */
     if (listed == NULL)
         snprintf(text, text_size, "is empty: 0 bytes");
-    return listed == NULL ? shard->bytes == 0 : !shard_counts_agree(listed, &found, text, text_size);
+    return listed == NULL ? shard->bytes == 0
+                          : !shard_counts_agree(listed, &found, text, text_size) ||
+                                has_other_records(check, shard, listed, text, text_size);
 }
 
 static void open_shard(const struct check *check, const struct scan_shard *shard)
@@ -92,11 +112,13 @@ static void open_shard(const struct check *check, const struct scan_shard *shard
     json_u64(check->json, "records", shard->records);
 }
 
-static void tell_shard(struct check *check, const struct scan_shard *shard)
+static void tell_shard(struct check *check, struct scan *scan, const struct scan_shard *shard)
 {
     char text[1024];
     open_shard(check, shard);
     const bool has_problem = find_problem(check, shard, text, sizeof(text));
+    if (has_problem || shard->damage_count > 0)
+        scan_hide_progress(scan);
     if (has_problem)
         tell_problem(check, shard->path, text);
     tell_damages(check, shard);
@@ -135,7 +157,7 @@ static int scan_shards(struct check *check, const struct scan_options *options)
     if (rc < 0)
         return rc;
     while ((shard = scan_next(scan)) != NULL)
-        tell_shard(check, shard);
+        tell_shard(check, scan, shard);
     rc = scan_result(scan);
     scan_close(scan);
     return rc;
@@ -150,6 +172,8 @@ static int check_shards(struct check *check, const struct shards_request *reques
         .count = list->count,
         .workers = (uint32_t)request->jobs,
         .is_unwanted = request->is_unwanted,
+        .what = "checking",
+        .hashes = request->compares_hashes,
     };
     int rc = request->decodes ? image_check_init(&images, &names, options.workers) : 0;
     if (request->decodes) {
@@ -200,14 +224,65 @@ static int check_as_json(struct check *check, const struct shards_request *reque
     return rc;
 }
 
+/* Whether a file that a folder's manifest lists is not there. Names never lead out of the folder. */
+static bool is_absent(const char *folder, const char *name)
+{
+    struct stat status;
+    char path[4096];
+    const int length = snprintf(path, sizeof(path), "%s%s", folder, name);
+    return strchr(name, '/') == NULL && length < (int)sizeof(path) && stat(path, &status) != 0 && errno == ENOENT;
+}
+
+/* The shards that the manifest of a folder lists and that are not there, behind those that are. */
+static int add_absent(struct check *check, const char *folder, struct shard_list *list)
+{
+    const struct manifest *manifest;
+    int rc = shard_counts_folder(&check->counts, folder, &manifest);
+    for (size_t i = 0; rc == 0 && i < manifest->count; i++) {
+        const char *const name = manifest->shards[i].file;
+        const bool is_told = i > 0 && strcmp(manifest->shards[i - 1].file, name) == 0;
+        if (!is_told && is_absent(folder, name))
+            rc = shard_list_append(list, folder, name);
+    }
+    return rc;
+}
+
+/* Of all folders that are named; a glob or a file may mean fewer. */
+static int add_all_absent(struct check *check, const struct shards_request *request, struct shard_list *list)
+{
+    struct stat status;
+    int rc = 0;
+    for (uint32_t i = 0; i < request->word_count && rc == 0; i++) {
+        const char *const word = request->words[i];
+        char *folder;
+        if (stat(word, &status) != 0 || !S_ISDIR(status.st_mode))
+            continue;
+        rc = asprintf(&folder, "%s%s", word, word[strlen(word) - 1] == '/' ? "" : "/") < 0 ? -ENOMEM : 0;
+        if (rc == 0) {
+            rc = add_absent(check, folder, list);
+            free(folder);
+        }
+    }
+    return rc;
+}
+
+/* An exit code. */
+static int check_list(struct check *check, const struct shards_request *request, struct shard_list *list)
+{
+    const int rc = add_all_absent(check, request, list);
+    if (rc < 0)
+        return end_check(check, rc);
+    return request->is_json ? check_as_json(check, request, list) : check_as_text(check, request, list);
+}
+
 static int run(const struct shards_request *request)
 {
-    struct check check = { 0 };
+    struct check check = { .compares_hashes = request->compares_hashes };
     struct shard_list list;
     const int rc = shard_paths_find(&list, request);
     if (rc < 0)
         return (int)exit_code_of(rc, EXIT_CODE_DATA);
-    const int code = request->is_json ? check_as_json(&check, request, &list) : check_as_text(&check, request, &list);
+    const int code = check_list(&check, request, &list);
     shard_counts_release(&check.counts);
     shard_list_release(&list);
     return code;
@@ -218,16 +293,18 @@ const struct shards_command command_check = {
     .words = "PATTERN...",
     .words_least = 1,
     .words_most = UINT32_MAX,
-    .options = "jdiJ",
+    .options = "jdHiJ",
     .summary = "verify both checksums of every record",
     .help = "Every damage is a line: path, record, byte, which check failed, the stored and the computed\n"
             "checksum. The check goes on behind it. What was damaged is read again past the page cache, and\n"
             "the line says whether the disk or the memory was at fault. Where a dataset.json lies beside a\n"
-            "shard, it must hold as many records as that says. With --decode every image is decoded, too, and\n"
-            "what cannot be is a damage. Exit status 3 when anything was found.\n\n"
+            "shard, it must hold as many records, and be as long, as that says, and with --hashes hold the\n"
+            "same ones; of a directory all shards must be there that it lists. With --decode every image is\n"
+            "decoded, too, and what cannot be is a damage. Exit status 3 when anything was found.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"
+            "  " SHARDS_PROGRAM " check --hashes /mnt/copy/imagenet\n"
             "  " SHARDS_PROGRAM " check --json data/digits > report.json\n",
     .run = run,
 };

@@ -84,12 +84,16 @@ static int gather(struct gathering *gathering, const struct shards_request *requ
         .is_unwanted = request->is_unwanted,
         .visit = visit,
         .arg = gathering,
+        .what = "counting",
     };
     int rc = scan_open(&scan, &options);
     if (rc < 0)
         return rc;
-    while ((shard = scan_next(scan)) != NULL)
+    while ((shard = scan_next(scan)) != NULL) {
+        if (shard->damage_count > 0 || shard->error < 0)
+            scan_hide_progress(scan);
         tell_shard(gathering, shard);
+    }
     rc = scan_result(scan);
     scan_close(scan);
     return rc;

@@ -6,15 +6,20 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <xxhash.h>
 
 #include "stage/queue.h"
 #include "stage/thread.h"
+#include "tools/convert/progress.h"
 
 /* A shard, and what it takes to read it. */
 struct reading {
     struct scan_shard shard;
-    struct shard_walk walk;     /* of whoever took the item */
+    struct shard_walk walk;     /* of whoever took the item, as what follows */
+    XXH3_state_t *hash;         /* of the records read so far, where hashes are wanted */
     atomic_size_t unfinished;   /* pieces not verified yet, and one until all are read */
+    uint64_t file_bytes, counted;       /* when the scan began; how many of them were told as progress */
     size_t room;                /* of the damages; under the scan's lock */
     bool is_done;               /* under the scan's lock */
 };
@@ -33,6 +38,7 @@ struct scan {
     struct queue *queue;        /* readings, of which no more are open than there are workers */
     atomic_uint_fast32_t begun, unread;
     uint32_t told;              /* main only */
+    struct progress bytes_read; /* of the files */
     pthread_mutex_t lock;
     pthread_cond_t progress;    /* a reading is done, or a worker has ended */
     uint32_t working;           /* under the lock, as what follows */
@@ -108,9 +114,32 @@ static void begin_another(struct scan *scan)
         (void)queue_put(scan->queue, &scan->readings[next]);
 }
 
+/* So much of the file is read. By whoever took the item. */
+static void note_progress(struct scan *scan, struct reading *reading, uint64_t bytes)
+{
+    const uint64_t now = bytes < reading->file_bytes ? bytes : reading->file_bytes;
+    if (scan->options.what == NULL || now <= reading->counted)
+        return;
+    progress_add(&scan->bytes_read, now - reading->counted);
+    reading->counted = now;
+}
+
+/* Records are hashed in their order, so by whoever reads them. */
+static void hash_records(struct reading *reading, const struct piece *piece)
+{
+    struct piece_record record = { 0 };
+    while (reading->hash != NULL && piece_next(piece, &record)) {
+        const uint64_t bytes = record.payload_bytes;
+        XXH3_64bits_update(reading->hash, &bytes, sizeof(bytes));
+        XXH3_64bits_update(reading->hash, record.payload, record.payload_bytes);
+    }
+}
+
 /* All of the shard is read, or nothing more can be. */
 static void end_reading(struct scan *scan, struct reading *reading)
 {
+    reading->shard.hash = reading->hash != NULL ? XXH3_64bits_digest(reading->hash) : 0;
+    note_progress(scan, reading, reading->file_bytes);
     reading->shard.records = reading->walk.record;
     reading->shard.stream_bytes = reading->walk.offset;
     begin_another(scan);
@@ -119,10 +148,21 @@ static void end_reading(struct scan *scan, struct reading *reading)
     give_up_share(scan, reading);
 }
 
+static int begin_hash(struct reading *reading)
+{
+    reading->hash = XXH3_createState();
+    if (reading->hash == NULL)
+        return -ENOMEM;
+    XXH3_64bits_reset(reading->hash);
+    return 0;
+}
+
 static int open_reading(const struct scan *scan, struct reading *reading)
 {
     struct shard_source **const source = &reading->walk.source;
     reading->shard.error = *source != NULL ? 0 : shard_source_open(source, NULL, reading->shard.path);
+    if (reading->shard.error == 0 && scan->options.hashes && reading->hash == NULL)
+        reading->shard.error = begin_hash(reading);
     if (reading->shard.error < 0)
         return reading->shard.error;
     reading->walk.is_unwanted = scan->options.is_unwanted;
@@ -163,11 +203,15 @@ static int read_piece(struct worker *worker, struct reading *reading)
         end_reading(scan, reading);
         return 0;
     }
+    if (reading->shard.is_plain)
+        note_progress(scan, reading, reading->walk.offset);
     const bool is_damage = rc == -EBADMSG;
     if (is_damage)
         rc = add_damage(scan, reading, piece->record, piece->offset, &piece->problem);
     if (rc < 0)
         return rc;
+    if (!is_damage)
+        hash_records(reading, piece);
     atomic_fetch_add(&reading->unfinished, 1);
     (void)queue_put(scan->queue, reading);      /* refused only when nobody goes on */
     rc = is_damage ? 0 : verify_piece(worker, reading);
@@ -208,8 +252,22 @@ static int start_worker(struct scan *scan, uint32_t number)
     return rc;
 }
 
+static void begin_progress(struct scan *scan)
+{
+    uint64_t total = 0;
+    struct stat status;
+    for (uint32_t i = 0; i < scan->options.count && scan->options.what != NULL; i++) {
+        const bool is_there = stat(scan->options.paths[i], &status) == 0;
+        scan->readings[i].file_bytes = is_there ? (uint64_t)status.st_size : 0;
+        total += scan->readings[i].file_bytes;
+    }
+    progress_begin_bytes(&scan->bytes_read, scan->options.what, total);
+    progress_keep_to_terminal(&scan->bytes_read);
+}
+
 static void prepare(struct scan *scan)
 {
+    begin_progress(scan);
     for (uint32_t i = 0; i < scan->options.count; i++) {
         scan->readings[i].shard.path = scan->options.paths[i];
         atomic_init(&scan->readings[i].unfinished, 1);
@@ -265,6 +323,11 @@ const struct scan_shard *scan_next(struct scan *scan)
     return is_done ? &reading->shard : NULL;
 }
 
+void scan_hide_progress(struct scan *scan)
+{
+    progress_end(&scan->bytes_read);
+}
+
 int scan_result(const struct scan *scan)
 {
     return scan->result;
@@ -280,9 +343,11 @@ void scan_close(struct scan *scan)
         thread_join(scan->workers[i].thread);
         piece_release(&scan->workers[i].piece);
     }
+    progress_end(&scan->bytes_read);
     for (uint32_t i = 0; i < scan->options.count && scan->readings != NULL; i++) {
         shard_source_close(scan->readings[i].walk.source);
         shard_walk_release(&scan->readings[i].walk);
+        XXH3_freeState(scan->readings[i].hash);
         free(scan->readings[i].shard.damages);
     }
     queue_close(scan->queue);

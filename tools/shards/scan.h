@@ -25,6 +25,8 @@ struct scan_options {
     const atomic_bool *is_unwanted;     /* becomes true when the scan is to end early */
     scan_visit visit;           /* may be NULL */
     void *arg;
+    bool hashes;                /* find the hash over the records of each shard, too */
+    const char *what;           /* is being done, for a line of progress where stderr is a terminal; NULL: none */
 };
 
 struct scan_damage {
@@ -40,6 +42,7 @@ struct scan_shard {
     uint64_t bytes;             /* of the file */
     uint64_t stream_bytes;      /* of the records in it, which differ where it is compressed */
     uint64_t records;           /* that could be framed */
+    uint64_t hash;              /* xxh3 of every payload behind its length in 8 bytes, where hashes are wanted */
     struct scan_damage *damages;        /* by offset */
     size_t damage_count;
 };
@@ -49,6 +52,8 @@ int scan_open(struct scan **scan_out, const struct scan_options *options);
 /* The next shard in the order of the paths, waiting until all its records were looked at; it stays until the scan is
  * closed. NULL behind the last one, or when the scan ended early. Main only. */
 const struct scan_shard *scan_next(struct scan *scan);
+/* Clear the line of progress away, in front of other lines. Main only. */
+void scan_hide_progress(struct scan *scan);
 /* Why scan_next gave NULL: 0, -ECANCELED or -ENOMEM. */
 int scan_result(const struct scan *scan);
 /* Ends the threads. Accepts NULL. */

@@ -38,6 +38,8 @@ static const struct option_row option_rows[] = {
     { 'C', "classes", "N", "classes of the network: says which label_offset they need", OPTION_NUMBER, 1, INT32_MAX,
       FIELD(classes) },
     { 'd', "decode", NULL, "decode the images, too", OPTION_FACT, 0, 0, FIELD(decodes) },
+    { 'H', "hashes", NULL, "compare the records with the hashes in dataset.json, too", OPTION_FACT, 0, 0,
+      FIELD(compares_hashes) },
     { 'i', "image-key", "KEY", "the feature with the image", OPTION_TEXT, 0, 0, FIELD(image_key) },
     { 'l', "label-key", "KEY", "the feature with the label", OPTION_TEXT, 0, 0, FIELD(label_key) },
     { 'o', "output", "FILE", "the file to write, or to compare", OPTION_TEXT, 0, 0, FIELD(output) },

@@ -21,7 +21,7 @@ struct shards_request {
     uint64_t classes;           /* of the network; 0: not said */
     const char *output;         /* NULL: not said, as of the keys */
     const char *image_key, *label_key;
-    bool is_json, decodes, compares, may_replace;
+    bool is_json, decodes, compares_hashes, compares, may_replace;
     const atomic_bool *is_unwanted;     /* true once the program was asked to end */
 };
 

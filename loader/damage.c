@@ -13,17 +13,9 @@
 /* More damaged records are counted without a message. */
 #define TOLD_MAX 10u
 
-static size_t known_bytes(const struct dataset *dataset)
-{
-    return dataset != NULL ? dataset->record_count / 8 + 1 : 0;
-}
-
 size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
 {
-    size_t bytes = sizeof(struct damage_list);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        bytes += known_bytes(datasets[pass]);
-    return bytes;
+    return sizeof(struct damage_list) + record_marks_bytes(datasets);
 }
 
 /* Count, list and tell. Any thread. */
@@ -139,12 +131,9 @@ int damage_init(struct damage *damage, const struct dataset *const datasets[PASS
                 const struct damage_sink *sink)
 {
     *damage = (struct damage){ .list = calloc(1, sizeof(*damage->list)), .sink = *sink };
-    int rc = damage->list != NULL ? 0 : -ENOMEM;
-    for (int pass = 0; pass < PASS_COUNT && rc == 0; pass++) {
+    for (int pass = 0; pass < PASS_COUNT; pass++)
         damage->datasets[pass] = datasets[pass];
-        damage->known[pass] = calloc(known_bytes(datasets[pass]) + 1, 1);
-        rc = damage->known[pass] != NULL ? 0 : -ENOMEM;
-    }
+    const int rc = damage->list != NULL ? record_marks_init(&damage->known, datasets) : -ENOMEM;
     if (rc < 0) {
         damage_release(damage);
         return rc;
@@ -161,15 +150,13 @@ void damage_release(struct damage *damage)
     if (damage->has_lock)
         pthread_mutex_destroy(&damage->lock);
     free(damage->list);
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-        free(damage->known[pass]);
+    record_marks_release(&damage->known);
     *damage = (struct damage){ 0 };
 }
 
 bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct record_problem *problem)
 {
-    const uint8_t bit = (uint8_t)(1u << (id % 8));
-    if (atomic_fetch_or(&damage->known[pass][id / 8], bit) & bit)
+    if (!record_marks_set(&damage->known, pass, id))
         return false;
     const struct dataset *const dataset = damage->datasets[pass];
     const struct dataset_place place = dataset_find(dataset, id);

@@ -11,10 +11,11 @@
 
 #include "loader/damage_list.h"
 #include "loader/dataset.h"
+#include "loader/record_marks.h"
 
 struct damage {
     const struct dataset *datasets[PASS_COUNT];
-    _Atomic uint8_t *known[PASS_COUNT];     /* a bit per record */
+    struct record_marks known;
     atomic_uint_fast64_t count;             /* records lost */
     atomic_uint_fast64_t told;              /* messages wanted */
     pthread_mutex_t lock;                   /* of the list and the sink */

@@ -36,6 +36,12 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
                      "the last one met: %s", loader->spec.corrupt_max, text);
 }
 
+static void note_warning(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *warning)
+{
+    if (warning->text[0] != '\0')
+        decode_warnings_add(&loader->warnings, pass, id, warning);
+}
+
 /* The next good record in file order takes the place: which one that is depends on the
  * data alone. */
 static int replace(struct worker *decoder, const struct place_target *target)
@@ -48,6 +54,7 @@ static int replace(struct worker *decoder, const struct place_target *target)
         const uint64_t id = (wanted + step) % dataset->record_count;
         struct record_problem problem;
         if (record_load(decoder->contexts[pass], id, &target->sample, &problem) == 0) {
+            note_warning(loader, pass, id, &problem);
             *target->id = id;
             return 0;
         }
@@ -82,9 +89,10 @@ static int decode_record(struct worker *decoder, const struct work_record *recor
 {
     struct record_problem problem;
     struct decode_context *const context = decoder->contexts[target->sample.request.pass];
-    if (record_decode(context, &record->read, &target->sample, &problem) == 0)
-        return 0;
-    return skip(decoder, target, &problem);
+    if (record_decode(context, &record->read, &target->sample, &problem) < 0)
+        return skip(decoder, target, &problem);
+    note_warning(decoder->loader, target->sample.request.pass, *target->id, &problem);
+    return 0;
 }
 
 /* Frames lie anywhere in memory: ask for one while those before it are decoded. */

@@ -178,6 +178,8 @@ static int open_parts(struct loader *loader)
         rc = open_stores(loader);
     if (rc == 0)
         rc = open_damage(loader);
+    if (rc == 0)
+        rc = decode_warnings_init(&loader->warnings, loader->spec.datasets);
     return rc;
 }
 
@@ -270,6 +272,7 @@ void loader_close(struct loader *loader)
         shard_store_release(&loader->stores[pass]);
     window_store_release(&loader->windows);
     damage_release(&loader->damage);
+    decode_warnings_release(&loader->warnings);
     cursor_release(&loader->cursor);
     free(loader);
 }
@@ -292,7 +295,10 @@ static uint64_t value_of(const atomic_uint_fast64_t *value)
 
 void loader_count(struct loader *loader, struct loader_counts *counts_out)
 {
-    struct loader_counts counts = { .corrupt_records = damage_count(&loader->damage) };
+    struct loader_counts counts = {
+        .corrupt_records = damage_count(&loader->damage),
+        .decoder_warnings = decode_warnings_count(&loader->warnings),
+    };
     for (uint32_t i = 0; i < loader->spec.read_threads; i++) {
         const struct tally *tally = &loader->readers[i].tally;
         counts.bytes += value_of(&tally->bytes);

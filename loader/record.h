@@ -23,11 +23,11 @@ struct record_read { struct dataset_place place; const uint8_t *frame; ssize_t g
 
 /* Verify both checksums of what was read and the sample in it, and write the sample. When
  * the frame is not right the record is read again, past every cache: a second read that is right is used
- * and the log says so. 0, or -EBADMSG with the problem; the target may be written in
- * part then. */
+ * and the log says so. 0, with the warning of the image's decoder as the problem's text, "" when there is none; or
+ * -EBADMSG with the problem; the target may be written in part then. */
 int record_decode(struct decode_context *context, const struct record_read *read, const struct sample_target *target,
                   struct record_problem *problem_out);
-/* Read record `id` and decode it. */
+/* Read record `id` and decode it, as record_decode. */
 int record_load(struct decode_context *context, uint64_t id, const struct sample_target *target,
                 struct record_problem *problem_out);
 /* The verified payload of record `id`, which lies in the context until its next use, or NULL with

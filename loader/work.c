@@ -120,7 +120,8 @@ static size_t total_bytes(const struct work_plan *plan, const struct loader_spec
     total = add(total, multiply(spec->decode_threads, decoder_bytes));
     total = add(total, multiply(spec->read_threads, add(sizeof(struct worker), read_batch_bytes(plan->chunk_records))));
     total = add(total, sources_bytes(spec));
-    return add(total, add(plan->store_bytes, add(plan->window_bytes, plan->damage_bytes)));
+    total = add(total, add(plan->damage_bytes, plan->warnings_bytes));
+    return add(total, add(plan->store_bytes, plan->window_bytes));
 }
 
 void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
@@ -131,6 +132,7 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec)
         .context_bytes = contexts_bytes(spec),
         .order = choose_order(spec),
         .damage_bytes = spec->skip_corrupt ? damage_bytes(spec->datasets) : 0,
+        .warnings_bytes = record_marks_bytes(spec->datasets),
     };
     plan->store_bytes = choose_stores(spec, plan->is_stored);
     plan->chunk_records = choose_chunk_records(spec, frame_bytes, plan->is_stored[PASS_TRAIN]);

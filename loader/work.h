@@ -7,6 +7,7 @@
 
 #include "loader/damage.h"
 #include "loader/decode_context.h"
+#include "loader/decode_warnings.h"
 #include "loader/loader.h"
 #include "loader/order/cursor.h"
 #include "loader/record.h"
@@ -42,7 +43,7 @@ struct work_plan {
     struct order_shape order;   /* of training */
     bool is_stored[PASS_COUNT]; /* the shards of the data set are kept in memory */
     bool is_windowed;           /* training: windows are */
-    size_t store_bytes, window_bytes, damage_bytes;
+    size_t store_bytes, window_bytes, damage_bytes, warnings_bytes;
     size_t total_bytes;         /* SIZE_MAX when it cannot be counted */
 };
 
@@ -82,6 +83,7 @@ struct loader {
     struct shard_store stores[PASS_COUNT];      /* zeros unless plan.is_stored */
     struct window_store windows;                /* zeros unless plan.is_windowed */
     struct damage damage;                       /* zeros unless spec.skip_corrupt */
+    struct decode_warnings warnings;
 };
 
 void work_plan_init(struct work_plan *plan, const struct loader_spec *spec);

@@ -119,13 +119,15 @@ static int decode_encoded(void *codec, const struct stored_image *image, const s
     text_init(&reason, words, sizeof(words));
     const char *const name = shard_kind_image(image->bytes, image->byte_count);
     const int format = find_format(name);
+    int rc = -EBADMSG;
     if (format == FORMAT_COUNT || (request->shape.channels != 1 && request->shape.channels != 3))
         report_kind(image, name, &request->shape, &problem);
-    else if (decode_format(codec, format, image, request, pixels_out, &reason) == 0)
-        return 0;
     else
-        text_add(&problem, "feature '%s' holds a %s image that cannot be decoded: %s", image->key, name, words);
-    return -EBADMSG;
+        rc = decode_format(codec, format, image, request, pixels_out, &reason);
+    if (words[0] != '\0')
+        text_add(&problem, "feature '%s' holds a %s image that %s: %s", image->key, name,
+                 rc == 0 ? "has flaws" : "cannot be decoded", words);
+    return rc;
 }
 
 const struct image_ops image_encoded_ops = {

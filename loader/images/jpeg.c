@@ -1,7 +1,6 @@
 /* JPEG images. Called by decoders for every JPEG. The library reports errors by a function that may not
  * return: every call of it is made inside jpeg_try, in the thread the decoder belongs to. */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -13,7 +12,6 @@
 #include "loader/images/channels.h"
 #include "loader/images/picture_ops.h"
 #include "loader/images/scratch.h"
-#include "stage/log.h"
 
 /* An image can be made to take minutes by thousands of scans; encoders write about ten. */
 #define SCANS_MAX 100
@@ -28,8 +26,7 @@ struct jpeg {
     jmp_buf escape;             /* where a call of the library that fails goes */
     const char *refusal;        /* why it fails, where that is no error of the library */
     struct scratch pixels;
-    uint64_t warned_count;      /* images with warnings */
-    char warning[JMSG_LENGTH_MAX];
+    char warning[JMSG_LENGTH_MAX];      /* the first of an image */
 
     const uint8_t *bytes;       /* of the image begun */
     size_t byte_count;
@@ -103,9 +100,6 @@ static void close_jpeg(void *decoder)
     struct jpeg *const jpeg = decoder;
     if (jpeg == NULL)
         return;
-    if (jpeg->warned_count > 0)
-        log_message(LOG_RUN, "a decoder used %" PRIu64 " JPEG images as far as they could be decoded; the last one: %s",
-                    jpeg->warned_count, jpeg->warning);
     jpeg_destroy_decompress(&jpeg->library);
     scratch_release(&jpeg->pixels);
     free(jpeg);
@@ -241,7 +235,8 @@ static int read_jpeg(void *decoder, const struct picture_wish *wish, struct pict
     const int rc = jpeg_try(jpeg, read_part, problem);
     if (rc < 0)
         return rc;
-    jpeg->warned_count += jpeg->errors.num_warnings > 0;
+    if (jpeg->errors.num_warnings > 0)
+        text_add(problem, "%s", jpeg->warning);
     *picture_out = jpeg->picture;
     *eighths_out = jpeg->eighths;
     return 0;

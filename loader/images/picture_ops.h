@@ -29,7 +29,8 @@ struct picture_ops {
                  struct text *problem);
     /* Decode at least what the wish's view touches, with 1 or 3 channels. It is decoded smaller than it is stored, by
      * *eighths_out of 8, where that is faster and the view still has as many pixels as are wanted; the picture
-     * and its place are in pixels of that size. The pixels stay until the next begin. 0 or -EBADMSG. */
+     * and its place are in pixels of that size. The pixels stay until the next begin. 0, then `problem` holds what
+     * flaws were passed over; or -EBADMSG. */
     int (*read)(void *decoder, const struct picture_wish *wish, struct picture *picture_out, uint32_t *eighths_out,
                 struct text *problem);
 };

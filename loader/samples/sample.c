@@ -72,6 +72,7 @@ int sample_read(const struct sample_format *format, void *codec, const uint8_t *
     if (label_read(&format->label, format->keys[SAMPLE_LABEL], &features[SAMPLE_LABEL], target->label, &problem) < 0)
         return -EBADMSG;
     const struct stored_image stored = image_of(format, features);
+    problem_out[0] = '\0';
     return format->image->decode(codec, &stored, &target->request, target->pixels, problem_out, problem_size);
 }
 

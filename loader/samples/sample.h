@@ -40,8 +40,8 @@ void sample_meet_range(struct sample_format *format, const uint8_t *payload, siz
 /* 0, or -EBADMSG with a text when what was met lies in no range in use. */
 int sample_settle_range(struct sample_format *format, char *problem_out, size_t problem_size);
 
-/* Read a payload: pixels (HWC) by the codec of format->image, and the label in [0, classes). 0, or
- * -EBADMSG with a text. The target may be written in part on failure. */
+/* Read a payload: pixels (HWC) by the codec of format->image, and the label in [0, classes). 0, with the text of
+ * a warning of the image's decoder or ""; or -EBADMSG with a text. The target may be written in part on failure. */
 int sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
                 const struct sample_target *target, char *problem_out, size_t problem_size);
 

@@ -13,6 +13,7 @@ copy.seconds
 corrupt_records
 damage.records
 damage.unlisted
+decoder_warnings
 device
 devices
 ended

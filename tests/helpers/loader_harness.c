@@ -143,7 +143,8 @@ void harness_run(struct harness *harness)
     struct ring *rings[TOWERS_MAX];
     struct batch_layout layout;
     fill_in(harness);
-    assert_int_equal(batch_layout_init(&layout, FIXTURE_HEIGHT, FIXTURE_WIDTH, FIXTURE_CHANNELS,
+    const struct image_shape *const shape = &harness->spec.datasets[PASS_TRAIN]->options.shape;
+    assert_int_equal(batch_layout_init(&layout, shape->height, shape->width, shape->channels,
                                        schedule_slice_max(&harness->schedule)), 0);
     open_consumers(harness, consumers, rings, &layout);
     harness->spec.layout = &layout;

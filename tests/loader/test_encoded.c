@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "loader/record.h"
+#include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 /* 8 x 8 grey pixels of 90. */
@@ -117,11 +118,49 @@ static void pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many(voi
     dataset_close(dataset);
 }
 
+/* What a run of three epochs over the set counts of warnings. */
+static uint64_t count_warnings(const struct dataset *dataset, uint32_t threads)
+{
+    struct harness harness = {
+        .spec = { .datasets = { dataset, dataset }, .shuffle = SHUFFLE_FULL, .seed = 3, .read_threads = 1,
+                  .decode_threads = threads },
+        .schedule = { .batch = 2, .towers = 1, .epochs = 3 },
+        .depth = 2,
+    };
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    harness_release(&harness);
+    return harness.counts.decoder_warnings;
+}
+
+static void flaws_that_a_decoder_passes_over_are_told_and_counted_once(void **state)
+{
+    (void)state;
+    static const struct image images[] = { IMAGE(jpeg), IMAGE(png), { jpeg, sizeof(jpeg) - 3 }, IMAGE(jpeg),
+                                           { jpeg, sizeof(jpeg) - 4 } };
+    uint8_t sample[SAMPLE_BYTES];
+    struct dataset_options options = write_set(images, 5);
+    struct dataset *dataset = fixture_open(&options);
+    for (uint64_t id = 0; id < 5; id++) {
+        const char *const told = load(dataset, id, sample);
+        assert_int_equal(strstr(told, "has flaws: Premature end of JPEG file") != NULL, id == 2 || id == 4);
+        assert_int_equal(told[0] == '\0', id != 2 && id != 4);
+    }
+    for (uint32_t threads = 1; threads <= 3; threads++)
+        assert_int_equal(count_warnings(dataset, threads), 4);      /* two in each of the passes */
+    dataset_close(dataset);
+    options = write_set(images, 2);
+    dataset = fixture_open(&options);
+    assert_int_equal(count_warnings(dataset, 1), 0);
+    dataset_close(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_of_both_formats_and_any_size_are_read),
         cmocka_unit_test(what_cannot_be_read_among_them_is_said_in_words),
+        cmocka_unit_test(flaws_that_a_decoder_passes_over_are_told_and_counted_once),
         cmocka_unit_test(pixels_that_begin_like_an_image_are_pixels_when_they_are_as_many),
     };
     return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);

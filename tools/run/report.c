@@ -233,6 +233,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     summarize_copies(report, json, end);
     if (report->settings->devices.precision == PRECISION_FP16)
         json_u64(json, "skipped_steps", account_skipped_steps(report->account));
+    json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);
     json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
     report_damage_write(end->counts.damage, report->directory, json);
     json_open_object(json, "memory");
@@ -278,6 +279,13 @@ static void print_time(const struct report *report)
            100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
+static void print_warnings(uint64_t count)
+{
+    if (count > 0)
+        printf("warnings  %s image%s had flaws that the decoder passed over\n", number_grouped(count).text,
+               count == 1 ? "" : "s");
+}
+
 int report_result(struct report *report, const struct report_end *end)
 {
     const struct fractions share = account_fractions(report->account);
@@ -300,6 +308,7 @@ int report_result(struct report *report, const struct report_end *end)
                "are tower 0's\n");
     print_speed(report);
     print_time(report);
+    print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
     printf("verdict   %s\n", verdict);
     return write_summary(report, end, verdict);

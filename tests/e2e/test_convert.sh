@@ -371,6 +371,14 @@ makes_shards_of_cifar10() {
     tar -cf part.tar -C cifar cifar-10-batches-bin/data_batch_1.bin
     expect 3 cifar10 part.tar -o bad_out
     says "part.tar/data_batch_2.bin: cannot read it: No such file"
+    mkdir hostile
+    ln -s /etc/passwd hostile/data_batch_1.bin
+    tar -czf hostile.tar.gz -C hostile data_batch_1.bin
+    expect 3 cifar10 hostile.tar.gz -o bad_out
+    says "hostile.tar.gz: data_batch_1.bin: is a symbolic link"
+    tar -cPf hostile.tar --transform='s|^|../|' -C cifar cifar-10-batches-bin
+    expect 3 cifar10 hostile.tar -o bad_out
+    says "hostile.tar: ../cifar-10-batches-bin"
     part=cifar/cifar-10-batches-bin/data_batch_4.bin
     printf '\012' | dd of=$part conv=notrunc 2>/dev/null
     expect 3 cifar10 cifar -o bad_out
@@ -399,6 +407,9 @@ makes_shards_of_cifar100_by_either_label() {
     expect 0 cifar100 cifar100 -o fine
     [ "$(list_pixels fine/train-00000-of-00001)" = "99: 1 2 3" ] || failed "not the fine label"
     grep -q '"classes": 100,' fine/dataset.json || failed "not 100 classes"
+    tar -czf cifar100.tar.gz cifar100
+    expect 0 cifar100 cifar100.tar.gz -o fine_packed
+    diff -r fine fine_packed >&2 || failed "the archive gives other bytes"
     expect 0 cifar100 cifar100 -o coarse --label coarse
     [ "$(list_pixels coarse/train-00000-of-00001)" = "17: 1 2 3" ] || failed "not the coarse label"
     grep -q '"classes": 20,' coarse/dataset.json || failed "not 20 classes"

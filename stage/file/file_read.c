@@ -24,7 +24,7 @@ int file_read_some(int fd, uint64_t offset, void *out, size_t bytes, size_t *don
 
 int file_read_at(int fd, uint64_t offset, void *out, size_t bytes)
 {
-    size_t done;
+    size_t done = 0;
     const int rc = file_read_some(fd, offset, out, bytes, &done);
 
     return rc < 0 ? rc : done == bytes ? 0 : -EBADMSG;
@@ -32,7 +32,7 @@ int file_read_at(int fd, uint64_t offset, void *out, size_t bytes)
 
 int file_read_whole(int fd, void *out, size_t bytes)
 {
-    size_t done;
+    size_t done = 0;
     const int rc = file_read_some(fd, 0, out, bytes + 1, &done);
 
     return rc < 0 ? rc : done == bytes ? 0 : -EBADMSG;

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "loader/images/image.h"
+#include "loader/images/large_copy.h"
 #include "loader/images/raw_shape.h"
 #include "loader/images/scale.h"
 #include "loader/images/scratch.h"
@@ -46,7 +46,7 @@ static void close_raw(void *codec)
 
 static void write_rows(const uint8_t *rows, const struct image_shape *shape, uint8_t *pixels_out)
 {
-    memcpy(pixels_out, rows, (size_t)shape->height * shape->width * shape->channels);
+    large_copy(pixels_out, rows, (size_t)shape->height * shape->width * shape->channels);
 }
 
 static void write_planes(const uint8_t *planes, const struct image_shape *shape, uint8_t *pixels_out)

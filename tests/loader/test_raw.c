@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "loader/images/large_copy.h"
 #include "loader/images/scale.h"
 
 enum { SIDE_MAX = 12, BYTES_MAX = SIDE_MAX * SIDE_MAX * 3 };
@@ -38,7 +39,7 @@ static struct stored_image store(const uint8_t *bytes, const struct image_shape 
 }
 
 static void make(const struct image_ops *ops, const uint8_t *bytes, const struct image_shape *stored,
-                 const struct image_request *request, uint8_t sample[BYTES_MAX])
+                 const struct image_request *request, uint8_t *sample)
 {
     char problem[300] = "";
     const struct stored_image image = store(bytes, stored);
@@ -97,6 +98,25 @@ static void parts_with_borders_and_mirrors_are_taken(void **state)
     }
 }
 
+/* Long images are copied in another way than short ones. */
+static void long_images_are_copied_to_any_place_and_no_further(void **state)
+{
+    (void)state;
+    enum { SIDE = 149, BYTES = SIDE * SIDE * 3, PLACES = 40 };
+    static uint8_t pixels[BYTES], room[BYTES + PLACES + 1], wanted[sizeof(room)];
+    _Static_assert(BYTES > LARGE_COPY_BYTES && BYTES % 16 != 0, "the image is long, and no whole number of parts");
+    const struct image_shape shape = { SIDE, SIDE, 3 };
+    for (size_t i = 0; i < BYTES; i++)
+        pixels[i] = (uint8_t)(i * 31 + i / 256);
+    for (size_t place = 0; place < PLACES; place++) {
+        memset(room, 0xee, sizeof(room));
+        memset(wanted, 0xee, sizeof(wanted));
+        memcpy(wanted + place, pixels, BYTES);
+        make(&image_raw_hwc_ops, pixels, &shape, &(struct image_request){ .shape = shape }, room + place);
+        assert_memory_equal(room, wanted, sizeof(room));
+    }
+}
+
 static void an_encoded_image_among_raw_ones_is_called_by_its_name(void **state)
 {
     (void)state;
@@ -129,6 +149,7 @@ int main(void)
         cmocka_unit_test(pixels_of_the_size_a_record_says_are_scaled),
         cmocka_unit_test(grey_pixels_become_coloured_ones_and_back),
         cmocka_unit_test(parts_with_borders_and_mirrors_are_taken),
+        cmocka_unit_test(long_images_are_copied_to_any_place_and_no_further),
         cmocka_unit_test(an_encoded_image_among_raw_ones_is_called_by_its_name),
     };
     return cmocka_run_group_tests(tests, open_codec, close_codec);

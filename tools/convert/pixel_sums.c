@@ -33,10 +33,13 @@ void pixel_sums_add(struct pixel_sums *sums, const uint8_t *pixels, size_t bytes
     struct pixel_sums more = { .count = bytes / channels, .channels = channels };
 
     for (uint32_t c = 0; c < channels; c++) {
+        uint64_t sum = 0, squares = 0;
         for (size_t i = c; i < bytes; i += channels) {
-            more.sum[c] += pixels[i];
-            more.squares[c] += (uint32_t)pixels[i] * pixels[i];
+            sum += pixels[i];
+            squares += (uint32_t)pixels[i] * pixels[i];
         }
+        more.sum[c] = sum;
+        more.squares[c] = squares;
     }
     pixel_sums_join(sums, &more);
 }

@@ -18,6 +18,7 @@ struct wish {
     const char *shards;
     uint32_t batch, side, channels, readers, decoders, depth;
     uint32_t epochs;
+    uint32_t pause_ms;          /* of the one who takes the batches, for each */
     uint64_t steps;             /* 0: the epochs decide */
     size_t keep_bytes;
     enum shuffle shuffle;
@@ -39,9 +40,9 @@ struct feed {
 static void usage(void)
 {
     (void)fputs("usage: feed [-b BATCH] [-s SIDE] [-c CHANNELS] [-e EPOCHS] [-n BATCHES] [-r READERS] [-d DECODERS]\n"
-                "            [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
-                "-m: mirror half of the images, -x: change colours. Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none\n"
-                "-o full, a decoder for each core\n",
+                "            [-p MILLISECONDS] [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
+                "-p: pause behind each batch, -m: mirror half of the images, -x: change colours\n"
+                "Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none -o full, a decoder for each core\n",
                 stderr);
     exit(2);
 }
@@ -84,9 +85,10 @@ static struct wish read_wish(int argc, char **argv)
     struct wish wish = { .batch = 128, .side = 224, .channels = 3, .readers = 1, .decoders = cores, .depth = 4,
                          .epochs = 1, .keep_bytes = LOADER_KEEP_NONE, .shuffle = SHUFFLE_FULL };
     uint32_t *const numbers[] = { ['b'] = &wish.batch, ['s'] = &wish.side, ['c'] = &wish.channels,
-                                  ['e'] = &wish.epochs, ['r'] = &wish.readers, ['d'] = &wish.decoders };
+                                  ['e'] = &wish.epochs, ['r'] = &wish.readers, ['d'] = &wish.decoders,
+                                  ['p'] = &wish.pause_ms };
     int option;
-    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:k:o:mx")) != -1) {
+    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:k:o:mx")) != -1) {
         if (option == '?')
             usage();
         else if (option == 'm')
@@ -147,12 +149,14 @@ static void count_batch(struct feed *feed, const struct batch *batch, uint64_t a
     add_wait(batch->span.first_of_pass ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
 }
 
-static void take_all(struct feed *feed, struct ring *ring)
+static void take_all(struct feed *feed, const struct wish *wish, struct ring *ring)
 {
     struct batch *batch;
     for (uint64_t asked_ns = clock_now_ns(); ring_take(ring, &batch) == 0; asked_ns = clock_now_ns()) {
         count_batch(feed, batch, asked_ns);
         ring_give_back(ring, batch);
+        if (wish->pause_ms > 0)
+            (void)usleep(wish->pause_ms * 1000);
     }
 }
 
@@ -180,14 +184,13 @@ static void print(const struct feed *feed, const struct wish *wish, const struct
     const double time = (double)(feed->last_ns - feed->first_ns) * 1e-9, rate = (double)feed->images / time;
     const double first = (double)(feed->first_ns - feed->begun_ns) * 1e-9;
     const double processor = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-    const double epoch_ms = median_ms(&feed->epochs), other_ms = median_ms(&feed->others);
     printf("{\"images_per_second\": %.1f, \"images\": %" PRIu64 ", \"records\": %" PRIu64 ", \"batch\": %" PRIu32
            ", \"decode_threads\": %" PRIu32 ", \"cpu_us_per_image\": %.3f, \"sample_bytes_per_second\": %.0f, "
            "\"first_batch_seconds\": %.4f, \"before_first_batch_seconds\": %.4f, "
-           "\"epoch_wait_ms\": %.3f, \"other_wait_ms\": %.3f, \"epoch_adds_ms\": %.3f}\n",
+           "\"epoch_wait_ms\": %.3f, \"other_wait_ms\": %.3f}\n",
            rate, feed->images, dataset->record_count, wish->batch, wish->decoders,
            processor * 1e6 / (double)(feed->images + wish->batch), rate * (double)dataset->sample_bytes,
-           first, first - wish->batch / rate, epoch_ms, other_ms, epoch_ms - other_ms);
+           first, first - wish->batch / rate, median_ms(&feed->epochs), median_ms(&feed->others));
 }
 
 static double *make_waits(uint64_t count)
@@ -218,7 +221,7 @@ static void run(struct feed *feed, const struct wish *wish, const struct dataset
     feed->others.seconds = make_waits(schedule_batch_count(&schedule));
     if (loader_start(&loader, &spec) < 0)
         fail("the loader cannot be started");
-    take_all(feed, ring);
+    take_all(feed, wish, ring);
     loader_join(loader, NULL);
     if (stop_failed(stop))
         exit((int)stop_code(stop));

@@ -5,16 +5,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/example.h"
-#include "loader/images/image.h"
-#include "loader/images/scratch.h"
+#include "loader/images/converted.h"
 
 #define FLOAT_BYTES 4u
-/* What a thread takes for small images. */
-#define CODEC_BYTES ((size_t)128 << 10)
 /* How far beyond a range its ends may be rounded, in parts of it. */
 #define SLACK 1e-4f
 
@@ -39,8 +35,8 @@ static inline float float_at(const uint8_t *bytes)
 /* The runs of an image's floats, wherever they are kept. */
 static void visit(const struct stored_image *image, void (*run)(void *arg, const uint8_t *run, size_t count), void *arg)
 {
-    if (image->floats != NULL)
-        feature_visit(image->floats, &(struct value_visitor){ .floats = run, .arg = arg });
+    if (image->list != NULL)
+        feature_visit(image->list, &(struct value_visitor){ .floats = run, .arg = arg });
     else
         run(arg, image->bytes, image->byte_count / FLOAT_BYTES);
 }
@@ -124,68 +120,21 @@ static void convert_run(void *arg, const uint8_t *run, size_t count)
     conversion->at += count;
 }
 
-/* What a thread keeps: the image as bytes, and what makes those the pixels wanted. */
-struct floats {
-    struct scratch bytes;
-    const struct image_ops *raw;
-    void *codec;                /* of raw */
-};
-
-static void close_floats(void *codec)
-{
-    struct floats *const floats = codec;
-    if (floats->codec != NULL)
-        floats->raw->close(floats->codec);
-    scratch_release(&floats->bytes);
-    free(floats);
-}
-
-static int open_floats(void **codec_out, const struct image_ops *raw)
-{
-    struct floats *const floats = calloc(1, sizeof(*floats));
-    if (floats == NULL)
-        return -ENOMEM;
-    floats->raw = raw;
-    const int rc = raw->open != NULL ? raw->open(&floats->codec) : 0;
-    if (rc == 0)
-        *codec_out = floats;
-    else
-        close_floats(floats);
-    return rc;
-}
-
-static int open_hwc(void **codec_out)
-{
-    return open_floats(codec_out, &image_raw_hwc_ops);
-}
-
-static int open_chw(void **codec_out)
-{
-    return open_floats(codec_out, &image_raw_chw_ops);
-}
-
 static uint64_t float_count(const struct stored_image *image)
 {
-    return image->floats != NULL ? image->floats->value_count : image->byte_count / FLOAT_BYTES;
+    return image->list != NULL ? image->list->value_count : image->byte_count / FLOAT_BYTES;
 }
 
 /* The image with bytes for floats, in the thread's memory. */
-static int convert(struct floats *floats, const struct stored_image *image, struct stored_image *bytes_out,
+static int convert(struct converted *converted, const struct stored_image *image, struct stored_image *bytes_out,
                    char *problem, size_t problem_size)
 {
-    const uint64_t count = float_count(image);
-    uint8_t *const bytes = scratch_need(&floats->bytes, count > 0 ? count : 1);
-    if (bytes == NULL) {
-        snprintf(problem, problem_size, "there is not enough memory for its %" PRIu64 " floats", count);
+    uint8_t *const bytes = converted_begin(converted, image, float_count(image), "floats", bytes_out, problem,
+                                           problem_size);
+    if (bytes == NULL)
         return -EBADMSG;
-    }
     struct conversion conversion = { .range = image->range, .at = bytes };
     visit(image, convert_run, &conversion);
-    *bytes_out = *image;
-    bytes_out->bytes = bytes;
-    bytes_out->byte_count = count;
-    bytes_out->floats = NULL;
-    bytes_out->were_floats = true;
     if (conversion.outside_count == 0)
         return 0;
     snprintf(problem, problem_size,
@@ -197,19 +146,20 @@ static int convert(struct floats *floats, const struct stored_image *image, stru
 static int decode(void *codec, const struct stored_image *image, const struct image_request *request,
                   uint8_t *pixels_out, char *problem_out, size_t problem_size)
 {
-    struct floats *const floats = codec;
     struct stored_image bytes;
-    if (image->floats == NULL && image->byte_count % FLOAT_BYTES != 0) {
+    if (image->list == NULL && image->byte_count % FLOAT_BYTES != 0) {
         snprintf(problem_out, problem_size, "feature '%s' holds %zu bytes, which are no floats as in the first record",
                  image->key, image->byte_count);
         return -EBADMSG;
     }
-    if (convert(floats, image, &bytes, problem_out, problem_size) < 0)
+    if (convert(codec, image, &bytes, problem_out, problem_size) < 0)
         return -EBADMSG;
-    return floats->raw->decode(floats->codec, &bytes, request, pixels_out, problem_out, problem_size);
+    return converted_decode(codec, &bytes, request, pixels_out, problem_out, problem_size);
 }
 
-const struct image_ops image_float_hwc_ops = { .name = "floats (H, W, C)", .takes_floats = true, .open = open_hwc,
-                                               .close = close_floats, .codec_bytes = CODEC_BYTES, .decode = decode };
-const struct image_ops image_float_chw_ops = { .name = "floats (C, H, W)", .takes_floats = true, .open = open_chw,
-                                               .close = close_floats, .codec_bytes = CODEC_BYTES, .decode = decode };
+const struct image_ops image_float_hwc_ops = {
+    .name = "floats (H, W, C)", .takes_floats = true, .open = converted_open_hwc, .close = converted_close,
+    .codec_bytes = CONVERTED_CODEC_BYTES, .decode = decode };
+const struct image_ops image_float_chw_ops = {
+    .name = "floats (C, H, W)", .takes_floats = true, .open = converted_open_chw, .close = converted_close,
+    .codec_bytes = CONVERTED_CODEC_BYTES, .decode = decode };

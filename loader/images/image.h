@@ -56,15 +56,16 @@ struct stored_image {
     const char *key;            /* of its feature, for messages */
     const uint8_t *bytes;
     size_t byte_count;
-    const struct feature *floats;       /* the feature where it is a list of floats, and then there are no bytes */
+    const struct feature *list;         /* the feature where it is a list of numbers, and then there are no bytes */
     const struct image_range *range;    /* of floats */
-    bool were_floats;           /* the bytes are floats converted */
+    const char *numbers;        /* what the bytes were made of: "floats"; NULL: nothing else */
     struct image_size height, width, channels;
 };
 
 struct image_ops {
     const char *name;           /* for the plan: "raw bytes (H, W, C)" */
     bool takes_floats;          /* images that are lists of floats, too; images have a range */
+    bool takes_integers;        /* images that are lists of integers */
     /* What one thread keeps from image to image, such as a library's handles: codec_bytes is what it takes
      * for images of common sizes; it grows where an image needs more and keeps that. 0 or a negative errno. NULL:
      * nothing, the codec is NULL. */
@@ -87,6 +88,8 @@ const struct image_range *image_range_find(float lowest, float highest);
 /* Raw pixels that are floats, of 4 little-endian bytes each or as a list. A float becomes the nearest of the 256
  * numbers of a byte, halves the higher one; more than half a step outside the range is refused. */
 extern const struct image_ops image_float_hwc_ops, image_float_chw_ops;
+/* Raw pixels that are a list of integers, each in 0..255. */
+extern const struct image_ops image_integer_hwc_ops, image_integer_chw_ops;
 /* Pixels as they are, of the shape wanted or of one the record says: rows of pixels, and planes of rows. Where all of
  * an image of the shape wanted is wanted the codec may be NULL. */
 extern const struct image_ops image_raw_hwc_ops, image_raw_chw_ops;

@@ -7,15 +7,15 @@
 
 #include "loader/shards/shard_kind.h"
 
-/* Of an encoded image; NULL for pixels, and floats are nothing else. */
+/* Of an encoded image; NULL for pixels, and other numbers than bytes are nothing else. */
 static const char *encoding_of(const struct stored_image *image)
 {
-    return image->were_floats ? NULL : shard_kind_image(image->bytes, image->byte_count);
+    return image->numbers != NULL ? NULL : shard_kind_image(image->bytes, image->byte_count);
 }
 
 static const char *numbers_of(const struct stored_image *image)
 {
-    return image->were_floats ? "floats" : "bytes of pixels";
+    return image->numbers != NULL ? image->numbers : "bytes of pixels";
 }
 
 static int report_length(const struct stored_image *image, const struct image_shape *shape, char *problem,
@@ -28,7 +28,7 @@ static int report_length(const struct stored_image *image, const struct image_sh
         snprintf(problem, problem_size,
                  "feature '%s' holds a %s image, and the first record of the set raw pixels: one set holds one "
                  "or the other", image->key, encoding);
-    else if (!image->were_floats && shard_kind_is_text(image->bytes, image->byte_count))
+    else if (image->numbers == NULL && shard_kind_is_text(image->bytes, image->byte_count))
         snprintf(problem, problem_size,
                  "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
                  "(pipetrain-convert csv makes such records of a list of files)", image->key);

@@ -23,17 +23,23 @@ static int tell_image(const struct sample_format *format, const struct feature *
 {
     if (image->kind == FEATURE_MISSING)
         return feature_tell_missing(problem, "image", format->keys[SAMPLE_IMAGE]);
-    snprintf(problem->text, problem->text_size,
-             "feature '%s' holds %" PRIu64 " %s, one bytes value with pixels is needed%s", format->keys[SAMPLE_IMAGE],
-             image->value_count, feature_kind_text(image->kind),
-             image->kind == FEATURE_FLOATS ? ", as in the first record" : "");
+    if (image->kind == FEATURE_BYTES)
+        snprintf(problem->text, problem->text_size,
+                 "feature '%s' holds %" PRIu64 " bytes values, one with pixels is needed", format->keys[SAMPLE_IMAGE],
+                 image->value_count);
+    else
+        snprintf(problem->text, problem->text_size,
+                 "feature '%s' holds %" PRIu64 " %s, and the first record of the set %s: one set holds one or the "
+                 "other",
+                 format->keys[SAMPLE_IMAGE], image->value_count, feature_kind_text(image->kind), format->image->name);
     return -EBADMSG;
 }
 
 static bool is_image(const struct sample_format *format, const struct feature *image)
 {
     return (image->kind == FEATURE_BYTES && image->value_count == 1) ||
-           (image->kind == FEATURE_FLOATS && format->image->takes_floats);
+           (image->kind == FEATURE_FLOATS && format->image->takes_floats) ||
+           (image->kind == FEATURE_INT64S && format->image->takes_integers);
 }
 
 static struct image_size said_size(const struct sample_format *format,
@@ -52,7 +58,7 @@ static struct stored_image image_of(const struct sample_format *format,
         .key = format->keys[SAMPLE_IMAGE],
         .bytes = image->bytes,
         .byte_count = image->byte_count,
-        .floats = image->kind == FEATURE_FLOATS ? image : NULL,
+        .list = image->kind != FEATURE_BYTES ? image : NULL,
         .range = format->range,
         .height = said_size(format, features, SAMPLE_HEIGHT),
         .width = said_size(format, features, SAMPLE_WIDTH),

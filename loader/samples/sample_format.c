@@ -119,6 +119,16 @@ static bool is_planar_floats(const struct first_image *first)
     return is_floats(first) && first->format->layout == IMAGE_LAYOUT_CHW;
 }
 
+static bool is_integers(const struct first_image *first)
+{
+    return first->feature->kind == FEATURE_INT64S;
+}
+
+static bool is_planar_integers(const struct first_image *first)
+{
+    return is_integers(first) && first->format->layout == IMAGE_LAYOUT_CHW;
+}
+
 static bool is_anything(const struct first_image *first)
 {
     (void)first;
@@ -133,6 +143,8 @@ static const struct {
     { is_encoded, &image_encoded_ops },
     { is_planar_floats, &image_float_chw_ops },
     { is_floats, &image_float_hwc_ops },
+    { is_planar_integers, &image_integer_chw_ops },
+    { is_integers, &image_integer_hwc_ops },
     { is_planar, &image_raw_chw_ops },
     { is_anything, &image_raw_hwc_ops },
 };

@@ -198,7 +198,7 @@ static void refuses_images_that_are_not_the_networks(void **state)
     fixture_assert_refused(&options, "is of encoded images", "the network wants 2");
     options = write_example("image_raw", blank, FIXTURE_SAMPLE_BYTES, "label", 3);
     options.image_key = "label";
-    fixture_assert_refused(&options, "feature 'label' holds 1 integers", "pixels");
+    fixture_assert_refused(&options, "has 1 integers, the network wants 24 (4x3x2)", "record 0");
 }
 
 static void refuses_sizes_that_contradict_the_network(void **state)

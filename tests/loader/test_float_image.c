@@ -62,7 +62,7 @@ static void every_byte_comes_back_from_every_range(void **state)
                 feature = example_fixture_find("image", payload, bytes);
                 image.bytes = NULL;
                 image.byte_count = 0;
-                image.floats = &feature;
+                image.list = &feature;
             }
             memset(pixels, 77, sizeof(pixels));
             assert_int_equal(decode(&image_float_hwc_ops, &image, &grey, pixels), 0);

@@ -18,6 +18,7 @@ struct wish {
     const char *shards;
     uint32_t batch, side, channels, readers, decoders, depth;
     uint32_t epochs;
+    uint32_t warming;           /* epochs before the rate is taken */
     uint32_t pause_ms;          /* of the one who takes the batches, for each */
     uint64_t steps;             /* 0: the epochs decide */
     size_t keep_bytes;
@@ -32,16 +33,17 @@ struct waits {
 };
 
 struct feed {
-    uint64_t begun_ns, first_ns, last_ns;
-    uint64_t images;            /* behind the first batch */
+    uint64_t begun_ns, first_ns;
+    uint64_t counted_ns, last_ns;       /* images are counted between them, behind the first batch of an epoch */
+    uint64_t images, taken;     /* counted, and all */
     struct waits epochs, others;        /* for the first batch of a later epoch; for any other behind the first */
 };
 
 static void usage(void)
 {
     (void)fputs("usage: feed [-b BATCH] [-s SIDE] [-c CHANNELS] [-e EPOCHS] [-n BATCHES] [-r READERS] [-d DECODERS]\n"
-                "            [-p MILLISECONDS] [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
-                "-p: pause behind each batch, -m: mirror half of the images, -x: change colours\n"
+                "            [-p MILLISECONDS] [-w EPOCHS] [-k all|none] [-o full|block|none] [-m] [-x] SHARDS\n"
+                "-p: pause behind each batch, -w: not counted, -m: mirror half of the images, -x: change colours\n"
                 "Default: -b 128 -s 224 -c 3 -e 1 -r 1 -k none -o full, a decoder for each core\n",
                 stderr);
     exit(2);
@@ -86,9 +88,9 @@ static struct wish read_wish(int argc, char **argv)
                          .epochs = 1, .keep_bytes = LOADER_KEEP_NONE, .shuffle = SHUFFLE_FULL };
     uint32_t *const numbers[] = { ['b'] = &wish.batch, ['s'] = &wish.side, ['c'] = &wish.channels,
                                   ['e'] = &wish.epochs, ['r'] = &wish.readers, ['d'] = &wish.decoders,
-                                  ['p'] = &wish.pause_ms };
+                                  ['p'] = &wish.pause_ms, ['w'] = &wish.warming };
     int option;
-    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:k:o:mx")) != -1) {
+    while ((option = getopt(argc, argv, "b:s:c:e:n:r:d:p:w:k:o:mx")) != -1) {
         if (option == '?')
             usage();
         else if (option == 'm')
@@ -104,7 +106,7 @@ static struct wish read_wish(int argc, char **argv)
         else
             *numbers[option] = number_of(optarg);
     }
-    if (optind + 1 != argc)
+    if (optind + 1 != argc || wish.warming >= wish.epochs)
         usage();
     wish.shards = argv[optind];
     return wish;
@@ -138,22 +140,25 @@ static void add_wait(struct waits *waits, uint64_t waited_ns)
     waits->seconds[waits->count++] = (double)waited_ns * 1e-9;
 }
 
-static void count_batch(struct feed *feed, const struct batch *batch, uint64_t asked_ns)
+static void count_batch(struct feed *feed, const struct wish *wish, const struct batch *batch, uint64_t asked_ns)
 {
     feed->last_ns = clock_now_ns();
-    if (batch->span.number == 0) {
+    feed->taken += batch->span.count;
+    if (batch->span.number == 0)
         feed->first_ns = feed->last_ns;
-        return;
-    }
-    feed->images += batch->span.count;
-    add_wait(batch->span.first_of_pass ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
+    else
+        add_wait(batch->span.first_of_pass ? &feed->epochs : &feed->others, feed->last_ns - asked_ns);
+    if (batch->span.first_of_pass && batch->span.epoch == wish->warming)
+        feed->counted_ns = feed->last_ns;
+    else if (batch->span.epoch >= wish->warming)
+        feed->images += batch->span.count;
 }
 
 static void take_all(struct feed *feed, const struct wish *wish, struct ring *ring)
 {
     struct batch *batch;
     for (uint64_t asked_ns = clock_now_ns(); ring_take(ring, &batch) == 0; asked_ns = clock_now_ns()) {
-        count_batch(feed, batch, asked_ns);
+        count_batch(feed, wish, batch, asked_ns);
         ring_give_back(ring, batch);
         if (wish->pause_ms > 0)
             (void)usleep(wish->pause_ms * 1000);
@@ -181,7 +186,7 @@ static void print(const struct feed *feed, const struct wish *wish, const struct
 {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
-    const double time = (double)(feed->last_ns - feed->first_ns) * 1e-9, rate = (double)feed->images / time;
+    const double time = (double)(feed->last_ns - feed->counted_ns) * 1e-9, rate = (double)feed->images / time;
     const double first = (double)(feed->first_ns - feed->begun_ns) * 1e-9;
     const double processor = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     printf("{\"images_per_second\": %.1f, \"images\": %" PRIu64 ", \"records\": %" PRIu64 ", \"batch\": %" PRIu32
@@ -189,7 +194,7 @@ static void print(const struct feed *feed, const struct wish *wish, const struct
            "\"first_batch_seconds\": %.4f, \"before_first_batch_seconds\": %.4f, "
            "\"epoch_wait_ms\": %.3f, \"other_wait_ms\": %.3f}\n",
            rate, feed->images, dataset->record_count, wish->batch, wish->decoders,
-           processor * 1e6 / (double)(feed->images + wish->batch), rate * (double)dataset->sample_bytes,
+           processor * 1e6 / (double)feed->taken, rate * (double)dataset->sample_bytes,
            first, first - wish->batch / rate, median_ms(&feed->epochs), median_ms(&feed->others));
 }
 

@@ -126,8 +126,8 @@ run_small_records()
 run_raw_copies()
 {
     need raw -r && compare --name 'bytes/s, raw 256 x 256 kept in memory: ours / memcpy' --target '>= 0.8' \
-        --key-a sample_bytes_per_second --a "$(feed -s 256 -e 12 -k all "'$raw:train'")" \
-        --b "'$build/bench/copies' 256 2000 $cores 24000"
+        --key-a sample_bytes_per_second --a "$(feed -s 256 -w 2 -e 20 -k all "'$raw:train'")" \
+        --b "'$build/bench/copies' 256 2000 $cores 36000"
 }
 
 # check_row NAME FOLDER: several times, that starting counts for little.

@@ -1,0 +1,124 @@
+/* Tests of how the records of a shard are shared out among threads: here one thread plays all of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "stage/stop.h"
+#include "tools/convert/writing/chunk_board.h"
+
+#define THREADS 2u
+#define CHUNKS_MAX 4u           /* of two threads */
+
+static struct chunk_board board;
+static struct stop *stop;
+static atomic_bool interrupted;
+
+static int open_board(void **state)
+{
+    (void)state;
+    atomic_store(&interrupted, false);
+    return stop_open(&stop) == 0 ? chunk_board_init(&board, THREADS, stop, &interrupted) : -1;
+}
+
+static int close_board(void **state)
+{
+    (void)state;
+    chunk_board_release(&board);
+    stop_close(stop);
+    return 0;
+}
+
+static struct chunk *next_to_make(void)
+{
+    struct chunk *const chunk = chunk_board_next(&board, &board.lines[0]);
+    assert_non_null(chunk);
+    assert_false(chunk->is_made);
+    return chunk;
+}
+
+static void expect_next_to_write(const struct chunk *chunk)
+{
+    struct chunk *const next = chunk_board_next(&board, &board.lines[0]);
+    assert_ptr_equal(next, chunk);
+    assert_true(next->is_made);
+    chunk_board_written(&board, next);
+}
+
+static void others_make_chunks_ahead_and_they_are_written_in_their_order(void **state)
+{
+    struct shard_file file = { .record_count = 8 };
+    (void)state;
+    chunk_board_open(&board, &board.lines[0], &file, 3);
+    struct chunk *const first = chunk_board_help(&board), *const second = chunk_board_help(&board);
+    struct chunk *const third = next_to_make();
+    assert_int_equal(first->first, 0);
+    assert_int_equal(second->first, 3);
+    assert_int_equal(third->first, 6);
+    assert_int_equal(third->count, 2);
+    chunk_board_made(&board, third);
+    chunk_board_made(&board, second);
+    chunk_board_made(&board, first);
+    expect_next_to_write(first);
+    expect_next_to_write(second);
+    expect_next_to_write(third);
+    assert_null(chunk_board_next(&board, &board.lines[0]));
+    chunk_board_close(&board, &board.lines[0]);
+}
+
+static void no_more_chunks_are_about_than_the_pool_has(void **state)
+{
+    struct shard_file file = { .record_count = 100 };
+    struct chunk *chunks[CHUNKS_MAX];
+    (void)state;
+    chunk_board_open(&board, &board.lines[0], &file, 1);
+    for (uint64_t i = 0; i < CHUNKS_MAX; i++)
+        chunks[i] = chunk_board_help(&board);
+    assert_null(board.free);
+    chunk_board_made(&board, chunks[0]);
+    expect_next_to_write(chunks[0]);
+    assert_ptr_equal(next_to_make(), chunks[0]);
+    assert_int_equal(chunks[0]->first, CHUNKS_MAX);
+}
+
+static void who_helps_helps_the_line_that_is_least_ahead(void **state)
+{
+    struct shard_file files[THREADS] = { { .record_count = 100 }, { .record_count = 100 } };
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++)
+        chunk_board_open(&board, &board.lines[i], &files[i], 10);
+    assert_ptr_equal(chunk_board_help(&board)->line, &board.lines[0]);
+    assert_ptr_equal(chunk_board_help(&board)->line, &board.lines[1]);
+    assert_ptr_equal(chunk_board_help(&board)->line, &board.lines[0]);
+}
+
+static void nobody_waits_when_no_thread_writes_or_the_work_is_given_up(void **state)
+{
+    struct shard_file file = { .record_count = 100 };
+    (void)state;
+    chunk_board_open(&board, &board.lines[0], &file, 10);
+    atomic_store(&interrupted, true);
+    assert_null(chunk_board_next(&board, &board.lines[0]));
+    assert_null(chunk_board_help(&board));
+    atomic_store(&interrupted, false);
+    chunk_board_close(&board, &board.lines[0]);
+    chunk_board_retire(&board);
+    chunk_board_retire(&board);
+    assert_null(chunk_board_help(&board));
+}
+
+#define BOARD_TEST(test) cmocka_unit_test_setup_teardown(test, open_board, close_board)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOARD_TEST(others_make_chunks_ahead_and_they_are_written_in_their_order),
+        BOARD_TEST(no_more_chunks_are_about_than_the_pool_has),
+        BOARD_TEST(who_helps_helps_the_line_that_is_least_ahead),
+        BOARD_TEST(nobody_waits_when_no_thread_writes_or_the_work_is_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -229,6 +229,25 @@ static void what_cannot_be_decoded_is_refused_with_its_reason(void **state)
     expect_refused(&(struct image_change){ 8, 90, false, "picture" }, make_record(3), "no feature known as image");
 }
 
+static void flaws_that_are_passed_over_are_told(void **state)
+{
+    const size_t whole_bytes = make_record(3);
+    const struct feature image = example_fixture_find("image/encoded", payload, whole_bytes);
+    uint8_t cut[EXAMPLE_FIXTURE_MAX];
+    struct image_changer *changer;
+    const uint8_t *out;
+    size_t out_bytes;
+    char problem[512] = "";
+    (void)state;
+    assert_in_range(image.byte_count, 500, EXAMPLE_FIXTURE_MAX - 100);
+    memcpy(cut, image.bytes, image.byte_count);
+    const size_t bytes = example_fixture("image", FEATURE_BYTES, cut, image.byte_count - 100, payload);
+    assert_int_equal(image_changer_open(&changer, &(struct image_change){ 8, 90, false, NULL }), 0);
+    assert_int_equal(image_changer_apply(changer, payload, bytes, &out, &out_bytes, problem, sizeof(problem)), 0);
+    assert_non_null(strstr(problem, "has flaws: Premature end of JPEG file"));
+    image_changer_close(changer);
+}
+
 static void the_same_bytes_come_out_whatever_came_before(void **state)
 {
     const struct image_change change = { 12, 75, false, NULL };
@@ -255,6 +274,7 @@ int main(void)
         cmocka_unit_test(pixels_are_those_of_the_image_scaled),
         cmocka_unit_test(raw_images_are_made_smaller_as_raw_images_only),
         cmocka_unit_test(what_cannot_be_decoded_is_refused_with_its_reason),
+        cmocka_unit_test(flaws_that_are_passed_over_are_told),
         cmocka_unit_test(the_same_bytes_come_out_whatever_came_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

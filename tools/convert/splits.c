@@ -149,6 +149,7 @@ static int find_bytes(struct sample_source *source, const struct image_change *c
     if ((source->bytes > 0 && !is_changed) || source->record_count == 0)
         return 0;
     int rc = record_maker_open(&maker, source, 1, change, stop);
+    maker.is_silent = true;
     if (rc == 0)
         rc = measure_records(source, is_changed ? smaller(source->record_count, CHANGED_MEASURED) : 1, &maker, &mean);
     record_maker_close(&maker);

@@ -32,7 +32,8 @@ void image_changer_close(struct image_changer *changer);
  * `height`, `width` and `depth`; features that say its size or format are set or left out accordingly, all others
  * stay as they are. Where there is nothing to change the payload is given as it is, byte for byte. What is given
  * stays until the next call. The same bytes give the same, in any thread. 0; -EBADMSG with a text that stands
- * behind the record's name; -ENOMEM. In the thread that opened the changer. */
+ * behind the record's name; -ENOMEM. Such a text also says of what flaws the decoder has passed over; else 0
+ * leaves it alone. In the thread that opened the changer. */
 int image_changer_apply(struct image_changer *changer, const uint8_t *payload, size_t bytes,
                         const uint8_t **payload_out, size_t *bytes_out, char *problem_out, size_t problem_size);
 

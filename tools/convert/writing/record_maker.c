@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "stage/log.h"
+
 static int out_of_memory(const struct record_maker *maker)
 {
     stop_fail(maker->stop, EXIT_CODE_MEMORY, "no memory to make records");
@@ -60,17 +62,20 @@ static int make_example(struct record_maker *maker, const struct sample_source *
 static int change_images(struct record_maker *maker, const struct sample_source *source, uint64_t index,
                          const uint8_t **payload, size_t *bytes)
 {
-    char name[1024], problem[512];
+    char name[1024], problem[512] = "";
 
     const int rc = image_changer_apply(maker->changer, *payload, *bytes, payload, bytes, problem, sizeof(problem));
-    if (rc == 0)
-        return 0;
     if (rc == -ENOMEM)
         return out_of_memory(maker);
+    if (rc == 0 && (problem[0] == '\0' || maker->is_silent))
+        return 0;
     snprintf(name, sizeof(name), "%s sample %" PRIu64, source->split, index);
     if (source->name != NULL)
         source->name(source->arg, index, name, sizeof(name));
-    stop_fail(maker->stop, EXIT_CODE_DATA, "%s: %s", name, problem);
+    if (rc == 0)
+        log_message(LOG_RUN, "%s: %s", name, problem);
+    else
+        stop_fail(maker->stop, EXIT_CODE_DATA, "%s: %s", name, problem);
     return rc;
 }
 

@@ -12,6 +12,7 @@ struct record_maker {
     void *scratch;              /* lent to sources */
     struct block example;
     struct image_changer *changer;      /* NULL where images stay as they are */
+    bool is_silent;             /* images with flaws are told another time */
 };
 
 /* For records of `count` sources. 0, or -ENOMEM after stop_fail; record_maker_close in both cases. */

@@ -2,18 +2,19 @@
 # How fast the data come: every comparison of the loader with images and large sets, or those named, one Markdown row
 # each.
 #
-#     bench/feed.sh [-b BUILD] [-i PHOTOS] [-s SMALL] [-r RAW] [-n PAIRS] [-w SECONDS] [COMPARISON]...
+#     bench/feed.sh [-b BUILD] [-i PHOTOS] [-c CIFAR] [-s SMALL] [-r RAW] [-n PAIRS] [-w SECONDS] [COMPARISON]...
 #     bench/feed.sh -l        lists the comparisons
 #
 # PHOTOS is made by bench/jpeg_set.sh; SMALL are shards of millions of small records (pipetrain-convert digits
-# --train=2000000), RAW shards of raw pixels, 256 x 256 (bench/raw_set.sh). The peers' Python interpreters come
-# from PEER_TENSORFLOW, PEER_TORCH and PEER_DALI (default python3). bench/README.md says what is measured and what the
-# columns mean.
+# --train=2000000), RAW and CIFAR shards of raw pixels, 256 x 256 and 32 x 32 (bench/raw_set.sh). The peers' Python
+# interpreters come from PEER_TENSORFLOW, PEER_TORCH and PEER_DALI (default python3). bench/README.md says what is
+# measured and what the columns mean.
 set -eu
 
 bench=$(cd "$(dirname "$0")" && pwd)
 build=.
 photos=
+cifar=
 small=
 raw=
 pairs=7
@@ -23,19 +24,20 @@ torch=${PEER_TORCH:-python3}
 dali=${PEER_DALI:-python3}
 cores=$(nproc)
 
-comparisons='tfdata_jpeg torch_jpeg torch_jpeg_memory dali_jpeg two_decoders decode checksum first_batch epoch_boundary
-small_records raw_copies check check_small'
+comparisons='tfdata_jpeg torch_jpeg torch_jpeg_memory dali_jpeg tfdata_cifar tfdata_cifar_stored two_decoders decode checksum
+first_batch epoch_boundary small_records raw_copies check check_small'
 
 usage()
 {
-    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
-while getopts b:i:s:r:n:w:lh option; do
+while getopts b:i:c:s:r:n:w:lh option; do
     case $option in
         b) build=$OPTARG ;;
         i) photos=$OPTARG ;;
+        c) cifar=$OPTARG ;;
         s) small=$OPTARG ;;
         r) raw=$OPTARG ;;
         n) pairs=$OPTARG ;;
@@ -83,6 +85,19 @@ run_dali_jpeg()
     need photos -i && compare --name "$jpeg: ours / DALI on the CPU" --target '>= 1.7' \
         --a "$(feed -m -e 2 "$(photos_shards)")" --b "$(dali)"
 }
+
+# cifar_row NAME TARGET ORDER PEER_OPTION...
+cifar_row()
+{
+    need cifar -c || return 1
+    cifar_name=$1 cifar_target=$2 cifar_order=$3
+    shift 3
+    compare --name "records/s, raw CIFAR, $cifar_name: ours / tf.data" --target "$cifar_target" \
+        --key-b records_per_second --a "$(feed -s 32 -b 1024 -k all -w 1 -e 41 -o "$cifar_order" "'$cifar:train'")" \
+        --b "'$tensorflow' '$bench/peer_tfdata.py' --glob '$cifar/train-*' --threads $cores --batch 1024 $*"
+}
+run_tfdata_cifar() { cifar_row shuffled '>= 12' full --shuffle 10000; }
+run_tfdata_cifar_stored() { cifar_row 'order as stored' '>= 8' none; }
 
 # Ours alone.
 run_two_decoders()

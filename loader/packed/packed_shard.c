@@ -20,6 +20,10 @@
 #define DETOUR_TOLD_BYTES ((uint64_t)512 << 10)
 #define DETOURS_TOLD_RATIO 8u
 
+/* Compressed data have no place to begin again but the next unit's head, and here comes none. */
+#define ALL_LOST "; all records behind it are lost, however many: get the file again, or make it of short units " \
+                 "(pipetrain-convert tfrecord --compress=lz4)"
+
 struct packed_shard {
     struct shard_source source; /* first */
     struct packed_file file;
@@ -130,8 +134,9 @@ static uint64_t packed_find_break(struct shard_source *source, uint64_t offset, 
     struct packed_break found;
     if (!packed_map_next_break(&file->map, offset, &found))
         return UINT64_MAX;
-    snprintf(text, text_size, "the %s data are damaged near compressed byte %" PRIu64 ", behind byte %" PRIu64 ": %s",
-             container_name(file->container), found.in, found.out, found.problem);
+    snprintf(text, text_size, "the %s data are damaged near compressed byte %" PRIu64 ", behind byte %" PRIu64 ": %s%s",
+             container_name(file->container), found.in, found.out, found.problem,
+             found.next == PACKED_NOWHERE ? ALL_LOST : "");
     return found.out;
 }
 

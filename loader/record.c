@@ -77,7 +77,8 @@ static const char *second_text(const struct record_read *first, const struct rec
 {
     if (second->got == -ENOTSUP)
         return "";
-    return reads_agree(first, second) ? "; a second read agrees" : "; a second read differs and is wrong too";
+    return reads_agree(first, second) ? "; a second read agrees: it is not memory"
+                                      : "; a second read differs and is wrong too";
 }
 
 static void problem_add(struct record_problem *problem, const char *text)
@@ -109,7 +110,7 @@ static int recover(const struct dataset *dataset, const struct record_read *firs
     if (rc == 0) {
         log_message(LOG_RUN,
                     "%s: record %" PRIu64 " at byte %" PRIu64 ": %s, but a second read was right: "
-                    "memory, cable or disk may be failing",
+                    "not the file, memory or the way to the disk may be failing",
                     dataset->paths[shard], dataset_number(dataset, &first->place), first->place.offset, problem->text);
         return 0;
     }

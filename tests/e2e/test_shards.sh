@@ -57,7 +57,7 @@ truncate -s -7 "$work/set/validation-00000-of-00001"
 for jobs in 1 3; do
     run "$shards" check --jobs=$jobs "$work/set"
     expect_code 3 'checking damaged shards'
-    expect_out "00000-of-00002: record 4 at byte $((4 * record_bytes)): payload checksum differs \(stored [0-9a-f]{8}, computed [0-9a-f]{8}\); a second read agrees$"
+    expect_out "00000-of-00002: record 4 at byte $((4 * record_bytes)): payload checksum differs \(stored [0-9a-f]{8}, computed [0-9a-f]{8}\); a second read agrees: it is not memory$"
     expect_out "00001-of-00002: record 2 at byte $((2 * record_bytes)): length checksum differs .*: no record can be told in $record_bytes bytes$"
     expect_out "record 4 at byte $((4 * record_bytes)): record is cut short \(needs $record_bytes bytes, $((record_bytes - 7)) are left\)"
     expect_out '^3 shards, 23 records, [0-9]+ bytes: 3 damages in 3 shards$'

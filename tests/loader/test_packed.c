@@ -46,16 +46,21 @@ static void pack(enum packed_way way, size_t records_a_piece)
     packed_bytes = packed_fixture(way, shard, piece_ends, pieces, packed);
 }
 
-/* What is in `packed`, or the first bytes of it, as a source. */
-static struct shard_source *open_packed(size_t bytes)
+/* What is in `packed`, or the first bytes of it, as a source; behind its caches lies `afresh` (NULL: the same). */
+static struct shard_source *open_packed_with(size_t bytes, const uint8_t *afresh)
 {
     static struct memory_shard memory;
     struct shard_source *kept, *source;
-    memory = (struct memory_shard){ .name = "packed", .data = packed, .bytes = bytes };
+    memory = (struct memory_shard){ .name = "packed", .data = packed, .bytes = bytes, .afresh = afresh };
     memory_source_set(&memory, 1);
     assert_int_equal(shard_source_open(&kept, &memory_source_ops, "packed"), 0);
     assert_int_equal(packed_shard_wrap(&source, kept), 0);
     return source;
+}
+
+static struct shard_source *open_packed(size_t bytes)
+{
+    return open_packed_with(bytes, NULL);
 }
 
 static int prepare(void **state)
@@ -397,6 +402,27 @@ static uint32_t draw(uint32_t *state)
     return *state >> 8;
 }
 
+/* What the caches hold is damaged from some moment on, what lies behind them is not. */
+static void a_read_afresh_gives_what_lies_behind_the_caches(void **state)
+{
+    (void)state;
+    static const enum packed_way ways[] = { PACKED_GZIP, PACKED_LZ4 };
+    static uint8_t whole[sizeof(packed)];
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        uint8_t record[FIXTURE_FRAME_MAX];
+        const size_t bytes = ends[2] - ends[1];
+        pack(ways[i], 1);
+        memcpy(whole, packed, packed_bytes);
+        struct shard_source *const source = open_packed_with(packed_bytes, whole);
+        for (size_t r = 0; r < RECORDS; r++)
+            assert_true(shard_source_read(source, record, 1, ends[r] - 1) == 1);
+        memset(packed + packed_bytes / 4, 0xee, packed_bytes / 2);
+        assert_int_equal(shard_source_read_afresh(source, record, bytes, ends[1]), bytes);
+        assert_memory_equal(record, shard + ends[1], bytes);
+        shard_source_close(source);
+    }
+}
+
 static void *read_anywhere(void *arg)
 {
     struct reader *const reader = arg;
@@ -499,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_damaged_plain_shard_stays_one),
         cmocka_unit_test(only_an_index_without_damage_is_kept),
         cmocka_unit_test(a_run_skips_what_a_damaged_unit_held),
+        cmocka_unit_test(a_read_afresh_gives_what_lies_behind_the_caches),
         cmocka_unit_test(several_threads_read_anywhere_in_a_long_shard),
         cmocka_unit_test(shards_come_and_go_beside_one_that_is_read),
     };

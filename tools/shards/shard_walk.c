@@ -216,9 +216,9 @@ static const char *second_text(const struct piece_record *record, struct shard_s
     if (got == -ENOTSUP)
         return "";
     if (got == (ssize_t)bytes && memcmp(spare, record->payload - TFRECORD_HEADER_BYTES, bytes) == 0)
-        return "; a second read agrees";
+        return "; a second read agrees: it is not memory";
     if (got == (ssize_t)bytes && tfrecord_verify(spare, bytes, &payload_bytes, &problem) == TFRECORD_OK)
-        return "; a second read was right: memory, cable or disk may be failing";
+        return "; a second read was right: not the file, memory or the way to the disk may be failing";
     return "; a second read differs and is wrong too";
 }
 

@@ -47,8 +47,11 @@ for phase in start indexing planning allocating 'first step' training evaluating
         fi
         [ "$ended_ms" -le $limit_ms ] || fail "the end took $ended_ms ms"
         messages=$(grep -cE 'interrupted|asked to stop' "$work/err")
-        # A request may come when nothing is left to be done.
-        [ "$messages" -eq 1 ] || [ "$phase:$code:$messages" = closing:0:0 ] || fail 'not one message'
+        # A request may come when nothing is left to be done: saving takes less than a busy machine lets it wait.
+        case $phase:$code:$messages in
+            *:1 | saving:0:0 | closing:0:0) ;;
+            *) fail 'not one message' ;;
+        esac
         expect_whole_or_nothing
     done
 done

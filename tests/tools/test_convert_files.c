@@ -283,6 +283,8 @@ static void refuses_images_that_are_none_all_at_once(void **state)
     (void)state;
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "c/3.JPEG", "b/4.png B"), "2 files cannot be used");
     expect_refused_both_ways(FILES("a/1.png A", "b/2.png", "b/4.png B"), "b/2.png is no image");
+    expect_refused_both_ways(FILES("a/1.png A", "b/1.png", "b/2.png", "b/3.png", "b/4.png", "b/5.png", "b/6.png",
+                                   "b/7.png"), "; and 2 more");
 }
 
 static void follows_links_but_not_in_circles(void **state)
@@ -456,6 +458,31 @@ static void takes_tables_of_paths(void **state)
     expect_samples(&convert_csv, "x.csv", NULL, wanted);
     fixture_write_text("x.csv", "path,species\nset/1.png,3\nset/2.png,0\n");
     expect_samples(&convert_csv, "x.csv", NULL, "train 3 - set/1.png A\ntrain 0 - set/2.png B\n");
+    fixture_write_text("x.csv", "id,breed\nset/1.png,dog\nset/2.png,\"cat, big\"\n");
+    expect_samples(&convert_csv, "x.csv", NULL, wanted);
+}
+
+static void a_first_file_with_another_name_is_no_header(void **state)
+{
+    (void)state;
+    make_files(FILES("set/one A", "one.x A", "2.png B"));
+    fixture_write_text("x.csv", "set/one,a\n2.png,b\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 a set/one A\ntrain 1 b 2.png B\n");
+    fixture_write_text("x.csv", "one.x,a\n2.png,b\n");
+    expect_samples(&convert_csv, "x.csv", NULL, "train 0 a one.x A\ntrain 1 b 2.png B\n");
+}
+
+static void says_where_files_were_looked_for(void **state)
+{
+    (void)state;
+    make_files(FILES("set/1.png A"));
+    fixture_write_text("set/x.csv", "1.png,a\nset/1.png,b\n");
+    expect_refused(&convert_csv, "set/x.csv", NULL,
+                   "replace it (paths begin at the table's folder, set/): set/1.png No such file");
+    fixture_write_text("x.csv", "set/1.png,a\n1.png,b\n");
+    expect_refused(&convert_csv, "x.csv", NULL, "folder, which is the current one): 1.png No such file");
+    fixture_write_text("x.csv", "set/1.png,a\n/nowhere/1.png,b\n");
+    expect_refused(&convert_csv, "x.csv", NULL, "replace it: /nowhere/1.png No such file");
 }
 
 static void paths_begin_at_the_table(void **state)
@@ -502,6 +529,8 @@ static void refuses_tables_that_are_wrong(void **state)
         { "a\nb\n", "one column" },
         { "path,label\n", "no row but its header" },
         { "a.png,x,1\nb.png,y,2\n", "call that of the files 'path'" },
+        { "filename,breed,weight\nb.png,y,2\n", "the column of the classes is not known: call it 'label'" },
+        { "picture,class,weight\nb.png,y,2\n", "the column of the files is not known: call it 'path'" },
         { "1.png,a\n1.png\n", "line 2: fewer fields" },
         { "1.png,a\n\n1.png,b,c\n", "line 3: more fields" },
         { "1.png,a\n1.png,\n", "line 2: no class" },
@@ -554,6 +583,8 @@ int main(void)
         FOLDER_TEST(refuses_hostile_members),
         FOLDER_TEST(refuses_what_is_no_archive_or_is_damaged),
         FOLDER_TEST(takes_tables_of_paths),
+        FOLDER_TEST(a_first_file_with_another_name_is_no_header),
+        FOLDER_TEST(says_where_files_were_looked_for),
         FOLDER_TEST(paths_begin_at_the_table),
         FOLDER_TEST(takes_tables_of_pixels),
         FOLDER_TEST(refuses_tables_that_are_wrong),

@@ -34,6 +34,7 @@ struct csv_set {
     size_t table_count;
     struct image_set images;                /* of tables with paths; the classes of both kinds */
     int folders[TABLES_MAX];                /* where a table lies: its paths begin there */
+    bool is_missed[TABLES_MAX];             /* a file of it is not there */
     struct pixel_source sources[TABLES_MAX];
 };
 
@@ -43,10 +44,17 @@ static int refuse(const struct csv_set *set, const struct csv_table *table, cons
     return -EBADMSG;
 }
 
+/* Where a table lies, which is the caller's: "." or with a slash at its end; NULL without memory. */
+static char *folder_of(const char *input)
+{
+    const char *const end = strrchr(input, '/');
+    return end == NULL ? strdup(".") : strndup(input, (size_t)(end - input) + 1);
+}
+
 static int open_folder(struct csv_set *set, size_t t)
 {
-    const char *input = set->tables[t].input, *end = strrchr(input, '/');
-    char *path = end == NULL ? strdup(".") : strndup(input, (size_t)(end - input) + 1);
+    const char *const input = set->tables[t].input;
+    char *const path = folder_of(input);
 
     if (path != NULL)
         set->folders[t] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,6 +102,7 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
     path[row->path.bytes] = '\0';
     const int fd = openat(set->folders[t], path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
+        set->is_missed[t] = set->is_missed[t] || (errno == ENOENT && path[0] != '/');
         image_choice_refuse(&set->images.choice, path, strerror(errno));
         return 0;
     }
@@ -129,6 +138,24 @@ static int read_image(const struct image_set *images, const struct image_file *f
     return rc;
 }
 
+/* 0, or a negative errno after stop_fail, which says where files that are not there were looked for. */
+static int end_choice(struct csv_set *set)
+{
+    char hint[PATH_BYTES] = "";
+
+    for (size_t t = set->table_count; t-- > 0;) {
+        char *const folder = set->is_missed[t] ? folder_of(set->tables[t].input) : NULL;
+        if (folder != NULL)
+            snprintf(hint, sizeof(hint), "paths begin at the table's folder, %s",
+                     strcmp(folder, ".") == 0 ? "which is the current one" : folder);
+        free(folder);
+    }
+    set->images.choice.refused_hint = hint[0] != '\0' ? hint : NULL;
+    const int rc = image_choice_end(&set->images.choice, set->images.input, set->images.stop);
+    set->images.choice.refused_hint = NULL;
+    return rc;
+}
+
 static int describe_files(struct csv_set *set, struct conversion *conversion)
 {
     uint64_t rows = 0;
@@ -140,7 +167,7 @@ static int describe_files(struct csv_set *set, struct conversion *conversion)
     for (size_t t = 0; t < set->table_count && rc == 0; t++)
         rc = add_files(set, t);
     if (rc == 0)
-        rc = image_choice_end(&set->images.choice, set->images.input, set->images.stop);
+        rc = end_choice(set);
     set->images.layout.split_count = set->table_count;
     if (rc == 0)
         image_set_describe(&set->images, conversion);
@@ -280,7 +307,9 @@ static void csv_release(struct conversion *conversion)
 
 const struct converter convert_csv = {
     .name = "csv",
-    .summary = "a table of images: a row has the class, and the path of a JPEG or PNG or all pixels",
+    .summary = "a table of images: a row has the class, and the path of a JPEG or PNG, from the table's folder on, "
+               "or all pixels; names in the first row tell the columns: path, file, filename, image, ... and "
+               "label, class, category, ...; two columns need none",
     .inputs = "TRAIN [VALIDATION]",
     .input_count_least = 1,
     .input_count_most = TABLES_MAX,

@@ -140,21 +140,43 @@ static int find_label_of_pixels(struct csv_columns *columns, const struct sample
     return rc;
 }
 
+static bool is_called_like_an_image(struct csv_text value)
+{
+    char end[16] = "";
+    const size_t bytes = value.bytes < sizeof(end) ? value.bytes : sizeof(end) - 1;
+
+    memcpy(end, value.text + value.bytes - bytes, bytes);
+    return image_choice_name(end);
+}
+
+/* No name of a file: a row with it in the place of one is a row of names. */
+static bool is_plain_word(struct csv_text value)
+{
+    return memchr(value.text, '.', value.bytes) == NULL && memchr(value.text, '/', value.bytes) == NULL;
+}
+
+/* What is to be called by its name, by which of the two columns is known. */
+static const char *missing_name(size_t path, size_t label)
+{
+    if (path != NOT_FOUND)
+        return "the column of the classes is not known: call it 'label' in the first row";
+    if (label != NOT_FOUND)
+        return "the column of the files is not known: call it 'path' in the first row";
+    return "the columns are not known: call that of the files 'path' and that of the classes 'label' in the first row";
+}
+
 static int find_paths(struct csv_columns *columns, const struct sample_rows *rows, const char **problem_out)
 {
     size_t path = find_path_name(rows), label = find_label_name(rows);
 
     columns->has_header = path != NOT_FOUND || label != NOT_FOUND;
     if (rows->count != 2 && (path == NOT_FOUND || label == NOT_FOUND)) {
-        *problem_out = "the columns are not known: call that of the files 'path' and that of the classes 'label'";
+        *problem_out = missing_name(path, label);
         return -EBADMSG;
     }
     if (!columns->has_header) {
-        char second[16] = "";
-        const struct csv_text value = rows->first[1];
-        const size_t tail = value.bytes < sizeof(second) ? value.bytes : sizeof(second) - 1;
-        memcpy(second, value.text + value.bytes - tail, tail);
-        path = image_choice_name(second) ? 1 : 0;
+        path = is_called_like_an_image(rows->second[1]) ? 1 : 0;
+        columns->has_header = is_called_like_an_image(rows->second[path]) && is_plain_word(rows->first[path]);
     }
     columns->path = path != NOT_FOUND ? path : 1 - label;
     columns->label = label != NOT_FOUND ? label : 1 - columns->path;

@@ -11,6 +11,7 @@
 #include "stage/log.h"
 
 #define HEAD_BYTES 4096u        /* nearly every header ends before */
+#define REFUSED_TOLD 5u         /* those behind are counted */
 
 static const char *const image_names[] = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".heic", ".jp2",
@@ -30,12 +31,16 @@ bool image_choice_name(const char *path)
 
 void image_choice_refuse(struct image_choice *choice, const char *path, const char *problem)
 {
-    const size_t length = strlen(choice->refused);
+    const size_t length = strlen(choice->refused), room = sizeof(choice->refused) - length;
 
     choice->refused_count++;
-    /* cut where it does not fit; those behind are counted only */
-    snprintf(choice->refused + length, sizeof(choice->refused) - length, "%s%s %s", length > 0 ? "; " : "", path,
-             problem);
+    if (choice->refused_told < choice->refused_count - 1 || choice->refused_told == REFUSED_TOLD)
+        return;
+    const int added = snprintf(choice->refused + length, room, "%s%s %s", length > 0 ? "; " : "", path, problem);
+    if (added >= 0 && ((size_t)added < room || length == 0))
+        choice->refused_told++;
+    else
+        choice->refused[length] = '\0';
 }
 
 static void leave_out(struct image_choice *choice, const char *path)
@@ -121,6 +126,21 @@ int image_choice_take(struct image_choice *choice, const char *path, uint64_t by
     return 0;
 }
 
+static int tell_refused(const struct image_choice *choice, const char *input, struct stop *stop)
+{
+    const uint64_t more = choice->refused_count - choice->refused_told;
+    const bool is_one = choice->refused_count == 1;
+    const char *const hint = choice->refused_hint;
+    char rest[64] = "";
+
+    if (more > 0)
+        snprintf(rest, sizeof(rest), "; and %" PRIu64 " more", more);
+    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s%s%s%s: %s%s", input,
+              choice->refused_count, is_one ? "" : "s", is_one ? "it" : "them", hint != NULL ? " (" : "",
+              hint != NULL ? hint : "", hint != NULL ? ")" : "", choice->refused, rest);
+    return -EBADMSG;
+}
+
 int image_choice_end(struct image_choice *choice, const char *input, struct stop *stop)
 {
     progress_end(&choice->progress);
@@ -128,12 +148,7 @@ int image_choice_end(struct image_choice *choice, const char *input, struct stop
         log_message(LOG_RUN, "%s: left out %" PRIu64 " file%s that %s, the first %s", input, choice->left_out_count,
                     choice->left_out_count == 1 ? "" : "s",
                     choice->left_out_count == 1 ? "is no JPEG or PNG" : "are no JPEG or PNG", choice->left_out);
-    if (choice->refused_count == 0)
-        return 0;
-    stop_fail(stop, EXIT_CODE_DATA, "%s: %" PRIu64 " file%s cannot be used: remove or replace %s: %s", input,
-              choice->refused_count, choice->refused_count == 1 ? "" : "s", choice->refused_count == 1 ? "it" : "them",
-              choice->refused);
-    return -EBADMSG;
+    return choice->refused_count > 0 ? tell_refused(choice, input, stop) : 0;
 }
 
 void image_choice_release(struct image_choice *choice)

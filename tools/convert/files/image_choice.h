@@ -23,6 +23,8 @@ struct image_choice {
     struct image_header common; /* the size of all images so far, height 0 where they differ */
     uint64_t image_count, left_out_count, refused_count;
     char left_out[256];         /* the first of them */
+    const char *refused_hint;   /* what may be at fault; NULL: nothing to say */
+    uint64_t refused_told;
     char refused[1500];         /* the first of them, with what is wrong */
 };
 

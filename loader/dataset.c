@@ -15,7 +15,10 @@ void dataset_close(struct dataset *dataset)
             shard_index_release(&dataset->indexes[i]);
         free(dataset->paths[i]);
     }
+    for (uint32_t i = 0; i < dataset->left_out_count; i++)
+        free(dataset->left_out[i]);
     free(dataset->paths);
+    free(dataset->left_out);
     free(dataset->sources);
     free(dataset->indexes);
     free(dataset->first_ids);

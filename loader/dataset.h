@@ -45,6 +45,8 @@ struct dataset {
     struct dataset_options options;     /* strings copied */
     uint32_t shard_count;
     char **paths;
+    uint32_t left_out_count;
+    char **left_out;            /* shards of the directories named whose names do not tell of the set */
     struct shard_source **sources;      /* NULL for a shard that is missing and counts as lost */
     struct shard_index *indexes;
     uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */

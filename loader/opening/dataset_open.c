@@ -344,6 +344,8 @@ static int find_shards(struct opening *opening)
         return rc;
     dataset->paths = list.paths;
     dataset->shard_count = list.count;
+    dataset->left_out = list.left_out;
+    dataset->left_out_count = list.left_out_count;
     rc = take_description(opening);
     return rc < 0 ? rc : allocate_shards(dataset, list.count);
 }

@@ -108,17 +108,21 @@ void shard_list_sort(struct shard_list *list)
         qsort(list->paths, list->count, sizeof(*list->paths), path_compare);
 }
 
-/* Leave only the shards whose names tell of `split`. */
-static void keep_split(struct shard_list *list, enum split split)
+/* Leave only the shards whose names tell of `split`. 0 or -ENOMEM. */
+static int keep_split(struct shard_list *list, enum split split)
 {
     uint32_t kept = 0;
+    list->left_out = calloc((size_t)list->count + 1, sizeof(*list->left_out));
+    if (list->left_out == NULL)
+        return -ENOMEM;
     for (uint32_t i = 0; i < list->count; i++) {
         if (split_of_name(base_name(list->paths[i])) == split)
             list->paths[kept++] = list->paths[i];
         else
-            free(list->paths[i]);
+            list->left_out[list->left_out_count++] = list->paths[i];
     }
     list->count = kept;
+    return 0;
 }
 
 static bool has_split(const struct shard_list *list, enum split split)
@@ -149,27 +153,41 @@ static int choose_split(struct shard_list *list, const char *folder, const char 
 {
     static const enum split choices[][2] = { { SPLIT_TRAIN, SPLIT_UNSAID }, { SPLIT_VALIDATION, SPLIT_TEST } };
     const enum split *const wanted = choices[strcmp(what, "validation") == 0];
-    for (size_t i = 0; i < 2; i++) {
-        if (has_split(list, wanted[i])) {
-            keep_split(list, wanted[i]);
-            return 0;
-        }
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (has_split(list, wanted[i]))
+            return keep_split(list, wanted[i]);
     if (list->count > 0 && !has_split(list, SPLIT_UNSAID))
         return report_other_split(list, folder, what, problems);
-    keep_split(list, SPLIT_UNSAID);
+    return keep_split(list, SPLIT_UNSAID);
+}
+
+/* Room for `more` paths behind the others. 0 or -ENOMEM. */
+static int make_room(char ***paths, uint32_t count, uint32_t more)
+{
+    char **const grown = realloc(*paths, ((size_t)count + more + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    *paths = grown;
     return 0;
+}
+
+static void move_paths(char **paths, uint32_t *count, char *const *others, uint32_t *other_count)
+{
+    if (*other_count > 0)
+        memcpy(paths + *count, others, *other_count * sizeof(*paths));
+    *count += *other_count;
+    *other_count = 0;
 }
 
 int shard_list_join(struct shard_list *list, struct shard_list *other)
 {
-    char **const grown = realloc(list->paths, ((size_t)list->count + other->count) * sizeof(*grown));
-    if (grown == NULL)
-        return -ENOMEM;
-    memcpy(grown + list->count, other->paths, other->count * sizeof(*grown));
-    list->paths = grown;
-    list->count += other->count;
-    other->count = 0;
+    int rc = make_room(&list->paths, list->count, other->count);
+    if (rc == 0)
+        rc = make_room(&list->left_out, list->left_out_count, other->left_out_count);
+    if (rc < 0)
+        return rc;
+    move_paths(list->paths, &list->count, other->paths, &other->count);
+    move_paths(list->left_out, &list->left_out_count, other->left_out, &other->left_out_count);
     return 0;
 }
 
@@ -307,6 +325,9 @@ void shard_list_release(struct shard_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
         free(list->paths[i]);
+    for (uint32_t i = 0; i < list->left_out_count; i++)
+        free(list->left_out[i]);
     free(list->paths);
+    free(list->left_out);
     *list = (struct shard_list){ 0 };
 }

@@ -11,6 +11,8 @@ struct shard_list {
     char **paths;               /* of one pattern sorted bytewise; owned */
     uint32_t count;
     bool is_folder;             /* all of a directory that are of the set, not only those a name or a glob means */
+    char **left_out;            /* of directories, the shards whose names do not tell of the set; owned */
+    uint32_t left_out_count;
 };
 
 /* The files of `pattern`: an existing file; a directory (its files named *.tfrecord* or
@@ -24,7 +26,7 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
 int shard_list_folder(struct shard_list *list, const char *folder);
 /* Add a file of a folder behind the others, which shard_list_sort puts in its place. 0 or -ENOMEM. */
 int shard_list_append(struct shard_list *list, const char *folder, const char *name);
-/* Move the files of another list behind those of this one. 0 or -ENOMEM, with nothing moved. */
+/* Move the files of another list behind those of this one, those left out too. 0 or -ENOMEM, with nothing moved. */
 int shard_list_join(struct shard_list *list, struct shard_list *other);
 void shard_list_sort(struct shard_list *list);
 void shard_list_release(struct shard_list *list);

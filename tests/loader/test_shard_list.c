@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 #include "loader/dataset_overlap.h"
+#include "loader/shards/left_out.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/split_name.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 static void names_tell_of_a_split_by_their_last_word_for_one(void **state)
@@ -105,6 +107,43 @@ static void a_folder_of_other_splits_only_is_refused_and_a_glob_is_not(void **st
     assert_string_equal(problem, "train-00000-of-00003 train-00001-of-00003 train-00002-of-00003");
 }
 
+/* What is said of shards that are left out when one place is for both sets, or for training alone. */
+static void tell_left_out(const char *place, uint32_t sets, char *out, size_t out_size)
+{
+    static const char *const what[] = { "train", "validation" };
+    struct shard_list lists[2] = { 0 };
+    struct capture capture;
+    char problem[256];
+    for (uint32_t i = 0; i < sets; i++) {
+        struct text text;
+        text_init(&text, problem, sizeof(problem));
+        assert_int_equal(shard_list_find(&lists[i], place, what[i], &text), 0);
+    }
+    capture_begin(&capture);
+    assert_int_equal(left_out_tell(lists, sets), 0);
+    capture_end(&capture, out, out_size);
+    for (uint32_t i = 0; i < sets; i++)
+        shard_list_release(&lists[i]);
+}
+
+static void shards_of_a_folder_that_no_set_takes_are_named_once(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "cats_train.tfrecord", "dogs.tfrecord", "birds_test.tfrecord", NULL };
+    char place[320], said[2048], glob[400];
+    write_names(fixture_subfolder(place, sizeof(place), "left_out"), names);
+    tell_left_out(place, 1, said, sizeof(said));
+    assert_non_null(strstr(said, "left out 2 shards: "));
+    assert_non_null(strstr(said, "birds_test.tfrecord, "));
+    tell_left_out(place, 2, said, sizeof(said));
+    assert_non_null(strstr(said, "left out 1 shard: "));
+    assert_non_null(strstr(said, "dogs.tfrecord"));
+    assert_null(strstr(said, "birds"));
+    snprintf(glob, sizeof(glob), "%s/*.tfrecord", place);
+    tell_left_out(glob, 1, said, sizeof(said));
+    assert_string_equal(said, "");
+}
+
 static void lose_descriptors(void)
 {
     const struct rlimit none = { 3, 3 };
@@ -190,6 +229,7 @@ int main(void)
         cmocka_unit_test(names_tell_of_a_split_by_their_last_word_for_one),
         cmocka_unit_test(a_folder_gives_the_split_that_is_meant),
         cmocka_unit_test(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not),
+        cmocka_unit_test(shards_of_a_folder_that_no_set_takes_are_named_once),
         cmocka_unit_test(a_search_that_cannot_be_done_says_why),
         cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
     };

@@ -9,6 +9,7 @@
 #include "loader/dataset_overlap.h"
 #include "loader/opening/label_order.h"
 #include "loader/shard_counts.h"
+#include "loader/shards/left_out.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/run/signals.h"
@@ -89,6 +90,23 @@ static int check_overlap(struct dataset *const datasets[PASS_COUNT], struct prob
     return rc;
 }
 
+/* What the directories that are named hold besides the sets. */
+static int tell_left_out(struct dataset *const datasets[PASS_COUNT], struct problems *problems)
+{
+    struct shard_list lists[PASS_COUNT] = { 0 };
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const struct dataset *const dataset = datasets[pass];
+        if (dataset != NULL)
+            lists[pass] = (struct shard_list){ .paths = dataset->paths, .count = dataset->shard_count,
+                                               .left_out = dataset->left_out,
+                                               .left_out_count = dataset->left_out_count };
+    }
+    const int rc = left_out_tell(lists, PASS_COUNT);
+    if (rc < 0)
+        problems_add(problems, "pipetrain", "not enough memory to look at the sets' directories");
+    return rc;
+}
+
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems)
 {
@@ -111,6 +129,8 @@ int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *s
     shard_counts_release(&counts);
     if (!data->allow_overlap && !is_shared && rc != -ENOMEM)
         rc = check_overlap(datasets, problems);
+    if (problems->count == 0)
+        rc = tell_left_out(datasets, problems);
     return problems->count == 0 ? 0 : rc == -ENOMEM ? -ENOMEM : -EINVAL;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "formats/manifest.h"
+#include "loader/shards/left_out.h"
 #include "loader/shards/split_name.h"
 #include "loader/shards/text.h"
 #include "loader/shards/text_file.h"
@@ -144,6 +145,18 @@ static int take_over_manifest(struct conversion *conversion, struct stop *stop)
     return 0;
 }
 
+/* What the folder holds besides the shards that are converted. */
+static int tell_left_out(const struct conversion *conversion, struct stop *stop)
+{
+    const struct tfrecord_set *const set = conversion->state;
+    const struct shard_list lists[SPLITS] = { set->splits[0].records.list, set->splits[1].records.list };
+    const int rc = left_out_tell(lists, SPLITS);
+
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
+    return rc;
+}
+
 static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
     const char *const validation = options->input_count > 1            ? options->inputs[1]
@@ -159,7 +172,9 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     int rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0)
         rc = take_over_manifest(conversion, stop);
-    return rc < 0 || validation == NULL ? rc : open_split(conversion, validation, options, stop);
+    if (rc == 0 && validation != NULL)
+        rc = open_split(conversion, validation, options, stop);
+    return rc < 0 ? rc : tell_left_out(conversion, stop);
 }
 
 static void tfrecord_release(struct conversion *conversion)

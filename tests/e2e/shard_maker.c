@@ -3,6 +3,7 @@
  *     shard_maker FILE RECORDS SIDE [RECORD LABEL]    gray images of SIDE x SIDE, labels 0..9;
  *                                                     record RECORD (from 0) has LABEL instead
  *     shard_maker FILE RECORDS text                   Examples without an image
+ *     shard_maker FILE RECORDS integers               images of 28 x 28 integers, "dots", and no label
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,16 +15,31 @@
 
 enum { SIDE_MAX = 512 };
 
-static void write_record(FILE *out, const struct example_value *values, size_t count)
+static void write_payload(FILE *out, const uint8_t *payload, size_t bytes)
 {
-    static uint8_t payload[SIDE_MAX * SIDE_MAX + 1024];
     uint8_t header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
-    const size_t bytes = example_write(values, count, payload);
     tfrecord_write_header(bytes, header);
     tfrecord_write_footer(payload, bytes, footer);
     fwrite(header, 1, sizeof(header), out);
     fwrite(payload, 1, bytes, out);
     fwrite(footer, 1, sizeof(footer), out);
+}
+
+static void write_record(FILE *out, const struct example_value *values, size_t count)
+{
+    static uint8_t payload[SIDE_MAX * SIDE_MAX + 1024];
+    write_payload(out, payload, example_write(values, count, payload));
+}
+
+/* A packed list in a Feature in an entry in Features in an Example. */
+static void write_integers(FILE *out, unsigned record)
+{
+    static const uint8_t tags[] = { 0x0a, 0xa2, 6, 0x0a, 0x9f, 6,    0x0a, 4,    'd', 'o',
+                                    't',  's',  0x12, 0x96, 6, 0x1a, 0x93, 6, 0x0a, 0x90, 6 };
+    uint8_t payload[sizeof(tags) + 784];
+    memcpy(payload, tags, sizeof(tags));
+    memset(payload + sizeof(tags), (int)(record % 128), 784);
+    write_payload(out, payload, sizeof(payload));
 }
 
 static void write_image(FILE *out, unsigned record, size_t side, int64_t label)
@@ -65,6 +81,8 @@ int main(int argc, char **argv)
         const int is_other = argc == 6 && record == strtoul(argv[4], NULL, 10);
         if (strcmp(argv[3], "text") == 0)
             write_text(out, record);
+        else if (strcmp(argv[3], "integers") == 0)
+            write_integers(out, record);
         else
             write_image(out, record, side, is_other ? strtoll(argv[5], NULL, 10) : record % 10);
     }

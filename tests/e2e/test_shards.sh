@@ -238,6 +238,26 @@ command_line='pipetrain-shards list >/dev/full'
 code=$?
 expect_code 5 'results that cannot be written'
 
+# Images that are lists of numbers, under a name of their own.
+"$shard_maker" "$work/lists" 70 integers
+run "$shards" stats "$work/lists" --image-key=dots
+expect_out '^ +70  integers 28x28x1$'
+run "$shards" extract "$work/lists" 65 -o "$work/65.pgm" --image-key dots
+expect_code 0 'extracting a list of integers'
+expect_out '65.pgm: integers, 28x28x1$'
+expect_equal "$(tail -c 784 "$work/65.pgm" | tr -d A | wc -c)" 0 'pixels that differ'
+run "$convert" tfrecord "$work/lists" -o "$work/repacked" --image-key=dots --label-key=kind
+expect_code 0 'converting with keys that are named'
+expect_equal "$("$json_value" "$work/repacked/dataset.json" label_key)" kind 'the key that was named'
+run "$convert" tfrecord "$work/lists" -o "$work/raw" --image-key=dots --raw
+expect_code 3 'changing a list of integers'
+expect_err 'its image is a list of integers, which trains as it is'
+run "$convert" tfrecord "$work/lists" -o "$work/raw" --raw
+expect_code 3 'an image of no usual name'
+expect_err 'name one with --image-key'
+run "$convert" mnist "$work" -o "$work/raw" --image-key=dots
+expect_code 2 'keys of what is no shard'
+
 # Asked to end while it looks for a record in much that is none.
 truncate -s 4G "$first"
 env --default-signal=INT "$shards" check "$first" >"$work/out" 2>"$work/err" &

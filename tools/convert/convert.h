@@ -20,7 +20,8 @@ enum convert_option {
     CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to make */
     CONVERT_LABEL = 2,          /* --label */
     CONVERT_IMAGES = 4,         /* --resize-short, --raw */
-    CONVERT_QUALITY = 8         /* --quality, of the same converters */
+    CONVERT_QUALITY = 8,        /* --quality, of the same converters */
+    CONVERT_KEYS = 16           /* --image-key, --label-key */
 };
 
 struct convert_options {
@@ -38,6 +39,7 @@ struct convert_options {
     uint64_t train;             /* samples to make */
     enum packing packing;
     struct image_change change; /* to the images; its image_key is the conversion's */
+    const char *image_key, *label_key;  /* the features of the input; NULL: as its dataset.json says, or usual ones */
     const char *label;          /* which one of several a sample has; NULL = the usual one */
     bool may_replace;           /* a set that is there */
     const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */

@@ -1,11 +1,13 @@
 /* pipetrain-shards extract: the image of a record as a file. Called by main. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "loader/images/image.h"
 #include "loader/record.h"
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
@@ -105,54 +107,108 @@ static int find_image(const struct wanted *wanted, const struct shards_request *
     if (sample->image == FOUND_NOTHING)
         return refuse(wanted, "has no feature known as image: name one with --image-key (" SHARDS_PROGRAM
                               " head shows them)");
-    const bool is_raw = sample->image == FOUND_ROWS || sample->image == FOUND_PLANES;
-    if (is_raw && sample->channels != 1 && sample->channels != 3)
+    if (sample->list.value_count > 0 && sample->width == 0)
+        return refuse(wanted, "its image is %" PRIu64 " %s, and no sizes of so many stand beside it: they can be "
+                      "trained, not shown", sample->list.value_count, found_image_text(sample->image));
+    if (found_image_is_raw(sample->image) && sample->channels != 1 && sample->channels != 3)
         return refuse(wanted, "its image has %" PRIu32 " channels: PGM and PPM have 1 or 3", sample->channels);
     return 0;
 }
 
-/* Planes of rows as rows of pixels; NULL without memory. */
-static uint8_t *interleave(const struct found_sample *sample)
+/* How the numbers of a raw image become rows of pixels. */
+static const struct image_ops *const raw_kinds[FOUND_KIND_COUNT] = {
+    [FOUND_ROWS] = &image_raw_hwc_ops,
+    [FOUND_PLANES] = &image_raw_chw_ops,
+    [FOUND_FLOATS] = &image_float_hwc_ops,
+    [FOUND_INTEGERS] = &image_integer_hwc_ops,
+};
+
+/* The range that an image's floats lie in is that of this image alone. */
+static int find_range(const struct wanted *wanted, struct stored_image *image)
 {
-    uint8_t *const pixels = malloc(sample->byte_count);
-    const size_t plane_bytes = sample->byte_count / sample->channels;
-    for (size_t i = 0; i < sample->byte_count && pixels != NULL; i++)
-        pixels[i] = sample->bytes[i % sample->channels * plane_bytes + i / sample->channels];
-    return pixels;
+    float lowest = INFINITY, highest = -INFINITY;
+    image_floats_widen(image, &lowest, &highest);
+    image->range = image_range_find(lowest, highest);
+    if (image->range != NULL)
+        return 0;
+    return refuse(wanted, "its floats go from %g to %g, which is no range in use", (double)lowest, (double)highest);
 }
 
-static int write_raw(const struct shards_request *request, const struct found_sample *sample)
+/* 0, or a negative errno after a message. */
+static int decode_raw(const struct wanted *wanted, const struct found_sample *sample, struct stored_image *image,
+                      uint8_t *pixels_out)
+{
+    const struct image_ops *const ops = raw_kinds[sample->image];
+    const struct image_request request = { .shape = { sample->height, sample->width, sample->channels } };
+    char problem[512];
+    void *codec = NULL;
+    int rc = sample->image == FOUND_FLOATS ? find_range(wanted, image) : 0;
+    if (rc < 0 || (ops->open != NULL && (rc = ops->open(&codec)) < 0))
+        return rc;
+    if (ops->decode(codec, image, &request, pixels_out, problem, sizeof(problem)) < 0)
+        rc = refuse(wanted, "%s", problem);
+    if (ops->close != NULL)
+        ops->close(codec);
+    return rc;
+}
+
+static int write_pixels(const struct shards_request *request, const struct found_sample *sample, const uint8_t *pixels,
+                        size_t bytes)
 {
     char header[64];
-    uint8_t *const pixels = sample->image == FOUND_PLANES ? interleave(sample) : NULL;
-    if (sample->image == FOUND_PLANES && pixels == NULL) {
-        log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
     const int length = snprintf(header, sizeof(header), "P%c\n%" PRIu32 " %" PRIu32 "\n255\n",
                                 sample->channels == 1 ? '5' : '6', sample->width, sample->height);
-    const struct file_part parts[] = { { header, (size_t)length },
-                                       { pixels != NULL ? pixels : sample->bytes, sample->byte_count } };
-    const int code = result_file_write(request->output, request->may_replace, parts, 2);
+    const struct file_part parts[] = { { header, (size_t)length }, { pixels, bytes } };
+    return result_file_write(request->output, request->may_replace, parts, 2);
+}
+
+/* An exit code. A list of numbers, too, has no more of them than its record has bytes. */
+static int write_raw(const struct wanted *wanted, const struct shards_request *request,
+                     const struct found_sample *sample, struct stored_image *image)
+{
+    const size_t bytes = (size_t)sample->height * sample->width * sample->channels;
+    uint8_t *const pixels = malloc(bytes);
+    const int rc = pixels != NULL ? decode_raw(wanted, sample, image, pixels) : -ENOMEM;
+    if (rc == -ENOMEM)
+        log_message(LOG_ERROR, "%s: %s", request->output, strerror(ENOMEM));
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_pixels(request, sample, pixels, bytes);
     free(pixels);
     return code;
 }
 
-static int write_image(const struct shards_request *request, const struct found_sample *sample)
+static void tell(const struct shards_request *request, const struct found_sample *sample,
+                 const struct image_range *range)
 {
-    const bool is_raw = sample->image == FOUND_ROWS || sample->image == FOUND_PLANES;
-    const struct file_part part = { sample->bytes, sample->byte_count };
-    const int code =
-        is_raw ? write_raw(request, sample) : result_file_write(request->output, request->may_replace, &part, 1);
-    if (code != EXIT_CODE_OK)
-        return code;
     printf("%s: %s", request->output, found_image_text(sample->image));
+    if (range != NULL)
+        printf(" of %s", range->name);
     if (sample->width > 0)
         printf(", %" PRIu32 "x%" PRIu32 "x%" PRIu32, sample->width, sample->height, sample->channels);
-    printf(", %zu bytes", sample->byte_count);
+    if (sample->list.value_count == 0)
+        printf(", %zu bytes", sample->byte_count);
     if (sample->has_label)
         printf(", label %" PRId64, sample->label);
     printf("\n");
+}
+
+static int write_image(const struct wanted *wanted, const struct shards_request *request,
+                       const struct found_sample *sample)
+{
+    const struct file_part part = { sample->bytes, sample->byte_count };
+    struct stored_image image = {
+        .key = sample->key,
+        .bytes = sample->bytes,
+        .byte_count = sample->byte_count,
+        .list = sample->list.value_count > 0 ? &sample->list : NULL,
+        .height = { "height", sample->height },
+        .width = { "width", sample->width },
+        .channels = { "channels", sample->channels },
+    };
+    const int code = found_image_is_raw(sample->image)
+                         ? write_raw(wanted, request, sample, &image)
+                         : result_file_write(request->output, request->may_replace, &part, 1);
+    if (code == EXIT_CODE_OK)
+        tell(request, sample, image.range);
     return code;
 }
 
@@ -179,7 +235,7 @@ static int run(const struct shards_request *request)
     int rc = load_record(&wanted, request);
     if (rc == 0)
         rc = find_image(&wanted, request, &sample);
-    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(request, &sample);
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : write_image(&wanted, request, &sample);
     free(wanted.frame);
     return code;
 }
@@ -191,8 +247,9 @@ const struct shards_command command_extract = {
     .words_most = 2,
     .options = "oifl",
     .summary = "the image of a record as a file",
-    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are stored; raw pixels become PGM\n"
-            "(one channel) or PPM (three). Nothing in a record decides where anything is written.\n\n"
+    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are stored; raw pixels, and lists\n"
+            "of floats or integers, become PGM (one channel) or PPM (three). Nothing in a record decides where\n"
+            "anything is written.\n\n"
             "  " SHARDS_PROGRAM " extract train-00000-of-00004 17 -o 17.jpg\n"
             "  " SHARDS_PROGRAM " extract data/digits/train-00000-of-00004 0 -o digit.pgm --force\n",
     .run = run,

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "formats/example.h"
 #include "formats/image_header.h"
 #include "loader/samples/sample_key.h"
+
+#define MNIST_SIDE 28u
+#define MNIST_PIXELS (MNIST_SIDE * MNIST_SIDE)
 
 /* Layouts whose sizes are known from the number of bytes alone. */
 static const struct known_layout {
@@ -16,7 +18,7 @@ static const struct known_layout {
     uint32_t height, width, channels;
 } known_layouts[] = {
     { "image", 3072, FOUND_PLANES, 32, 32, 3 },     /* the CIFAR-10 estimator tutorial */
-    { NULL, 784, FOUND_ROWS, 28, 28, 1 },           /* MNIST */
+    { NULL, MNIST_PIXELS, FOUND_ROWS, MNIST_SIDE, MNIST_SIDE, 1 },
 };
 
 struct search {
@@ -65,12 +67,12 @@ static bool read_layout(struct found_sample *sample, const char *name)
     return false;
 }
 
-/* Pixels of the sizes that are said beside them. */
-static int read_sizes(struct found_sample *sample, const struct search *search)
+/* The sizes that are said beside `count` numbers of pixels, where they are of so many. */
+static int read_sizes(struct found_sample *sample, const struct search *search, uint64_t count)
 {
     static const enum sample_key keys[] = { SAMPLE_HEIGHT, SAMPLE_WIDTH, SAMPLE_DEPTH };
     uint32_t *const sizes[] = { &sample->height, &sample->width, &sample->channels };
-    uint64_t bytes = 1;
+    uint64_t product = 1;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct feature feature;
         const char *name;
@@ -79,32 +81,53 @@ static int read_sizes(struct found_sample *sample, const struct search *search)
         const bool is_size = name != NULL && feature.kind == FEATURE_INT64S && feature.value_count == 1 &&
                              feature.int64 > 0 && feature.int64 <= UINT32_MAX;
         *sizes[i] = is_size ? (uint32_t)feature.int64 : 0;
-        if (__builtin_mul_overflow(bytes, *sizes[i], &bytes))
-            bytes = 0;
+        if (__builtin_mul_overflow(product, *sizes[i], &product))
+            product = 0;
     }
-    if (bytes == sample->byte_count && bytes > 0)
-        sample->image = FOUND_ROWS;
-    else
+    if (product != count || count == 0)
         sample->height = sample->width = sample->channels = 0;
     return 0;
+}
+
+static int read_bytes(struct found_sample *sample, const struct search *search, const struct feature *feature)
+{
+    sample->image = FOUND_UNKNOWN;
+    sample->bytes = feature->bytes;
+    sample->byte_count = feature->byte_count;
+    if (read_header(sample) || read_layout(sample, sample->key))
+        return 0;
+    if (read_sizes(sample, search, sample->byte_count) < 0)
+        return -EBADMSG;
+    if (sample->width > 0)
+        sample->image = FOUND_ROWS;
+    else
+        (void)read_layout(sample, NULL);
+    return 0;
+}
+
+static int read_list(struct found_sample *sample, const struct search *search, const struct feature *feature)
+{
+    sample->image = feature->kind == FEATURE_FLOATS ? FOUND_FLOATS : FOUND_INTEGERS;
+    sample->list = *feature;
+    const int rc = read_sizes(sample, search, feature->value_count);
+    if (rc == 0 && sample->width == 0 && feature->value_count == MNIST_PIXELS) {
+        sample->height = sample->width = MNIST_SIDE;
+        sample->channels = 1;
+    }
+    return rc;
 }
 
 static int read_image(struct found_sample *sample, const struct search *search, const char *configured)
 {
     struct feature feature;
     const char *name;
-    int rc = find(search, SAMPLE_IMAGE, configured, &feature, &name);
-    if (rc < 0 || name == NULL || feature.kind != FEATURE_BYTES || feature.value_count == 0)
+    const int rc = find(search, SAMPLE_IMAGE, configured, &feature, &name);
+    if (rc < 0 || name == NULL)
         return rc;
-    sample->image = FOUND_UNKNOWN;
     sample->key = name;
-    sample->bytes = feature.bytes;
-    sample->byte_count = feature.byte_count;
-    if (!read_header(sample) && !read_layout(sample, name))
-        rc = read_sizes(sample, search);
-    if (rc == 0 && sample->image == FOUND_UNKNOWN)
-        (void)read_layout(sample, NULL);
-    return rc;
+    if (feature.kind == FEATURE_BYTES && feature.value_count > 0)
+        return read_bytes(sample, search, &feature);
+    return feature.kind != FEATURE_BYTES && feature.value_count > 1 ? read_list(sample, search, &feature) : 0;
 }
 
 int found_sample_read(const struct sample_names *names, const uint8_t *payload, size_t bytes,
@@ -124,11 +147,16 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
     return 0;
 }
 
+bool found_image_is_raw(enum found_image image)
+{
+    return image == FOUND_ROWS || image == FOUND_PLANES || image == FOUND_FLOATS || image == FOUND_INTEGERS;
+}
+
 const char *found_image_text(enum found_image image)
 {
     static const char *const texts[] = {
         [FOUND_NOTHING] = "no image", [FOUND_ROWS] = "raw pixels", [FOUND_PLANES] = "raw planes", [FOUND_JPEG] = "JPEG",
-        [FOUND_PNG] = "PNG", [FOUND_UNKNOWN] = "unknown",
+        [FOUND_PNG] = "PNG", [FOUND_FLOATS] = "floats", [FOUND_INTEGERS] = "integers", [FOUND_UNKNOWN] = "unknown",
     };
     return texts[image];
 }

@@ -7,18 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/example.h"
+
 struct sample_names { const char *image, *label; };     /* NULL: those in use */
 
-/* Raw images are rows of pixels of channels, or planes of rows. */
-enum found_image { FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_UNKNOWN };
-#define FOUND_KIND_COUNT 6
+/* Raw images are rows of pixels of channels, or planes of rows; or lists of several numbers, which are rows. */
+enum found_image {
+    FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_FLOATS, FOUND_INTEGERS, FOUND_UNKNOWN
+};
+#define FOUND_KIND_COUNT 8
 
 struct found_sample {
     enum found_image image;
     const char *key;            /* of the image's feature, unless there is no image */
     const uint8_t *bytes;       /* of the image, in the payload */
     size_t byte_count;
-    uint32_t height, width, channels;   /* 0 where the image is unknown */
+    struct feature list;        /* of floats or integers, and then there are no bytes */
+    uint32_t height, width, channels;   /* 0 where the image is unknown, or the size of a list is */
     bool has_label;             /* an integer */
     int64_t label;
 };
@@ -26,6 +31,8 @@ struct found_sample {
 /* 0, or -EBADMSG with *bad_offset_out where the payload is no tf.train.Example. */
 int found_sample_read(const struct sample_names *names, const uint8_t *payload, size_t bytes,
                       struct found_sample *sample_out, size_t *bad_offset_out);
+/* Is it pixels, be it bytes or numbers? */
+bool found_image_is_raw(enum found_image image);
 /* "JPEG", "raw pixels", ... */
 const char *found_image_text(enum found_image image);
 

@@ -25,6 +25,16 @@ static const struct image_ops *const image_kinds[FOUND_KIND_COUNT] = {
     [FOUND_PNG] = &image_encoded_ops,
 };
 
+/* Why the others are not. Which range floats lie in, one image alone does not tell. */
+static const char *const no_image_texts[FOUND_KIND_COUNT] = {
+    [FOUND_NOTHING] = "has no feature known as image: name one with --image-key",
+    [FOUND_FLOATS] = "its image is a list of floats, which trains as it is and is not changed: leave out "
+                     "--resize-short and --raw",
+    [FOUND_INTEGERS] = "its image is a list of integers, which trains as it is and is not changed: leave out "
+                       "--resize-short and --raw",
+    [FOUND_UNKNOWN] = "its image is neither JPEG nor PNG, nor pixels of the sizes beside it",
+};
+
 struct image_changer {
     struct image_change change;
     void *codecs[FOUND_KIND_COUNT];     /* opened for the first image of the kind */
@@ -256,10 +266,7 @@ int image_changer_apply(struct image_changer *changer, const uint8_t *payload, s
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
         return refuse(problem_out, problem_size, "is no tf.train.Example");
     if (image_kinds[sample.image] == NULL)
-        return refuse(problem_out, problem_size,
-                      sample.image == FOUND_NOTHING
-                          ? "has no feature known as image"
-                          : "its image is neither JPEG nor PNG, nor pixels of the sizes beside it");
+        return refuse(problem_out, problem_size, no_image_texts[sample.image]);
     struct new_image image = {
         .old_key = sample.key, .key = changer->change.is_raw ? IMAGE_CHANGE_RAW_KEY : sample.key,
         .shape = wanted_shape(&changer->change, &sample),

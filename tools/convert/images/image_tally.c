@@ -26,7 +26,7 @@ void image_tally_add(struct image_tally *tally, const char *image_key, const uin
     if (found_sample_read(&names, payload, bytes, &sample, &bad_offset) < 0)
         sample.image = FOUND_NOTHING;
     tally->counts[sample.image]++;
-    if (sample.image == FOUND_NOTHING || sample.image == FOUND_UNKNOWN)
+    if (sample.width == 0)
         return;
     note_size(tally, sample.height, sample.width, sample.channels);
     if (sample.image == FOUND_ROWS && sample.channels <= PIXEL_CHANNELS_MAX)
@@ -47,7 +47,8 @@ const char *image_tally_encoding(const struct image_tally *tally)
 {
     const uint64_t *const counts = tally->counts;
 
-    if (counts[FOUND_NOTHING] + counts[FOUND_UNKNOWN] + counts[FOUND_PLANES] > 0)
+    if (counts[FOUND_NOTHING] + counts[FOUND_UNKNOWN] + counts[FOUND_PLANES] + counts[FOUND_FLOATS] +
+            counts[FOUND_INTEGERS] > 0)
         return NULL;
     if (counts[FOUND_ROWS] > 0)
         return counts[FOUND_JPEG] + counts[FOUND_PNG] == 0 ? "raw" : NULL;

@@ -128,8 +128,8 @@ static int read_manifest(struct manifest *manifest, const char *shard)
     return rc == -ENOMEM ? rc : 0;
 }
 
-/* What is known of the shards stays known: the keys of features, the names of classes. */
-static int take_over_manifest(struct conversion *conversion, struct stop *stop)
+/* What is known of the shards stays known: the keys of features, unless others are given, and the names of classes. */
+static int take_over_manifest(struct conversion *conversion, const struct convert_options *options, struct stop *stop)
 {
     struct tfrecord_set *const set = conversion->state;
     const int rc = read_manifest(&set->manifest, set->splits[0].records.list.paths[0]);
@@ -138,8 +138,8 @@ static int take_over_manifest(struct conversion *conversion, struct stop *stop)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
         return rc;
     }
-    conversion->image_key = set->manifest.image_key;
-    conversion->label_key = set->manifest.label_key;
+    conversion->image_key = options->image_key != NULL ? options->image_key : set->manifest.image_key;
+    conversion->label_key = options->label_key != NULL ? options->label_key : set->manifest.label_key;
     conversion->class_names = (const char *const *)set->manifest.class_names;
     conversion->classes = (uint32_t)set->manifest.class_count;
     return 0;
@@ -171,7 +171,7 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     conversion->origin = "TFRecord shards";
     int rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0)
-        rc = take_over_manifest(conversion, stop);
+        rc = take_over_manifest(conversion, options, stop);
     if (rc == 0 && validation != NULL)
         rc = open_split(conversion, validation, options, stop);
     return rc < 0 ? rc : tell_left_out(conversion, stop);
@@ -197,7 +197,7 @@ const struct converter convert_tfrecord = {
     .inputs = "SHARDS [SHARDS]",
     .input_count_least = 1,
     .input_count_most = SPLITS,
-    .takes = CONVERT_IMAGES | CONVERT_QUALITY,
+    .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_KEYS,
     .prepare = tfrecord_prepare,
     .release = tfrecord_release,
 };

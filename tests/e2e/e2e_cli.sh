@@ -18,6 +18,12 @@ done
 run "$pipetrain" --help=train.bacth
 expect_code 2 'help of an unknown key'
 expect_err 'bacth'
+run "$pipetrain" --help=man
+expect_code 0 'the manual page'
+expect_out '^\\fBSIGTERM\\fR, \\fBSIGINT\\fR'
+if LC_ALL=C grep -q '[[:cntrl:]]' "$work/out"; then
+    fail 'control characters in the manual page'
+fi
 run "$pipetrain" --version
 expect_code 0 version
 expect_out '^pipetrain [0-9]+\.[0-9]+'

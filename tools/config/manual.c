@@ -57,9 +57,10 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
 
 static const char signals[] =
     ".SH SIGNALS\n"
-    "\fBSIGTERM\fR, \fBSIGINT\fR, \fBSIGHUP\fR and \fBSIGUSR1\fR ask the run to end: the step it is in is finished\n"
-    "and the results are saved. Before the first step nothing is written. A second \fBSIGTERM\fR or \fBSIGINT\fR\n"
-    "ends the process at once with 130; \fBSIGHUP\fR and \fBSIGUSR1\fR never do, as often as they come. What is\n"
+    "\\fBSIGTERM\\fR, \\fBSIGINT\\fR, \\fBSIGHUP\\fR and \\fBSIGUSR1\\fR ask the run to end: the step it is in\n"
+    "is finished and the results are saved. Before the first step nothing is written. A second \\fBSIGTERM\\fR or\n"
+    "\\fBSIGINT\\fR ends the process at once with 130; \\fBSIGHUP\\fR and \\fBSIGUSR1\\fR never do, as often as\n"
+    "they come. What is\n"
     "ignored when the program starts, as by\n.BR nohup (1),\nstays ignored.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B PIPETRAIN_PHASES\n"

@@ -39,7 +39,8 @@ tools/convert       tools/convert/images tools/convert/writing tools/config tool
 tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
-tools/run           tools/results tools/limits tools/config tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
+tools/text          tools/config
+tools/run           tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
 tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

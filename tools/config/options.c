@@ -235,9 +235,9 @@ const struct option_row option_table[] = {
       RANGE(0, TIB), FIELD(sync.bucket), .help = "what is summed over the towers as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
-      FIELD(report.progress), .help = "progress on stderr; auto: one line rewritten on a terminal, else lines" },
+      FIELD(report.progress), .help = "on stderr; auto: on a terminal one line, painted each second, else lines" },
     { SECTION_REPORT, "interval", OPTION_INTEGER, .unit = "steps", .initial = "100", RANGE(1, 1000000000),
-      FIELD(report.interval), .help = "steps between two reports in metrics.jsonl" },
+      FIELD(report.interval), .help = "steps between two reports in metrics.jsonl, and to what is no terminal" },
 
     { .key = NULL }
 };

@@ -17,6 +17,7 @@ struct account {
     uint64_t step;              /* of the run: behind the last training batch */
     uint64_t warmup;            /* steps of this process that only warm up */
     struct tally process, warm; /* training of this process; the part after warm-up */
+    struct tally recent;        /* the part since account_recent_reset */
     uint64_t last_end_ns, first_step_ns;
     double *durations_ms;
     uint64_t duration_count, duration_every;
@@ -136,6 +137,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     }
     add_tally(&account->state.training, tally);
     add_tally(&account->state.interval, tally);
+    add_tally(&account->recent, tally);
     add_duration(account, &reports[0]->span, tally);
 }
 
@@ -170,6 +172,16 @@ const struct tally *account_interval(const struct account *account)
 void account_interval_reset(struct account *account)
 {
     account->state.interval = (struct tally){ 0 };
+}
+
+const struct tally *account_recent(const struct account *account)
+{
+    return &account->recent;
+}
+
+void account_recent_reset(struct account *account)
+{
+    account->recent = (struct tally){ 0 };
 }
 
 const struct tally *account_training(const struct account *account)
@@ -240,6 +252,11 @@ uint64_t account_step(const struct account *account)
 uint64_t account_order_hash(const struct account *account)
 {
     return account->state.order_hash;
+}
+
+uint64_t account_end_ns(const struct account *account)
+{
+    return account->last_end_ns;
 }
 
 uint64_t account_first_step_ns(const struct account *account)

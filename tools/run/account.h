@@ -48,6 +48,9 @@ void account_add(struct account *account, struct step_report *const *reports, ui
 const struct tally *account_pass(const struct account *account, enum pass pass);
 const struct tally *account_interval(const struct account *account);
 void account_interval_reset(struct account *account);
+/* Training of this process since account_recent_reset. */
+const struct tally *account_recent(const struct account *account);
+void account_recent_reset(struct account *account);
 /* All training of the run so far, and that of this process alone. */
 const struct tally *account_training(const struct account *account);
 const struct tally *account_process(const struct account *account);
@@ -67,6 +70,8 @@ uint64_t account_step(const struct account *account);
 uint64_t account_order_hash(const struct account *account);
 /* fp16: training steps whose update was left out, in the tower that left out most. */
 uint32_t account_skipped_steps(const struct account *account);
+/* When the last tower was done with the batch that was added last, on clock_now_ns's clock. */
+uint64_t account_end_ns(const struct account *account);
 /* When this process' first training step ended, 0 = none did. */
 uint64_t account_first_step_ns(const struct account *account);
 

@@ -13,11 +13,12 @@
 #include "tools/run/about.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/verdict.h"
+#include "tools/text/progress_line.h"
 #include "tools/version.h"
 
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
 #define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records */
-#define PROGRESS_BYTES 512
+#define REPAINT_NS UINT64_C(1000000000)
 
 int report_init(struct report *report)
 {
@@ -54,17 +55,30 @@ static uint64_t steps_of_epoch(const struct schedule *schedule, const struct spa
 
 static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
 {
-    const struct fractions share = tally_fractions(tally);
-    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    char line[PROGRESS_BYTES];
-    snprintf(line, sizeof(line),
-             "%sepoch %u step %" PRIu64 "/%" PRIu64 "  loss %.4f  accuracy %5.2f %%  %s images/s  input wait %.1f %%%s",
-             report->rewrites ? "\r" : "", span->epoch + 1, span->step % per_epoch + 1,
-             steps_of_epoch(&report->plan->schedule, span), tally_loss(tally),
-             100 * tally_accuracy(tally), number_grouped((uint64_t)tally_images_per_second(tally)).text,
-             100 * share.input_wait, report->rewrites ? "   " : "\n");
+    const struct progress_line progress = {
+        .epoch = span->epoch + 1,
+        .step = span->step % schedule_steps_per_epoch(&report->plan->schedule) + 1,
+        .steps = steps_of_epoch(&report->plan->schedule, span),
+        .loss = tally_loss(tally),
+        .accuracy = tally_accuracy(tally),
+        .images_per_second = tally_images_per_second(tally),
+        .input_wait = tally_fractions(tally).input_wait,
+    };
+    char text[PROGRESS_LINE_COLUMNS + 1], line[PROGRESS_LINE_COLUMNS + 3];
+    progress_line_write(&progress, text);
+    snprintf(line, sizeof(line), report->rewrites ? "\r%-*s" : "%.*s\n", (int)PROGRESS_LINE_COLUMNS, text);
     output_write(OUTPUT_MESSAGES, line, strlen(line));
     report->line_is_open = report->rewrites;
+}
+
+void report_step(struct report *report, const struct span *span)
+{
+    const uint64_t now_ns = account_end_ns(report->account);
+    if (!report->rewrites || (now_ns < report->repaint_ns && !span->last_of_pass))
+        return;
+    report->repaint_ns = now_ns + REPAINT_NS;
+    print_progress(report, span, account_recent(report->account));
+    account_recent_reset(report->account);
 }
 
 static void write_tally(struct json *json, const struct tally *tally)
@@ -104,11 +118,11 @@ static void write_fractions(struct json *json, const struct fractions *share)
     json_close_object(json);
 }
 
-void report_progress(struct report *report, const struct span *span)
+void report_interval(struct report *report, const struct span *span)
 {
     const struct tally *const tally = account_interval(report->account);
     const struct fractions share = tally_fractions(tally);
-    if (report->progress)
+    if (report->progress && !report->rewrites)
         print_progress(report, span, tally);
     begin_metrics(report, "train", span, span->step + 1);
     write_tally(&report->json, tally);

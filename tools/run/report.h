@@ -14,11 +14,12 @@ struct report {
     const struct settings *settings;
     const struct run_plan *plan;
     const struct net *net;
-    const struct account *account;
+    struct account *account;            /* its recent tally is reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
     bool progress, rewrites;            /* print progress; on one line again and again */
     bool line_is_open;                  /* a progress line without its end stands on the terminal */
+    uint64_t repaint_ns;                /* when that line is due again, on clock_now_ns's clock */
     bool table_has_head;
     struct json json, summary;
 };
@@ -26,8 +27,11 @@ struct report {
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* Every report.interval training steps: progress line on stderr, a line in metrics.jsonl. */
-void report_progress(struct report *report, const struct span *span);
+/* After every training step, before report_interval: the line on a terminal, the first step's, then once a
+ * second, and the last one's of an epoch. */
+void report_step(struct report *report, const struct span *span);
+/* Every report.interval training steps: a line in metrics.jsonl, and on stderr where that is no terminal. */
+void report_interval(struct report *report, const struct span *span);
 /* After a training pass without evaluation to follow, or after an evaluation pass. */
 void report_epoch(struct report *report, const struct span *span);
 

@@ -238,9 +238,11 @@ static void follow(struct run *run, struct step_report *const *reports)
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
+    if (span->pass == PASS_TRAIN)
+        report_step(&run->report, span);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
-        report_progress(&run->report, span);
+        report_interval(&run->report, span);
         account_interval_reset(run->account);
     }
     if (span->last_of_pass && (span->pass == PASS_EVALUATE || !evaluates))

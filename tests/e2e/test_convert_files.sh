@@ -64,6 +64,20 @@ holds_out_validation_images() {
     absent split2
 }
 
+keeps_all_splits_of_shards() {
+    mkdir set/test
+    cp -r set/val/* set/test
+    expect 0 folder set -o three
+    expect 0 tfrecord three -o three_again
+    for split in train validation test; do
+        grep -q "\"$split\"" three_again/dataset.json || failed "$split is no set of it any more"
+    done
+    [ "$(cat three_again/test-*-of-* | grep -ao IHDR | wc -l)" -eq 3 ] || failed "not 3 images to test with"
+    expect 0 tfrecord three -o three --force
+    [ "$(cat three/*-of-* | grep -ao IHDR | wc -l)" -eq 27 ] || failed "not 27 images"
+    rm -r set/test
+}
+
 takes_tables() {
     (cd set/train && for class in cat dog; do for i in 1 2 3; do echo "$class/$i.png,$class"; done; done) >set/train/all.csv
     expect 0 csv set/train/all.csv -o table
@@ -141,6 +155,7 @@ make_set
 stores_every_image_as_it_is_once
 gives_the_same_bytes_for_any_wrapping_and_number_of_jobs
 holds_out_validation_images
+keeps_all_splits_of_shards
 takes_tables
 changes_images_the_same_way_for_any_number_of_jobs
 refuses_to_change_what_it_cannot_read

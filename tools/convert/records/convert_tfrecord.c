@@ -14,9 +14,10 @@
 #include "tools/convert/convert.h"
 #include "tools/convert/records/record_set.h"
 
-#define SPLITS 2u
+#define SPLITS 3u
+#define INPUTS_MAX 2u
 
-static const char *const split_names[SPLITS] = { "train", "validation" };
+static const char *const split_names[SPLITS] = { "train", "validation", "test" };
 
 struct tfrecord_split {
     struct record_set records;
@@ -52,21 +53,47 @@ static int find_shards(struct shard_list *list, const char *input, const char *s
     return rc;
 }
 
-/* Whether a folder has shards to validate with; false of anything else. */
-static bool has_validation(const char *input)
+static enum split split_of_path(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return split_of_name(slash != NULL ? slash + 1 : path);
+}
+
+/* The sets that names in a folder tell of, a bit for each of enum split; none of anything else. */
+static unsigned named_splits(const char *input)
 {
     struct shard_list list = { 0 };
-    bool has = false;
+    unsigned splits = 0;
 
     if (shard_list_folder(&list, input) == 0) {
-        for (uint32_t i = 0; i < list.count; i++) {
-            const char *const slash = strrchr(list.paths[i], '/');
-            const enum split split = split_of_name(slash != NULL ? slash + 1 : list.paths[i]);
-            has = has || split == SPLIT_VALIDATION || split == SPLIT_TEST;
-        }
+        for (uint32_t i = 0; i < list.count; i++)
+            splits |= 1u << split_of_path(list.paths[i]);
     }
     shard_list_release(&list);
-    return has;
+    return splits;
+}
+
+/* A folder's shards to test with, where they do not stand in for those to validate with. */
+static int find_tests(struct shard_list *list_out, const char *input, struct stop *stop)
+{
+    struct shard_list list = { 0 };
+    uint32_t kept = 0;
+    const int rc = shard_list_folder(&list, input);
+
+    if (rc < 0) {
+        shard_list_release(&list);
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", input, strerror(-rc));
+        return rc;
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (split_of_path(list.paths[i]) == SPLIT_TEST)
+            list.paths[kept++] = list.paths[i];
+        else
+            free(list.paths[i]);
+    }
+    list.count = kept;
+    *list_out = list;
+    return 0;
 }
 
 /* For records that are put into another order. */
@@ -90,7 +117,7 @@ static int open_split(struct conversion *conversion, const char *input, const st
     struct shard_list list;
 
     split->stop = stop;
-    int rc = find_shards(&list, input, name, stop);
+    int rc = strcmp(name, "test") == 0 ? find_tests(&list, input, stop) : find_shards(&list, input, name, stop);
     if (rc == 0)
         rc = record_set_open(&split->records, &list, options->interrupted, stop);
     if (rc == 0 && !options->keeps_order)
@@ -149,7 +176,10 @@ static int take_over_manifest(struct conversion *conversion, const struct conver
 static int tell_left_out(const struct conversion *conversion, struct stop *stop)
 {
     const struct tfrecord_set *const set = conversion->state;
-    const struct shard_list lists[SPLITS] = { set->splits[0].records.list, set->splits[1].records.list };
+    struct shard_list lists[SPLITS];
+
+    for (size_t i = 0; i < SPLITS; i++)
+        lists[i] = set->splits[i].records.list;
     const int rc = left_out_tell(lists, SPLITS);
 
     if (rc < 0)
@@ -159,9 +189,9 @@ static int tell_left_out(const struct conversion *conversion, struct stop *stop)
 
 static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
-    const char *const validation = options->input_count > 1            ? options->inputs[1]
-                                   : has_validation(options->inputs[0]) ? options->inputs[0]
-                                                                        : NULL;
+    static const unsigned validation = 1u << SPLIT_VALIDATION, test = 1u << SPLIT_TEST;
+    const char *const last = options->inputs[options->input_count - 1];
+    const unsigned named = options->input_count == 1 ? named_splits(last) & (validation | test) : validation;
 
     conversion->state = calloc(1, sizeof(struct tfrecord_set));
     if (conversion->state == NULL) {
@@ -172,8 +202,10 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
     int rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0)
         rc = take_over_manifest(conversion, options, stop);
-    if (rc == 0 && validation != NULL)
-        rc = open_split(conversion, validation, options, stop);
+    if (rc == 0 && named != 0)
+        rc = open_split(conversion, last, options, stop);
+    if (rc == 0 && named == (validation | test))
+        rc = open_split(conversion, last, options, stop);
     return rc < 0 ? rc : tell_left_out(conversion, stop);
 }
 
@@ -196,7 +228,7 @@ const struct converter convert_tfrecord = {
                "but for images that are to be changed",
     .inputs = "SHARDS [SHARDS]",
     .input_count_least = 1,
-    .input_count_most = SPLITS,
+    .input_count_most = INPUTS_MAX,
     .takes = CONVERT_IMAGES | CONVERT_QUALITY | CONVERT_KEYS,
     .prepare = tfrecord_prepare,
     .release = tfrecord_release,

@@ -295,8 +295,15 @@ static void follows_links_but_not_in_circles(void **state)
     assert_int_equal(symlink("../../far/1.png", "set/b/3.png"), 0);
     expect_samples(&convert_folder, "set", NULL, "train 0 a 1.png A\ntrain 1 b 2.png B\ntrain 1 b 3.png A\n");
     assert_int_equal(symlink(".", "set/a/again"), 0);
-    expect_refused(&convert_folder, "set", NULL, "over 32 folders deep");
+    expect_refused(&convert_folder, "set", NULL, "1 file cannot be used: remove or replace it: a/again is a link back");
     assert_int_equal(unlink("far/again"), 0);
+    assert_int_equal(symlink("..", "set/b/up"), 0);
+    assert_int_equal(symlink("../set", "far/down"), 0);
+    expect_refused(&convert_folder, "set", NULL, "a/down is a link back");
+    assert_int_equal(unlink("far/down"), 0);
+    assert_int_equal(unlink("set/b/up"), 0);
+    make_files(FILES("1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/22/23/24/25/26/27/28/29/30/31/32/33/x A"));
+    expect_refused(&convert_folder, ".", NULL, "/32/33 lies over 32 folders deep");
     assert_int_equal(symlink("nowhere", "set/b/4.png"), 0);
     expect_refused(&convert_folder, "set", NULL,
                    "set: 1 file cannot be used: remove or replace it: b/4.png No such file");

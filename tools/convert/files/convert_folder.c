@@ -13,7 +13,7 @@
 #include "tools/convert/convert.h"
 #include "tools/convert/files/image_set.h"
 
-#define DEPTH_MAX 32u               /* a folder that holds itself, by a link, ends here */
+#define DEPTH_MAX 32u
 #define PATH_BYTES 4096u
 
 struct folder {
@@ -21,6 +21,7 @@ struct folder {
     int fd;
     const struct convert_options *options;
     char path[PATH_BYTES];          /* of what is looked at, from the input on */
+    struct { dev_t device; ino_t inode; } above[DEPTH_MAX + 1];     /* the folders that it lies in, by depth */
 };
 
 static int visit_folder(struct folder *folder, int fd, size_t length, unsigned depth);
@@ -117,10 +118,30 @@ static int visit_entries(struct folder *folder, DIR *entries, size_t length, uns
     return errno != 0 ? refuse(folder, errno) : 0;
 }
 
+/* Whether a folder, which is noted at its depth, is none of those it lies in: a link may lead back. */
+static bool is_new(struct folder *folder, const struct stat *stat, unsigned depth)
+{
+    unsigned i = 0;
+
+    while (i < depth && (folder->above[i].device != stat->st_dev || folder->above[i].inode != stat->st_ino))
+        i++;
+    folder->above[depth].device = stat->st_dev;
+    folder->above[depth].inode = stat->st_ino;
+    return i == depth;
+}
+
 static int visit_folder(struct folder *folder, int fd, size_t length, unsigned depth)
 {
+    struct stat stat;
+
     if (depth > DEPTH_MAX) {
-        image_choice_refuse(&folder->images.choice, folder->path, "lies over 32 folders deep: does a link lead back?");
+        image_choice_refuse(&folder->images.choice, folder->path, "lies over 32 folders deep");
+        return 0;
+    }
+    if (fstat(fd, &stat) != 0)
+        return refuse(folder, errno);
+    if (!is_new(folder, &stat, depth)) {
+        image_choice_refuse(&folder->images.choice, folder->path, "is a link back to a folder that it lies in");
         return 0;
     }
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -161,6 +161,12 @@ static int add_class_names(struct manifest *manifest, const json_t *names)
     return 0;
 }
 
+/* How many classes there are, as it says, or by their names. */
+static uint64_t read_classes(const struct manifest *manifest, const json_t *classes)
+{
+    return is_count(classes) ? (uint64_t)json_integer_value(classes) : manifest->class_count;
+}
+
 int manifest_load(json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
     json_error_t error;
@@ -190,6 +196,7 @@ int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes,
         rc = read_keys(&manifest, root);
     if (rc == 0)
         rc = add_class_names(&manifest, json_object_get(root, "class_names"));
+    manifest.classes = read_classes(&manifest, json_object_get(root, "classes"));
     json_decref(root);
     if (rc < 0)
         manifest_release(&manifest);

@@ -30,10 +30,11 @@ struct manifest {
     char *image_key, *label_key;        /* of the features to train with; both NULL where nothing is said */
     char **class_names;         /* of each class, owned; NULL where they are not said */
     size_t class_count;         /* names */
+    uint64_t classes;           /* 0 where it is not said */
 };
 
-/* Read a manifest; what it has beside splits, shards, files, records, bytes, xxh3, the keys and class_names does not
- * matter. 0, or -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
+/* Read a manifest; what it has beside splits, shards, files, records, bytes, xxh3, the keys, classes and class_names
+ * does not matter. 0, or -EBADMSG with a text that says what is wrong with it, or -ENOMEM. */
 int manifest_read(struct manifest *manifest_out, const char *text, size_t bytes, char *problem_out,
                   size_t problem_size);
 /* What is said of the shard of this name, NULL when nothing is. */

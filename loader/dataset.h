@@ -66,7 +66,8 @@ struct dataset {
  * last without a line end: no such file, no match, empty, cut, damaged, foreign, other counts
  * than dataset.json beside it says, missing from a directory whose dataset.json lists it, key
  * missing, image of another size, label out of range. 0, or a negative errno; -ECANCELED, without
- * a line, soon after it has become unwanted. */
+ * a line, soon after it has become unwanted. A number of classes in dataset.json that is not that of
+ * the options is said on stderr. */
 int dataset_open(struct dataset **dataset_out, const struct dataset_options *options,
                  char *problem_out, size_t problem_size);
 void dataset_close(struct dataset *dataset);

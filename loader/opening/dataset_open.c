@@ -313,6 +313,16 @@ static int prepare(struct opening *opening, const struct dataset_options *option
     return rc;
 }
 
+/* Labels that are out of range show only where they are read, and too many classes nowhere: said, as a part of a set
+ * or a network with spare classes may be meant. What is held out is told of with the rest. */
+static void tell_classes(const struct dataset *dataset, const struct manifest *manifest)
+{
+    const struct dataset_options *const options = &dataset->options;
+    if (manifest->classes > 0 && manifest->classes != options->classes && options->part != DATASET_HELD_OUT)
+        log_message(LOG_RUN, "%s: %s says %" PRIu64 " classes, the network has %" PRIu32 ": set data.classes = %"
+                    PRIu64, options->what, dataset->listed_in, manifest->classes, options->classes, manifest->classes);
+}
+
 /* What the description of the set in the first shard's folder says, where nothing is configured. */
 static int take_description(struct opening *opening)
 {
@@ -323,6 +333,7 @@ static int take_description(struct opening *opening)
     if (rc < 0)
         return rc;
     dataset->listed_in = manifest->count > 0 ? manifest->shards[0].listed_in : MANIFEST_FILE;
+    tell_classes(dataset, manifest);
     if (manifest->image_key == NULL)
         return 0;
     if (options->image_key == NULL)

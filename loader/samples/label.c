@@ -10,6 +10,7 @@
 #include "stage/log.h"
 
 #define TEXT_SHOWN_MAX 64u
+#define CLASSES_MAX 1000000     /* of a network: larger labels are something else */
 
 static bool read_integer(const struct label_format *format, const struct feature *feature, int64_t *stored_out)
 {
@@ -154,29 +155,37 @@ static int tell_kind(const struct label_format *format, const char *key, const s
     return -EBADMSG;
 }
 
-/* What to change when a label is just outside the range. */
-static const char *hint(const struct label_format *format, int64_t label)
+/* What to change when a label is outside the range. */
+static void hint(const struct label_format *format, int64_t label, char *text, size_t text_size)
 {
-    if (label == (int64_t)format->classes)
-        return ": if the labels count from 1, set label_offset one lower";
+    text[0] = '\0';
     if (label == -1)
-        return ": set label_offset one higher, if that is the lowest label";
-    return "";
+        snprintf(text, text_size, ": set data.label_offset one higher, if that is the lowest label");
+    else if (label == (int64_t)format->classes)
+        snprintf(text, text_size,
+                 ": if the labels count from 1, set data.label_offset one lower; else set data.classes to the number "
+                 "of classes");
+    else if (label >= 0 && label < CLASSES_MAX)
+        snprintf(text, text_size, ": set data.classes to the number of classes, at least %" PRId64, label + 1);
 }
 
 static int tell_range(const struct label_format *format, int64_t stored, const struct payload_problem *problem)
 {
     int64_t label;
-    if (__builtin_add_overflow(stored, format->offset, &label))
+    char advice[128];
+    if (__builtin_add_overflow(stored, format->offset, &label)) {
         snprintf(problem->text, problem->text_size, "label %" PRId64 " is not in [0, %" PRIu32 ")", stored,
                  format->classes);
-    else if (format->offset != 0)
+        return -EBADMSG;
+    }
+    hint(format, label, advice, sizeof(advice));
+    if (format->offset != 0)
         snprintf(problem->text, problem->text_size,
                  "label %" PRId64 " (%" PRId64 " with label_offset) is not in [0, %" PRIu32 ")%s", stored, label,
-                 format->classes, hint(format, label));
+                 format->classes, advice);
     else
         snprintf(problem->text, problem->text_size, "label %" PRId64 " is not in [0, %" PRIu32 ")%s", label,
-                 format->classes, hint(format, label));
+                 format->classes, advice);
     return -EBADMSG;
 }
 

@@ -81,6 +81,7 @@ static void names_classes_where_all_names_are_texts(void **state)
     struct manifest manifest;
     assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"class_names\": [\"cat\", \"\", \"dog\"]}"), 0);
     assert_int_equal(manifest.class_count, 3);
+    assert_int_equal(manifest.classes, 3);
     assert_string_equal(manifest.class_names[0], "cat");
     assert_string_equal(manifest.class_names[1], "");
     assert_string_equal(manifest.class_names[2], "dog");
@@ -92,8 +93,15 @@ static void names_classes_where_all_names_are_texts(void **state)
     for (size_t i = 0; i < sizeof(nameless) / sizeof(*nameless); i++) {
         assert_int_equal(read_text(&manifest, nameless[i]), 0);
         assert_int_equal(manifest.class_count, 0);
+        assert_int_equal(manifest.classes, 0);
         manifest_release(&manifest);
     }
+    assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"classes\": 20}"), 0);
+    assert_int_equal(manifest.classes, 20);
+    manifest_release(&manifest);
+    assert_int_equal(read_text(&manifest, "{\"splits\": {}, \"classes\": -1}"), 0);
+    assert_int_equal(manifest.classes, 0);
+    manifest_release(&manifest);
 }
 
 int main(void)

@@ -64,6 +64,8 @@ static void integers_are_shifted_and_must_be_in_range(void **state)
     }
     struct label_format format = { .classes = CLASSES };
     expect_refused(&format, FEATURE_INT64S, "\x0a", 1, "label 10 is not in [0, 10): if the labels count from 1");
+    expect_refused(&format, FEATURE_INT64S, "\x12", 1,
+                   "label 18 is not in [0, 10): set data.classes to the number of classes, at least 19");
     format.is_any_taken = true;
     expect(&format, FEATURE_INT64S, "\x0a", 1, 0);
     format = (struct label_format){ .classes = CLASSES };

@@ -140,7 +140,8 @@ static void labels_of_more_than_a_byte_are_read(void **state)
     char problem[512];
     const struct sample_target target = { .request = { .shape = shape }, .pixels = pixels, .label = &label };
     assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), -EBADMSG);
-    assert_string_equal(problem, "label 300 is not in [0, 100)");
+    assert_string_equal(problem,
+                        "label 300 is not in [0, 100): set data.classes to the number of classes, at least 301");
     format.label.classes = 301;
     assert_int_equal(sample_read(&format, NULL, payload, bytes, &target, problem, sizeof(problem)), 0);
     assert_int_equal(label, 300);

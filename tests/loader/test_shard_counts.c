@@ -332,6 +332,20 @@ static void a_manifest_that_cannot_be_used_is_told_once_and_no_error(void **stat
     assert_non_null(strstr(text, "dataset.json: File too large"));
 }
 
+static void another_number_of_classes_is_told(void **state)
+{
+    (void)state;
+    char manifest[64], text[2048], wanted[128];
+    int bytes = snprintf(manifest, sizeof(manifest), "{\"splits\": {}, \"classes\": %u}", FIXTURE_CLASSES + 1);
+    tell_with(manifest, (size_t)bytes, text, sizeof(text));
+    snprintf(wanted, sizeof(wanted), "train: dataset.json says %u classes, the network has %u: set data.classes = %u\n",
+             FIXTURE_CLASSES + 1, FIXTURE_CLASSES, FIXTURE_CLASSES + 1);
+    assert_non_null(strstr(text, wanted));
+    bytes = snprintf(manifest, sizeof(manifest), "{\"splits\": {}, \"classes\": %u}", FIXTURE_CLASSES);
+    tell_with(manifest, (size_t)bytes, text, sizeof(text));
+    assert_null(strstr(text, "classes"));
+}
+
 static void what_stands_in_a_manifests_place_is_told_once_for_all_sets(void **state)
 {
     (void)state;
@@ -378,6 +392,7 @@ int main(void)
         SET_TEST(shards_missing_from_two_sets_are_not_the_same_file),
         SET_TEST(what_stands_in_a_manifests_place_is_told_once_for_all_sets),
         SET_TEST(a_manifest_that_cannot_be_used_is_told_once_and_no_error),
+        SET_TEST(another_number_of_classes_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -437,7 +437,8 @@ static _Noreturn void hang(void)
     sim_nccl_lose_rank(0);
     open_towers(&reduce_nccl_ops, 3, 3, SHORT_MS * 10);
     bench_start(&bench);
-    usleep(20000);
+    while (sim_nccl_open_communicators() == 0)
+        usleep(1000);
     bench_cancel(&bench);
     bench_join(&bench);
     _exit(0);

@@ -19,6 +19,7 @@
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/tar_fixture.h"
 #include "tools/convert/convert.h"
+#include "tools/convert/files/csv_classes.h"
 
 static atomic_bool interrupted;
 
@@ -381,6 +382,38 @@ static void gives_up_when_interrupted(void **state)
     atomic_store(&interrupted, false);
     assert_int_equal(outcome.rc, -ECANCELED);
     assert_string_equal(outcome.message, "");
+    fixture_write_text("x.csv", "1,0,0,0,0\n0,0,0,0,0\n");
+    atomic_store(&interrupted, true);
+    run(&convert_csv, "x.csv", NULL, &outcome);
+    atomic_store(&interrupted, false);
+    assert_int_equal(outcome.rc, -ECANCELED);
+    assert_string_equal(outcome.message, "");
+}
+
+static void many_rows_have_few_classes_or_many(void **state)
+{
+    (void)state;
+    enum { ROWS = 200000, LABEL_BYTES = 8 };
+    static const unsigned class_counts[] = { 3, 90000, ROWS };
+    static char labels[ROWS][LABEL_BYTES];
+    static struct csv_row rows[ROWS];
+    struct csv_table table = { .input = "x.csv", .rows = rows, .row_count = ROWS };
+
+    for (size_t c = 0; c < 3; c++) {
+        char **names;
+        uint32_t class_count;
+        for (unsigned i = 0; i < ROWS; i++) {
+            rows[i].label = (struct csv_text){ labels[i], LABEL_BYTES - 1 };
+            snprintf(labels[i], LABEL_BYTES, "c%06u", i * 7919u % class_counts[c]);
+        }
+        assert_int_equal(csv_classes_find(&table, 1, &interrupted, NULL, &names, &class_count), 0);
+        assert_int_equal(class_count, class_counts[c]);
+        for (unsigned i = 0; i < ROWS; i++)
+            assert_memory_equal(names[rows[i].class], labels[i], LABEL_BYTES);
+        for (uint32_t i = 0; i < class_count; i++)
+            free(names[i]);
+        free(names);
+    }
 }
 
 static void joins_archives_into_one_set(void **state)
@@ -586,6 +619,7 @@ int main(void)
         FOLDER_TEST(tells_the_size_where_all_have_it),
         FOLDER_TEST(notices_images_that_change_meanwhile),
         FOLDER_TEST(gives_up_when_interrupted),
+        FOLDER_TEST(many_rows_have_few_classes_or_many),
         FOLDER_TEST(joins_archives_into_one_set),
         FOLDER_TEST(refuses_hostile_members),
         FOLDER_TEST(refuses_what_is_no_archive_or_is_damaged),

@@ -245,7 +245,7 @@ static int read_tables(struct csv_set *set)
 
     for (size_t t = 0; t < set->options->input_count; t++) {
         struct csv_table *table = &set->tables[set->table_count++];
-        const int rc = csv_table_read(table, set->options->inputs[t], set->images.stop);
+        const int rc = csv_table_read(table, set->options->inputs[t], set->options->interrupted, set->images.stop);
         if (rc < 0)
             return rc;
         say_columns(table);
@@ -262,8 +262,8 @@ static int describe(struct csv_set *set, struct conversion *conversion)
 
     int rc = read_tables(set);
     if (rc == 0)
-        rc = csv_classes_find(set->tables, set->table_count, set->images.stop, &classes->class_names,
-                              &classes->class_count);
+        rc = csv_classes_find(set->tables, set->table_count, set->options->interrupted, set->images.stop,
+                              &classes->class_names, &classes->class_count);
     if (rc < 0)
         return rc;
     if (classes->class_count < 2)

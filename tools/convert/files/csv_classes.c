@@ -10,6 +10,7 @@
 #include "tools/convert/files/csv_columns.h"
 
 #define NUMBER_MAX 999999u
+#define SORTED_LEAST 65536u     /* new labels at a time */
 
 static int no_memory(const struct csv_table *table, struct stop *stop)
 {
@@ -65,23 +66,42 @@ static int compare_text(const void *left, const void *right)
     return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The different labels of a table, sorted, in a block of their own; NULL without memory. */
-static struct csv_text *distinct_labels(const struct csv_table *table, size_t *count_out)
+/* Sort labels and leave out what is there twice; how many stay. */
+static size_t sort_distinct(struct csv_text *labels, size_t count)
 {
-    struct csv_text *labels = calloc(table->row_count, sizeof(*labels));
-    size_t count = 0;
+    size_t kept = 0;
+
+    qsort(labels, count, sizeof(*labels), compare_text);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || compare_text(&labels[kept - 1], &labels[i]) != 0)
+            labels[kept++] = labels[i];
+    }
+    return kept;
+}
+
+/* The different labels of a table, sorted, in a block of their own. Rows are sorted in parts that grow with what was
+ * found, since tables are long and classes few. 0, -ENOMEM, or -ECANCELED when interrupted. */
+static int distinct_labels(const struct csv_table *table, const atomic_bool *interrupted, struct csv_text **labels_out,
+                           size_t *count_out)
+{
+    struct csv_text *const labels = calloc(table->row_count, sizeof(*labels));
+    size_t distinct = 0, filled = 0;
 
     if (labels == NULL)
-        return NULL;
-    for (size_t i = 0; i < table->row_count; i++)
-        labels[i] = table->rows[i].label;
-    qsort(labels, table->row_count, sizeof(*labels), compare_text);
+        return -ENOMEM;
     for (size_t i = 0; i < table->row_count; i++) {
-        if (count == 0 || compare_text(&labels[count - 1], &labels[i]) != 0)
-            labels[count++] = labels[i];
+        labels[filled++] = table->rows[i].label;
+        if (filled - distinct < SORTED_LEAST || filled < 2 * distinct)
+            continue;
+        distinct = filled = sort_distinct(labels, filled);
+        if (atomic_load(interrupted)) {
+            free(labels);
+            return -ECANCELED;
+        }
     }
-    *count_out = count;
-    return labels;
+    *labels_out = labels;
+    *count_out = sort_distinct(labels, filled);
+    return 0;
 }
 
 static int take_names(struct csv_table *table, const struct csv_text *labels, size_t count, struct stop *stop)
@@ -112,15 +132,15 @@ static char **copy_names(const struct csv_text *labels, size_t count)
     return NULL;
 }
 
-static int find_names(struct csv_table *tables, size_t table_count, struct stop *stop, char ***names_out,
-                      uint32_t *class_count_out)
+static int find_names(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
+                      char ***names_out, uint32_t *class_count_out)
 {
     size_t count;
-    struct csv_text *labels = distinct_labels(&tables[0], &count);
-    int rc = 0;
+    struct csv_text *labels;
+    int rc = distinct_labels(&tables[0], interrupted, &labels, &count);
 
-    if (labels == NULL)
-        return no_memory(&tables[0], stop);
+    if (rc < 0)
+        return rc == -ENOMEM ? no_memory(&tables[0], stop) : rc;
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = take_names(&tables[t], labels, count, stop);
     char **names = rc == 0 ? copy_names(labels, count) : NULL;
@@ -134,14 +154,14 @@ static int find_names(struct csv_table *tables, size_t table_count, struct stop 
     return 0;
 }
 
-int csv_classes_find(struct csv_table *tables, size_t table_count, struct stop *stop, char ***names_out,
-                     uint32_t *class_count_out)
+int csv_classes_find(struct csv_table *tables, size_t table_count, const atomic_bool *interrupted, struct stop *stop,
+                     char ***names_out, uint32_t *class_count_out)
 {
     uint32_t class_count = 0;
     int rc = 0;
 
     if (!are_numbers(tables, table_count))
-        return find_names(tables, table_count, stop, names_out, class_count_out);
+        return find_names(tables, table_count, interrupted, stop, names_out, class_count_out);
     for (size_t t = 0; t < table_count && rc == 0; t++)
         rc = take_numbers(&tables[t], stop, &class_count);
     if (rc < 0)

@@ -81,20 +81,30 @@ static size_t number_count(const struct csv_text *row, size_t count)
     return numbers;
 }
 
+/* Room for one more; it doubles, and is full when the count is a power of two. */
+static int reserve_value(struct csv_text **values, size_t count)
+{
+    if ((count & (count - 1)) != 0)
+        return 0;
+    struct csv_text *const more = realloc(*values, (count > 0 ? 2 * count : 1) * sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    *values = more;
+    return 0;
+}
+
 /* Add the values of the next row to *values; their number, or a negative errno. */
 static int read_row(struct csv *csv, struct csv_text **values, size_t *count, const char **problem_out)
 {
     struct csv_field field = { .ends_row = false };
 
     while (!field.ends_row) {
-        const int rc = csv_next(csv, &field, problem_out);
+        int rc = csv_next(csv, &field, problem_out);
+        if (rc == 0)
+            rc = reserve_value(values, *count);
         if (rc < 0)
             return rc;
-        struct csv_text *more = realloc(*values, (*count + 1) * sizeof(*more));
-        if (more == NULL)
-            return -ENOMEM;
-        *values = more;
-        more[(*count)++] = csv_trimmed(field.text, field.bytes);
+        (*values)[(*count)++] = csv_trimmed(field.text, field.bytes);
     }
     return 0;
 }

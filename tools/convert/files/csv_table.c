@@ -157,7 +157,7 @@ static int skip_row(struct csv *csv)
     return rc;
 }
 
-static int read_rows(struct csv_table *table, struct stop *stop)
+static int read_rows(struct csv_table *table, const atomic_bool *interrupted, struct stop *stop)
 {
     struct csv csv;
 
@@ -167,6 +167,8 @@ static int read_rows(struct csv_table *table, struct stop *stop)
     for (;;) {
         struct csv_row row = { .line = csv.line };
         const char *problem;
+        if (atomic_load(interrupted))
+            return -ECANCELED;
         int rc = reserve_row(table);
         if (rc < 0)
             return no_memory(table, stop);
@@ -180,7 +182,7 @@ static int read_rows(struct csv_table *table, struct stop *stop)
     return table->row_count > 0 ? 0 : fail(table, stop, -EBADMSG, "holds no row but its header");
 }
 
-int csv_table_read(struct csv_table *table, const char *input, struct stop *stop)
+int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop)
 {
     const char *problem;
     uint64_t line;
@@ -192,7 +194,7 @@ int csv_table_read(struct csv_table *table, const char *input, struct stop *stop
     rc = csv_columns_find(&table->columns, table->text, table->bytes, &problem, &line);
     if (rc == -ENOMEM)
         return no_memory(table, stop);
-    return rc < 0 ? fail_at(table, stop, line, problem) : read_rows(table, stop);
+    return rc < 0 ? fail_at(table, stop, line, problem) : read_rows(table, interrupted, stop);
 }
 
 void csv_table_release(struct csv_table *table)

@@ -2,6 +2,7 @@
 #ifndef PIPETRAIN_CSV_TABLE_H
 #define PIPETRAIN_CSV_TABLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,9 +38,9 @@ struct csv_table {
     size_t pixel_room;
 };
 
-/* Read a table, compressed with gzip or not, of at most 2 GiB. 0, or a negative errno after stop_fail.
- * csv_table_release in both cases. */
-int csv_table_read(struct csv_table *table, const char *input, struct stop *stop);
+/* Read a table, compressed with gzip or not, of at most 2 GiB. 0, -ECANCELED when interrupted, or a negative errno after
+ * stop_fail. csv_table_release in all cases. */
+int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop);
 /* Accepts a struct of zeros. */
 void csv_table_release(struct csv_table *table);
 

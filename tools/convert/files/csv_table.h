@@ -38,8 +38,8 @@ struct csv_table {
     size_t pixel_room;
 };
 
-/* Read a table, compressed with gzip or not, of at most 2 GiB. 0, -ECANCELED when interrupted, or a negative errno after
- * stop_fail. csv_table_release in all cases. */
+/* Read a table, compressed with gzip or not, of at most 2 GiB. 0, -ECANCELED when interrupted, or a negative errno
+ * after stop_fail. csv_table_release in all cases. */
 int csv_table_read(struct csv_table *table, const char *input, const atomic_bool *interrupted, struct stop *stop);
 /* Accepts a struct of zeros. */
 void csv_table_release(struct csv_table *table);

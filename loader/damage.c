@@ -80,7 +80,7 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
             .pass = pass,
             .shard = shard,
             .path = dataset->paths[shard],
-            .record = lost->before_record + i,
+            .record = lost->before_record,
             .offset = lost->offset,
             .count = 1,
         };
@@ -100,7 +100,7 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
         .pass = pass,
         .shard = shard,
         .path = dataset->paths[shard],
-        .record = known,
+        .record = index->record_count + index->left_out,
         .offset = index->bytes,
         .count = missing,
     };

@@ -16,7 +16,7 @@ struct damaged_record {
     enum pass pass;
     uint32_t shard;             /* of the data set */
     const char *path;           /* of the shard, lent by the data set */
-    uint64_t record, offset;    /* in the shard */
+    uint64_t record, offset;    /* in the shard; records in front of it that could be framed */
     uint64_t count;             /* records lost here: 1, or more where some are missing */
     struct record_problem problem;
 };

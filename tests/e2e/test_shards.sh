@@ -136,6 +136,23 @@ expect_code 3 'comparing the hashes of such a set'
 expect_out 'train-00000-of-00002: holds other records: their xxh3 is [0-9a-f]{16}, dataset.json says [0-9a-f]{16}$'
 
 make_shards
+run "$shards" index --force "$work/set"
+expect_code 0 'indexes of a directory'
+expect_equal "$(ls "$work/set" | grep -c 'idx$')" 3 'indexes'
+run "$shards" index --check "$work/set"
+expect_code 0 'comparing the indexes of a directory'
+run "$shards" index "$work/set" -o "$work/one"
+expect_code 2 'one index of a directory'
+rm "$work/set"/*.idx
+run "$shards" head -n 1 "$work/set"
+expect_code 0 'the head of a directory'
+expect_out 'train-00000-of-00002, the first of 3 shards:$'
+expect_out '^record 0 at byte 0'
+run "$shards" stats "$work/text"
+expect_code 3 'statistics of what is no shard'
+grep -q 'images' "$work/out" && fail 'a heading with nothing under it'
+run "$shards" stats "$work/set" --label-key=nothing
+expect_out '^labels: no record has an integer as its label; --label-key names the feature'
 run "$shards" head -n 2 "$first"
 expect_code 0 'the head of a shard'
 expect_out "^record 1 at byte $record_bytes: [0-9]+ bytes of payload$"

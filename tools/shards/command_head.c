@@ -8,6 +8,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "tools/shards/feature_line.h"
+#include "tools/shards/shard_paths.h"
 #include "tools/shards/shard_walk.h"
 #include "tools/shards/shards_command.h"
 
@@ -72,9 +73,10 @@ static int show_records(struct head *head)
     return rc;
 }
 
-static int run(const struct shards_request *request)
+/* An exit code. */
+static int show(const struct shards_request *request, const char *path)
 {
-    struct head head = { .path = request->words[0], .left = request->records };
+    struct head head = { .path = path, .left = request->records };
     head.walk.is_unwanted = request->is_unwanted;
     int rc = shard_source_open(&head.walk.source, NULL, head.path);
     if (rc < 0) {
@@ -90,15 +92,29 @@ static int run(const struct shards_request *request)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : head.is_damaged ? EXIT_CODE_DATA : EXIT_CODE_OK;
 }
 
+static int run(const struct shards_request *request)
+{
+    struct shard_list list;
+    const int rc = shard_paths_find(&list, request);
+    if (rc < 0)
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    if (list.count > 1)
+        printf("%s, the first of %" PRIu32 " shards:\n", list.paths[0], list.count);
+    const int code = show(request, list.paths[0]);
+    shard_list_release(&list);
+    return code;
+}
+
 const struct shards_command command_head = {
     .name = "head",
-    .words = "FILE",
+    .words = "PATTERN",
     .words_least = 1,
     .words_most = 1,
     .options = "n",
     .summary = "the features of a shard's first records",
     .help = "For every feature a line: its name, kind, number of values, and the first of them; of an encoded image\n"
-            "its format and size. Names and texts are shown with everything escaped that a terminal may act on.\n\n"
+            "its format and size. Names and texts are shown with everything escaped that a terminal may act on. Of\n"
+            "several shards it is the first one whose records are shown.\n\n"
             "  " SHARDS_PROGRAM " head train-00000-of-01024\n"
             "  " SHARDS_PROGRAM " head -n 1 mine.tfrecord\n",
     .run = run,

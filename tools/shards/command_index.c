@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "loader/shards/shard_index.h"
 #include "stage/log.h"
@@ -12,6 +13,7 @@
 #include "tools/convert/file_bytes.h"
 #include "tools/shards/dali_index.h"
 #include "tools/shards/result_file.h"
+#include "tools/shards/shard_paths.h"
 #include "tools/shards/shards_command.h"
 
 /* 0, or a negative errno after a message. */
@@ -87,7 +89,7 @@ static int shard_bytes(const struct shards_request *request, const char *word)
 }
 
 /* Longer paths than these hold cannot be opened, and say so. */
-static int treat_word(const struct shards_request *request, const char *word)
+static int treat_shard(const struct shards_request *request, const char *word)
 {
     char shard[PATH_MAX + 1], beside[PATH_MAX + sizeof(DALI_INDEX_SUFFIX)];
     struct shard_index index;
@@ -102,15 +104,42 @@ static int treat_word(const struct shards_request *request, const char *word)
     return code;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The first exit code that tells of a failure; all are treated. */
+static int treat_shards(const struct shards_request *request, char *const *paths, uint32_t count)
+{
+    int code = EXIT_CODE_OK;
+    for (uint32_t i = 0; i < count && !atomic_load(request->is_unwanted); i++) {
+        const int next = treat_shard(request, paths[i]);
+        code = code == EXIT_CODE_OK ? next : code;
+    }
+    return code;
+}
+
+static int treat_folder(const struct shards_request *request, const char *path)
+{
+    struct shard_list list = { 0 };
+    const int rc = shard_paths_in_folder(&list, path);
+    const int code = rc < 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : treat_shards(request, list.paths, list.count);
+    shard_list_release(&list);
+    return code;
+}
+
 static int run(const struct shards_request *request)
 {
     int code = EXIT_CODE_OK;
-    if (request->output != NULL && request->word_count > 1) {
-        log_message(LOG_ERROR, "--output names one index, and there are %" PRIu32 " shards", request->word_count);
+    if (request->output != NULL && (request->word_count > 1 || is_folder(request->words[0]))) {
+        log_message(LOG_ERROR, "--output names one index, and there are several shards");
         return EXIT_CODE_USAGE;
     }
     for (uint32_t i = 0; i < request->word_count && !atomic_load(request->is_unwanted); i++) {
-        const int next = treat_word(request, request->words[i]);
+        char *const word = request->words[i];
+        const int next = is_folder(word) ? treat_folder(request, word) : treat_shard(request, word);
         code = code == EXIT_CODE_OK ? next : code;
     }
     return code;
@@ -125,7 +154,8 @@ const struct shards_command command_index = {
     .summary = "write FILE.idx for NVIDIA DALI, or compare one",
     .help = "A line \"OFFSET SIZE\" for every record, as tfrecord2idx writes it. Compressed and damaged shards have\n"
             "no such index. With --check the words are shards, or indexes that lie beside them: exit status 3 when\n"
-            "one is stale, cut, of another file, or in another order.\n\n"
+            "one is stale, cut, of another file, or in another order. A directory means all shards in it.\n\n"
+            "  " SHARDS_PROGRAM " index imagenet\n"
             "  " SHARDS_PROGRAM " index imagenet/train-*\n"
             "  " SHARDS_PROGRAM " index train.tfrecord -o train.idx\n"
             "  " SHARDS_PROGRAM " index --check imagenet/train-*.idx\n"

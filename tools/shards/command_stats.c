@@ -113,6 +113,8 @@ static void print_payloads(const struct gathering *gathering, const struct shard
 static void print_images(const struct tally *images)
 {
     uint64_t others = 0;
+    if (images->count == 0)
+        return;
     printf("images, width x height x channels:\n");
     for (size_t i = 0; i < images->count; i++) {
         const struct found_sample image = shards_statistics_image(&images->entries[i]);
@@ -153,14 +155,17 @@ static void print_labels(const struct gathering *gathering, const struct shards_
                          uint64_t classes)
 {
     const struct tally *const labels = &statistics->labels;
-    if (statistics->unlabelled > 0)
-        printf("%12" PRIu64 "  records have no integer label\n", statistics->unlabelled);
+    if (labels->count == 0 && statistics->unlabelled > 0)
+        printf("labels: no record has an integer as its label; --label-key names the feature (" SHARDS_PROGRAM
+               " head shows them)\n");
     if (labels->count == 0)
         return;
     const int64_t least = labels->entries[0].first, most = labels->entries[labels->count - 1].first;
     printf("labels: %zu different ones, %" PRId64 " to %" PRId64 "\n", labels->count, least, most);
     for (size_t i = 0; i < labels->count; i++)
         print_label(&gathering->label_names, &labels->entries[i]);
+    if (statistics->unlabelled > 0)
+        printf("%12" PRIu64 "  records without an integer as label\n", statistics->unlabelled);
     print_offset(least, most, classes);
 }
 

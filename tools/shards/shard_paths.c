@@ -22,7 +22,7 @@ static int join(struct shard_list *list, struct shard_list *more)
     return 0;
 }
 
-static int find_in_folder(struct shard_list *list, const char *folder)
+int shard_paths_in_folder(struct shard_list *list, const char *folder)
 {
     const int rc = shard_list_folder(list, folder);
     if (rc == 0 && list->count > 0)
@@ -61,7 +61,7 @@ static int add_word(struct shard_list *list, const char *word, const char *what)
     struct stat status;
     const bool is_there = stat(word, &status) == 0;
     int rc = !is_there ? find_files(&found, word, what)
-             : S_ISDIR(status.st_mode) ? find_in_folder(&found, word) : take_file(&found, word);
+             : S_ISDIR(status.st_mode) ? shard_paths_in_folder(&found, word) : take_file(&found, word);
     if (rc == 0)
         rc = join(list, &found);
     shard_list_release(&found);

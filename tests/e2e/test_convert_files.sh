@@ -132,6 +132,21 @@ refuses_to_change_what_it_cannot_read() {
     absent out
 }
 
+writes_nothing_into_its_input() {
+    for output in set set/ set/new/er set/../set/x "$PWD/set/x" ./set/train; do
+        expect 2 folder set -o "$output"
+        says "$output: lies in set, which is converted: choose a folder beside it"
+    done
+    (cd set/train && "$program" folder . -o shards 2>../../messages) && failed "wrote into the current folder"
+    says "shards: lies in ., which is converted"
+    absent set/new
+    absent set/train/shards
+    expect 0 folder set/train -o set-beside
+    mkdir set/made
+    expect 0 folder set/train -o set/made/shards
+    rm -r set/made
+}
+
 refuses_and_leaves_nothing() {
     mkdir -p bad/a bad/b
     image x >bad/a/1.png
@@ -159,5 +174,6 @@ keeps_all_splits_of_shards
 takes_tables
 changes_images_the_same_way_for_any_number_of_jobs
 refuses_to_change_what_it_cannot_read
+writes_nothing_into_its_input
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

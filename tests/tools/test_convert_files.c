@@ -142,7 +142,7 @@ static void run(const struct converter *converter, const char *input, const char
 {
     char *inputs[2] = { (char *)(uintptr_t)input, (char *)(uintptr_t)second };
     const struct convert_options options = {
-        .inputs = inputs, .input_count = second != NULL ? 2 : 1, .interrupted = &interrupted,
+        .inputs = inputs, .input_count = second != NULL ? 2 : 1, .output = "/nowhere", .interrupted = &interrupted,
     };
     struct conversion conversion = { .name = converter->name, .image_key = "image_raw", .label_key = "label" };
     struct stop *stop;
@@ -335,7 +335,7 @@ static void tells_the_size_where_all_have_it(void **state)
     assert_int_equal(stop_open(&stop), 0);
     static const char *const inputs[] = { "." };
     const struct convert_options options = {
-        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .interrupted = &interrupted,
+        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .output = "/nowhere", .interrupted = &interrupted,
     };
     struct conversion conversion = { .name = "folder" };
     assert_int_equal(convert_folder.prepare(&options, stop, &conversion), 0);

@@ -36,6 +36,14 @@ static void bytes_are_shown_in_mib_with_the_share_that_is_done(void **state)
                            "checking: 2,000 of 8,000 MiB, 25 %, about 0 s left\n"));
 }
 
+static void what_is_done_in_steps_is_shown_as_what_they_come_to(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_begin_steps(&progress, "writing and reading back", "records", 24000, 2);
+    assert_non_null(strstr(say(&progress, false, 12000), ": 6,000 of 24,000 records, 25 %, about 0 s left\n"));
+}
+
 static void the_line_of_a_terminal_has_79_columns_whatever_it_says(void **state)
 {
     struct progress progress;
@@ -66,6 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_shown_in_mib_with_the_share_that_is_done),
+        cmocka_unit_test(what_is_done_in_steps_is_shown_as_what_they_come_to),
         cmocka_unit_test(the_line_of_a_terminal_has_79_columns_whatever_it_says),
         cmocka_unit_test(what_is_kept_to_a_terminal_is_not_said_elsewhere),
     };

@@ -32,6 +32,12 @@ void progress_begin_bytes(struct progress *progress, const char *what, uint64_t 
     progress->each = UINT64_C(1) << 20;
 }
 
+void progress_begin_steps(struct progress *progress, const char *what, const char *unit, uint64_t total, uint64_t each)
+{
+    progress_begin(progress, what, unit, total * each);
+    progress->each = each;
+}
+
 void progress_keep_to_terminal(struct progress *progress)
 {
     if (!progress->rewrites)

@@ -21,6 +21,8 @@ struct progress {
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
 /* Bytes, which are shown in MiB. */
 void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total);
+/* Of each of `total` so many steps are done, which are what is added; as many are shown as the steps come to. */
+void progress_begin_steps(struct progress *progress, const char *what, const char *unit, uint64_t total, uint64_t each);
 /* After it has begun: nothing is said where stderr is no terminal. */
 void progress_keep_to_terminal(struct progress *progress);
 /* So many more are done. Any thread; whoever comes when it is time says it, and nobody waits. */

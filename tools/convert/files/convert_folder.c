@@ -169,6 +169,49 @@ static int read_image(const struct image_set *set, const struct image_file *file
     return rc;
 }
 
+/* Cut the last name off an absolute path; false of the root. */
+static bool go_up(char *path)
+{
+    char *const slash = strrchr(path, '/');
+
+    if (slash == NULL || path[1] == '\0')
+        return false;
+    slash[slash == path] = '\0';
+    return true;
+}
+
+/* The folder that is there of a path whose last parts may still have to be made; NULL without memory or such. */
+static char *existing_folder(const char *path)
+{
+    char *text = path[0] == '/' ? strdup(path) : NULL, *found;
+
+    if (path[0] != '/' && asprintf(&text, "./%s", path) < 0)
+        return NULL;
+    while (text != NULL && (found = realpath(text, NULL)) == NULL && go_up(text))
+        ;
+    const bool is_found = text != NULL && found != NULL;
+    free(text);
+    return is_found ? found : NULL;
+}
+
+/* Is the output the folder that is converted, or in it? What cannot be told, writing it will tell. */
+static bool holds_output(const struct folder *folder, const char *output)
+{
+    struct stat input, above;
+    char *const path = existing_folder(output);
+    bool holds = false;
+
+    if (path == NULL || fstat(folder->fd, &input) != 0) {
+        free(path);
+        return false;
+    }
+    do
+        holds = stat(path, &above) == 0 && above.st_dev == input.st_dev && above.st_ino == input.st_ino;
+    while (!holds && go_up(path));
+    free(path);
+    return holds;
+}
+
 static int find_images(struct folder *folder)
 {
     struct image_set *images = &folder->images;
@@ -177,6 +220,11 @@ static int find_images(struct folder *folder)
     if (folder->fd < 0) {
         stop_fail(images->stop, EXIT_CODE_DATA, "%s: cannot open the folder: %s", images->input, strerror(errno));
         return -errno;
+    }
+    if (holds_output(folder, folder->options->output)) {
+        stop_fail(images->stop, EXIT_CODE_USAGE, "%s: lies in %s, which is converted: choose a folder beside it",
+                  folder->options->output, images->input);
+        return -EINVAL;
     }
     int rc = visit_folder(folder, folder->fd, 0, 0);
     if (rc == 0)

@@ -238,7 +238,7 @@ int shards_write(struct shard_set *set, const struct shard_writer_options *optio
 
     if (rc == 0)
         rc = make_orders(&work);
-    progress_begin(&work.progress, "writing, reading back", "records", 2 * count_records(set));
+    progress_begin_steps(&work.progress, "writing and reading back", "records", count_records(set), 2);
     if (rc == 0)
         run_threads(&work, threads);
     else

@@ -350,7 +350,7 @@ static void notices_images_that_change_meanwhile(void **state)
     (void)state;
     static const char *const inputs[] = { "." };
     const struct convert_options options = {
-        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .interrupted = &interrupted,
+        .inputs = (char *const *)(uintptr_t)inputs, .input_count = 1, .output = "/nowhere", .interrupted = &interrupted,
     };
     struct conversion conversion = { .name = "folder" };
     struct example_value values[SAMPLE_VALUES_MAX];

@@ -129,6 +129,18 @@ refuses_to_change_what_it_cannot_read() {
     expect 2 folder grey -o out --quality=80
     expect 2 folder grey -o out --quality=80 --resize-short=1 --raw
     expect 2 digits -o out --resize-short=8
+    expect 2 digits -o out --raw
+    says "--raw does not apply"
+    expect 2 folder set -o out --label-key=x
+    says "--label-key does not apply"
+    absent out
+}
+
+says_that_files_could_not_be_opened() {
+    [ "${PIPETRAIN_SANITIZER:-no}" = no ] || return 0
+    (ulimit -n 6 && exec "$program" folder set -o out) >output 2>messages
+    [ $? -eq 4 ] || failed "not exit 4 for want of open files"
+    says "Too many open files (see ulimit -n)"
     absent out
 }
 
@@ -174,6 +186,7 @@ keeps_all_splits_of_shards
 takes_tables
 changes_images_the_same_way_for_any_number_of_jobs
 refuses_to_change_what_it_cannot_read
+says_that_files_could_not_be_opened
 writes_nothing_into_its_input
 refuses_and_leaves_nothing
 [ $failures -eq 0 ]

@@ -200,7 +200,11 @@ static void refuses_what_does_not_go_together(void **state)
     expect_refusal("x.npy: holds 53 bytes of numbers, but its shape needs 54");
     write_array("x.npy", "|u1", "(0, 2, 3, 3)", pixels, 0);
     expect_refusal("x.npy: holds no images");
+    write_array("x.npy", "|u1", "(3, 3, 3, 2)", pixels, COUNT * PIXELS);
+    expect_refusal("x.npy: has images of neither 1 nor 3 channels");
     write_array("x.npy", "|u1", "(3, 2, 3, 3)", pixels, COUNT * PIXELS);
+    write_array("y.npy", "<u8", "(3,)", negative, sizeof(negative));
+    expect_refusal("y.npy: label 9223372036854775807 or more of image 1 is no class");
     write_array("y.npy", "<i8", "(3,)", negative, sizeof(negative));
     expect_refusal("y.npy: label -1 of image 1 is no class");
     write_array("y.npy", "<f4", "(3,)", labels, 3 * sizeof(float));

@@ -19,9 +19,11 @@
 enum convert_option {
     CONVERT_TRAIN = 1,          /* --train, and --validation as a number of samples to make */
     CONVERT_LABEL = 2,          /* --label */
-    CONVERT_IMAGES = 4,         /* --resize-short, --raw */
-    CONVERT_QUALITY = 8,        /* --quality, of the same converters */
-    CONVERT_KEYS = 16           /* --image-key, --label-key */
+    CONVERT_RESIZE = 4, CONVERT_RAW = 8,
+    CONVERT_IMAGES = CONVERT_RESIZE | CONVERT_RAW,
+    CONVERT_QUALITY = 16,       /* --quality, of the same converters */
+    CONVERT_IMAGE_KEY = 32, CONVERT_LABEL_KEY = 64,
+    CONVERT_KEYS = CONVERT_IMAGE_KEY | CONVERT_LABEL_KEY
 };
 
 struct convert_options {

@@ -29,11 +29,12 @@ static int take_labels(const struct array *labels, uint64_t count, const uint8_t
     uint32_t classes = 0;
 
     for (uint64_t i = 0; i < count; i++) {
-        int64_t label = -1;
-        char text[64];
-        if (!npy_integer(&labels->npy, numbers + i * labels->npy.item_bytes, &label) || label < 0 ||
-            label >= CLASSES_MAX) {
-            snprintf(text, sizeof(text), "label %" PRIi64 " of image %" PRIu64 " is no class", label, i);
+        int64_t label = INT64_MAX;
+        char text[96];
+        const bool is_known = npy_integer(&labels->npy, numbers + i * labels->npy.item_bytes, &label);
+        if (label < 0 || label >= CLASSES_MAX) {
+            snprintf(text, sizeof(text), "label %" PRIi64 "%s of image %" PRIu64 " is no class", label,
+                     is_known ? "" : " or more", i);
             return array_fail(labels, stop, text);
         }
         taken[i] = (uint32_t)label;

@@ -37,6 +37,11 @@ static int refuse(struct folder *folder, int error)
 {
     if (error == ENOMEM)
         return no_memory(folder);
+    if (error == EMFILE || error == ENFILE) {
+        stop_fail(folder->images.stop, EXIT_CODE_MEMORY, "%s: %s (see ulimit -n)", folder->images.input,
+                  strerror(error));
+        return -error;
+    }
     image_choice_refuse(&folder->images.choice, folder->path[0] != '\0' ? folder->path : ".", strerror(error));
     return 0;
 }

@@ -10,7 +10,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c \
 	%D%/run/team_wait.c \
 	%D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
-	%D%/text/progress_line.c \
+	%D%/text/progress_line.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
 	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/raw_image.c %D%/convert/sample_order.c \

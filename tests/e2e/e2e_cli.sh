@@ -139,7 +139,8 @@ expect_out '1 steps?, 64 images'
 # Results on stdout, the settings first; nothing on stderr but progress, without control characters.
 train plain
 expect_err_lines 0
-expect_out '^settings .*seed 1.*train.batch 64'
+expect_out '^settings .*seed 1'
+expect_out 'train.batch 64'
 expect_out '^ *1 +10 '
 expect_out '^result .*of 150'
 expect_out '^verdict '

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/config/config.h"
 #include "tools/run/about.h"
 
 #define ABSENT 7u               /* a device that cannot be asked */
@@ -117,12 +118,57 @@ static void without_libraries_there_is_no_line_of_them(void **state)
     assert_int_equal(strchr(text, '\n') - text + 1, strlen(text));      /* the host is one device */
 }
 
+/* What about_settings prints of these assignments, until the next call. */
+static const char *told(const char *const *assignments)
+{
+    static char text[4096];
+    struct settings settings;
+    struct problems problems;
+    problems_init(&problems);
+    assert_int_equal(settings_init(&settings), 0);
+    for (; *assignments != NULL; assignments++)
+        assert_int_equal(config_set(&settings, *assignments, &problems), 0);
+    assert_int_equal(settings_finish(&settings, &problems), 0);
+    FILE *const out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    about_settings(&settings, out);
+    assert_int_equal(fclose(out), 0);
+    settings_release(&settings);
+    problems_release(&problems);
+    return text;
+}
+
+static void settings_that_would_be_the_same_without_are_not_told(void **state)
+{
+    (void)state;
+    const char *const same[] = { "data.train=shards", "data.image_key=", "train.batch=128", "run.dir=runs/again",
+                                 "input.prefetch_depth=4", "train.batch_per_tower=0", NULL };
+    assert_string_equal(told(same), "settings  seed 1, data.train shards\n");
+    const char *const other[] = { "input.source=synthetic", "train.batch=129", "run.seed=7", NULL };
+    assert_string_equal(told(other), "settings  seed 7, input.source synthetic, train.batch 129\n");
+}
+
+static void settings_fit_a_terminal_and_a_long_path_stays_whole(void **state)
+{
+    (void)state;
+    static char path[256] = "data.train=";
+    memset(path + strlen(path), 'p', 150);
+    const char *const many[] = { "data.train=a-set", "data.validation=another-set", "train.optimizer=adadelta",
+                                 "train.epochs=3", "train.batch=64", "augment.flip=yes", NULL };
+    assert_true(longest_line(told(many)) <= 79);
+    assert_non_null(strstr(told(many), ",\n          "));
+    const char *const long_path[] = { path, NULL };
+    assert_non_null(strstr(told(long_path), path + strlen("data.train=")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_line_is_longer_than_80_columns),
         cmocka_unit_test(equal_devices_share_a_line),
         cmocka_unit_test(a_device_that_cannot_be_asked_is_left_out),
+        cmocka_unit_test(settings_that_would_be_the_same_without_are_not_told),
+        cmocka_unit_test(settings_fit_a_terminal_and_a_long_path_stays_whole),
         cmocka_unit_test(without_libraries_there_is_no_line_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,6 +194,20 @@ int settings_finish(struct settings *settings, struct problems *problems)
     return problems->count > problems_before ? -EINVAL : 0;
 }
 
+int settings_usual(struct settings *settings, const char *config_path)
+{
+    struct problems problems;
+    int rc = settings_init(settings);
+    if (rc == 0)
+        rc = replace(&settings->config_path, strdup(config_path));
+    if (rc != 0)
+        return rc;
+    problems_init(&problems);
+    rc = settings_finish(settings, &problems);     /* that there is no data is as it should be */
+    problems_release(&problems);
+    return rc == -ENOMEM ? rc : 0;
+}
+
 int64_t settings_global_batch(const struct settings *settings)
 {
     const struct train_settings *train = &settings->train;

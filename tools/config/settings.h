@@ -155,6 +155,9 @@ void settings_release(struct settings *settings);
 /* The computed defaults (run.name, run.dir, train.batch) and the checks between keys.
  * After the file and all --set options. 0, or with problems added: -EINVAL, or -ENOMEM. */
 int settings_finish(struct settings *settings, struct problems *problems);
+/* What a configuration file at `config_path` that says nothing gives. As settings_init; settings_release after
+ * either. */
+int settings_usual(struct settings *settings, const char *config_path);
 /* Samples of a full global batch. After settings_finish. */
 int64_t settings_global_batch(const struct settings *settings);
 

@@ -2,10 +2,13 @@
 #include "tools/run/about.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "loader/loader.h"
 #include "tools/config/number.h"
+#include "tools/config/options.h"
+#include "tools/text/wrapped.h"
 
 #define COLUMNS 80u
 #define INDENT 10u              /* where the values of the first lines begin */
@@ -113,6 +116,42 @@ static void print_libraries(const struct libraries *libraries, FILE *out)
         column = put_item(out, column, item);
     }
     fputc('\n', out);
+}
+
+/* The run directory stands on the first line, the seed in front of the others. */
+static bool is_told(const struct option_row *row, const struct settings *settings, const struct settings *usual)
+{
+    struct option_text ours, theirs;
+    return settings->origins[option_index(row)].origin != ORIGIN_DEFAULT && strcmp(row->key, "seed") != 0 &&
+           strcmp(row->key, "dir") != 0 &&
+           strcmp(option_format(row, settings, &ours), option_format(row, usual, &theirs)) != 0;
+}
+
+static void write_settings(const struct settings *settings, const struct settings *usual, FILE *out)
+{
+    fprintf(out, "settings  seed %lld", (long long)settings->run.seed);
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        struct option_text value;
+        if (is_told(row, settings, usual))
+            fprintf(out, ", %s.%s %s", section_name(row->section), row->key, option_format(row, settings, &value));
+    }
+}
+
+void about_settings(const struct settings *settings, FILE *out)
+{
+    struct settings usual;
+    char *text = NULL;
+    size_t bytes;
+    FILE *const line = settings_usual(&usual, settings->config_path) == 0 ? open_memstream(&text, &bytes) : NULL;
+    if (line == NULL) {
+        settings_release(&usual);
+        return;
+    }
+    write_settings(settings, &usual, line);
+    if (fclose(line) == 0)
+        wrapped_write(out, text);
+    free(text);
+    settings_release(&usual);
 }
 
 void about_print(const struct device_plan *plan, bool reads, FILE *out)

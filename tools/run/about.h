@@ -1,4 +1,4 @@
-/* What a run stands on: its devices and the libraries it uses, in words for people and as
+/* What a run stands on: its settings, its devices and the libraries it uses, in words for people and as
  * members of the summary. From main's thread. */
 #ifndef PIPETRAIN_ABOUT_H
 #define PIPETRAIN_ABOUT_H
@@ -9,6 +9,9 @@
 #include "formats/json.h"
 #include "tools/run/device_plan.h"
 
+/* The seed, and what was set by hand to something that would not have been without: every output tells how it
+ * came about. On lines that fit a terminal where the values do; nothing without memory for it. */
+void about_settings(const struct settings *settings, FILE *out);
 /* Lines of at most 80 columns. `reads`: the run reads shards. Devices that cannot be asked are
  * left out: a check may name some that are not there. */
 void about_print(const struct device_plan *plan, bool reads, FILE *out);

@@ -8,6 +8,7 @@
 #include "tools/limits/cgroup.h"
 #include "tools/limits/limits.h"
 #include "tools/run/memory_fit.h"
+#include "tools/text/wrapped.h"
 
 #define TEXT_BYTES 512u
 #define PLANNED_BYTES ((size_t)16 << 20)        /* that the plans of one batch may take more than those of another */
@@ -234,10 +235,10 @@ void memory_plan_print(const struct memory_plan *plan, FILE *out)
 {
     const struct memory_share all = all_of(plan);
     const char *const place = plan->device_count > 0 ? " (slots and towers on the devices)" : "";
-    fprintf(out, "memory    %s: %s%s; %s\n", number_bytes(share_bytes(&all)).text,
-            share_text(&all, plan->kept_bytes).text, place,
-            plan->samples > 0 ? "the program and its libraries come on top"
-                             : "what towers need is known once they are planned (--dry-run)");
+    wrapped_print(out, "memory    %s: %s%s; %s", number_bytes(share_bytes(&all)).text,
+                  share_text(&all, plan->kept_bytes).text, place,
+                  plan->samples > 0 ? "the program and its libraries come on top"
+                                   : "what towers need is known once they are planned (--dry-run)");
 }
 
 void memory_plan_print_tower(const struct trainer_needs *needs, FILE *out)

@@ -14,6 +14,7 @@
 #include "tools/run/report_damage.h"
 #include "tools/run/verdict.h"
 #include "tools/text/progress_line.h"
+#include "tools/text/wrapped.h"
 #include "tools/version.h"
 
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
@@ -134,7 +135,7 @@ void report_interval(struct report *report, const struct span *span)
 static void print_table_head(struct report *report)
 {
     if (!report->table_has_head)
-        printf("epoch    steps      loss  accuracy  images/s  input wait  |  validation loss  accuracy  seconds\n");
+        printf("epoch    steps     loss  accuracy  images/s    wait | val loss  accuracy seconds\n");
     report->table_has_head = true;
 }
 
@@ -145,11 +146,11 @@ static void print_row(struct report *report, const struct span *span)
     const struct fractions share = tally_fractions(train);
     end_progress_line(report);
     print_table_head(report);
-    printf("%5u %8s %9.4f  %6.2f %%  %8s      %4.1f %%", span->epoch + 1, number_grouped(train->steps).text,
+    printf("%5u %8s %8.4f  %6.2f %% %9s  %4.1f %%", span->epoch + 1, number_grouped(train->steps).text,
            tally_loss(train), 100 * tally_accuracy(train),
            number_grouped((uint64_t)tally_images_per_second(train)).text, 100 * share.input_wait);
     if (span->pass == PASS_EVALUATE)
-        printf("  |  %15.4f  %6.2f %%  %7.1f", tally_loss(evaluation), 100 * tally_accuracy(evaluation),
+        printf(" | %8.4f  %6.2f %% %7.1f", tally_loss(evaluation), 100 * tally_accuracy(evaluation),
                (double)(train->wall_ns + evaluation->wall_ns) / 1e9);
     printf("\n");
     fflush(stdout);
@@ -276,9 +277,11 @@ static void print_speed(const struct report *report)
 {
     const struct step_percentiles step = account_percentiles(report->account);
     const struct tally *const training = account_training(report->account);
-    printf("speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); first step %.2f s after the start\n",
-           number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
-           step.p99_ms, first_step_seconds(report));
+    wrapped_print(
+            stdout, "speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); "
+                    "first step %.2f s after the start",
+            number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
+            step.p99_ms, first_step_seconds(report));
     printf("training  %s step%s, %s images, %.1f s; peak memory %s\n", number_grouped(training->steps).text,
            training->steps == 1 ? "" : "s", number_grouped(training->images).text, (double)training->wall_ns / 1e9,
            number_bytes(peak_rss_bytes()).text);
@@ -287,10 +290,10 @@ static void print_speed(const struct report *report)
 static void print_time(const struct report *report)
 {
     const struct fractions share = account_fractions(report->account);
-    printf("time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed reduction %.1f, "
-           "update %.1f, other %.1f\n",
-           100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
-           100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
+    wrapped_print(stdout, "time      input wait %.1f %%, exposed copy %.1f, forward %.1f, backward %.1f, exposed "
+                          "reduction %.1f, update %.1f, other %.1f",
+                  100 * share.input_wait, 100 * share.exposed_copy, 100 * share.forward, 100 * share.backward,
+                  100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
 static void print_warnings(uint64_t count)
@@ -318,12 +321,12 @@ int report_result(struct report *report, const struct report_end *end)
         printf("fp16      %s steps were left out because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
     if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
-        printf("note      each tower is a model of its own: loss and accuracy are over all of them, the saved weights "
-               "are tower 0's\n");
+        wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
+                              "saved weights are tower 0's");
     print_speed(report);
     print_time(report);
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
-    printf("verdict   %s\n", verdict);
+    wrapped_print(stdout, "verdict   %s", verdict);
     return write_summary(report, end, verdict);
 }

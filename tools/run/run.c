@@ -9,7 +9,6 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "tools/config/options.h"
 #include "tools/phase.h"
 #include "tools/results/results.h"
 #include "tools/run/about.h"
@@ -22,6 +21,7 @@
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
+#include "tools/text/wrapped.h"
 #include "tools/version.h"
 
 #define PROBLEM_BYTES 16384u
@@ -127,25 +127,12 @@ static int prepare(struct run *run)
     return code == 0 ? signals_exit_code() : code;
 }
 
-/* What was set by hand, on one line, so that every output tells how it came about. */
-static void print_settings(const struct settings *settings)
-{
-    printf("settings  seed %lld", (long long)settings->run.seed);
-    for (const struct option_row *row = option_table; row->key != NULL; row++) {
-        if (settings->origins[option_index(row)].origin == ORIGIN_DEFAULT || strcmp(row->key, "seed") == 0)
-            continue;
-        struct option_text text;
-        printf(", %s.%s %s", section_name(row->section), row->key, option_format(row, settings, &text));
-    }
-    printf("\n");
-}
-
 static void print_start(const struct run *run)
 {
     const struct run_directory *const directory = run->results.directory;
     printf("pipetrain %s%s%s\n", PIPETRAIN_VERSION, directory != NULL ? ", run directory " : "",
            directory != NULL ? run_directory_path(directory) : "");
-    print_settings(run->settings);
+    about_settings(run->settings, stdout);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
     fflush(stdout);
@@ -320,11 +307,11 @@ static void print_next(const struct run *run)
     if (!run->plan.devices.backend->computes)
         printf("next      the same in the order of the files: --set data.shuffle=none; all keys: --help\n");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
-        printf("next      the same samples on two towers: --set devices.towers=2; how fast the feed alone is: --set "
-               "devices.kind=null; all keys: --help\n");
+        wrapped_print(stdout, "next      the same samples on two towers: --set devices.towers=2; how fast the feed "
+                              "alone is: --set devices.kind=null; all keys: --help");
     else
-        printf("next      how fast the feed alone is: --set devices.kind=null; without it: --set "
-               "input.source=synthetic; all keys: --help\n");
+        wrapped_print(stdout, "next      how fast the feed alone is: --set devices.kind=null; without it: --set "
+                              "input.source=synthetic; all keys: --help");
 }
 
 static int start_pipeline(struct run *run)

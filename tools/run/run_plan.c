@@ -12,6 +12,7 @@
 #include "tools/config/pixels.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
+#include "tools/text/wrapped.h"
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
@@ -296,8 +297,9 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
             number_grouped(schedule_steps_per_epoch(schedule)).text,
             number_grouped(schedule_step_count(schedule)).text);
     if (settings->input.source != INPUT_SYNTHETIC)
-        fprintf(out,
-                "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, %lld on the device%s\n",
+        wrapped_print(
+                out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, "
+                     "%lld on the device%s",
                 plan->read_threads, plan->read_threads == 1 ? "" : "s", plan->decode_threads,
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");

@@ -1,0 +1,55 @@
+/* Breaking of lines. Called by main. */
+#include "tools/text/wrapped.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How much of `text` stands on a line of `room` bytes. */
+static size_t fitting(const char *text, size_t room)
+{
+    const size_t bytes = strlen(text);
+    size_t blank = 0, stop = 0;
+    if (bytes <= room)
+        return bytes;
+    for (size_t i = 1; i <= room; i++) {
+        if (text[i] != ' ')
+            continue;
+        blank = i;
+        if (text[i - 1] == ',' || text[i - 1] == ';')
+            stop = i;
+    }
+    return stop > 0 ? stop : blank > 0 ? blank : strcspn(text, " ");
+}
+
+void wrapped_write(FILE *out, const char *text)
+{
+    /* The name and the blanks behind it are no place to break. */
+    size_t taken = strlen(text) > WRAPPED_INDENT ? WRAPPED_INDENT : 0;
+    fprintf(out, "%.*s", (int)taken, text);
+    for (text += taken; *text != '\0'; text += taken) {
+        text += strspn(text, " ");
+        taken = fitting(text, WRAPPED_COLUMNS - WRAPPED_INDENT);
+        fprintf(out, "%.*s", (int)taken, text);
+        if (text[taken] != '\0')
+            fprintf(out, "\n%*s", (int)WRAPPED_INDENT, "");
+    }
+    fputc('\n', out);
+}
+
+void wrapped_print(FILE *out, const char *format, ...)
+{
+    va_list arguments, again;
+    char *text = NULL;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    if (vasprintf(&text, format, arguments) >= 0) {
+        wrapped_write(out, text);
+        free(text);
+    } else {
+        vfprintf(out, format, again);
+        fputc('\n', out);
+    }
+    va_end(again);
+    va_end(arguments);
+}

@@ -136,6 +136,20 @@ refuses_to_change_what_it_cannot_read() {
     absent out
 }
 
+refuses_classes_that_become_one() {
+    mkdir names
+    for class in "caf$(printf '\351')" "th$(printf '\351')" "$(printf '\376')"; do
+        mkdir "names/$class"
+        image x >"names/$class/1.png"
+    done
+    expect 0 folder names -o names-set
+    mkdir "names/$(printf '\377')"
+    image x >"names/$(printf '\377')/1.png"
+    expect 3 folder names -o out
+    says "two classes are called the same in UTF-8"
+    absent out
+}
+
 says_that_files_could_not_be_opened() {
     [ "${PIPETRAIN_SANITIZER:-no}" = no ] || return 0
     (ulimit -n 6 && exec "$program" folder set -o out) >output 2>messages
@@ -186,6 +200,7 @@ keeps_all_splits_of_shards
 takes_tables
 changes_images_the_same_way_for_any_number_of_jobs
 refuses_to_change_what_it_cannot_read
+refuses_classes_that_become_one
 says_that_files_could_not_be_opened
 writes_nothing_into_its_input
 refuses_and_leaves_nothing

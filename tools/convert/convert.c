@@ -83,6 +83,8 @@ static int convert(struct convert_command *command, struct stop *stop)
 
     int rc = converter->prepare(options, stop, &conversion);
     change_key(options, &conversion);
+    if (rc == 0)
+        rc = set_description_check(&conversion, stop);
     if (rc == 0 && (converter->takes & CONVERT_TRAIN) == 0)
         rc = splits_hold_out(&hold_out, &conversion, options, stop);
     if (rc == 0)

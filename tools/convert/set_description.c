@@ -1,12 +1,86 @@
 /* dataset.json, written once by main when the shards are on the disk. */
 #include "tools/convert/set_description.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/json.h"
+#include "stage/text/utf8.h"
 #include "tools/version.h"
+
+/* A name of a class and what it is in JSON, which is owned. */
+struct written_name {
+    const char *name;
+    char *text;
+};
+
+static bool may_become_another(const char *name)
+{
+    const size_t bytes = strlen(name);
+    return utf8_valid_bytes(name, bytes) < bytes || strstr(name, "\xef\xbf\xbd") != NULL;
+}
+
+/* NULL without memory. */
+static char *written(const char *name)
+{
+    struct json json;
+
+    json_init(&json, false);
+    json_open_array(&json, NULL);
+    json_quoted(&json, NULL, name);
+    json_close_array(&json);
+    const char *const text = json_text(&json);
+    char *const copy = text != NULL ? strdup(text) : NULL;
+    json_release(&json);
+    return copy;
+}
+
+static int compare_written(const void *left, const void *right)
+{
+    const struct written_name *const a = left, *const b = right;
+    return strcmp(a->text, b->text);
+}
+
+/* As set_description_check, of `count` names. */
+static int check_written(struct written_name *names, size_t count, const char *converter, struct stop *stop)
+{
+    qsort(names, count, sizeof(*names), compare_written);
+    for (size_t i = 1; i < count; i++) {
+        if (compare_written(&names[i - 1], &names[i]) != 0)
+            continue;
+        stop_fail(stop, EXIT_CODE_DATA, "%s: two classes are called the same in UTF-8, '%s' and '%s': give them other "
+                  "names", converter, names[i - 1].name, names[i].name);
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+int set_description_check(const struct conversion *conversion, struct stop *stop)
+{
+    const uint32_t classes = conversion->class_names != NULL ? conversion->classes : 0;
+    struct written_name *const names = calloc(classes + (size_t)1, sizeof(*names));
+    size_t count = 0;
+    int rc = names != NULL ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; i < classes && rc == 0; i++) {
+        const char *const name = conversion->class_names[i];
+        if (!may_become_another(name))
+            continue;
+        names[count] = (struct written_name){ name, written(name) };
+        rc = names[count++].text != NULL ? 0 : -ENOMEM;
+    }
+    if (rc < 0)
+        stop_fail(stop, EXIT_CODE_MEMORY, "no memory for the names of classes");
+    else
+        rc = check_written(names, count, conversion->name, stop);
+    for (size_t i = 0; i < count; i++)
+        free(names[i].text);
+    free(names);
+    return rc;
+}
 
 static void describe_file(struct json *json, const struct shard_file *file)
 {

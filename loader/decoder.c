@@ -21,7 +21,7 @@ static int fail(const struct loader *loader, enum pass pass, uint64_t id, const 
 {
     char text[DAMAGE_TEXT_BYTES];
     record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s", text);
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s%s", text, problem->is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
 /* Count a damaged record. -ECANCELED when that is one too many. */
@@ -32,8 +32,8 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
         return 0;
     char text[DAMAGE_TEXT_BYTES];
     record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records (max_corrupt); "
-                     "the last one met: %s", loader->spec.corrupt_max, text);
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records, the limit "
+                     "of data.max_corrupt (below 1 a share of all); the last one met: %s", loader->spec.corrupt_max, text);
 }
 
 static void note_warning(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *warning)

@@ -102,7 +102,8 @@ static int open_damage(struct loader *loader)
     char first[DAMAGE_TEXT_BYTES];
     damaged_record_describe(&loader->damage.list->records[0], first, sizeof(first));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
-                     "%" PRIu64 " damaged records, more than max_corrupt = %" PRIu64 "; the first: %s",
+                     "%" PRIu64 " damaged records, more than the %" PRIu64 " that data.max_corrupt accepts "
+                     "(below 1 a share of all); the first: %s",
                      damage_count(&loader->damage), loader->spec.corrupt_max, first);
 }
 

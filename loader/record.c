@@ -133,6 +133,7 @@ int record_decode(struct decode_context *context, const struct record_read *read
                   struct record_problem *problem_out)
 {
     const uint8_t *const frame = frame_find(context, read, problem_out);
+    problem_out->is_damage = frame == NULL;
     if (frame == NULL)
         return -EBADMSG;
     problem_out->has_crcs = false;

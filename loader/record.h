@@ -14,6 +14,7 @@
 /* What is wrong with a record. */
 struct record_problem {
     char text[384];             /* follows "PATH: record N at byte B: " */
+    bool is_damage;             /* by record_decode: the frame is not right, else what is in it */
     bool has_crcs;              /* it is that a checksum differs */
     uint32_t stored_crc, computed_crc;
 };

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "loader/record.h"
 
 #define RECORDS_MIN 256u
 #define RECORDS_MAX 4096u
@@ -18,6 +17,14 @@ static uint64_t choose_count(const struct dataset *dataset)
     return wanted < dataset->record_count ? wanted : dataset->record_count;
 }
 
+static void note_unreadable(struct label_survey *survey, uint64_t id, const struct record_problem *problem)
+{
+    if (survey->unreadable++ > 0)
+        return;
+    survey->bad_id = id;
+    survey->problem = *problem;
+}
+
 /* Whether there is a label to read. */
 static bool look(struct label_survey *survey, struct decode_context *context, uint64_t id)
 {
@@ -25,9 +32,10 @@ static bool look(struct label_survey *survey, struct decode_context *context, ui
     struct sample_label label;
     uint64_t bytes;
     const uint8_t *const payload = record_payload(context, id, &bytes, &problem);
+    problem.is_damage = payload == NULL;
     if (payload == NULL || sample_read_label(&context->dataset->format, payload, bytes, &label, problem.text,
                                              sizeof(problem.text)) < 0) {
-        survey->unreadable++;
+        note_unreadable(survey, id, &problem);
         return false;
     }
     survey->labels[survey->count++] = label.stored;

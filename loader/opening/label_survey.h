@@ -8,17 +8,20 @@
 #include <stdint.h>
 
 #include "loader/dataset.h"
+#include "loader/record.h"
 
 struct label_survey {
     int64_t *labels;            /* as stored, without label_offset, ascending */
     size_t count;
-    uint64_t unreadable;        /* records looked at whose label cannot be read */
+    uint64_t unreadable;        /* records looked at whose payload or label cannot be read */
+    uint64_t bad_id;            /* the first of them in the order of the set, and what is wrong with it */
+    struct record_problem problem;
     uint64_t repeats;           /* records in which image or label is there more than once */
 };
 
-/* Read the labels of records spread evenly over the set: some thousand, fewer of large ones, and no more when
- * several in a row cannot be read. 0 or -ENOMEM, or
- * -ECANCELED soon after the set has become unwanted. Blocks on the file system. */
+/* Verify records spread evenly over the set and read their labels: some thousand, fewer of large ones, and no more
+ * when several in a row cannot be read. 0 or -ENOMEM, or -ECANCELED soon after the set has become unwanted. Blocks on
+ * the file system. */
 int label_survey_make(struct label_survey *survey_out, const struct dataset *dataset);
 void label_survey_release(struct label_survey *survey);
 

@@ -176,10 +176,18 @@ static const char *foreign_kind(struct walk *walk, enum tfrecord_check check, ui
     return kind;
 }
 
+/* What to do about damage where a set is opened. A file that is wrong from its first byte on may be no shard. */
+static const char *advice(const struct walk *walk, uint64_t offset)
+{
+    if (offset == 0)
+        return "; is it a TFRecord shard?";
+    return walk->options->what != NULL ? SHARD_SKIP_ADVICE : "";
+}
+
 static int report_break(struct walk *walk, uint64_t offset, const char *what)
 {
-    snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s", walk->path,
-             walk->index->record_count, offset, what);
+    snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s%s", walk->path,
+             walk->index->record_count, offset, what, walk->options->what != NULL ? SHARD_SKIP_ADVICE : "");
     return -EBADMSG;
 }
 
@@ -197,7 +205,7 @@ static int report_check(struct walk *walk, enum tfrecord_check check, uint64_t o
                  walk->path, kind, what);
     else
         snprintf(walk->problem, walk->problem_size, "%s: record %" PRIu64 " at byte %" PRIu64 ": %s%s", walk->path,
-                 walk->index->record_count, offset, what, offset == 0 ? "; is it a TFRecord shard?" : "");
+                 walk->index->record_count, offset, what, advice(walk, offset));
     return is_damage ? -EBADMSG : -ENOTSUP;
 }
 

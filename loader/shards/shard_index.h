@@ -12,6 +12,9 @@
 
 #include "loader/shards/shard_source.h"
 
+/* What to do about damage in a run, behind what it is. */
+#define SHARD_SKIP_ADVICE "; data.on_corrupt = skip goes on without what is damaged"
+
 struct shard_record {
     uint64_t offset;
     uint32_t payload_bytes;

@@ -179,7 +179,7 @@ expect_err_lines 1
 skip50="--set data.train=$work/short --set data.on_corrupt=skip --set data.max_corrupt"
 try bad $quick $skip50=49
 expect_code 3 'more missing records than max_corrupt'
-expect_err '50 damaged records, more than max_corrupt = 49; the first: .*record 100 at byte '
+expect_err '50 damaged records, more than the 49 that data.max_corrupt accepts .*; the first: .*record 100 at byte '
 try bad $quick $skip50=49 --check
 expect_code 3 'a check of what would be refused'
 expect_out '^data +train +550 records in 4 shards, 50 lost \('

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,38 @@ static void records_that_say_a_feature_twice_are_counted(void **state)
     label_survey_release(&survey);
 }
 
+static void flip_payload(const struct dataset *dataset, uint64_t id)
+{
+    const struct dataset_place place = dataset_find(dataset, id);
+    const long at = (long)place.offset + TFRECORD_HEADER_BYTES + 3;
+    FILE *const file = fopen(dataset->paths[place.shard], "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_damaged_record_is_counted_and_the_first_one_kept(void **state)
+{
+    (void)state;
+    struct label_survey survey;
+    fixture_write_set(folder, 3, 100);
+    const struct dataset_options options = fixture_options(folder);
+    struct dataset *const dataset = fixture_open(&options);
+    flip_payload(dataset, 41);
+    flip_payload(dataset, 77);
+    assert_int_equal(label_survey_make(&survey, dataset), 0);
+    assert_int_equal(survey.count, 98);
+    assert_int_equal(survey.unreadable, 2);
+    assert_int_equal(survey.bad_id, 41);
+    assert_true(survey.problem.is_damage);
+    assert_non_null(strstr(survey.problem.text, "payload checksum differs"));
+    label_survey_release(&survey);
+    dataset_close(dataset);
+}
+
 static void the_offset_nearest_to_0_is_proposed(void **state)
 {
     (void)state;
@@ -89,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FOLDER_TEST(all_labels_of_a_small_set_are_found_in_order),
+        FOLDER_TEST(a_damaged_record_is_counted_and_the_first_one_kept),
         FOLDER_TEST(records_that_say_a_feature_twice_are_counted),
         cmocka_unit_test(the_offset_nearest_to_0_is_proposed),
     };

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "loader/damage_list.h"
 #include "loader/opening/label_survey.h"
 #include "tools/config/number.h"
 
@@ -73,7 +74,7 @@ static const char *name_of(const struct dataset *dataset)
 static void print_survey(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
 {
     const struct sums sums = sum(survey);
-    fprintf(out, "labels    %-10s %s of %s records looked at", name_of(dataset),
+    fprintf(out, "labels    %-10s %s of %s records verified", name_of(dataset),
             number_grouped(survey->count).text, number_grouped(dataset->record_count).text);
     if (survey->count > 0)
         fprintf(out, ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each", sums.classes,
@@ -84,6 +85,22 @@ static void print_survey(const struct label_survey *survey, const struct dataset
     if (survey->repeats > 0)
         fprintf(out, "%10sin %s of them image or label is there more than once: the last one counts\n", "",
                 number_grouped(survey->repeats).text);
+}
+
+/* A run would end at such a record; where it goes on that is said here. */
+static void tell_unreadable(const struct label_survey *survey, const struct dataset *dataset, FILE *out,
+                            struct problems *problems)
+{
+    char text[DAMAGE_TEXT_BYTES], more[64] = "";
+    if (dataset->options.skip_damage) {
+        fprintf(out, "%10s%s more cannot be read and will be left out\n", "", number_grouped(survey->unreadable).text);
+        return;
+    }
+    record_describe(dataset, survey->bad_id, &survey->problem, text, sizeof(text));
+    if (survey->unreadable > 1)
+        snprintf(more, sizeof(more), "; %s more records are damaged", number_grouped(survey->unreadable - 1).text);
+    problems_add(problems, "pipetrain", "%s: %s%s%s", name_of(dataset), text, more,
+                 survey->problem.is_damage ? SHARD_SKIP_ADVICE : "");
 }
 
 static void add_problem(const struct label_survey *survey, const struct dataset *dataset, struct problems *problems)
@@ -122,13 +139,16 @@ static int report(const struct dataset *dataset, FILE *out, struct problems *pro
     if (rc < 0)
         return rc;
     print_survey(&survey, dataset, out);
+    if (survey.unreadable > 0)
+        tell_unreadable(&survey, dataset, out, problems);
+    const bool is_broken = survey.unreadable > 0 && !dataset->options.skip_damage;
     const bool fits = label_survey_fits(&survey, dataset->options.label_offset, dataset->options.classes);
     if (!fits)
         add_problem(&survey, dataset, problems);
     else if (survey.count > 0)
         print_doubt(&survey, dataset, out);
     label_survey_release(&survey);
-    return fits ? 0 : -EINVAL;
+    return fits && !is_broken ? 0 : -EINVAL;
 }
 
 int label_report_print(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)

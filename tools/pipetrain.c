@@ -11,6 +11,7 @@
 #include "stage/stop.h"
 #include "stage/text/output.h"
 #include "tools/config/config.h"
+#include "tools/config/long_option.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
 #include "tools/config/pixels.h"
@@ -65,6 +66,8 @@ static void print_usage(FILE *out)
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
     int letter;
+    if (long_option_check(argc, argv, long_options) != 0)
+        return -EINVAL;
     while ((letter = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1) {
         switch (letter) {
         case 'c': arguments->config_path = optarg; break;

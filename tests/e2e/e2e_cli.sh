@@ -98,6 +98,22 @@ expect_err ' -c '
 run "$pipetrain" --no-such-option
 expect_code 2 'an unknown option'
 expect_err 'no-such-option'
+expect_err '^pipetrain: .*--help'
+run "$pipetrain" --chek
+expect_code 2 'a misspelt option'
+expect_err "did you mean '--check'"
+run "$convert" foldr photos -o "$work/none"
+expect_code 2 'a misspelt converter'
+expect_err "did you mean 'folder'"
+run "$convert" folder photos -o "$work/none" --resize=256
+expect_code 2 'an abbreviated option'
+expect_err "no option '--resize' .did you mean '--resize-short'"
+run "$build/pipetrain-shards" chek "$work"
+expect_code 2 'a misspelt command'
+expect_err "did you mean 'check'"
+run "$build/pipetrain-shards" extract "$work/none" -1
+expect_code 2 'a negative number'
+expect_err "'-1' is no option, and no number here is negative"
 run "$pipetrain" -c
 expect_code 2 'an option without its value'
 run "$pipetrain" "$work/tiny.conf"

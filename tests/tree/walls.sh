@@ -36,7 +36,7 @@ tools/convert/records  tools/convert formats stage loader/shards
 tools/convert/images   tools/convert tools/convert/writing tools/shards formats loader/images
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
 tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
-tools/shards        tools tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
+tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
 tools/results       tools/config formats stage stage/file compute
 tools/limits        tools/config stage stage/text
 tools/text          tools/config

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "tools/config/long_option.h"
+#include "tools/config/nearest.h"
 
 #define OPTION_COLUMN 24
 
@@ -249,6 +251,18 @@ static const char *list_converters(char *text, size_t text_size)
     return text;
 }
 
+static int unknown_converter(const char *name)
+{
+    struct nearest nearest = { .name = name };
+    char names[256];
+
+    for (size_t i = 0; i < CONVERTER_COUNT; i++)
+        nearest_offer(&nearest, converters[i]->name, converters[i]->name);
+    if (nearest.best != NULL)
+        return usage_error("'%s' is no converter: did you mean '%s'?", name, (const char *)nearest.best);
+    return usage_error("'%s' is none of %s", name, list_converters(names, sizeof(names)));
+}
+
 static int parse_words(struct convert_command *command, int argc, char **argv)
 {
     struct convert_options *const options = &command->options;
@@ -258,7 +272,7 @@ static int parse_words(struct convert_command *command, int argc, char **argv)
         return usage_error("nothing to convert: name one of %s", list_converters(names, sizeof(names)));
     const struct converter *const converter = find_converter(argv[optind]);
     if (converter == NULL)
-        return usage_error("'%s' is none of %s", argv[optind], list_converters(names, sizeof(names)));
+        return unknown_converter(argv[optind]);
     command->converter = converter;
     options->inputs = argv + optind + 1;
     options->input_count = (size_t)(argc - optind - 1);
@@ -306,6 +320,8 @@ int convert_command_parse(struct convert_command *command, int argc, char **argv
                      .change.quality = 90 },
     };
     fill_long_options(long_options);
+    if (long_option_check(argc, argv, long_options) != 0)
+        return -EINVAL;
     while ((letter = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
         const int rc = parse_option(command, letter);
         if (rc < 0)

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "tools/config/long_option.h"
+#include "tools/config/nearest.h"
 
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -170,12 +172,22 @@ static int check_words(const struct shards_request *request)
     return 0;
 }
 
+static int unknown_command(const char *name)
+{
+    struct nearest nearest = { .name = name };
+    for (size_t i = 0; i < LENGTH(commands); i++)
+        nearest_offer(&nearest, commands[i]->name, commands[i]->name);
+    if (nearest.best != NULL)
+        return usage_error("unknown command '%s': did you mean '%s'?", name, (const char *)nearest.best);
+    return usage_error("unknown command '%s'", name);
+}
+
 /* The command is the first word, wherever the options stand; what applies depends on it. */
 static int take_command(struct shards_request *request, int argc, char **argv)
 {
     const bool is_there = argc > 1 && argv[1][0] != '-';
     request->command = is_there ? find_command(argv[1]) : NULL;
-    return is_there && request->command == NULL ? usage_error("unknown command '%s'", argv[1]) : 0;
+    return is_there && request->command == NULL ? unknown_command(argv[1]) : 0;
 }
 
 int shards_command_parse(struct shards_request *request_out, int argc, char **argv)
@@ -184,6 +196,8 @@ int shards_command_parse(struct shards_request *request_out, int argc, char **ar
     struct getopt_rows rows;
     int letter, rc = take_command(&request, argc, argv);
     make_rows(&rows);
+    if (rc == 0)
+        rc = long_option_check(argc, argv, rows.rows);
     while (rc == 0 && (letter = getopt_long(argc, argv, rows.letters, rows.rows, NULL)) != -1)
         rc = take_letter(&request, letter);
     if (rc < 0)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define DIVISOR_DEFAULT 255.0
-#define IMAGES_COLUMNS 58u        /* of what is done to images, on a line of 79 */
+#define IMAGES_COLUMNS 79u        /* of what is done to images, on a line of 100 */
 
 struct augment pixels_augment(const struct settings *settings)
 {

@@ -33,7 +33,8 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
     char text[DAMAGE_TEXT_BYTES];
     record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records, the limit "
-                     "of data.max_corrupt (below 1 a share of all); the last one met: %s", loader->spec.corrupt_max, text);
+                     "of data.max_corrupt (below 1 a share of all); the last one met: %s",
+                     loader->spec.corrupt_max, text);
 }
 
 static void note_warning(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *warning)

@@ -17,13 +17,21 @@ const char *feature_kind_text(enum feature_kind kind)
     return kinds[kind];
 }
 
+/* The next feature of the list, wholly or not at all: a list that is cut ends in dots. */
 static int list_feature(void *arg, const char *name, size_t name_bytes, const struct feature *feature)
 {
-    char shown[128];
+    static const char cut[] = " ...";
+    struct text *const list = arg;
+    char shown[128], item[256];
     log_escape(name, name_bytes, shown, sizeof(shown));
-    text_add(arg, " %s (%" PRIu64 " %s)", shown, feature->value_count,
-             feature->kind == FEATURE_BYTES ? "bytes" : feature_kind_text(feature->kind));
-    return 0;
+    const int bytes = snprintf(item, sizeof(item), " %s (%" PRIu64 " %s)", shown, feature->value_count,
+                               feature_kind_text(feature->kind));
+    if ((size_t)bytes + sizeof(cut) <= list->room) {
+        text_add(list, "%s", item);
+        return 0;
+    }
+    text_add(list, "%s", cut);
+    return -ENOSPC;
 }
 
 int feature_tell_bad(const struct payload_problem *problem, size_t bad_offset)

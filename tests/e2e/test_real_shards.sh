@@ -72,7 +72,7 @@ for table in 'tfx-taxi-data_tfrecord-00000-of-00002.gz 9988' 'tfx-taxi-data_tfre
     set -- $table
     holds "$1" "$2"
     shows "$1" 'pickup_census_tract +nothing +0'
-    refuses "$1" 'has no feature known as image, name one with image_key; it has: company \(1 bytes\)'
+    refuses "$1" 'has no feature known as image, name one with image_key; it has: company \(1 bytes values\)'
     refuses "$1" "has no feature 'pickup_census_tract' for the label" image_key=company label_key=pickup_census_tract
     refuses "$1" "feature 'company' holds a text" image_key=company label_key=pickup_community_area
 done
@@ -97,7 +97,7 @@ refuses user-objdet-jpeg-eval.tfrecords \
 
 # Where the images are instead of the images.
 holds user-path-label.tfrecords 946
-refuses user-path-label.tfrecords 'has no feature known as image, .*it has: x \(1 bytes\) y \(1 integers\)'
+refuses user-path-label.tfrecords 'has no feature known as image, .*it has: x \(1 bytes values\) y \(1 integers\)'
 refuses user-path-label.tfrecords "feature 'x' holds a text, perhaps the path of a file: .*pipetrain-convert csv" \
     image_key=x label_key=y
 

@@ -52,7 +52,7 @@ static void uses_the_keys_it_is_given(void **state)
 {
     (void)state;
     struct dataset_options options = write_example("pic", blank, FIXTURE_SAMPLE_BYTES, "cls", 3);
-    fixture_assert_refused(&options, "no feature known as image", "it has: cls (1 integers) pic (1 bytes)");
+    fixture_assert_refused(&options, "no feature known as image", "it has: cls (1 integers) pic (1 bytes values)");
     options.image_key = "pic";
     fixture_assert_refused(&options, "no feature known as label", "label_key");
     options.label_key = "other";

@@ -14,12 +14,21 @@ as_they_are() {
 
 general=$("$program" --help) || exit
 printf '.TH %s 1 "" "pipetrain %s"\n' "$(echo "$name" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" "$version"
-printf '.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n' "$(echo "$name" | sed 's/-/\\-/g')" "$summary"
-echo "$general" | as_they_are
+printf '.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n' "$(echo "$name" | sed 's/-/\\-/g')" "$summary"
+echo "$general" | sed -n '1s/^Usage: //p' | as_they_are
+printf '.SH DESCRIPTION\n'
+echo "$general" | sed 1d | as_they_are
 for command in "$@"; do
     text=$("$program" "$command" --help) || exit
     printf '.SH %s\n' "$(echo "$command" | tr '[:lower:]' '[:upper:]')"
     echo "$text" | as_they_are
 done
 printf '.SH SEE ALSO\n'
-printf '.BR pipetrain (1),\n.BR pipetrain\\-convert (1),\n.BR pipetrain\\-shards (1)\n'
+comma=
+for other in pipetrain pipetrain-convert pipetrain-shards; do
+    [ "$other" != "$name" ] || continue
+    printf '%s.BR %s (1)' "$comma" "$(echo "$other" | sed 's/-/\\-/g')"
+    comma=',
+'
+done
+printf '\n'

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define MANIFEST_FILE "dataset.json"
+#define MANIFEST_COMMIT_FILE ".dataset.json.commit"     /* it lies there while a set is put in place of another */
 #define MANIFEST_BYTES_MAX ((size_t)16 << 20)   /* longer ones are not read */
 #define MANIFEST_SIZE_UNSAID UINT64_MAX
 

@@ -4,7 +4,7 @@ loader_libloader_a_SOURCES = \
 	%D%/shards/shard_source.c %D%/shards/shard_file.c %D%/shards/descriptor_pool.c %D%/shards/read_batch.c \
 	%D%/shards/index_file.c %D%/shards/shard_index.c %D%/shards/stretch_sums.c \
 	%D%/shards/shard_kind.c %D%/shards/pattern.c %D%/shards/shard_list.c %D%/shards/split_name.c \
-	%D%/shards/left_out.c %D%/shards/text_file.c \
+	%D%/shards/begun_set.c %D%/shards/left_out.c %D%/shards/text_file.c \
 	%D%/packed/packed_map.c %D%/packed/packed_pool.c %D%/packed/packed_shard.c %D%/packed/packed_stream.c \
 	%D%/opening/class_list.c %D%/opening/dataset_open.c %D%/opening/dataset_probe.c %D%/opening/label_order.c \
 	%D%/opening/label_survey.c \

@@ -69,7 +69,8 @@ tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup 
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_image_change %D%/tools/test_image_check \
 	%D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options \
 	%D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report %D%/tools/test_resume \
-	%D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan %D%/tools/test_shards_statistics %D%/tools/test_splits \
+	%D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan %D%/tools/test_set_commit \
+	%D%/tools/test_shards_statistics %D%/tools/test_splits \
 	%D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
@@ -77,6 +78,7 @@ wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
+%C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker

@@ -14,7 +14,8 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \
 	%D%/convert/pixel_sums.c %D%/convert/progress.c %D%/convert/raw_image.c %D%/convert/sample_order.c \
-	%D%/convert/set_description.c %D%/convert/shard_set.c %D%/convert/splits.c \
+	%D%/convert/set_commit.c %D%/convert/set_description.c %D%/convert/set_folder.c \
+	 %D%/convert/shard_set.c %D%/convert/splits.c \
 	%D%/convert/arrays/archive.c %D%/convert/arrays/array.c %D%/convert/arrays/convert_npy.c \
 	%D%/convert/arrays/image_array.c %D%/convert/arrays/label_array.c \
 	%D%/convert/files/convert_cifar.c %D%/convert/files/convert_csv.c %D%/convert/files/convert_folder.c \

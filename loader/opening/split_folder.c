@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "formats/dataset_info.h"
+#include "loader/shards/begun_set.h"
 #include "loader/shards/split_name.h"
 
 /* What a pattern comes to. */
@@ -183,6 +184,11 @@ int split_folder_find(struct shard_list *list_out, struct shard_counts *counts, 
     const struct manifest *manifest;
     if (!read_pattern(&wish, pattern))
         return -ENOTSUP;
+    if (begun_set_is_in(wish.folder)) {
+        begin_line(&wish);
+        text_add(problems, BEGUN_SET_TEXT);
+        return -EBADMSG;
+    }
     int rc = shard_counts_folder(counts, wish.folder, &manifest);
     if (rc < 0)
         return rc;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "loader/shards/begun_set.h"
 #include "loader/shards/index_file.h"
 #include "loader/shards/pattern.h"
 #include "loader/shards/split_name.h"
@@ -216,6 +217,8 @@ int shard_list_folder(struct shard_list *list, const char *folder)
 
 static int find_in_folder(struct shard_list *list, const char *folder, const char *what, struct text *problems)
 {
+    if (begun_set_is_in(folder))
+        return report(problems, what, folder, BEGUN_SET_TEXT, -EBADMSG);
     const int rc = shard_list_folder(list, folder);
     list->is_folder = true;
     if (rc < 0)
@@ -312,6 +315,9 @@ int shard_list_find(struct shard_list *list_out, const char *pattern, const char
         rc = find_by_pattern(&list, pattern, what, problems);
     else
         rc = report(problems, what, pattern, strerror(errno), -errno);
+    const char *const begun = rc == 0 ? begun_set_find(&list) : NULL;
+    if (begun != NULL)
+        rc = report(problems, what, begun, BEGUN_SET_TEXT, -EBADMSG);
     if (rc < 0) {
         shard_list_release(&list);
         return rc;

@@ -19,7 +19,8 @@ struct shard_list {
  * NAME-NNNNN-of-NNNNN, of these only the ones whose names tell of the set `what`, "train" or
  * "validation", where some do; else those that tell of none); else a glob. A set that lacks
  * shards its names tell of is said on stderr. Index files, temporary files and the like are
- * left out. 0, or a negative errno with a line in `problems` that begins with `what`. */
+ * left out; where a set is just being put in place (begun_set.h) nothing is found: -EBADMSG. 0, or a negative errno
+ * with a line in `problems` that begins with `what`. */
 int shard_list_find(struct shard_list *list_out, const char *pattern, const char *what, struct text *problems);
 /* All shards of a directory, of whatever set, to an empty list. 0 or a negative errno; the list may hold some
  * then. */

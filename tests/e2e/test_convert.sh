@@ -1,6 +1,7 @@
 #!/bin/sh
 # pipetrain-convert from end to end: what it writes, what it refuses, what it leaves behind.
 . "$(dirname "$0")/convert.sh"
+shards=$(dirname "$program")/pipetrain-shards
 
 # big_endian NUMBER - four bytes
 big_endian() {
@@ -230,14 +231,80 @@ replaces_a_set_when_forced_only() {
     says "foreign/train-00000-of-00002: there is a data set already"
 }
 
-# What a run leaves that is killed while it gives the shards their names: some have theirs, the
-# manifest not yet. It is no set, so nothing is lost with it.
-clears_up_after_a_renaming_cut_short() {
+# What a run leaves that is killed before it begins to give the shards their names, in the place of another set.
+clears_up_after_a_run_cut_short() {
+    cp -r seed2 cut
+    cp plain/dataset.json cut/.dataset.json.tmp
+    cp plain/train-00003-of-00004 cut/.train-00003-of-00004.tmp
+    expect 5 mnist set -o cut --shards 2
+    says "cut/dataset.json: there is a data set already"
+    expect 0 mnist set -o cut --force
+    diff -r plain cut >&2 || failed "something of the dead run is left: $(ls -A cut)"
+    rm -r cut
+}
+
+# cut_commit - ./cut as a run leaves it that is killed while it puts ./plain in the place of a set of two shards
+cut_commit() {
+    rm -rf cut
     cp -r plain cut
-    mv cut/dataset.json cut/.dataset.json.tmp
+    mv cut/dataset.json cut/.dataset.json.commit
     mv cut/train-00003-of-00004 cut/.train-00003-of-00004.tmp
-    expect 0 mnist set -o cut --shards 2
-    [ "$(ls -A cut | wc -l)" -eq 4 ] || failed "something of the dead run is left: $(ls -A cut)"
+    cp plain/train-00000-of-00004 cut/train-00000-of-00002
+}
+
+finishes_a_renaming_cut_short() {
+    cut_commit
+    expect 5 mnist set -o cut --shuffle 2
+    says "cut: the data set that an earlier run had begun to put in place is finished"
+    says "cut/dataset.json: there is a data set already"
+    diff -r plain cut >&2 || failed "it is not finished"
+    cut_commit
+    expect 0 mnist set -o cut --shuffle 2 --force
+    diff -r seed2 cut >&2 || failed "the set that came later is not there"
+    cut_commit
+    expect 0 tfrecord cut -o cut --shuffle none --shards 4 --force
+    list_records plain/train-* >found
+    list_records cut/train-* | cmp - found >&2 || failed "records were lost"
+    cut_commit
+    expect 0 tfrecord cut -o other --shuffle none
+    diff -r plain cut >&2 || failed "what was read is not finished"
+    rm -r other
+}
+
+# A mixture of two sets is neither read nor built from.
+refuses_a_mixture_of_two_sets() {
+    cut_commit
+    cp -r cut before
+    for words in cut 'cut/train-*' cut/train-00000-of-00002; do
+        for command in check list stats; do
+            "$shards" $command "$words" >output 2>messages
+            status=$?
+            [ $status -eq 3 ] || failed "exit $status, not 3: $command $words"
+            says "a data set was being put in place in this directory"
+        done
+    done
+    expect 3 tfrecord 'cut/train-*' -o out
+    says "a data set was being put in place in this directory"
+    echo cut short >cut/.train-00003-of-00004.tmp
+    expect 5 mnist set -o cut --force
+    says "its train-00003-of-00004 is missing or of another length"
+    cp before/.train-00003-of-00004.tmp cut
+    diff -r before cut >&2 || failed "something was changed"
+    absent out
+    rm -r cut before
+}
+
+leaves_a_set_whole_that_cannot_be_replaced() {
+    for name in train-00001-of-00004 train-00001-of-00009; do
+        expect 0 mnist set -o kept --shards 2
+        cp -r kept before
+        mkdir kept/$name
+        expect 5 mnist set -o kept --force
+        says "kept/$name: is a directory, where a data set's file belongs"
+        rmdir kept/$name
+        diff -r before kept >&2 || failed "the set is not as it was"
+        rm -r kept before
+    done
 }
 
 makes_directories_and_takes_them_back() {
@@ -522,7 +589,10 @@ refuses_damaged_input
 refuses_files_cut_at_any_byte
 answers_wrong_usage
 replaces_a_set_when_forced_only
-clears_up_after_a_renaming_cut_short
+clears_up_after_a_run_cut_short
+finishes_a_renaming_cut_short
+refuses_a_mixture_of_two_sets
+leaves_a_set_whole_that_cannot_be_replaced
 makes_directories_and_takes_them_back
 shares_out_by_bytes
 leaves_others_files_alone

@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "formats/manifest.h"
 #include "loader/dataset_overlap.h"
+#include "loader/dataset_shards.h"
 #include "loader/shards/left_out.h"
 #include "loader/shards/shard_list.h"
 #include "loader/shards/split_name.h"
@@ -144,6 +146,36 @@ static void shards_of_a_folder_that_no_set_takes_are_named_once(void **state)
     assert_string_equal(said, "");
 }
 
+/* By its name, a glob, a file and a split that its manifest describes. */
+static void a_folder_in_which_a_set_is_being_put_in_place_is_refused(void **state)
+{
+    (void)state;
+    static const char *const words[] = { "", "/", "/train-*", "/train-00001-of-00003", ":train" };
+    char place[320], pattern[400], problem[2048];
+    fixture_subfolder(place, sizeof(place), "begun");
+    fixture_write_set(place, 3, 9);
+    fixture_write_text(fixture_path(place, MANIFEST_FILE),
+                       "{\"splits\": {\"train\": {\"records\": 9, \"shards\": ["
+                       "{\"file\": \"train-00000-of-00003\", \"records\": 3}, "
+                       "{\"file\": \"train-00001-of-00003\", \"records\": 3}, "
+                       "{\"file\": \"train-00002-of-00003\", \"records\": 3}]}}}");
+    for (int is_begun = 0; is_begun < 2; is_begun++) {
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+            struct shard_list list = { 0 };
+            struct shard_counts counts = { 0 };
+            struct text text;
+            text_init(&text, problem, sizeof(problem));
+            snprintf(pattern, sizeof(pattern), "%s%s", place, words[i]);
+            const int rc = dataset_shards_find(&list, pattern, "train", &counts, &text);
+            assert_int_equal(rc, is_begun ? -EBADMSG : 0);
+            assert_int_equal(strstr(problem, "a data set was being put in place in this directory") != NULL, is_begun);
+            shard_list_release(&list);
+            shard_counts_release(&counts);
+        }
+        fixture_write_text(fixture_path(place, MANIFEST_COMMIT_FILE), "");
+    }
+}
+
 static void lose_descriptors(void)
 {
     const struct rlimit none = { 3, 3 };
@@ -230,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_folder_gives_the_split_that_is_meant),
         cmocka_unit_test(a_folder_of_other_splits_only_is_refused_and_a_glob_is_not),
         cmocka_unit_test(shards_of_a_folder_that_no_set_takes_are_named_once),
+        cmocka_unit_test(a_folder_in_which_a_set_is_being_put_in_place_is_refused),
         cmocka_unit_test(a_search_that_cannot_be_done_says_why),
         cmocka_unit_test(files_of_two_sets_are_found_under_any_name),
     };

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/manifest.h"
+#include "loader/shards/begun_set.h"
 #include "loader/shards/index_file.h"
 #include "stage/stop.h"
 #include "tests/torture/tree.h"
@@ -157,12 +159,21 @@ static int judge_content(const struct judgement *judgement, const char *file, co
     return is_known(judgement, file, found) ? 0 : broken(judgement, "%s is neither as before nor as promised", file);
 }
 
+/* Files under temporary names in the folder of a set that is being put in place: the next run finishes it. */
+static bool is_begun(const struct judgement *judgement, const char *file, const char *name)
+{
+    char folder[PATH_MAX];
+    const int length = snprintf(folder, sizeof(folder), "%s/%.*s", judgement->folder, (int)(name - file), file);
+    return length < (int)sizeof(folder) && begun_set_is_in(folder);
+}
+
 static int judge_file(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
     const char *const slash = strrchr(file, '/'), *const name = slash != NULL ? slash + 1 : file;
-    const bool is_temporary = strstr(name, ".tmp") != NULL;
-    if (is_temporary && judgement->end.signal == 0 && !judgement->promise->may_leave)
+    const bool is_temporary = strstr(name, ".tmp") != NULL || strcmp(name, MANIFEST_COMMIT_FILE) == 0;
+    if (is_temporary && judgement->end.signal == 0 && !judgement->promise->may_leave &&
+        (judgement->end.code == 0 || !is_begun(judgement, file, name)))
         return broken(judgement, "%s is left behind", file);
     if (is_temporary || is_free(file, name))
         return 0;
@@ -173,11 +184,19 @@ static int judge_file(void *arg, const char *file)
     return rc;
 }
 
+static bool is_result(const struct judgement *judgement, const char *file)
+{
+    const char *const results = judgement->scenario->results;
+    const size_t bytes = results != NULL ? strlen(results) : 0;
+    return bytes > 0 && strncmp(file, results, bytes) == 0 && file[bytes] == '/';
+}
+
 /* A file of the folder before, outside of the results: it stays as it was. */
 static int judge_source(void *arg, const char *file)
 {
     const struct judgement *const judgement = arg;
-    if (strncmp(file, "run/", 4) == 0 || strchr(file, '.') == file || strstr(file, "/.") != NULL ||
+    if (strncmp(file, "run/", 4) == 0 || is_result(judgement, file) || strchr(file, '.') == file ||
+        strstr(file, "/.") != NULL ||
         strcmp(file, "out") == 0 || strcmp(file, "err") == 0)
         return 0;
     struct content found = content_read(judgement->folder, file);

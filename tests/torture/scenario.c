@@ -29,6 +29,8 @@ const struct scenario scenarios[] = {
     { .name = "describe", .program = "pipetrain", .arguments = { "--describe=resnet20_v1" }, .changes_nothing = true },
     { .name = "convert", .program = "pipetrain-convert", .catches = true, .results = "shards",
       .arguments = { "digits", "-o", "shards", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
+    { .name = "convert-over", .program = "pipetrain-convert", .catches = true, .results = "data",
+      .arguments = { "digits", "-o", "data", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
     { .name = "convert-on", .program = "pipetrain-convert", .is_endless = true, .catches = true,
       .arguments = { "digits", "-o", "shards", "--force", "--train=4000000", "--validation=20", "--shards=3",
                      "--jobs=2" } },
@@ -105,9 +107,11 @@ static int make_trainings(const struct stand *stand, const char *folder)
     return rc;
 }
 
-static bool trains(const struct scenario *scenario)
+/* Those that train, and those that replace the data. */
+static bool has_earlier(const struct scenario *scenario)
 {
-    return scenario->kept != NULL || strcmp(scenario->name, "check") == 0;
+    return scenario->kept != NULL || strcmp(scenario->name, "check") == 0 ||
+           strcmp(scenario->name, "convert-over") == 0;
 }
 
 static int prepare(const struct stand *stand, const struct scenario *scenario, const char *earlier, uint64_t *took_us)
@@ -115,7 +119,7 @@ static int prepare(const struct stand *stand, const struct scenario *scenario, c
     char begin[PATH_MAX], done[PATH_MAX];
     stand_folder(stand, "begin", scenario->name, begin, sizeof(begin));
     stand_folder(stand, "done", scenario->name, done, sizeof(done));
-    int rc = trains(scenario) ? tree_copy(earlier, begin) : mkdir(begin, 0777) == 0 ? 0 : -errno;
+    int rc = has_earlier(scenario) ? tree_copy(earlier, begin) : mkdir(begin, 0777) == 0 ? 0 : -errno;
     if (rc == 0)
         rc = tree_copy(begin, done);
     const uint64_t began_ns = clock_now_ns();

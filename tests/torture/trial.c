@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "loader/shards/begun_set.h"
 #include "stage/random.h"
 #include "tests/torture/disk.h"
 #include "tests/torture/tree.h"
@@ -128,7 +129,8 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     return rc;
 }
 
-/* After a kill: the same command again works, and clears away what was left. */
+/* After a kill, or where it left what is to be finished: the same command again works, and clears away what
+ * was left. */
 static void run_again(const struct trials *trials, const struct trial *killed, const char *folder,
                       char verdict_out[VERDICT_BYTES])
 {
@@ -154,6 +156,16 @@ static bool has_begun(const char *folder, const struct child_end *end)
     return !is_loaders;
 }
 
+/* Whether a set that was being put in place is to be finished. */
+static bool has_begun_set(const struct trial *trial, const char *folder)
+{
+    char results[PATH_MAX];
+    if (trial->scenario->results == NULL)
+        return false;
+    const int length = snprintf(results, sizeof(results), "%s/%s", folder, trial->scenario->results);
+    return length < (int)sizeof(results) && begun_set_is_in(results);
+}
+
 static void run_in(const struct trials *trials, const struct trial *trial, const char *folder,
                    struct outcome *outcome)
 {
@@ -171,7 +183,8 @@ static void run_in(const struct trials *trials, const struct trial *trial, const
     judge_try(trials->stand, trial->scenario, &trial->promise, folder, &course.end, outcome->verdict);
     if (outcome->verdict[0] == '\0' && !course.was_disturbed)
         snprintf(outcome->verdict, VERDICT_BYTES, "never said that it enters the phase '%s'", trial->phase);
-    if (outcome->verdict[0] == '\0' && course.end.signal == SIGKILL && !trial->scenario->is_endless)
+    if (outcome->verdict[0] == '\0' && !trial->scenario->is_endless &&
+        (course.end.signal == SIGKILL || has_begun_set(trial, folder)))
         run_again(trials, trial, folder, outcome->verdict);
 }
 

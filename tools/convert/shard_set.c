@@ -1,160 +1,53 @@
-/* The directory side of writing shards: names, lock, leftovers, the renaming at the end.
+/* The directory side of writing shards: what is there before, the names of the files, what stays behind.
  * Called by the main thread of the converters. */
 #include "tools/convert/shard_set.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage/file/file.h"
 #include "stage/file/folders.h"
 #include "stage/file/whole_file.h"
-#include "stage/log.h"
+#include "tools/convert/set_commit.h"
 
-#define MANIFEST_TEMPORARY "." MANIFEST_NAME ".tmp"
-#define NUMBERS_LENGTH 15u      /* -NNNNN-of-NNNNN */
+/* A file of an earlier set: its manifest where it has one. */
+struct earlier { char entry[NAME_MAX + 1]; };
 
-static int fail(const struct shard_set *set, const char *what, const char *name, int error)
-{
-    stop_fail(set->stop, exit_code_of(-error, EXIT_CODE_OUTPUT), "cannot %s %s/%s: %s", what, set->spec.directory, name,
-              strerror(error));
-    return -error;
-}
-
-static const char *const splits[] = { "train", "validation", "test" };
-#define SPLIT_COUNT (sizeof(splits) / sizeof(splits[0]))
-
-/* What a shard's name says: SPLIT-NNNNN-of-NNNNN. */
-struct shard_name { const char *split; unsigned long number, count; };
-
-/* Whether the text is -NNNNN-of-NNNNN. */
-static bool is_numbers(const char *text)
-{
-    static const char pattern[NUMBERS_LENGTH + 1] = "-ddddd-of-ddddd";
-
-    for (size_t i = 0; i < NUMBERS_LENGTH; i++) {
-        if (pattern[i] == 'd' ? !isdigit((unsigned char)text[i]) : text[i] != pattern[i])
-            return false;
-    }
-    return true;
-}
-
-/* The shard of any split whose name the first `bytes` bytes are. */
-static bool parse_shard_name(const char *name, size_t bytes, struct shard_name *shard_out)
-{
-    for (size_t i = 0; i < SPLIT_COUNT; i++) {
-        const size_t split_bytes = strlen(splits[i]);
-        if (bytes != split_bytes + NUMBERS_LENGTH || memcmp(name, splits[i], split_bytes) != 0 ||
-            !is_numbers(name + split_bytes))
-            continue;
-        *shard_out = (struct shard_name){ splits[i], strtoul(name + split_bytes + 1, NULL, 10),
-                                         strtoul(name + bytes - 5, NULL, 10) };
-        return true;
-    }
-    return false;
-}
-
-static bool is_shard(const char *name)
-{
-    struct shard_name shard;
-    return parse_shard_name(name, strlen(name), &shard);
-}
-
-/* A shard under its temporary name. */
-static bool is_leftover(const char *name)
-{
-    const size_t bytes = strlen(name);
-    struct shard_name shard;
-    return bytes > 5 && name[0] == '.' && strcmp(name + bytes - 4, ".tmp") == 0 &&
-           parse_shard_name(name + 1, bytes - 5, &shard);
-}
-
-/* Whether a shard of the set has this name. */
-static bool is_of_set(const struct shard_set *set, const struct shard_name *shard)
-{
-    for (size_t i = 0; i < set->spec.source_count; i++) {
-        const struct sample_source *const source = &set->spec.sources[i];
-        if (strcmp(shard->split, source->split) == 0 && shard->count == source->shard_count &&
-            shard->number < shard->count)
-            return true;
-    }
-    return false;
-}
-
-/* What is in the directory of an earlier set. */
-struct earlier { bool has_manifest, has_marker; char entry[NAME_MAX + 1]; };
-
-/* Call `look` for every entry of the directory until one is not 0. */
-static int visit_entries(struct shard_set *set, int (*look)(struct shard_set *set, const char *name, void *arg),
-                         void *arg)
-{
-    const int fd = openat(set->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *const entries = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    int rc = 0;
-
-    if (entries == NULL) {
-        const int error = errno;
-        if (fd >= 0)
-            close(fd);
-        return fail(set, "list", ".", error);
-    }
-    while (rc == 0 && (errno = 0, entry = readdir(entries)) != NULL)
-        rc = look(set, entry->d_name, arg);
-    if (rc == 0 && errno != 0)
-        rc = fail(set, "list", ".", errno);
-    closedir(entries);
-    return rc;
-}
-
-static int look_for_earlier(struct shard_set *set, const char *name, void *arg)
+static int look_for_earlier(const struct set_folder *folder, const char *name, void *arg)
 {
     struct earlier *const earlier = arg;
     const bool is_manifest = strcmp(name, MANIFEST_NAME) == 0;
 
-    (void)set;
-    earlier->has_manifest |= is_manifest;
-    earlier->has_marker |= strcmp(name, MANIFEST_TEMPORARY) == 0;
-    if (is_manifest || (earlier->entry[0] == '\0' && is_shard(name)))
+    (void)folder;
+    if (is_manifest || (earlier->entry[0] == '\0' && set_folder_is_shard(name)))
         snprintf(earlier->entry, sizeof(earlier->entry), "%s", name);
     return 0;
 }
 
-static int remove_leftover(struct shard_set *set, const char *name, void *arg)
+static int remove_leftover(const struct set_folder *folder, const char *name, void *arg)
 {
-    const bool *const is_unfinished = arg;
-
-    if (!is_leftover(name) && !(*is_unfinished && is_shard(name)))
-        return 0;
-    return unlinkat(set->directory_fd, name, 0) == 0 || errno == ENOENT ? 0 : fail(set, "remove", name, errno);
+    (void)arg;
+    return set_folder_is_temporary_shard(name) ? set_folder_remove(folder, name) : 0;
 }
 
-/* The marker goes last: until then what is left of the renaming can be told from a set. */
-static int remove_leftovers(struct shard_set *set, bool is_unfinished)
+static int remove_leftovers(const struct set_folder *folder)
 {
-    const int rc = visit_entries(set, remove_leftover, &is_unfinished);
-    if (rc < 0)
-        return rc;
-    return unlinkat(set->directory_fd, MANIFEST_TEMPORARY, 0) == 0 || errno == ENOENT
-               ? 0 : fail(set, "remove", MANIFEST_TEMPORARY, errno);
+    const int rc = set_folder_visit(folder, remove_leftover, NULL);
+    return rc < 0 ? rc : set_folder_remove(folder, SET_COMMIT_MANIFEST);
 }
 
-static int check_directory(struct shard_set *set)
+static int check_earlier(struct shard_set *set)
 {
-    struct earlier earlier = { 0 };
-    const int rc = visit_entries(set, look_for_earlier, &earlier);
-    if (rc < 0)
+    struct earlier earlier = { "" };
+    const int rc = set_folder_visit(&set->folder, look_for_earlier, &earlier);
+    if (rc < 0 || earlier.entry[0] == '\0')
         return rc;
-    const bool is_unfinished = earlier.has_marker && !earlier.has_manifest;
-    if (earlier.entry[0] == '\0' || is_unfinished || set->spec.may_replace)
-        return remove_leftovers(set, is_unfinished);
+    if (set->spec.may_replace)
+        return set_commit_check(&set->folder);
     stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s/%s: there is a data set already: choose another directory, or replace "
               "it with --force", set->spec.directory, earlier.entry);
     return -EEXIST;
@@ -163,24 +56,25 @@ static int check_directory(struct shard_set *set)
 static int open_directory(struct shard_set *set)
 {
     const char *const directory = set->spec.directory;
-    int rc = folders_make(directory, &set->topmost_made);
-    if (rc < 0)
-        return fail(set, "make", "", -rc);
-    set->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (set->directory_fd < 0)
-        return fail(set, "open", "", errno);
-    rc = file_lock(set->directory_fd);
-    if (rc == -EWOULDBLOCK) {
-        /* What is in it is another's: closing the set must not clear it away. */
-        close(set->directory_fd);
-        set->directory_fd = -1;
-        set->topmost_made = 0;
-        stop_fail(set->stop, EXIT_CODE_OUTPUT, "%s: another pipetrain-convert is writing there", directory);
-        return -EWOULDBLOCK;
+    const int rc = folders_make(directory, &set->topmost_made);
+
+    if (rc < 0) {
+        set->folder = (struct set_folder){ .path = directory, .fd = -1, .advice = "", .stop = set->stop };
+        return set_folder_fail(&set->folder, "make", "", -rc);
     }
-    if (rc == -EOPNOTSUPP)
-        log_message(LOG_RUN, "%s: the file system has no locks: nothing keeps a second writer out", directory);
-    return rc == 0 || rc == -EOPNOTSUPP ? 0 : fail(set, "lock", "", -rc);
+    return set_folder_open(&set->folder, directory, set->stop);
+}
+
+/* As long as a begun commit is there, what is temporary must stay. */
+static int take_directory(struct shard_set *set)
+{
+    int rc = set_commit_resume(&set->folder);
+    if (rc == 0)
+        rc = check_earlier(set);
+    if (rc == 0)
+        rc = remove_leftovers(&set->folder);
+    set->is_writing = rc == 0;
+    return rc;
 }
 
 /* Shard i of k holds the positions from i*n/k to (i+1)*n/k. */
@@ -225,92 +119,54 @@ static int name_files(struct shard_set *set)
 
 int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop)
 {
-    *set = (struct shard_set){ .spec = *spec, .directory_fd = -1, .stop = stop };
+    *set = (struct shard_set){ .spec = *spec, .folder.fd = -1, .stop = stop };
     int rc = name_files(set);
     if (rc == 0)
         rc = open_directory(set);
     if (rc == 0)
-        rc = check_directory(set);
+        rc = take_directory(set);
     return rc;
 }
 
 int shard_set_create(const struct shard_set *set, const char *temporary_name)
 {
-    const int fd = openat(set->directory_fd, temporary_name,
+    const int fd = openat(set->folder.fd, temporary_name,
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     return fd < 0 ? -errno : fd;
 }
 
-static int write_manifest(const struct shard_set *set, const char *manifest)
+static int write_manifest(const struct shard_set *set, const char *text)
 {
-    const int fd = shard_set_create(set, MANIFEST_TEMPORARY);
+    const int fd = shard_set_create(set, SET_COMMIT_MANIFEST);
 
     if (fd < 0)
-        return fail(set, "make", MANIFEST_TEMPORARY, -fd);
-    const struct file_part parts[] = { { manifest, strlen(manifest) }, { "\n", 1 } };
+        return set_folder_fail(&set->folder, "make", SET_COMMIT_MANIFEST, -fd);
+    const struct file_part parts[] = { { text, strlen(text) }, { "\n", 1 } };
     const int rc = whole_file_fill(fd, parts, 2);
-    return rc == 0 ? 0 : fail(set, "write", MANIFEST_TEMPORARY, -rc);
-}
-
-static int give_name(const struct shard_set *set, const char *temporary_name, const char *name)
-{
-    if (renameat(set->directory_fd, temporary_name, set->directory_fd, name) != 0)
-        return fail(set, "rename to", name, errno);
-    return 0;
-}
-
-static int give_names(struct shard_set *set)
-{
-    for (size_t i = 0; i < set->file_count; i++) {
-        const int rc = give_name(set, set->files[i].temporary_name, set->files[i].name);
-        if (rc < 0)
-            return rc;
-    }
-    return give_name(set, MANIFEST_TEMPORARY, MANIFEST_NAME);
-}
-
-/* A shard of the set that was there; those that new ones are called like are replaced at once. */
-static int remove_earlier(struct shard_set *set, const char *name, void *arg)
-{
-    struct shard_name shard;
-
-    (void)arg;
-    if (!parse_shard_name(name, strlen(name), &shard) || is_of_set(set, &shard) ||
-        unlinkat(set->directory_fd, name, 0) == 0)
-        return 0;
-    return fail(set, "remove", name, errno);
+    return rc == 0 ? 0 : set_folder_fail(&set->folder, "write", SET_COMMIT_MANIFEST, -rc);
 }
 
 int shard_set_commit(struct shard_set *set, const char *manifest)
 {
+    bool has_begun = false;
     int rc = write_manifest(set, manifest);
-    if (rc < 0)
-        return rc;
-    if (unlinkat(set->directory_fd, MANIFEST_NAME, 0) != 0 && errno != ENOENT)
-        return fail(set, "remove", MANIFEST_NAME, errno);
-    rc = visit_entries(set, remove_earlier, NULL);
+
     if (rc == 0)
-        rc = give_names(set);
-    if (rc < 0)
-        return rc;
-    rc = whole_file_sync_names(set->directory_fd);
-    if (rc < 0)
-        return fail(set, "sync", "", -rc);
-    set->committed = true;
-    return 0;
+        rc = set_commit_run(&set->folder, manifest, &has_begun);
+    set->is_writing = !has_begun;
+    return rc;
 }
 
 void shard_set_close(struct shard_set *set)
 {
-    if (set->directory_fd >= 0 && !set->committed) {
-        unlinkat(set->directory_fd, MANIFEST_TEMPORARY, 0);
+    if (set->is_writing) {
+        unlinkat(set->folder.fd, SET_COMMIT_MANIFEST, 0);
         for (size_t i = 0; i < set->file_count; i++)
-            unlinkat(set->directory_fd, set->files[i].temporary_name, 0);
+            unlinkat(set->folder.fd, set->files[i].temporary_name, 0);
     }
-    if (!set->committed)
-        folders_remove(set->spec.directory, set->topmost_made); /* one that has something else in it stays */
-    if (set->directory_fd >= 0)
-        close(set->directory_fd);
+    if (set->topmost_made > 0)
+        folders_remove(set->spec.directory, set->topmost_made); /* one that has something in it stays */
+    set_folder_close(&set->folder);
     free(set->files);
-    *set = (struct shard_set){ .directory_fd = -1 };
+    *set = (struct shard_set){ .folder.fd = -1 };
 }

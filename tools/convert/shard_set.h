@@ -1,9 +1,8 @@
 /* A set of shard files that appears in a directory all at once: everything is written under
- * temporary names, and only when all of it is on the disk do the files get their names. A
- * run that dies leaves the directory as it was, but for temporaries that the next one removes.
- * The manifest (dataset.json) is removed before the first renaming and comes back last, so a
- * directory with a manifest holds a complete set; one with a temporary manifest only holds what is
- * left of a renaming that was cut short, which the next run removes too. */
+ * temporary names, and only when all of it is on the disk do the files get their names (set_commit.h).
+ * A run that dies before leaves the directory as it was, but for temporaries that the next one removes;
+ * one that dies later leaves what the next one finishes. A directory with a manifest (dataset.json) holds
+ * a complete set. */
 #ifndef PIPETRAIN_SHARD_SET_H
 #define PIPETRAIN_SHARD_SET_H
 
@@ -15,6 +14,7 @@
 #include "stage/stop.h"
 #include "tools/convert/images/image_tally.h"
 #include "tools/convert/packing.h"
+#include "tools/convert/set_folder.h"
 
 #define SAMPLE_VALUES_MAX 16u
 #define SHARD_COUNT_MAX 99999u
@@ -63,22 +63,24 @@ struct shard_set_spec {
 
 struct shard_set {
     struct shard_set_spec spec;
-    int directory_fd;
+    struct set_folder folder;
     size_t topmost_made;        /* of the directories made by this run, which go when it fails (stage/file/folders.h) */
-    bool committed;
+    bool is_writing;            /* what is temporary in the directory is of this run, and goes with it */
     struct shard_file *files;
     size_t file_count;
     struct stop *stop;
 };
 
 /* Make the directory and those above it where they are not there, lock it against a second writer,
- * refuse a set that is there and must not be replaced, and remove leftovers of dead runs. What `spec`
- * points to is lent. 0, or a negative errno after stop_fail. shard_set_close in both cases. */
+ * finish what a dead run had begun to put in place, refuse a set that is there and must not be replaced or
+ * cannot be, and remove leftovers of dead runs. What `spec` points to is lent. 0, or a negative errno after
+ * stop_fail. shard_set_close in both cases. */
 int shard_set_open(struct shard_set *set, const struct shard_set_spec *spec, struct stop *stop);
 /* Give all files their names, in the place of the set that was there; `manifest` is written beside
- * them. 0, or a negative errno after stop_fail. */
+ * them. 0, or a negative errno after stop_fail: the set that was there is whole, or the message says that it has
+ * been given up, and how this one is finished. */
 int shard_set_commit(struct shard_set *set, const char *manifest);
-/* Remove what was not committed. */
+/* Remove what was written, unless committing has begun. */
 void shard_set_close(struct shard_set *set);
 
 /* A new file of the set that nothing else had under that name, or a negative errno. */

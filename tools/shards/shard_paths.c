@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "loader/shards/begun_set.h"
 #include "stage/log.h"
 
 /* Take over the paths of `more`. */
@@ -24,6 +25,10 @@ static int join(struct shard_list *list, struct shard_list *more)
 
 int shard_paths_in_folder(struct shard_list *list, const char *folder)
 {
+    if (begun_set_is_in(folder)) {
+        log_message(LOG_ERROR, "%s: " BEGUN_SET_TEXT, folder);
+        return -EBADMSG;
+    }
     const int rc = shard_list_folder(list, folder);
     if (rc == 0 && list->count > 0)
         return 0;
@@ -100,6 +105,16 @@ static int drop_twins(struct shard_list *list)
     return 0;
 }
 
+/* Files that are named one by one may lie there, too. */
+static int check_begun(const struct shard_list *list)
+{
+    const char *const begun = begun_set_find(list);
+    if (begun == NULL)
+        return 0;
+    log_message(LOG_ERROR, "%s: " BEGUN_SET_TEXT, begun);
+    return -EBADMSG;
+}
+
 int shard_paths_find(struct shard_list *list_out, const struct shards_request *request)
 {
     struct shard_list list = { 0 };
@@ -108,6 +123,8 @@ int shard_paths_find(struct shard_list *list_out, const struct shards_request *r
         rc = add_word(&list, request->words[i], request->command->name);
     if (rc == 0)
         rc = drop_twins(&list);
+    if (rc == 0)
+        rc = check_begun(&list);
     if (rc < 0)
         shard_list_release(&list);
     else

@@ -13,6 +13,7 @@
 #include "stage/log.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/records/record_set.h"
+#include "tools/convert/set_commit.h"
 
 #define SPLITS 3u
 #define INPUTS_MAX 2u
@@ -187,8 +188,21 @@ static int tell_left_out(const struct conversion *conversion, struct stop *stop)
     return rc;
 }
 
+/* A directory in which a set was being put in place holds two halves until that is finished. */
+static int finish_begun(const struct convert_options *options, struct stop *stop)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < options->input_count && rc == 0; i++)
+        rc = set_commit_resume_in(options->inputs[i], stop);
+    return rc;
+}
+
 static int tfrecord_prepare(const struct convert_options *options, struct stop *stop, struct conversion *conversion)
 {
+    int rc = finish_begun(options, stop);
+    if (rc < 0)
+        return rc;
     static const unsigned validation = 1u << SPLIT_VALIDATION, test = 1u << SPLIT_TEST;
     const char *const last = options->inputs[options->input_count - 1];
     const unsigned named = options->input_count == 1 ? named_splits(last) & (validation | test) : validation;
@@ -199,7 +213,7 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
         return -ENOMEM;
     }
     conversion->origin = "TFRecord shards";
-    int rc = open_split(conversion, options->inputs[0], options, stop);
+    rc = open_split(conversion, options->inputs[0], options, stop);
     if (rc == 0)
         rc = take_over_manifest(conversion, options, stop);
     if (rc == 0 && named != 0)

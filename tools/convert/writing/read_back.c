@@ -102,7 +102,7 @@ static int read_samples(struct reading_back *reading)
 
 static int read_plain(struct reading_back *reading)
 {
-    const int fd = openat(reading->set->directory_fd, reading->file->temporary_name,
+    const int fd = openat(reading->set->folder.fd, reading->file->temporary_name,
                           O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0)

@@ -66,12 +66,11 @@ $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)
 tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
-	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_image_change %D%/tools/test_image_check \
-	%D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_options \
-	%D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report %D%/tools/test_resume \
-	%D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan %D%/tools/test_set_commit \
-	%D%/tools/test_shards_statistics %D%/tools/test_splits \
-	%D%/tools/test_weights
+	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_image_change \
+	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
+	%D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
+	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
+	%D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
@@ -84,12 +83,13 @@ wrap = -Wl,--wrap=
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
+# Of the sources, whatever they are built into.
+tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_memory.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_real_images.sh \
-	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh %D%/tree/dialect.sh \
-	%D%/tree/walls.sh
+	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh $(tree_tests)
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)
@@ -107,11 +107,12 @@ threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threa
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
-	%D%/tools/test_convert_files %D%/tools/test_resume %D%/tools/test_scan
+	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_resume %D%/tools/test_scan
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
 # Those that look at the time or at all cores: continuous integration runs them one after the other.
 lone_tests = $(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) $(sim_sync_tests) $(sim_sync_twins) \
-	%D%/loader/test_loader %D%/compute/test_team %D%/compute/test_onednn_room %D%/e2e/sim_e2e.sh $(script_tests)
+	%D%/loader/test_loader %D%/compute/test_team %D%/compute/test_onednn_room %D%/e2e/sim_e2e.sh \
+	$(filter-out $(tree_tests) %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_cli.sh,$(script_tests))
 side_by_side_tests = $(filter-out $(lone_tests),$(all_tests))
 else
 check-local:

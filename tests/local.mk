@@ -103,8 +103,8 @@ TESTS = $(all_tests)
 # Where threads meet: what continuous integration runs under the thread sanitizer (check-tsan runs all).
 threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh \
 	%D%/e2e/e2e_signals.sh %D%/e2e/test_shards.sh \
-	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) %D%/sync/test_reduce_sim \
-	%D%/sync/test_snapshot_pool_sim %D%/sync/test_trainer_sim \
+	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) \
+	$(filter-out %/test_averaging_sim %/test_statistics_sim,$(sim_sync_twins)) \
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \

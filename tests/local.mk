@@ -104,11 +104,11 @@ TESTS = $(all_tests)
 threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh \
 	%D%/e2e/e2e_signals.sh %D%/e2e/test_shards.sh \
 	$(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) \
-	$(filter-out %/test_averaging_sim %/test_statistics_sim,$(sim_sync_twins)) \
+	$(filter %/test_reduce_sim %/test_snapshot_pool_sim,$(sim_sync_twins)) \
 	%D%/loader/test_dataset %D%/loader/test_decode_context %D%/loader/test_loader %D%/loader/test_packed \
 	%D%/loader/test_read_batch %D%/loader/test_shard_source \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
-	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_resume %D%/tools/test_scan
+	%D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
 # Those that look at the time or at all cores: continuous integration runs them one after the other.
 lone_tests = $(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) $(sim_sync_tests) $(sim_sync_twins) \

@@ -12,22 +12,9 @@
 
 #include "loader/record.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/tiny_images.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-/* 8 x 8 grey pixels of 90. */
-static const char jpeg[] =
-    "\377\330\377\333\000\103\000\003\002\002\003\002\002\003\003\003\003\004\003\003\004\005\010\005\005"
-    "\004\004\005\012\007\007\006\010\014\012\014\014\013\012\013\013\015\016\022\020\015\016\021\016\013"
-    "\013\020\026\020\021\023\024\025\025\025\014\017\027\030\026\024\030\022\024\025\024\377\300\000\013"
-    "\010\000\010\000\010\001\001\021\000\377\304\000\024\000\001\000\000\000\000\000\000\000\000\000\000"
-    "\000\000\000\000\000\007\377\304\000\024\020\001\000\000\000\000\000\000\000\000\000\000\000\000\000"
-    "\000\000\000\377\332\000\010\001\001\000\000\077\000\032\177\377\331";
-/* 2 x 3 pixels, pixel (y, x) is (30 x, 30 y, 7). */
-static const char png[] =
-    "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010"
-    "\002\000\000\000\022\026\361\115\000\000\000\027\111\104\101\124\170\234\143\144\140\140\227\143\140"
-    "\220\143\140\140\141\220\143\200\000\000\005\035\000\147\007\271\201\110\000\000\000\000\111\105\116"
-    "\104\256\102\140\202";
 
 enum { HEIGHT = 2, WIDTH = 3, SAMPLE_BYTES = HEIGHT * WIDTH * 3 };
 
@@ -71,7 +58,7 @@ static const char *load(const struct dataset *dataset, uint64_t id, uint8_t samp
 static void images_of_both_formats_and_any_size_are_read(void **state)
 {
     (void)state;
-    static const struct image images[] = { IMAGE(jpeg), IMAGE(png), IMAGE(jpeg) };
+    static const struct image images[] = { IMAGE(tiny_jpeg), IMAGE(tiny_png), IMAGE(tiny_jpeg) };
     uint8_t sample[SAMPLE_BYTES];
     const struct dataset_options options = write_set(images, 3);
     struct dataset *const dataset = fixture_open(&options);
@@ -91,8 +78,8 @@ static void what_cannot_be_read_among_them_is_said_in_words(void **state)
 {
     (void)state;
     static const uint8_t pixels[SAMPLE_BYTES];
-    static const struct image images[] = { IMAGE(png), IMAGE("GIF89a and so on"), IMAGE("\xff\xd8\xff\xd9 and so on"),
-                                           { pixels, sizeof(pixels) }, { "", 0 } };
+    static const struct image images[] = { IMAGE(tiny_png), IMAGE("GIF89a and so on"),
+                                           IMAGE("\xff\xd8\xff\xd9 and so on"), { pixels, sizeof(pixels) }, { "", 0 } };
     static const char *const words[] = { "", "holds a GIF image", "holds a JPEG image that cannot be decoded: ",
                                          "holds raw pixels, and the first record of the set an encoded image",
                                          "holds 0 bytes that begin like no image" };
@@ -136,8 +123,9 @@ static uint64_t count_warnings(const struct dataset *dataset, uint32_t threads)
 static void flaws_that_a_decoder_passes_over_are_told_and_counted_once(void **state)
 {
     (void)state;
-    static const struct image images[] = { IMAGE(jpeg), IMAGE(png), { jpeg, sizeof(jpeg) - 3 }, IMAGE(jpeg),
-                                           { jpeg, sizeof(jpeg) - 4 } };
+    static const struct image images[] = { IMAGE(tiny_jpeg), IMAGE(tiny_png),
+                                           { tiny_jpeg, sizeof(tiny_jpeg) - 3 }, IMAGE(tiny_jpeg),
+                                           { tiny_jpeg, sizeof(tiny_jpeg) - 4 } };
     uint8_t sample[SAMPLE_BYTES];
     struct dataset_options options = write_set(images, 5);
     struct dataset *dataset = fixture_open(&options);

@@ -12,22 +12,9 @@
 
 #include "formats/example.h"
 #include "tests/helpers/example_fixture.h"
+#include "tests/helpers/tiny_images.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-/* 8 x 8 grey pixels of 90. */
-static const char jpeg[] =
-    "\377\330\377\333\000\103\000\003\002\002\003\002\002\003\003\003\003\004\003\003\004\005\010\005\005"
-    "\004\004\005\012\007\007\006\010\014\012\014\014\013\012\013\013\015\016\022\020\015\016\021\016\013"
-    "\013\020\026\020\021\023\024\025\025\025\014\017\027\030\026\024\030\022\024\025\024\377\300\000\013"
-    "\010\000\010\000\010\001\001\021\000\377\304\000\024\000\001\000\000\000\000\000\000\000\000\000\000"
-    "\000\000\000\000\000\007\377\304\000\024\020\001\000\000\000\000\000\000\000\000\000\000\000\000\000"
-    "\000\000\000\377\332\000\010\001\001\000\000\077\000\032\177\377\331";
-/* 2 x 3 pixels, pixel (y, x) is (30 x, 30 y, 7). */
-static const char png[] =
-    "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010"
-    "\002\000\000\000\022\026\361\115\000\000\000\027\111\104\101\124\170\234\143\144\140\140\227\143\140"
-    "\220\143\140\140\141\220\143\200\000\000\005\035\000\147\007\271\201\110\000\000\000\000\111\105\116"
-    "\104\256\102\140\202";
 /* Of these the beginning is taken. */
 static uint8_t numbers[3072];
 
@@ -72,20 +59,20 @@ static const struct layout {
       1000, -1, true,
       { INTEGER("image/channels", 3), INTEGER("image/class/label", 1000), TEXT("image/class/synset", "n15075141"),
         TEXT("image/class/text", "toilet tissue, toilet paper"), TEXT("image/colorspace", "RGB"),
-        TEXT("image/encoded", jpeg), TEXT("image/filename", "n15075141_1.JPEG"), TEXT("image/format", "JPEG"),
+        TEXT("image/encoded", tiny_jpeg), TEXT("image/filename", "n15075141_1.JPEG"), TEXT("image/format", "JPEG"),
         INTEGER("image/height", 8), INTEGER("image/object/bbox/label", 1000), INTEGER("image/width", 8) } },
     { "ImageNet: a PNG that is called a JPEG", "image/encoded", "image/class/label", &image_encoded_ops, { 2, 3, 3 },
       pixel_of_png, 229, -1, true,
       { INTEGER("image/channels", 3), INTEGER("image/class/label", 229), TEXT("image/class/synset", "n02105855"),
-        TEXT("image/colorspace", "RGB"), TEXT("image/encoded", png), TEXT("image/filename", "n02105855_2933.JPEG"),
+        TEXT("image/colorspace", "RGB"), TEXT("image/encoded", tiny_png), TEXT("image/filename", "n02105855_2933.JPEG"),
         TEXT("image/format", "JPEG"), INTEGER("image/height", 2), INTEGER("image/width", 3) } },
     { "TF-Slim with PNG", "image/encoded", "image/class/label", &image_encoded_ops, { 2, 3, 3 }, pixel_of_png, 9, 0,
       false,
-      { INTEGER("image/class/label", 9), TEXT("image/encoded", png), TEXT("image/format", "png"),
+      { INTEGER("image/class/label", 9), TEXT("image/encoded", tiny_png), TEXT("image/format", "png"),
         INTEGER("image/height", 2), INTEGER("image/width", 3) } },
     { "TF-Slim with JPEG", "image/encoded", "image/class/label", &image_encoded_ops, { 8, 8, 3 }, plain_grey, 4, 0,
       false,
-      { INTEGER("image/class/label", 4), TEXT("image/encoded", jpeg), TEXT("image/format", "jpg"),
+      { INTEGER("image/class/label", 4), TEXT("image/encoded", tiny_jpeg), TEXT("image/format", "jpg"),
         INTEGER("image/height", 8), INTEGER("image/width", 8) } },
     { "MNIST of the how-to", "image_raw", "label", &image_raw_hwc_ops, { 28, 28, 1 }, row_of_numbers,
       7, 0, false,
@@ -94,9 +81,9 @@ static const struct layout {
     { "CIFAR-10, planar", "image", "label", &image_raw_chw_ops, { 32, 32, 3 }, planes_of_numbers, 9, 0, false,
       { BYTES("image", numbers, 3072), INTEGER("label", 9) } },
     { "TensorFlow Datasets with PNG", "image", "label", &image_encoded_ops, { 2, 3, 3 }, pixel_of_png, 2, 0, false,
-      { TEXT("id", "train_00002"), TEXT("image", png), INTEGER("label", 2) } },
+      { TEXT("id", "train_00002"), TEXT("image", tiny_png), INTEGER("label", 2) } },
     { "TensorFlow Datasets with JPEG", "image", "label", &image_encoded_ops, { 8, 8, 3 }, plain_grey, 2, 0, false,
-      { TEXT("file_name", "2.jpg"), TEXT("image", jpeg), INTEGER("label", 2) } },
+      { TEXT("file_name", "2.jpg"), TEXT("image", tiny_jpeg), INTEGER("label", 2) } },
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 

@@ -52,7 +52,9 @@ if test -z "$shards"; then
     ls $shards >/dev/null 2>&1 || shards="$build/data/digits/train-*"
 fi
 
-export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
+script=cpu.sh
+known="$comparisons $old_comparisons"
+. "$bench/rows.sh"
 
 # The two sides. Arguments are section.key=value for ours, options for a peer.
 run_of() { echo "python3 '$bench/ours.py' '$1/pipetrain' model.name=mnist_cnn 'data.train=$shards'"; }
@@ -64,7 +66,6 @@ keras() { echo "'$tensorflow' '$bench/peer_keras.py' --threads $cores $mnist $*"
 ddp() { echo "'$torch' '$bench/peer_ddp.py' $mnist $*"; }
 tfdata() { echo "'$tensorflow' '$bench/peer_tfdata.py' --glob '$shards' --threads $cores $*"; }
 primitives() { echo "'$build/bench/primitives' mnist_cnn $1 $cores 15"; }
-compare() { python3 "$bench/compare.py" --pairs "$pairs" --wait "$wait" "$@"; }
 
 two_towers='devices.towers=2 devices.threads_per_tower=1 train.batch_per_tower=128 train.steps=80'
 one_tower='devices.towers=1 devices.threads_per_tower=1 train.batch_per_tower=128 train.steps=80'
@@ -251,26 +252,13 @@ run_old_memory()
     against 'peak memory, bytes, batch 128' '<= 1.02' memory.peak_rss_bytes train.batch=128 train.steps=60
 }
 
-version() { "$1" -c "$2" 2>/dev/null || echo missing; }
-
-describe()
+describe_peers()
 {
-    echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
-    echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
     test -z "$old" || echo "- older build: $("$old/pipetrain" --version | head -1)"
     echo "- PyTorch: $(version "$torch" 'import torch; print(torch.__version__)')"
     echo "- Keras, TensorFlow: $(version "$tensorflow" 'import keras, tensorflow; print(keras.__version__, tensorflow.__version__)')"
-    echo "- command: bench/cpu.sh -n $pairs $*"
-    echo
 }
 
-for name in "$@"; do
-    echo " $(echo $comparisons $old_comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
-done
+check_rows "$@"
 describe "$@"
-python3 "$bench/compare.py" --head
-failed=0
-for name in ${*:-$comparisons}; do
-    "run_$name" || { failed=1; echo "$0: $name could not be measured" >&2; }
-done
-exit $failed
+measure_rows ${*:-$comparisons}

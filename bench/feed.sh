@@ -49,7 +49,9 @@ done
 shift $((OPTIND - 1))
 
 build=$(cd "$build" && pwd)
-export PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
+script=feed.sh
+known="$comparisons"
+. "$bench/rows.sh"
 
 # need VARIABLE OPTION: the folder that a comparison is of.
 need() { eval "test -n \"\$$1\"" || { echo "$0: give the folder of the data with $2" >&2; return 1; }; }
@@ -59,7 +61,6 @@ with_memory() { echo "python3 '$bench/memory_of.py' $*"; }
 tfdata() { echo "'$tensorflow' '$bench/peer_tfdata_jpeg.py' --glob '$photos/shards/train-*' --threads $cores"; }
 torch() { echo "'$torch' '$bench/peer_torch_jpeg.py' --folder '$photos/folder' --threads $cores $*"; }
 dali() { echo "'$dali' '$bench/peer_dali.py' --glob '$photos/shards/train-*' --index '$photos/index' --threads $cores"; }
-compare() { python3 "$bench/compare.py" --pairs "$pairs" --wait "$wait" "$@"; }
 
 jpeg='images/s, JPEG, random part to 224'
 
@@ -155,28 +156,15 @@ check_row()
 run_check() { need photos -i && check_row 'shards of JPEG' "$photos/shards"; }
 run_check_small() { need small -s && check_row 'shards of small records' "$small"; }
 
-version() { "$1" -c "$2" 2>/dev/null || echo missing; }
-
-describe()
+describe_peers()
 {
-    echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
-    echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
     echo "- tf.data: $(version "$tensorflow" 'import tensorflow; print(tensorflow.__version__)')"
     echo "- PyTorch, torchvision, simplejpeg: $(version "$torch" \
         'import simplejpeg, torch, torchvision; print(torch.__version__, torchvision.__version__, simplejpeg.__version__)')"
     echo "- DALI: $(version "$dali" 'import nvidia.dali; print(nvidia.dali.__version__)')"
-    echo "- command: bench/feed.sh -n $pairs $*"
-    echo
 }
 
-for name in "$@"; do
-    echo " $(echo $comparisons) " | grep -q " $name " || { echo "$0: no comparison '$name' (-l lists them)" >&2; exit 2; }
-done
+check_rows "$@"
 make -C "$build" bench/feed bench/copies bench/decode >&2
 describe "$@"
-python3 "$bench/compare.py" --head
-failed=0
-for name in ${*:-$comparisons}; do
-    "run_$name" || { failed=1; echo "$0: $name could not be measured" >&2; }
-done
-exit $failed
+measure_rows ${*:-$comparisons}

@@ -12,8 +12,8 @@
 
 #include "loader/record.h"
 #include "tests/helpers/loader_harness.h"
-#include "tests/helpers/tiny_images.h"
 #include "tests/helpers/tfrecord_fixture.h"
+#include "tests/helpers/tiny_images.h"
 
 
 enum { HEIGHT = 2, WIDTH = 3, SAMPLE_BYTES = HEIGHT * WIDTH * 3 };

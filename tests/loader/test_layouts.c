@@ -12,8 +12,8 @@
 
 #include "formats/example.h"
 #include "tests/helpers/example_fixture.h"
-#include "tests/helpers/tiny_images.h"
 #include "tests/helpers/tfrecord_fixture.h"
+#include "tests/helpers/tiny_images.h"
 
 /* Of these the beginning is taken. */
 static uint8_t numbers[3072];

@@ -39,18 +39,38 @@ static void add_pixels(const struct scale_axis *axis, const struct scale_pair *p
     }
 }
 
-const struct scale_rows scale_rows_plain = { add_rows, add_pixels };
+int scale_rows_plan_nothing(struct scale_axis *axis, uint32_t channels, uint32_t count)
+{
+    (void)axis, (void)channels, (void)count;
+    return 0;
+}
 
+static bool is_always_possible(void)
+{
+    return true;
+}
+
+const struct scale_rows scale_rows_plain = { is_always_possible, scale_rows_plan_nothing, add_rows, add_pixels };
+
+const struct scale_rows *const scale_rows_ways[] = {
+#if defined(__x86_64__)
+    &scale_rows_avx512,
+    &scale_rows_avx2,
+#endif
+    &scale_rows_plain,
+};
+const size_t scale_rows_way_count = sizeof(scale_rows_ways) / sizeof(*scale_rows_ways);
+
+/* What a vector of the widest holds may lie behind the last value. */
 size_t scale_line_beyond(const struct scale_axis *axis, uint32_t channels)
 {
-    return (size_t)axis->weight_room * channels + 8;
+    return (size_t)axis->weight_room * channels + 32;
 }
 
 const struct scale_rows *scale_rows_find(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        return &scale_rows_avx2;
-#endif
-    return &scale_rows_plain;
+    size_t i = 0;
+    while (!scale_rows_ways[i]->is_possible())
+        i++;
+    return scale_rows_ways[i];
 }

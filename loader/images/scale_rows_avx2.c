@@ -131,5 +131,10 @@ static void add_pixels(const struct scale_axis *axis, const struct scale_pair *p
     (pair->channels == 3 ? add_colour_pixels : scale_rows_plain.add_pixels)(axis, pair, count);
 }
 
-const struct scale_rows scale_rows_avx2 = { add_rows, add_pixels };
+static bool is_possible(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+const struct scale_rows scale_rows_avx2 = { is_possible, scale_rows_plan_nothing, add_rows, add_pixels };
 #endif

@@ -2,12 +2,16 @@
  * record that is not right ends the run, or is replaced. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "loader/work.h"
 #include "stage/clock.h"
 
-#define PREFETCH_RECORDS 3u
+/* Records that are asked for before they are wanted. */
+#define SMALL_BYTES 1024
+#define AHEAD_SMALL 3u
+#define AHEAD 5u
 #define PREFETCH_BYTES ((size_t)4096)
 #define CACHE_LINE_BYTES ((size_t)64)
 
@@ -96,15 +100,20 @@ static int decode_record(struct worker *decoder, const struct work_record *recor
     return 0;
 }
 
-/* Frames lie anywhere in memory: ask for one while those before it are decoded. */
+/* Frames lie anywhere in memory: ask for what is wanted soon. Small ones come into the first cache, which has no room
+ * for all of larger ones that is on its way; those come into the second, in better time. */
 static void prefetch(const struct work *work, uint32_t i)
 {
-    if (i >= work->chunk.count || !work->records[i].is_stored)
+    const bool is_small = work->records[i].read.got <= (ssize_t)SMALL_BYTES;
+    const uint32_t wanted = i + (is_small ? AHEAD_SMALL : AHEAD);
+    if (wanted >= work->chunk.count || !work->records[wanted].is_stored)
         return;
-    const struct record_read *read = &work->records[i].read;
+    const struct record_read *const read = &work->records[wanted].read;
     const size_t bytes = (size_t)read->got < PREFETCH_BYTES ? (size_t)read->got : PREFETCH_BYTES;
-    for (size_t at = 0; at < bytes; at += CACHE_LINE_BYTES)
-        __builtin_prefetch(read->frame + at);
+    for (size_t at = 0; is_small && at < bytes; at += CACHE_LINE_BYTES)
+        __builtin_prefetch(read->frame + at, 0, 3);
+    for (size_t at = 0; !is_small && at < bytes; at += CACHE_LINE_BYTES)
+        __builtin_prefetch(read->frame + at, 0, 2);
 }
 
 static struct place_target find_target(const struct loader *loader, const struct work *work, uint32_t place)
@@ -130,7 +139,7 @@ static int decode_work(struct worker *decoder, const struct work *work)
     int rc = 0;
     for (uint32_t i = 0; i < work->chunk.count && rc == 0; i++) {
         const struct place_target target = find_target(decoder->loader, work, work->chunk.first + i);
-        prefetch(work, i + PREFETCH_RECORDS);
+        prefetch(work, i);
         *target.id = work->records[i].id;
         rc = decode_record(decoder, &work->records[i], &target);
     }

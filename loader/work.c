@@ -9,9 +9,9 @@
  * is shared among threads and a buffer stays in the cache of a core. */
 #define CHUNK_RECORDS 64u
 #define CHUNK_BYTES ((size_t)1 << 20)
-/* Of records that are read, not found in memory: small ones can share what a hand-over costs with more, as long
- * as a slice is still shared among threads. */
-#define CHUNK_READ_RECORDS 256u
+/* Small records can share what a hand-over costs with more, as long as a slice is still shared among threads. Those
+ * that are read, not found in memory, are to stay in the cache. */
+#define CHUNK_RECORDS_MAX 256u
 #define CHUNK_READ_BYTES ((size_t)256 << 10)
 #define CHUNKS_OF_SLICE 4u
 /* Works that are neither at a reader nor at a decoder: the slack between them. */
@@ -64,8 +64,9 @@ static size_t least(size_t a, size_t b)
 static size_t records_wanted(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)
 {
     const size_t share = schedule_slice_max(spec->schedule) / CHUNKS_OF_SLICE;
-    const size_t more = least(least(CHUNK_READ_BYTES / frame_bytes, CHUNK_READ_RECORDS), share);
-    return is_stored || more < CHUNK_RECORDS ? CHUNK_RECORDS : more;
+    const size_t bytes = is_stored ? CHUNK_BYTES : CHUNK_READ_BYTES;
+    const size_t more = least(least(bytes / frame_bytes, CHUNK_RECORDS_MAX), share);
+    return more < CHUNK_RECORDS ? CHUNK_RECORDS : more;
 }
 
 static uint32_t choose_chunk_records(const struct loader_spec *spec, size_t frame_bytes, bool is_stored)

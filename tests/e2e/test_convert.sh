@@ -209,6 +209,7 @@ answers_wrong_usage() {
     absent out
     expect 0 --help
     grep -q "^Usage: " output || failed "--help shows no usage"
+    [ -z "$(awk 'length > 80' output)" ] || failed "lines of --help over 80 columns: $(awk 'length > 80' output)"
     expect 0 --version
     grep -q "^pipetrain-convert " output || failed "--version shows no version"
 }

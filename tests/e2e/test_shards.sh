@@ -239,10 +239,14 @@ for command in list check head stats index extract; do
     expect_code 0 "$command --help"
     expect_out "^Usage: pipetrain-shards $command "
     expect_out "^  pipetrain-shards $command "
+    expect_equal "$(awk 'length > 80' "$work/out")" '' "lines of $command --help over 80 columns"
     run "$shards" $command
     expect_code 2 "$command of nothing"
     expect_err 'say what to look at'
 done
+run "$shards" --help
+expect_code 0 'help'
+expect_equal "$(awk 'length > 80' "$work/out")" '' 'lines of --help over 80 columns'
 for wrong in '' 'lst x' '--jobs=2' 'check --jobs=0 x' 'check --force x' 'list --jobs=2 x' 'extract x 1' 'extract x y -o z' 'head a b'; do
     run "$shards" $wrong
     expect_code 2 "'$wrong'"

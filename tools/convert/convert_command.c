@@ -16,6 +16,7 @@
 #include "tools/config/nearest.h"
 
 #define OPTION_COLUMN 24
+#define HELP_COLUMNS 80
 
 static const struct converter *const converters[] = {
     &convert_folder, &convert_tar, &convert_csv, &convert_npy, &convert_tfrecord,
@@ -340,7 +341,7 @@ static void print_wrapped(const char *text, size_t indent)
 
     while (*text != '\0') {
         const size_t word = strcspn(text, " ");
-        if (column > indent && column + 1 + word > 100) {
+        if (column > indent && column + 1 + word > HELP_COLUMNS) {
             printf("\n%*s", (int)indent, "");
             column = indent;
         }
@@ -368,7 +369,8 @@ static void print_option(const struct option_row *row)
 void convert_command_help(void)
 {
     printf("Usage: " CONVERT_PROGRAM " WHAT [INPUT]... -o OUT [OPTION]...\n"
-           "Make TFRecord shards (train-00000-of-00004, ..., validation-00000-of-00001) of a data set.\n\n");
+           "Make TFRecord shards of a data set: train-00000-of-00004, ...,\n"
+           "validation-00000-of-00001.\n\n");
     for (size_t i = 0; i < CONVERTER_COUNT; i++) {
         char words[64];
         snprintf(words, sizeof(words), "%s %s", converters[i]->name, converters[i]->inputs);
@@ -378,19 +380,19 @@ void convert_command_help(void)
     for (size_t i = 0; i < OPTION_COUNT; i++)
         print_option(&option_rows[i]);
     printf("\n"
-           "The files get their names only when all are written, synced and read back. A data set that is\n"
-           "there is left alone, unless --force is given.\n\n"
+           "The files get their names only when all are written, synced and read back. A\n"
+           "data set that is there is left alone, unless --force is given.\n\n"
            "Examples:\n"
-           "  " CONVERT_PROGRAM " tfrecord photos-shards -o packed --compress=lz4 --shard-size=64MiB\n"
+           "  " CONVERT_PROGRAM " tfrecord shards -o packed --compress=lz4 --shard-size=64MiB\n"
            "  " CONVERT_PROGRAM " mnist downloads -o mnist\n"
            "  " CONVERT_PROGRAM " cifar10 cifar-10-binary.tar.gz -o cifar10\n"
-           "  " CONVERT_PROGRAM " folder photos -o photos-shards --validation=0.1\n"
-           "  " CONVERT_PROGRAM " folder photos -o photos-256 --validation=0.1 --resize-short=256\n"
-           "  " CONVERT_PROGRAM " tfrecord photos-shards -o photos-raw --resize-short=256 --raw\n"
-           "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o photos-shards\n"
-           "  " CONVERT_PROGRAM " csv labels.csv -o photos-shards\n"
+           "  " CONVERT_PROGRAM " folder photos -o shards --validation=0.1\n"
+           "  " CONVERT_PROGRAM " folder photos -o small --validation=0.1 --resize-short=256\n"
+           "  " CONVERT_PROGRAM " tfrecord shards -o raw --resize-short=256 --raw\n"
+           "  " CONVERT_PROGRAM " tar train.tar.gz test.tar.gz -o shards\n"
+           "  " CONVERT_PROGRAM " csv labels.csv -o shards\n"
            "  " CONVERT_PROGRAM " npy x.npy y.npy -o arrays --validation=0.1\n"
            "  " CONVERT_PROGRAM " digits -o more --train=60000 --validation=10000 --shuffle=2\n\n"
-           "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of memory,\n"
-           "5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
+           "Exit status: 0 done, 2 command line, 3 input missing or damaged, 4 out of\n"
+           "memory, 5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
 }

@@ -295,12 +295,14 @@ const struct shards_command command_check = {
     .words_most = UINT32_MAX,
     .options = "jdHiJ",
     .summary = "verify both checksums of every record",
-    .help = "Every damage is a line: path, record, byte, which check failed, the stored and the computed\n"
-            "checksum. The check goes on behind it. What was damaged is read again past the page cache, and\n"
-            "the line says whether the disk or the memory was at fault. Where a dataset.json lies beside a\n"
-            "shard, it must hold as many records, and be as long, as that says, and with --hashes hold the\n"
-            "same ones; of a directory all shards must be there that it lists. With --decode every image is\n"
-            "decoded, too, and what cannot be is a damage. Exit status 3 when anything was found.\n\n"
+    .help = "Every damage is a line: path, record, byte, which check failed, the stored and\n"
+            "the computed checksum. The check goes on behind it. What was damaged is read\n"
+            "again past the page cache, and the line says whether the disk or the memory was\n"
+            "at fault. Where a dataset.json lies beside a shard, it must hold as many\n"
+            "records, and be as long, as that says, and with --hashes hold the same ones; of\n"
+            "a directory all shards must be there that it lists. With --decode every image is\n"
+            "decoded, too, and what cannot be is a damage. Exit status 3 when anything was\n"
+            "found.\n\n"
             "  " SHARDS_PROGRAM " check data/digits\n"
             "  " SHARDS_PROGRAM " check 'imagenet/train-*' imagenet/validation-00000-of-00128\n"
             "  " SHARDS_PROGRAM " check --decode 'imagenet/*'\n"

@@ -247,10 +247,10 @@ const struct shards_command command_extract = {
     .words_most = 2,
     .options = "oifl",
     .summary = "the image of a record as a file",
-    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are stored; raw pixels, and lists\n"
-            "of floats or integers, become PGM (one channel) or PPM (three). Nothing in a record decides where\n"
-            "anything is written.\n\n"
+    .help = "RECORD counts from 0. Encoded images are written byte by byte as they are\n"
+            "stored; raw pixels, and lists of floats or integers, become PGM (one channel) or\n"
+            "PPM (three). Nothing in a record decides where anything is written.\n\n"
             "  " SHARDS_PROGRAM " extract train-00000-of-00004 17 -o 17.jpg\n"
-            "  " SHARDS_PROGRAM " extract data/digits/train-00000-of-00004 0 -o digit.pgm --force\n",
+            "  " SHARDS_PROGRAM " extract data/train-00000-of-00004 0 -o digit.pgm --force\n",
     .run = run,
 };

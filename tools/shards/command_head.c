@@ -112,9 +112,10 @@ const struct shards_command command_head = {
     .words_most = 1,
     .options = "n",
     .summary = "the features of a shard's first records",
-    .help = "For every feature a line: its name, kind, number of values, and the first of them; of an encoded image\n"
-            "its format and size. Names and texts are shown with everything escaped that a terminal may act on. Of\n"
-            "several shards it is the first one whose records are shown.\n\n"
+    .help = "For every feature a line: its name, kind, number of values, and the first of\n"
+            "them; of an encoded image its format and size. Names and texts are shown with\n"
+            "everything escaped that a terminal may act on. Of several shards it is the first\n"
+            "one whose records are shown.\n\n"
             "  " SHARDS_PROGRAM " head train-00000-of-01024\n"
             "  " SHARDS_PROGRAM " head -n 1 mine.tfrecord\n",
     .run = run,

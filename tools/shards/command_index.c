@@ -152,9 +152,10 @@ const struct shards_command command_index = {
     .words_most = UINT32_MAX,
     .options = "ocf",
     .summary = "write FILE.idx for NVIDIA DALI, or compare one",
-    .help = "A line \"OFFSET SIZE\" for every record, as tfrecord2idx writes it. Compressed and damaged shards have\n"
-            "no such index. With --check the words are shards, or indexes that lie beside them: exit status 3 when\n"
-            "one is stale, cut, of another file, or in another order. A directory means all shards in it.\n\n"
+    .help = "A line \"OFFSET SIZE\" for every record, as tfrecord2idx writes it. Compressed and\n"
+            "damaged shards have no such index. With --check the words are shards, or indexes\n"
+            "that lie beside them: exit status 3 when one is stale, cut, of another file, or\n"
+            "in another order. A directory means all shards in it.\n\n"
             "  " SHARDS_PROGRAM " index imagenet\n"
             "  " SHARDS_PROGRAM " index imagenet/train-*\n"
             "  " SHARDS_PROGRAM " index train.tfrecord -o train.idx\n"

@@ -160,8 +160,9 @@ const struct shards_command command_list = {
     .words_most = UINT32_MAX,
     .options = "J",
     .summary = "records, bytes and container of shards",
-    .help = "From the index that lies beside each shard, which is made where there is none: then only the\n"
-            "records' headers are read. Payloads are not looked at: check does that.\n\n"
+    .help = "From the index that lies beside each shard, which is made where there is none:\n"
+            "then only the records' headers are read. Payloads are not looked at: check does\n"
+            "that.\n\n"
             "  " SHARDS_PROGRAM " list data/digits\n"
             "  " SHARDS_PROGRAM " list 'imagenet/train-*' --json\n",
     .run = run,

@@ -294,11 +294,12 @@ const struct shards_command command_stats = {
     .words_most = UINT32_MAX,
     .options = "jilCJ",
     .summary = "labels, payloads and images of all records",
-    .help = "How many records have which label, how long payloads are, and which sizes the images have: from the\n"
-            "headers of JPEG and PNG images, from the features beside raw ones. Every record is read and verified;\n"
-            "damaged ones are told and left out, exit status 3. --classes says what data.label_offset has to be.\n\n"
+    .help = "How many records have which label, how long payloads are, and which sizes the\n"
+            "images have: from the headers of JPEG and PNG images, from the features beside\n"
+            "raw ones. Every record is read and verified; damaged ones are told and left out,\n"
+            "exit status 3. --classes says what data.label_offset has to be.\n\n"
             "  " SHARDS_PROGRAM " stats data/digits\n"
             "  " SHARDS_PROGRAM " stats 'imagenet/train-*' --classes=1000\n"
-            "  " SHARDS_PROGRAM " stats mine.tfrecord --image-key=picture --label-key=kind --json\n",
+            "  " SHARDS_PROGRAM " stats mine.tfrecord --image-key=pic --label-key=kind --json\n",
     .run = run,
 };

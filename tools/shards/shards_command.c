@@ -37,10 +37,10 @@ struct option_row {
 static const struct option_row option_rows[] = {
     { 'j', "jobs", "N", "threads (default: one per processor)", OPTION_NUMBER, 1, JOBS_MAX, FIELD(jobs) },
     { 'n', "records", "N", "records to show (default 3)", OPTION_NUMBER, 1, UINT64_MAX, FIELD(records) },
-    { 'C', "classes", "N", "classes of the network: says which label_offset they need", OPTION_NUMBER, 1, INT32_MAX,
+    { 'C', "classes", "N", "the network's classes: tells which label_offset fits", OPTION_NUMBER, 1, INT32_MAX,
       FIELD(classes) },
     { 'd', "decode", NULL, "decode the images, too", OPTION_FACT, 0, 0, FIELD(decodes) },
-    { 'H', "hashes", NULL, "compare the records with the hashes in dataset.json, too", OPTION_FACT, 0, 0,
+    { 'H', "hashes", NULL, "compare the records with dataset.json's hashes, too", OPTION_FACT, 0, 0,
       FIELD(compares_hashes) },
     { 'i', "image-key", "KEY", "the feature with the image", OPTION_TEXT, 0, 0, FIELD(image_key) },
     { 'l', "label-key", "KEY", "the feature with the label", OPTION_TEXT, 0, 0, FIELD(label_key) },
@@ -239,8 +239,9 @@ static void print_all(void)
            "  -h, --help           this text; behind a command: what it takes, and examples\n"
            "      --version\n\n"
            "A PATTERN is a file, a directory (all shards in it) or a glob in quotes.\n"
-           "Exit status: 0 all right, 2 command line, 3 shards missing, unreadable or damaged,\n"
-           "4 out of memory, 5 output not written, 75 stopped by a signal, 130 by SIGINT.\n");
+           "Exit status: 0 all right, 2 command line, 3 shards missing, unreadable or\n"
+           "damaged, 4 out of memory, 5 output not written, 75 stopped by a signal,\n"
+           "130 by SIGINT.\n");
 }
 
 void shards_command_help(const struct shards_command *command)

@@ -31,17 +31,37 @@ struct stop {
     size_t closer_count;
 };
 
+/* What the system has no more of, and what to say of it beyond strerror. */
+static const struct {
+    int rc;
+    const char *text;
+} shortages[] = {
+    { -ENOMEM, NULL },
+    { -EOVERFLOW, "more memory than there are addresses for" },
+    { -EAGAIN, "a thread could not be started: Resource temporarily unavailable (see ulimit -u and -v)" },
+    { -EMFILE, "Too many open files (see ulimit -n)" },
+    { -ENFILE, "Too many open files in system (see sysctl fs.file-max)" },
+};
+#define SHORTAGES (sizeof(shortages) / sizeof(shortages[0]))
+
+/* SHORTAGES where it is none. */
+static size_t find_shortage(int rc)
+{
+    size_t i = 0;
+    while (i < SHORTAGES && shortages[i].rc != rc)
+        i++;
+    return i;
+}
+
 enum exit_code exit_code_of(int rc, enum exit_code otherwise)
 {
-    return rc == -ENOMEM || rc == -EAGAIN || rc == -EOVERFLOW ? EXIT_CODE_MEMORY : otherwise;
+    return find_shortage(rc) < SHORTAGES ? EXIT_CODE_MEMORY : otherwise;
 }
 
 const char *exit_cause(int rc)
 {
-    if (rc == -EOVERFLOW)
-        return "more memory than there are addresses for";
-    return rc == -EAGAIN ? "a thread could not be started: Resource temporarily unavailable (see ulimit -u and -v)"
-                         : strerror(-rc);
+    const size_t found = find_shortage(rc);
+    return found < SHORTAGES && shortages[found].text != NULL ? shortages[found].text : strerror(-rc);
 }
 
 int stop_open(struct stop **stop_out)

@@ -11,7 +11,7 @@ enum exit_code {
     EXIT_CODE_INTERNAL = 1,
     EXIT_CODE_USAGE = 2,        /* command line or configuration */
     EXIT_CODE_DATA = 3,         /* input missing, unreadable, bad beyond the limit */
-    EXIT_CODE_MEMORY = 4,       /* memory of the host or a device, threads: what the system gives ran out */
+    EXIT_CODE_MEMORY = 4,       /* memory of the host or a device, threads, open files: what the system gives ran out */
     EXIT_CODE_OUTPUT = 5,       /* results could not be written */
     EXIT_CODE_STALL = 70,       /* what should end did not: a reduction over its deadline */
     EXIT_CODE_DEVICE = 71,
@@ -21,9 +21,9 @@ enum exit_code {
 };
 
 /* The exit code of what could not be made with `rc`: EXIT_CODE_MEMORY where the system had no more to
- * give (-ENOMEM, and -EAGAIN for a thread) or could never (-EOVERFLOW), else `otherwise`. */
+ * give (-ENOMEM, -EAGAIN for a thread, -EMFILE, -ENFILE) or could never (-EOVERFLOW), else `otherwise`. */
 enum exit_code exit_code_of(int rc, enum exit_code otherwise);
-/* What to say of it: strerror, but that a thread could not be started is said. */
+/* What to say of it: strerror, and where that is not enough what could not be had, or which limit to look at. */
 const char *exit_cause(int rc);
 
 struct stop;

@@ -156,6 +156,12 @@ says_that_files_could_not_be_opened() {
     [ $? -eq 4 ] || failed "not exit 4 for want of open files"
     says "Too many open files (see ulimit -n)"
     absent out
+    printf 'file,label\nset/train/cat/1.png,cat\nset/train/dog/1.png,dog\n' >few.csv
+    (ulimit -n 4 && exec "$program" csv few.csv -o out) >output 2>messages
+    [ $? -eq 4 ] || failed "not exit 4 for want of open files for a table"
+    says "Too many open files (see ulimit -n)"
+    grep -q "remove" messages && failed "files are to be removed for want of open files"
+    absent out
 }
 
 writes_nothing_into_its_input() {

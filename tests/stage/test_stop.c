@@ -37,8 +37,10 @@ static void what_the_system_has_no_more_of_has_a_code_of_its_own(void **state)
     (void)state;
     assert_int_equal(exit_code_of(-ENOMEM, EXIT_CODE_DEVICE), EXIT_CODE_MEMORY);
     assert_int_equal(exit_code_of(-EAGAIN, EXIT_CODE_INTERNAL), EXIT_CODE_MEMORY);
+    assert_int_equal(exit_code_of(-EMFILE, EXIT_CODE_DATA), EXIT_CODE_MEMORY);
     assert_int_equal(exit_code_of(-EIO, EXIT_CODE_DEVICE), EXIT_CODE_DEVICE);
     assert_non_null(strstr(exit_cause(-EAGAIN), "a thread could not be started: "));
+    assert_string_equal(exit_cause(-EMFILE), "Too many open files (see ulimit -n)");
     assert_string_equal(exit_cause(-EIO), strerror(EIO));
 }
 

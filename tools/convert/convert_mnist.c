@@ -132,8 +132,7 @@ static int load_file(struct loaded_file *file, const struct known_file *known, s
 
     int rc = file_bytes_read(file->path, &file->bytes, &file->byte_count);
     if (rc < 0) {
-        stop_fail(stop, rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_DATA, "%s: cannot read it: %s", file->path,
-                  strerror(-rc));
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", file->path, exit_cause(rc));
         return rc;
     }
     rc = unpack(file, stop);

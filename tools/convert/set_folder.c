@@ -21,7 +21,7 @@ static const char *const splits[] = { "train", "validation", "test" };
 int set_folder_fail(const struct set_folder *folder, const char *what, const char *name, int error)
 {
     stop_fail(folder->stop, exit_code_of(-error, EXIT_CODE_OUTPUT), "cannot %s %s/%s: %s%s", what, folder->path, name,
-              strerror(error), folder->advice);
+              exit_cause(-error), folder->advice);
     return -error;
 }
 

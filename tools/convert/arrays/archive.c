@@ -101,7 +101,7 @@ int archive_open(struct archive_arrays arrays[ARCHIVE_SPLITS], const char *path,
         arrays[i] = (struct archive_arrays){ .images.fd = -1, .labels.fd = -1 };
     int rc = file_bytes_read(path, &bytes, &byte_count);
     if (rc < 0) {
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, strerror(-rc));
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
         return rc;
     }
     rc = zip_open(&zip, bytes, byte_count, &problem);

@@ -27,7 +27,7 @@ int array_fail(const struct array *array, struct stop *stop, const char *problem
 
 static int cannot_read(const struct array *array, int error, struct stop *stop)
 {
-    stop_fail(stop, EXIT_CODE_DATA, "%s: cannot read it: %s", array->path, strerror(error));
+    stop_fail(stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: cannot read it: %s", array->path, exit_cause(-error));
     return -error;
 }
 

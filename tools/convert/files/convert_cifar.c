@@ -147,7 +147,7 @@ static int load_part(struct cifar *cifar, uint32_t number, const char *path, str
 
     const int rc = get_file(cifar, number, path, &part->bytes, &bytes);
     if (rc < 0) {
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, strerror(-rc));
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot read it: %s", path, exit_cause(rc));
         return rc;
     }
     part->records = bytes / record_bytes(cifar->kind);

@@ -63,7 +63,7 @@ static int open_folder(struct csv_set *set, size_t t)
     if (set->folders[t] >= 0)
         return 0;
     stop_fail(set->images.stop, exit_code_of(-error, EXIT_CODE_DATA), "%s: its folder cannot be opened: %s", input,
-              strerror(error));
+              exit_cause(-error));
     return -error;
 }
 
@@ -103,8 +103,7 @@ static int add_file(struct csv_set *set, size_t t, const struct csv_row *row)
     const int fd = openat(set->folders[t], path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
         set->is_missed[t] = set->is_missed[t] || (errno == ENOENT && path[0] != '/');
-        image_choice_refuse(&set->images.choice, path, strerror(errno));
-        return 0;
+        return image_set_refuse(&set->images, path, errno);
     }
     const int rc = add_open_file(set, path, fd, &file);
     close(fd);

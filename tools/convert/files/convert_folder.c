@@ -35,15 +35,7 @@ static int no_memory(const struct folder *folder)
 /* The system's error for what the path names: of the host, or one of the files that cannot be used. */
 static int refuse(struct folder *folder, int error)
 {
-    if (error == ENOMEM)
-        return no_memory(folder);
-    if (error == EMFILE || error == ENFILE) {
-        stop_fail(folder->images.stop, EXIT_CODE_MEMORY, "%s: %s (see ulimit -n)", folder->images.input,
-                  strerror(error));
-        return -error;
-    }
-    image_choice_refuse(&folder->images.choice, folder->path[0] != '\0' ? folder->path : ".", strerror(error));
-    return 0;
+    return image_set_refuse(&folder->images, folder->path[0] != '\0' ? folder->path : ".", error);
 }
 
 static int read_head(void *arg, uint8_t *out, size_t bytes)
@@ -223,8 +215,10 @@ static int find_images(struct folder *folder)
 
     folder->fd = open(images->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder->fd < 0) {
-        stop_fail(images->stop, EXIT_CODE_DATA, "%s: cannot open the folder: %s", images->input, strerror(errno));
-        return -errno;
+        const int rc = -errno;
+        stop_fail(images->stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: cannot open the folder: %s", images->input,
+                  exit_cause(rc));
+        return rc;
     }
     if (holds_output(folder, folder->options->output)) {
         stop_fail(images->stop, EXIT_CODE_USAGE, "%s: lies in %s, which is converted: choose a folder beside it",

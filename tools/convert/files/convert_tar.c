@@ -45,7 +45,7 @@ static int fail(struct tar *tar, const char *member, int rc, const char *problem
 
     if (problem == NULL) {
         member = "";
-        problem = rc == -EBADMSG ? "its compressed data is damaged or cut short" : strerror(-rc);
+        problem = rc == -EBADMSG ? "its compressed data is damaged or cut short" : exit_cause(rc);
     }
     stop_fail(tar->images.stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s%s%s", archive->path, member,
               *member != '\0' ? " " : "", problem);

@@ -38,7 +38,7 @@ static int load_text(struct csv_table *table, struct stop *stop)
 
     int rc = file_bytes_read(table->input, &bytes, &count);
     if (rc < 0)
-        return fail(table, stop, rc, strerror(-rc));
+        return fail(table, stop, rc, exit_cause(rc));
     if (gunzip_is_gzip(bytes, count)) {
         rc = gunzip(bytes, count, TABLE_BYTES_MAX, &unpacked, &table->bytes);
         free(bytes);

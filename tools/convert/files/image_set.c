@@ -23,7 +23,7 @@ static int read_image(const struct image_set *set, const struct image_file *file
 
     const int rc = set->read(set, file, bytes);
     if (rc < 0)
-        return refuse(set, file, rc, rc == -EBADMSG ? changed : strerror(-rc));
+        return refuse(set, file, rc, rc == -EBADMSG ? changed : exit_cause(rc));
     if (image_header_read(bytes, file->bytes, header_out, &problem) < 0)
         return refuse(set, file, -EBADMSG, changed);
     return 0;
@@ -94,6 +94,16 @@ static struct sample_source make_source(struct image_source *image_source)
             source.scratch_bytes = bytes + 1;
     }
     return source;
+}
+
+int image_set_refuse(struct image_set *set, const char *path, int error)
+{
+    if (exit_code_of(-error, EXIT_CODE_DATA) == EXIT_CODE_DATA) {
+        image_choice_refuse(&set->choice, path, strerror(error));
+        return 0;
+    }
+    stop_fail(set->stop, EXIT_CODE_MEMORY, "%s: looking at its images: %s", set->input, exit_cause(-error));
+    return -error;
 }
 
 void image_set_describe(struct image_set *set, struct conversion *conversion)

@@ -30,6 +30,9 @@ struct image_set {
     struct image_source sources[CONVERT_SOURCES_MAX];
 };
 
+/* `error` is the system's for a path of the input: noted as a file that cannot be used or, where the system has no
+ * more to give, told. 0, or a negative errno after stop_fail. */
+int image_set_refuse(struct image_set *set, const char *path, int error);
 /* Fill in what the conversion is of a set that is complete. */
 void image_set_describe(struct image_set *set, struct conversion *conversion);
 /* Accepts a struct of zeros. */

@@ -83,7 +83,7 @@ static int find_tests(struct shard_list *list_out, const char *input, struct sto
 
     if (rc < 0) {
         shard_list_release(&list);
-        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", input, strerror(-rc));
+        stop_fail(stop, exit_code_of(rc, EXIT_CODE_DATA), "%s: %s", input, exit_cause(rc));
         return rc;
     }
     for (uint32_t i = 0; i < list.count; i++) {

@@ -28,7 +28,7 @@ struct reading_back {
 static int fail(const struct reading_back *reading, enum exit_code code, const char *what, int error)
 {
     stop_fail(reading->set->stop, code, "%s/%s: cannot %s: %s", reading->set->spec.directory,
-              reading->file->temporary_name, what, strerror(error));
+              reading->file->temporary_name, what, exit_cause(-error));
     return -error;
 }
 

@@ -14,7 +14,7 @@ static int fail(const struct shard_sink *sink, enum exit_code code, const char *
     const struct shard_set *const set = sink->set;
 
     stop_fail(set->stop, code, "%s/%s: cannot %s: %s", set->spec.directory, sink->file->temporary_name, what,
-              strerror(error));
+              exit_cause(-error));
     return -error;
 }
 

@@ -24,7 +24,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/files/image_list.c %D%/convert/files/image_set.c %D%/convert/files/tar_file.c \
 	%D%/convert/files/tar_members.c \
 	%D%/convert/images/image_change.c %D%/convert/images/image_tally.c %D%/convert/images/jpeg_write.c \
-	%D%/convert/records/convert_tfrecord.c %D%/convert/records/record_set.c \
+	%D%/convert/records/convert_tfrecord.c %D%/convert/records/in_place.c %D%/convert/records/record_set.c \
 	%D%/convert/writing/block.c %D%/convert/writing/chunk_board.c %D%/convert/writing/read_back.c \
 	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \

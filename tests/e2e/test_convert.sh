@@ -565,6 +565,39 @@ keeps_what_is_known_of_shards() {
     grep -q 'class_names\|label_key' unknown/dataset.json && failed "a manifest of other shards was believed"
 }
 
+# What is not converted does not go with what is.
+converts_a_set_in_its_place_wholly_or_not_at_all() {
+    cp -r plain place
+    echo 0:zero >place/labels.txt
+    cp -r place before
+    for input in 'place/train-*' place/train-00001-of-00004; do
+        for force in --force --shards=2; do
+            expect 2 tfrecord "$input" -o ./place $force
+            says "is not converted, and would be removed with the shards beside it that are"
+        done
+    done
+    says "./place/train-00000-of-00004: is not converted"
+    expect 2 tfrecord 'place/train-*' -o place --force
+    says "place/validation-00000-of-00001: is not converted"
+    diff -r before place >&2 || failed "a set was changed that could not be converted"
+    expect 0 tfrecord 'place/train-*' 'place/validation-*' -o place --force --shuffle none --shards 2
+    for split in train validation; do
+        list_records before/$split-* >found
+        list_records place/$split-* | cmp - found >&2 || failed "records of $split are lost"
+    done
+    cmp before/labels.txt place/labels.txt || failed "labels.txt is another"
+    sed s/train-/other-/g place/dataset.json >described
+    cp described place/dataset.json
+    expect 2 tfrecord place -o place --force
+    says "place/dataset.json: does not describe the shards beside it, and would be replaced"
+    cmp described place/dataset.json || failed "a foreign dataset.json was replaced"
+    rm -r place before described
+    cp -r out10 place
+    expect 0 tfrecord place -o place --force
+    tr -d ' \n' <place/dataset.json | grep -qF '"class_names":["plane","car","bird"' || failed "class names are lost"
+    rm -r place
+}
+
 refuses_shards_that_are_damaged() {
     mkdir damaged
     cp plain/train-* damaged
@@ -606,5 +639,6 @@ makes_shards_of_numpys_arrays
 compresses_what_others_unpack
 shares_out_shards_anew
 keeps_what_is_known_of_shards
+converts_a_set_in_its_place_wholly_or_not_at_all
 refuses_shards_that_are_damaged
 [ $failures -eq 0 ]

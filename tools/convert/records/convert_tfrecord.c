@@ -12,6 +12,7 @@
 #include "loader/shards/text_file.h"
 #include "stage/log.h"
 #include "tools/convert/convert.h"
+#include "tools/convert/records/in_place.h"
 #include "tools/convert/records/record_set.h"
 #include "tools/convert/set_commit.h"
 
@@ -173,8 +174,8 @@ static int take_over_manifest(struct conversion *conversion, const struct conver
     return 0;
 }
 
-/* What the folder holds besides the shards that are converted. */
-static int tell_left_out(const struct conversion *conversion, struct stop *stop)
+/* What the folder of the input, and that of the output, hold besides the shards that are converted. */
+static int look_beside(const struct conversion *conversion, const char *output, struct stop *stop)
 {
     const struct tfrecord_set *const set = conversion->state;
     struct shard_list lists[SPLITS];
@@ -182,10 +183,9 @@ static int tell_left_out(const struct conversion *conversion, struct stop *stop)
     for (size_t i = 0; i < SPLITS; i++)
         lists[i] = set->splits[i].records.list;
     const int rc = left_out_tell(lists, SPLITS);
-
     if (rc < 0)
         stop_fail(stop, EXIT_CODE_MEMORY, "no memory");
-    return rc;
+    return rc < 0 ? rc : in_place_check(lists, SPLITS, output, set->manifest.count > 0, stop);
 }
 
 /* A directory in which a set was being put in place holds two halves until that is finished. */
@@ -220,7 +220,7 @@ static int tfrecord_prepare(const struct convert_options *options, struct stop *
         rc = open_split(conversion, last, options, stop);
     if (rc == 0 && named == (validation | test))
         rc = open_split(conversion, last, options, stop);
-    return rc < 0 ? rc : tell_left_out(conversion, stop);
+    return rc < 0 ? rc : look_beside(conversion, options->output, stop);
 }
 
 static void tfrecord_release(struct conversion *conversion)

@@ -25,6 +25,9 @@ struct packed_break {
     uint64_t out;
     uint64_t in;                /* about where the file is damaged */
     uint64_t next;
+    uint64_t foreign_bytes;     /* from foreign_from, behind the last unit, to the end of the file, which begin no
+                                 * other; 0 where it is another damage */
+    uint64_t foreign_from;
     const char *problem;
 };
 

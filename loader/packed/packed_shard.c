@@ -128,15 +128,31 @@ static int packed_stamp(const struct shard_source *source, struct shard_stamp *s
     return kept->ops->stamp(kept, stamp_out);
 }
 
+/* What follows the end of the data, as what a download or another program adds. */
+static void foreign_text(const struct packed_file *file, const struct packed_break *found, char *text, size_t text_size)
+{
+    const char *const name = container_name(file->container);
+    const bool is_one = found->foreign_bytes == 1;
+    snprintf(text, text_size,
+             "the %s data end at compressed byte %" PRIu64 ", and %" PRIu64 " byte%s behind them %s no %s: cut %s off, "
+             "or get the file again if records are missing",
+             name, found->foreign_from, found->foreign_bytes, is_one ? "" : "s",
+             is_one ? "is" : "are", name, is_one ? "it" : "them");
+}
+
 static uint64_t packed_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size)
 {
     struct packed_file *const file = file_of(source);
     struct packed_break found;
     if (!packed_map_next_break(&file->map, offset, &found))
         return UINT64_MAX;
-    snprintf(text, text_size, "the %s data are damaged near compressed byte %" PRIu64 ", behind byte %" PRIu64 ": %s%s",
-             container_name(file->container), found.in, found.out, found.problem,
-             found.next == PACKED_NOWHERE ? ALL_LOST : "");
+    if (found.foreign_bytes > 0)
+        foreign_text(file, &found, text, text_size);
+    else
+        snprintf(text, text_size,
+                 "the %s data are damaged near compressed byte %" PRIu64 ", behind byte %" PRIu64 ": %s%s",
+                 container_name(file->container), found.in, found.out, found.problem,
+                 found.next == PACKED_NOWHERE ? ALL_LOST : "");
     return found.out;
 }
 

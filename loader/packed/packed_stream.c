@@ -133,6 +133,32 @@ static int find_unit(struct packed_stream *stream, uint64_t offset, uint64_t *un
     }
 }
 
+/* Whether what follows a unit that ended, to the end of the file, begins no other. One that is cut short begins as
+ * the first one does. 1, 0 or a negative errno. */
+static int is_foreign(const struct packed_stream *stream)
+{
+    uint8_t magic[CONTAINER_MAGIC_BYTES];
+    ssize_t got = fetch(stream, magic, sizeof(magic), 0);
+    if (got > 0)
+        got = fetch(stream, magic, sizeof(magic), stream->unit);
+    return got < 0 ? (int)got : !container_may_begin(stream->file->container, magic);
+}
+
+/* How many bytes are foreign behind damage behind which no unit is found. 0 or a negative errno. */
+static int count_foreign(const struct packed_stream *stream, struct packed_break *found)
+{
+    uint64_t bytes;
+    int rc = stream->unit > 0 && found->next == PACKED_NOWHERE ? is_foreign(stream) : 0;
+    if (rc <= 0)
+        return rc;
+    rc = shard_source_size(stream->file->kept, &bytes);
+    if (rc == 0 && bytes > stream->unit) {
+        found->foreign_from = stream->unit;
+        found->foreign_bytes = bytes - stream->unit;
+    }
+    return rc;
+}
+
 /* The unit is damaged behind what is held. Whatever it said about its length is not believed: the next one
  * is looked for from its beginning. 1 or a negative errno. */
 static int break_stream(struct packed_stream *stream, const char *problem)
@@ -141,6 +167,8 @@ static int break_stream(struct packed_stream *stream, const char *problem)
     if (stream->is_afresh)
         return -EBADMSG;
     int rc = find_unit(stream, stream->unit + 1, &found.next);
+    if (rc == 0)
+        rc = count_foreign(stream, &found);
     if (rc == 0)
         rc = packed_map_add_break(&stream->file->map, &found);
     return rc < 0 ? rc : 1;

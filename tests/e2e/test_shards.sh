@@ -49,6 +49,24 @@ truncate -s -30 "$work/packed.gz"
 run "$shards" check "$work/packed.gz"
 expect_code 3 'checking a compressed shard that was cut'
 expect_out 'packed.gz: record [0-9]+ at byte [0-9]+: the gzip data are damaged near compressed byte'
+gzip -c "$first" >"$work/longer.gz"
+packed_bytes=$(wc -c <"$work/longer.gz")
+printf abc >>"$work/longer.gz"
+run "$shards" check "$work/longer.gz"
+expect_code 3 'checking a compressed shard with more behind it'
+expect_out "longer.gz: record 10 at byte $((10 * record_bytes)): the gzip data end at compressed byte $packed_bytes, and 3 bytes behind them are no gzip: cut them off, or get the file again if records are missing$"
+
+# Damaged data give wrong bytes before it shows that they are damaged; both are told.
+for at in 3 5 7 9; do
+    gzip -c "$first" >"$work/flipped.gz"
+    flip "$work/flipped.gz" $((packed_bytes * at / 10))
+    run "$shards" check "$work/flipped.gz"
+    expect_code 3 'checking a compressed shard with a flipped bit'
+    expect_out 'flipped.gz: record [0-9]+ at byte [0-9]+: the gzip data are damaged near compressed byte [0-9]+'
+    run "$shards" stats "$work/flipped.gz"
+    expect_code 3 'statistics of a compressed shard with a flipped bit'
+    expect_err 'flipped.gz: record [0-9]+ at byte [0-9]+: the gzip data are damaged near compressed byte [0-9]+'
+done
 
 # A payload, a length, the end: each a line, and what is behind is looked at all the same.
 flip "$first" $((4 * record_bytes + 30))

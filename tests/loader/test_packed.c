@@ -304,6 +304,45 @@ static void what_comes_behind_a_unit_is_damage_unless_it_is_another(void **state
     assert_int_equal(lost, 1);
 }
 
+static void assert_told_behind_the_end(enum packed_way way, size_t more, const char *words)
+{
+    char problem[1024], at[64];
+    struct shard_index index;
+    pack(way, 2);
+    memcpy(packed + packed_bytes, "more and more bytes", more);
+    snprintf(at, sizeof(at), " data end at compressed byte %zu, and ", packed_bytes);
+    struct shard_source *const source = open_packed(packed_bytes + more);
+    assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
+    if (strstr(problem, at) == NULL || strstr(problem, words) == NULL || strstr(problem, "truncated") != NULL)
+        fail_msg("no '%s' and '%s' in %s", at, words, problem);
+    shard_source_close(source);
+}
+
+static void what_comes_behind_the_last_unit_is_counted(void **state)
+{
+    (void)state;
+    assert_told_behind_the_end(PACKED_GZIP, 1, "1 byte behind them is no gzip: cut it off");
+    assert_told_behind_the_end(PACKED_GZIP, 4, "4 bytes behind them are no gzip: cut them off");
+    assert_told_behind_the_end(PACKED_GZIP, 19, "19 bytes behind them are no gzip");
+    assert_told_behind_the_end(PACKED_ZLIB, 3, "3 bytes behind them are no zlib");
+    assert_told_behind_the_end(PACKED_LZ4, 5, "5 bytes behind them are no LZ4");
+}
+
+static void a_unit_cut_in_its_first_bytes_is_told_as_cut(void **state)
+{
+    (void)state;
+    char problem[1024];
+    struct shard_index index;
+    for (size_t held = 1; held < 12; held++) {
+        pack(PACKED_GZIP, RECORDS);
+        memcpy(packed + packed_bytes, packed, held);
+        struct shard_source *const source = open_packed(packed_bytes + held);
+        assert_int_equal(open_index(&index, source, false, problem, sizeof(problem)), -EBADMSG);
+        assert_non_null(strstr(problem, "the compressed stream is truncated"));
+        shard_source_close(source);
+    }
+}
+
 /* The first header is wrong, and looks like the beginning of zlib data. */
 static void a_damaged_plain_shard_stays_one(void **state)
 {
@@ -522,6 +561,8 @@ int main(void)
         cmocka_unit_test(damage_is_told_with_both_offsets),
         cmocka_unit_test(what_is_compressed_and_no_shard_is_named),
         cmocka_unit_test(what_comes_behind_a_unit_is_damage_unless_it_is_another),
+        cmocka_unit_test(what_comes_behind_the_last_unit_is_counted),
+        cmocka_unit_test(a_unit_cut_in_its_first_bytes_is_told_as_cut),
         cmocka_unit_test(a_damaged_plain_shard_stays_one),
         cmocka_unit_test(only_an_index_without_damage_is_kept),
         cmocka_unit_test(a_run_skips_what_a_damaged_unit_held),

@@ -100,29 +100,41 @@ static bool find_stretch(struct shard_walk *walk, uint64_t *bytes_out, int *rc_o
     return false;
 }
 
+/* Where a compressed shard is broken before `end`, that is why no record can be told from the piece on: damaged data
+ * give wrong bytes before it shows. */
+static bool tell_break(const struct shard_walk *walk, struct piece *piece, uint64_t end)
+{
+    char text[BREAK_TEXT_BYTES];
+    if (shard_source_find_break(walk->source, piece->offset, text, sizeof(text)) >= end)
+        return false;
+    piece->problem.has_crcs = false;
+    snprintf(piece->problem.text, sizeof(piece->problem.text), "%s", text);
+    return true;
+}
+
+/* The byte that stands for a break is none that records are missing in. */
+static void tell_stretch(const struct shard_walk *walk, struct piece *piece, uint64_t bytes)
+{
+    char text[80];
+    if (tell_break(walk, piece, walk->offset + bytes) && bytes == 1)
+        return;
+    snprintf(text, sizeof(text), ": no record can be told in %" PRIu64 " bytes", bytes);
+    problem_add(&piece->problem, text);
+}
+
 /* Step over what cannot be framed. */
 static int pass_damage(struct shard_walk *walk, struct piece *piece)
 {
-    char text[80];
     uint64_t bytes;
     int rc;
     if (find_stretch(walk, &bytes, &rc)) {
+        tell_stretch(walk, piece, bytes);
         walk->offset += bytes;
-        snprintf(text, sizeof(text), ": no record can be told in %" PRIu64 " bytes", bytes);
-        problem_add(&piece->problem, text);
         return -EBADMSG;
     }
+    (void)tell_break(walk, piece, UINT64_MAX);
     walk->is_over = true;
     return rc == -ENOMEM || rc == -ECANCELED ? rc : -EBADMSG;
-}
-
-/* Where a compressed shard is damaged, that is what is told of the record across it. */
-static void tell_break(const struct shard_walk *walk, struct piece *piece, const struct tfrecord_problem *problem)
-{
-    char text[BREAK_TEXT_BYTES];
-    const uint64_t broken = shard_source_find_break(walk->source, piece->offset, text, sizeof(text));
-    if (broken != UINT64_MAX && broken - piece->offset <= problem->available_bytes)
-        snprintf(piece->problem.text, sizeof(piece->problem.text), "%s", text);
 }
 
 /* The piece begins with a frame that is not right. */
@@ -130,8 +142,6 @@ static int meet_damage(struct shard_walk *walk, struct piece *piece, enum tfreco
                        const struct tfrecord_problem *problem)
 {
     record_problem_set(&piece->problem, check, problem);
-    if (check == TFRECORD_CUT)
-        tell_break(walk, piece, problem);
     const char *const kind = piece->offset > 0 ? NULL : shard_kind_text(piece->bytes, piece->filled);
     const int rc = pass_damage(walk, piece);
     if (kind != NULL && walk->is_over) {

@@ -6,10 +6,12 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "formats/example.h"
 #include "formats/tfrecord.h"
+#include "tests/helpers/example_fixture.h"
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tools/shards/image_check.h"
 
@@ -93,6 +95,32 @@ static void pixels_of_a_known_size_are_taken(void **state)
     assert_true(image_check_visit(&check, 0, 0, &record, &problem));
 }
 
+/* The same of an image that is a list of numbers, whose sizes nothing tells. */
+static bool takes_list(enum feature_kind kind, const void *run, size_t run_bytes, const char *words)
+{
+    uint8_t payload[EXAMPLE_FIXTURE_MAX];
+    struct record_problem problem = { 0 };
+    const struct piece_record record = { .payload = payload,
+                                        .payload_bytes = example_fixture("image", kind, run, run_bytes, payload) };
+    const bool result = image_check_visit(&check, 0, 0, &record, &problem);
+    if (!result && strstr(problem.text, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, problem.text);
+    return result;
+}
+
+static void numbers_that_are_no_pixels_are_damage(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[] = { 0, 17, 0xff, 1 }, too_many[] = { 0, 17, 0x80, 2 };
+    static const float floats[] = { 0, 0.5f, 1 }, no_pixels[] = { 0, 0.5f, 1000 }, no_numbers[] = { 0, NAN, 1 };
+    assert_true(takes_list(FEATURE_INT64S, pixels, sizeof(pixels), ""));
+    assert_false(takes_list(FEATURE_INT64S, too_many, sizeof(too_many), "holds 256: of its integers 1 are not"));
+    assert_true(takes_list(FEATURE_FLOATS, floats, sizeof(floats), ""));
+    assert_false(takes_list(FEATURE_FLOATS, no_pixels, sizeof(no_pixels), "holds floats that are no pixels"));
+    assert_false(takes_list(FEATURE_FLOATS, no_numbers, sizeof(no_numbers), "holds floats that are no pixels"));
+    assert_true(takes("image/encoded", png, sizeof(png), ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +128,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_image_that_cannot_be_decoded_is_damage, check_init, check_release),
         cmocka_unit_test_setup_teardown(what_is_no_image_is_damage, check_init, check_release),
         cmocka_unit_test_setup_teardown(pixels_of_a_known_size_are_taken, check_init, check_release),
+        cmocka_unit_test_setup_teardown(numbers_that_are_no_pixels_are_damage, check_init, check_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

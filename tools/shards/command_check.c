@@ -166,7 +166,7 @@ static int scan_shards(struct check *check, const struct scan_options *options)
 static int check_shards(struct check *check, const struct shards_request *request, const struct shard_list *list)
 {
     const struct sample_names names = { .image = request->image_key };
-    struct image_check images = { .codecs = NULL };
+    struct image_check images = { .checkers = NULL };
     struct scan_options options = {
         .paths = list->paths,
         .count = list->count,

@@ -2,20 +2,28 @@
 #include "tools/shards/image_check.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "loader/images/image.h"
 
-/* Decoded to so many pixels each way: everything is read, and little is written. */
+/* Encoded images are decoded to so many pixels each way: everything is read, and little is written. */
 #define SIDE 32u
 #define CHANNELS 3u
 
+/* As training reads what is found. */
+static const struct image_ops *const decoders[FOUND_KIND_COUNT] = {
+    [FOUND_ROWS] = &image_raw_hwc_ops,      [FOUND_PLANES] = &image_raw_chw_ops,
+    [FOUND_JPEG] = &image_encoded_ops,      [FOUND_PNG] = &image_encoded_ops,
+    [FOUND_FLOATS] = &image_float_hwc_ops,  [FOUND_INTEGERS] = &image_integer_hwc_ops,
+};
+
 int image_check_init(struct image_check *check, const struct sample_names *names, uint32_t workers)
 {
-    *check = (struct image_check){ *names, calloc(workers, sizeof(*check->codecs)), workers };
-    return check->codecs != NULL ? 0 : -ENOMEM;
+    *check = (struct image_check){ *names, calloc(workers, sizeof(*check->checkers)), workers };
+    return check->checkers != NULL ? 0 : -ENOMEM;
 }
 
 static bool refuse(struct record_problem *problem, const char *text)
@@ -25,25 +33,48 @@ static bool refuse(struct record_problem *problem, const char *text)
     return false;
 }
 
-static bool decode(struct image_check *check, uint32_t worker, const struct found_sample *sample,
-                   struct record_problem *problem)
+/* Pixels as they are stored, and a list whose sizes are not known as one row. */
+static struct image_shape shape_of(const struct found_sample *sample)
 {
-    void **const codec = &check->codecs[worker];
-    const int rc = *codec != NULL ? 0 : image_encoded_ops.open(codec);
-    const struct stored_image image = {
-        .key = "image",
+    if (!found_image_is_raw(sample->image))
+        return (struct image_shape){ SIDE, SIDE, CHANNELS };
+    if (sample->width == 0)
+        return (struct image_shape){ 1, (uint32_t)sample->list.value_count, 1 };
+    return (struct image_shape){ sample->height, sample->width, sample->channels };
+}
+
+/* The range that the floats of an image lie in, which others of the set may not; false when it is none in use. */
+static bool find_range(struct stored_image *image)
+{
+    float lowest = INFINITY, highest = -INFINITY;
+    image_floats_widen(image, &lowest, &highest);
+    image->range = image_range_find(lowest, highest);
+    return image->range != NULL;
+}
+
+static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
+{
+    const struct image_ops *const ops = decoders[sample->image];
+    void **const codec = &checker->codecs[sample->image];
+    const struct image_request request = { .shape = shape_of(sample) };
+    struct stored_image image = {
+        .key = sample->key,
         .bytes = sample->bytes,
         .byte_count = sample->byte_count,
+        .list = sample->bytes == NULL ? &sample->list : NULL,
         .height.said = IMAGE_SIZE_UNSAID,
         .width.said = IMAGE_SIZE_UNSAID,
         .channels.said = IMAGE_SIZE_UNSAID,
     };
-    const struct image_request request = { .shape = { SIDE, SIDE, CHANNELS } };
-    uint8_t pixels[SIDE * SIDE * CHANNELS];
-    if (rc < 0)
-        return refuse(problem, strerror(-rc));
+    size_t bytes = 0;
+    uint8_t *const pixels =
+        image_shape_bytes(&request.shape, &bytes) ? scratch_need(&checker->pixels, bytes) : NULL;
+    if (pixels == NULL || (*codec == NULL && ops->open(codec) < 0))
+        return refuse(problem, strerror(ENOMEM));
+    if (ops->takes_floats && !find_range(&image))
+        return refuse(problem, "holds floats that are no pixels of 0..1, -0.5..0.5, -1..1 or 0..255");
     problem->has_crcs = false;
-    return image_encoded_ops.decode(*codec, &image, &request, pixels, problem->text, sizeof(problem->text)) == 0;
+    return ops->decode(*codec, &image, &request, pixels, problem->text, sizeof(problem->text)) == 0;
 }
 
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
@@ -59,13 +90,20 @@ bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct 
         return refuse(problem_out, "has no feature known as image: name one with --image-key");
     if (sample.image == FOUND_UNKNOWN)
         return refuse(problem_out, "its image is neither JPEG nor PNG, nor pixels of the sizes beside it");
-    return (sample.image != FOUND_JPEG && sample.image != FOUND_PNG) || decode(check, worker, &sample, problem_out);
+    return decode(&check->checkers[worker], &sample, problem_out);
+}
+
+static void release_checker(struct image_checker *checker)
+{
+    for (size_t i = 0; i < FOUND_KIND_COUNT; i++)
+        if (checker->codecs[i] != NULL)
+            decoders[i]->close(checker->codecs[i]);
+    scratch_release(&checker->pixels);
 }
 
 void image_check_release(struct image_check *check)
 {
-    for (uint32_t i = 0; i < check->workers && check->codecs != NULL; i++)
-        if (check->codecs[i] != NULL)
-            image_encoded_ops.close(check->codecs[i]);
-    free(check->codecs);
+    for (uint32_t i = 0; i < check->workers && check->checkers != NULL; i++)
+        release_checker(&check->checkers[i]);
+    free(check->checkers);
 }

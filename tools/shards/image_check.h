@@ -2,19 +2,26 @@
 #ifndef PIPETRAIN_IMAGE_CHECK_H
 #define PIPETRAIN_IMAGE_CHECK_H
 
+#include "loader/images/scratch.h"
 #include "tools/shards/found_sample.h"
 #include "tools/shards/scan.h"
 
+/* What a worker keeps from image to image. */
+struct image_checker {
+    void *codecs[FOUND_KIND_COUNT];     /* opened when the first such image is met */
+    struct scratch pixels;
+};
+
 struct image_check {
     struct sample_names names;
-    void **codecs;              /* of each worker, opened by it; owned */
+    struct image_checker *checkers;     /* of each worker; owned */
     uint32_t workers;
 };
 
 /* 0 or -ENOMEM. The names are lent. */
 int image_check_init(struct image_check *check, const struct sample_names *names, uint32_t workers);
-/* Fits scan_options.visit with the check as its arg: all of an encoded image is decoded; raw pixels are as many as
- * their sizes say. */
+/* Fits scan_options.visit with the check as its arg: an image is decoded as training does it, be it a file, pixels,
+ * which are as many as their sizes say, or a list of numbers. */
 bool image_check_visit(void *arg, uint32_t worker, uint32_t shard, const struct piece_record *record,
                        struct record_problem *problem_out);
 /* The scan is closed. Accepts a struct of zeros. */

@@ -75,6 +75,7 @@ $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
 wrap = -Wl,--wrap=
 %C%_fuzz_fuzz_cifar_LDFLAGS = $(AM_LDFLAGS) $(wrap)log_message
+%C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat

@@ -255,14 +255,24 @@ static int check_name(int fd, const char *file)
     return opened.st_nlink == 1 && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -EWOULDBLOCK;
 }
 
+/* Cut off what a process that died has left behind the image, only where there is something: ext4 writes a file that
+ * was cut to nothing to the disk as soon as it is closed, even if it was empty. */
+static int cut_leftover(int fd, size_t image_bytes)
+{
+    struct stat written;
+    if (fstat(fd, &written) < 0)
+        return -errno;
+    return (size_t)written.st_size == image_bytes || ftruncate(fd, (off_t)image_bytes) == 0 ? 0 : -errno;
+}
+
 static int write_image(int fd, const struct image *image, const char *temporary)
 {
     int rc = file_lock(fd);
     if (rc == 0 || rc == -EOPNOTSUPP)
         rc = check_name(fd, temporary);
-    if (rc < 0)
-        return rc;
-    return ftruncate(fd, 0) == 0 ? file_write(fd, image->data, image->bytes) : -errno;
+    if (rc == 0)
+        rc = file_write(fd, image->data, image->bytes);
+    return rc < 0 ? rc : cut_leftover(fd, image->bytes);
 }
 
 /* The file appears whole or not at all. Its temporary name is the same in every process, so that what one

@@ -22,6 +22,16 @@
 #include "loader/shards/index_file.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
+static unsigned cuts;
+
+int __real_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes)
+{
+    cuts++;
+    return __real_ftruncate(fd, bytes);
+}
+
 static void assert_same_records(const struct shard_index *a, const struct shard_index *b)
 {
     assert_int_equal(a->record_count, b->record_count);
@@ -356,6 +366,30 @@ static void what_a_process_that_died_left_of_an_index_is_taken_over(void **state
     shard_index_release(&kept);
 }
 
+/* File systems write a file that was cut at once when it is closed: ten thousand new indexes would wait for the
+ * disk. */
+static void an_index_is_cut_only_where_more_was_left(void **state)
+{
+    (void)state;
+    static const uint8_t left[4096];
+    struct shard_index index;
+    struct stat first, second;
+    char path[512];
+    snprintf(path, sizeof(path), "%s", fixture_path(folder, "uncut"));
+    fixture_write_shard(path, 0, 3);
+    cuts = 0;
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(stat(index_beside("uncut"), &first), 0);
+    assert_int_equal(cuts, 0);
+    assert_int_equal(unlink(index_beside("uncut")), 0);
+    fixture_write(fixture_path(folder, ".uncut" INDEX_FILE_SUFFIX ".tmp"), left, sizeof(left));
+    fixture_assert_index_opens(&index, path, false, true);
+    shard_index_release(&index);
+    assert_int_equal(stat(index_beside("uncut"), &second), 0);
+    assert_int_equal(second.st_size, first.st_size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +405,7 @@ int main(void)
         cmocka_unit_test(no_place_for_an_index_is_no_error),
         cmocka_unit_test(nothing_but_the_index_is_left_behind),
         cmocka_unit_test(what_a_process_that_died_left_of_an_index_is_taken_over),
+        cmocka_unit_test(an_index_is_cut_only_where_more_was_left),
     };
     return cmocka_run_group_tests(tests, fixture_folder_make, fixture_folder_remove);
 }

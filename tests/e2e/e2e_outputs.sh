@@ -86,6 +86,29 @@ grep -q -- ' -' "$work/lines" && fail 'a report lacks a value'
 expect_equal "$(sed -n '11p;22p' "$work/lines" | cut -d ' ' -f 1-3 | tr '\n' ' ')" \
     'validation 1 10 validation 2 20 ' 'where validation is reported'
 
+# What there was nothing to tell from is no number: no validation set, an end before the first evaluation,
+# nothing computed.
+expect_unevaluated() {
+    expect_summary "$1" validation.images 0
+    expect_summary "$1" validation.accuracy null
+    expect_summary "$1" validation.loss null
+    expect_summary "$1" validation.complete false
+    expect_out "^result +not evaluated: $2\$"
+}
+train unvalidated --set train.steps=2 --set data.validation=
+expect_unevaluated unvalidated 'there is no validation set'
+at_options='-w 1'
+at training INT --set train.batch=1
+expect_code 130 'an end before the first evaluation'
+expect_unevaluated at 'the run ended before its evaluation'
+train uncomputed --set train.steps=2 --set devices.kind=null
+expect_summary uncomputed loss null
+expect_summary uncomputed validation.images 150
+expect_summary uncomputed validation.accuracy null
+expect_out '^ +1 +2 +- +- .* \| +- +- +[0-9.]+$'
+expect_equal "$("$json_value" --lines "$work/runs/uncomputed/metrics.jsonl" loss accuracy | sort -u)" 'null null' \
+    'loss and accuracy of what computes nothing'
+
 # The weights file: an 8-byte length, the header, 600,810 floats.
 header=$(od -An -tu8 -N 8 "$dir/weights.safetensors" | tr -d ' ')
 expect_equal "$(wc -c <"$dir/weights.safetensors")" $((8 + header + 600810 * 4)) 'size of the weights'

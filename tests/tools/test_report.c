@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "tests/helpers/capture.h"
@@ -39,12 +40,23 @@ static void the_line_of_a_usual_run_says_all(void **state)
     assert_string_equal(text, "epoch 90 step 5004/5004  loss 2.1234  acc 45.1 %  20,345 images/s  wait 10.0 %");
 }
 
+static void a_line_of_what_computes_nothing_has_no_loss(void **state)
+{
+    (void)state;
+    char text[PROGRESS_LINE_COLUMNS + 1];
+    const struct progress_line line = { 1, 2, 3, NAN, NAN, 20345, 0.1 };
+    progress_line_write(&line, text);
+    assert_string_equal(text, "epoch 1 step 2/3  20,345 images/s  wait 10.0 %");
+}
+
 /* A run of `steps` steps of `step_ms` on a terminal; what it paints. */
 static const char *painted(uint64_t steps, uint64_t step_ms)
 {
     static char text[65536];
     const struct settings settings = { .report = { PROGRESS_AUTO, 1000000 } };
-    struct run_plan plan = { .schedule = { .records = { 10 * steps, 0 }, .batch = 10, .towers = 1, .epochs = 1 } };
+    const struct backend_ops backend = { .computes = true };
+    struct run_plan plan = { .devices.backend = &backend,
+                             .schedule = { .records = { 10 * steps, 0 }, .batch = 10, .towers = 1, .epochs = 1 } };
     struct report report = { .settings = &settings, .plan = &plan, .rewrites = true };
     uint64_t ids[10] = { 0 };
     struct capture capture;
@@ -93,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_progress_line_of_any_numbers_fits_a_terminal_in_whole_parts),
         cmocka_unit_test(the_line_of_a_usual_run_says_all),
+        cmocka_unit_test(a_line_of_what_computes_nothing_has_no_loss),
         cmocka_unit_test(a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

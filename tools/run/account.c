@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -224,7 +225,7 @@ static int compare_doubles(const void *left, const void *right)
 
 static double percentile(const double *sorted, uint64_t count, double share)
 {
-    return count > 0 ? sorted[(uint64_t)(share * (double)(count - 1) + 0.5)] : 0;
+    return count > 0 ? sorted[(uint64_t)(share * (double)(count - 1) + 0.5)] : NAN;
 }
 
 struct step_percentiles account_percentiles(const struct account *account)
@@ -241,7 +242,7 @@ struct step_percentiles account_percentiles(const struct account *account)
 double account_images_per_second(const struct account *account)
 {
     const double p50_ms = account_percentiles(account).p50_ms;
-    return p50_ms > 0 ? (double)account->schedule->batch * 1e3 / p50_ms : 0;
+    return p50_ms > 0 ? (double)account->schedule->batch * 1e3 / p50_ms : NAN;
 }
 
 uint64_t account_step(const struct account *account)

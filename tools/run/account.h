@@ -3,6 +3,7 @@
 #ifndef PIPETRAIN_ACCOUNT_H
 #define PIPETRAIN_ACCOUNT_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "stage/schedule.h"
@@ -57,9 +58,9 @@ const struct tally *account_process(const struct account *account);
 
 struct fractions account_fractions(const struct account *account);
 struct fractions tally_fractions(const struct tally *tally);
-/* Of full training batches of this process after warm-up (its first 10 steps, fewer in short runs). */
+/* Of full training batches of this process after warm-up (its first 10 steps, fewer in short runs); NAN without one. */
 struct step_percentiles account_percentiles(const struct account *account);
-/* Images a second: batch / median step time as above; 0 without such a step. */
+/* Images a second: batch / median step time as above. */
 double account_images_per_second(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */
@@ -75,13 +76,14 @@ uint64_t account_end_ns(const struct account *account);
 /* When this process' first training step ended, 0 = none did. */
 uint64_t account_first_step_ns(const struct account *account);
 
+/* NAN without an image. */
 static inline double tally_loss(const struct tally *tally)
 {
-    return tally->images > 0 ? tally->loss_sum / (double)tally->images : 0;
+    return tally->images > 0 ? tally->loss_sum / (double)tally->images : NAN;
 }
 static inline double tally_accuracy(const struct tally *tally)
 {
-    return tally->images > 0 ? (double)tally->correct / (double)tally->images : 0;
+    return tally->images > 0 ? (double)tally->correct / (double)tally->images : NAN;
 }
 static inline double tally_images_per_second(const struct tally *tally)
 {

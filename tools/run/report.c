@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -54,14 +55,25 @@ static uint64_t steps_of_epoch(const struct schedule *schedule, const struct spa
     return steps - first < per_epoch ? steps - first : per_epoch;
 }
 
+/* Where nothing is computed there is no loss. */
+static double loss_of(const struct report *report, const struct tally *tally)
+{
+    return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
+}
+
+static double accuracy_of(const struct report *report, const struct tally *tally)
+{
+    return report->plan->devices.backend->computes ? tally_accuracy(tally) : NAN;
+}
+
 static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
 {
     const struct progress_line progress = {
         .epoch = span->epoch + 1,
         .step = span->step % schedule_steps_per_epoch(&report->plan->schedule) + 1,
         .steps = steps_of_epoch(&report->plan->schedule, span),
-        .loss = tally_loss(tally),
-        .accuracy = tally_accuracy(tally),
+        .loss = loss_of(report, tally),
+        .accuracy = accuracy_of(report, tally),
         .images_per_second = tally_images_per_second(tally),
         .input_wait = tally_fractions(tally).input_wait,
     };
@@ -82,11 +94,11 @@ void report_step(struct report *report, const struct span *span)
     account_recent_reset(report->account);
 }
 
-static void write_tally(struct json *json, const struct tally *tally)
+static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
 {
     json_u64(json, "images", tally->images);
-    json_double(json, "loss", tally_loss(tally));
-    json_double(json, "accuracy", tally_accuracy(tally));
+    json_double(json, "loss", loss_of(report, tally));
+    json_double(json, "accuracy", accuracy_of(report, tally));
     json_double(json, "seconds", (double)tally->wall_ns / 1e9);
     json_double(json, "images_per_second", tally_images_per_second(tally));
 }
@@ -126,7 +138,7 @@ void report_interval(struct report *report, const struct span *span)
     if (report->progress && !report->rewrites)
         print_progress(report, span, tally);
     begin_metrics(report, "train", span, span->step + 1);
-    write_tally(&report->json, tally);
+    write_tally(report, &report->json, tally);
     json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
     write_fractions(&report->json, &share);
     end_metrics(report);
@@ -139,6 +151,15 @@ static void print_table_head(struct report *report)
     report->table_has_head = true;
 }
 
+/* Loss and accuracy in columns of the table. */
+static void print_outcome(const struct report *report, const struct tally *tally)
+{
+    if (isnan(loss_of(report, tally)))
+        printf(" %8s  %8s", "-", "-");
+    else
+        printf(" %8.4f  %6.2f %%", tally_loss(tally), 100 * tally_accuracy(tally));
+}
+
 static void print_row(struct report *report, const struct span *span)
 {
     const struct tally *const train = account_pass(report->account, PASS_TRAIN);
@@ -146,12 +167,14 @@ static void print_row(struct report *report, const struct span *span)
     const struct fractions share = tally_fractions(train);
     end_progress_line(report);
     print_table_head(report);
-    printf("%5u %8s %8.4f  %6.2f %% %9s  %4.1f %%", span->epoch + 1, number_grouped(train->steps).text,
-           tally_loss(train), 100 * tally_accuracy(train),
-           number_grouped((uint64_t)tally_images_per_second(train)).text, 100 * share.input_wait);
-    if (span->pass == PASS_EVALUATE)
-        printf(" | %8.4f  %6.2f %% %7.1f", tally_loss(evaluation), 100 * tally_accuracy(evaluation),
-               (double)(train->wall_ns + evaluation->wall_ns) / 1e9);
+    printf("%5u %8s", span->epoch + 1, number_grouped(train->steps).text);
+    print_outcome(report, train);
+    printf(" %9s  %4.1f %%", number_grouped((uint64_t)tally_images_per_second(train)).text, 100 * share.input_wait);
+    if (span->pass == PASS_EVALUATE) {
+        printf(" |");
+        print_outcome(report, evaluation);
+        printf(" %7.1f", (double)(train->wall_ns + evaluation->wall_ns) / 1e9);
+    }
     printf("\n");
     fflush(stdout);
 }
@@ -163,7 +186,7 @@ void report_epoch(struct report *report, const struct span *span)
         return;
     begin_metrics(report, "validation", span, account_step(report->account));
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
-    write_tally(&report->json, evaluation);
+    write_tally(report, &report->json, evaluation);
     json_u64(&report->json, "correct", evaluation->correct);
     end_metrics(report);
 }
@@ -206,12 +229,12 @@ static void summarize_result(const struct report *report, struct json *json)
     json_double(json, "start_to_first_step_seconds", first_step_seconds(report));
     const struct fractions share = account_fractions(report->account);
     write_fractions(json, &share);
-    json_double(json, "loss", tally_loss(account_pass(report->account, PASS_TRAIN)));
+    json_double(json, "loss", loss_of(report, account_pass(report->account, PASS_TRAIN)));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);
     json_u64(json, "correct", evaluation->correct);
-    json_double(json, "accuracy", tally_accuracy(evaluation));
-    json_double(json, "loss", tally_loss(evaluation));
+    json_double(json, "accuracy", accuracy_of(report, evaluation));
+    json_double(json, "loss", loss_of(report, evaluation));
     json_bool(json, "complete", evaluation_is_complete(report));
     json_close_object(json);
 }
@@ -273,15 +296,49 @@ static int write_summary(struct report *report, const struct report_end *end, co
     return rc != 0 ? rc : run_directory_failed(report->directory);
 }
 
-static void print_speed(const struct report *report)
+/* Why there is no accuracy of the validation to tell. */
+static const char *why_unevaluated(const struct report *report, const struct tally *evaluation)
+{
+    if (report->plan->schedule.records[PASS_EVALUATE] == 0)
+        return "there is no validation set";
+    if (evaluation->steps == 0)
+        return "the run ended before its evaluation";
+    return evaluation_is_complete(report) ? "no record of the validation set can be read" : "the run ended in it";
+}
+
+/* A dry run is not asked for it. */
+static void print_evaluation(const struct report *report)
+{
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    if (!report->plan->devices.backend->computes || report->directory == NULL)
+        return;
+    if (evaluation_is_complete(report) && evaluation->images > 0)
+        printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
+               number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
+               tally_loss(evaluation));
+    else
+        printf("result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+}
+
+/* An interrupted run may have no step behind those that only warm up. */
+static void print_step_time(const struct report *report)
 {
     const struct step_percentiles step = account_percentiles(report->account);
+    if (isnan(step.p50_ms))
+        wrapped_print(stdout, "speed     too few steps to tell; first step %.2f s after the start",
+                      first_step_seconds(report));
+    else
+        wrapped_print(
+                stdout, "speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); "
+                        "first step %.2f s after the start",
+                number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
+                step.p99_ms, first_step_seconds(report));
+}
+
+static void print_speed(const struct report *report)
+{
     const struct tally *const training = account_training(report->account);
-    wrapped_print(
-            stdout, "speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); "
-                    "first step %.2f s after the start",
-            number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
-            step.p99_ms, first_step_seconds(report));
+    print_step_time(report);
     printf("training  %s step%s, %s images, %.1f s; peak memory %s\n", number_grouped(training->steps).text,
            training->steps == 1 ? "" : "s", number_grouped(training->images).text, (double)training->wall_ns / 1e9,
            number_bytes(peak_rss_bytes()).text);
@@ -306,25 +363,24 @@ static void print_warnings(uint64_t count)
 int report_result(struct report *report, const struct report_end *end)
 {
     const struct fractions share = account_fractions(report->account);
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const bool is_begun = account_process(report->account)->steps > 0;
     char verdict[512];
     verdict_write(verdict, sizeof(verdict), &share, &end->counts.loader, end->loader_wall_ns, report->plan,
                   report->settings);
     end_progress_line(report);
     if (end->early != NULL)
         printf("ended     early, %s\n", end->early);
-    if (evaluation_is_complete(report) && report->plan->devices.backend->computes)
-        printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
-               number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
-               tally_loss(evaluation));
+    print_evaluation(report);
     if (report->settings->devices.precision == PRECISION_FP16)
         printf("fp16      %s steps were left out because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
     if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
         wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
                               "saved weights are tower 0's");
-    print_speed(report);
-    print_time(report);
+    if (is_begun) {
+        print_speed(report);
+        print_time(report);
+    }
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
     wrapped_print(stdout, "verdict   %s", verdict);

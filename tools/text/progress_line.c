@@ -2,6 +2,7 @@
 #include "tools/text/progress_line.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,11 @@
 static void write_parts(const struct progress_line *line, char parts[PART_COUNT][PART_BYTES])
 {
     snprintf(parts[0], PART_BYTES, "epoch %" PRIu32 " step %" PRIu64 "/%" PRIu64, line->epoch, line->step, line->steps);
-    snprintf(parts[1], PART_BYTES, line->loss < 1e4 ? "  loss %.4f" : "  loss %.3g", line->loss);
-    snprintf(parts[2], PART_BYTES, "  acc %.1f %%", 100 * line->accuracy);
+    parts[1][0] = parts[2][0] = '\0';
+    if (!isnan(line->loss)) {
+        snprintf(parts[1], PART_BYTES, line->loss < 1e4 ? "  loss %.4f" : "  loss %.3g", line->loss);
+        snprintf(parts[2], PART_BYTES, "  acc %.1f %%", 100 * line->accuracy);
+    }
     snprintf(parts[3], PART_BYTES, "  %s images/s", number_grouped((uint64_t)line->images_per_second).text);
     snprintf(parts[4], PART_BYTES, "  wait %.1f %%", 100 * line->input_wait);
 }

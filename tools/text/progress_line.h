@@ -9,7 +9,8 @@
 struct progress_line {
     uint32_t epoch;             /* from 1, as the step */
     uint64_t step, steps;       /* of the epoch */
-    double loss, accuracy, images_per_second, input_wait;      /* accuracy and wait: shares of 1 */
+    double loss, accuracy;      /* a share of 1; NAN where nothing is computed, and then neither is shown */
+    double images_per_second, input_wait;      /* wait: a share of 1 */
 };
 
 /* What there is room for, from the place in the run to the wait: never part of a word or number. */

@@ -326,6 +326,16 @@ static void a_run_of_one_step_has_a_speed(void **state)
     account_close(account);
 }
 
+static void a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 30, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
+    struct account *account = account_run_slower_and_slower(&schedule, 1);
+    assert_true(account_percentiles(account).p50_ms == 1);
+    assert_true(account_images_per_second(account) == 30000);
+    account_close(account);
+}
+
 int main(void)
 {
     alarm(60);
@@ -343,6 +353,7 @@ int main(void)
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
         cmocka_unit_test(a_run_of_one_step_has_a_speed),
+        cmocka_unit_test(a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,13 @@ static void add_order(struct account *account, const struct step_report *report)
     }
 }
 
+/* Of a batch that is not cut short: where it is larger than the set, all of that. */
+static uint64_t full_batch(const struct schedule *schedule)
+{
+    const uint64_t records = schedule->records[PASS_TRAIN];
+    return schedule->batch < records ? schedule->batch : records;
+}
+
 static void add_duration(struct account *account, const struct span *span, const struct tally *tally)
 {
     const uint64_t seen = account->process.steps;
@@ -123,7 +130,7 @@ static void add_duration(struct account *account, const struct span *span, const
     if (seen < account->warmup)
         return;
     add_tally(&account->warm, tally);
-    if (span->global_count == account->schedule->batch && seen % account->duration_every == 0)
+    if (span->global_count == full_batch(account->schedule) && seen % account->duration_every == 0)
         account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
 }
 
@@ -242,7 +249,7 @@ struct step_percentiles account_percentiles(const struct account *account)
 double account_images_per_second(const struct account *account)
 {
     const double p50_ms = account_percentiles(account).p50_ms;
-    return p50_ms > 0 ? (double)account->schedule->batch * 1e3 / p50_ms : NAN;
+    return p50_ms > 0 ? (double)full_batch(account->schedule) * 1e3 / p50_ms : NAN;
 }
 
 uint64_t account_step(const struct account *account)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "loader/order/order_mixing.h"
+#include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
 #include "tools/limits/limits.h"
@@ -280,10 +281,21 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
 }
 
+static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)
+{
+    const uint64_t per_epoch = schedule_steps_per_epoch(schedule), records = schedule->records[PASS_TRAIN];
+    fprintf(out, "steps     batch %u, %s step%s an epoch, %s in all\n", schedule->batch, number_grouped(per_epoch).text,
+            per_epoch == 1 ? "" : "s", number_grouped(schedule_step_count(schedule)).text);
+    if (schedule->batch > records)
+        log_message(LOG_RUN, "train.%s: a batch of %u is more than the %s records of an epoch: every step is over all "
+                    "%s of them, and an epoch is one step",
+                    settings->train.batch > 0 ? "batch" : "batch_per_tower", schedule->batch,
+                    number_grouped(records).text, number_grouped(records).text);
+}
+
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
-    const struct schedule *const schedule = &plan->schedule;
     fprintf(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image\n", net->model,
             number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
     run_data_print(datasets, out);
@@ -293,9 +305,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_order(plan, settings, datasets, out);
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
-    fprintf(out, "steps     batch %u, %s steps an epoch, %s in all\n", schedule->batch,
-            number_grouped(schedule_steps_per_epoch(schedule)).text,
-            number_grouped(schedule_step_count(schedule)).text);
+    print_steps(&plan->schedule, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
                 out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, "

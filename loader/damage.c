@@ -1,6 +1,7 @@
 /* The damage a run has met. Decoders add to it, rarely; main takes its list at the end. */
 #include "loader/damage.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,18 +19,26 @@ size_t damage_bytes(const struct dataset *const datasets[PASS_COUNT])
     return sizeof(struct damage_list) + record_marks_bytes(datasets);
 }
 
-/* Count, list and tell. Any thread. */
-static void add_record(struct damage *damage, const struct damaged_record *record)
+/* With the lock, so that nothing is said behind damage_silence. */
+static void tell_locked(struct damage *damage, const struct damaged_record *record)
 {
-    const uint64_t before = atomic_fetch_add(&damage->told, 1);
-    atomic_fetch_add(&damage->count, record->count);
+    const uint64_t before = damage->told++;
     char text[DAMAGE_TEXT_BYTES];
+    if (damage->is_silent || before > TOLD_MAX)
+        return;
     damaged_record_describe(record, text, sizeof(text));
     if (before < TOLD_MAX)
         log_message(LOG_RUN, "skipped: %s", text);
-    else if (before == TOLD_MAX)
+    else
         log_message(LOG_RUN, "skipped: more damaged records, counted from here on");
+}
+
+/* Count, list and tell. Any thread. */
+static void add_record(struct damage *damage, const struct damaged_record *record)
+{
+    atomic_fetch_add(&damage->count, record->count);
     pthread_mutex_lock(&damage->lock);
+    tell_locked(damage, record);
     damage_list_add(damage->list, record);
     if (damage->sink.add != NULL)
         damage->sink.add(damage->sink.arg, record);
@@ -176,6 +185,33 @@ bool damage_add(struct damage *damage, enum pass pass, uint64_t id, const struct
 uint64_t damage_count(const struct damage *damage)
 {
     return atomic_load(&damage->count);
+}
+
+void damage_silence(struct damage *damage)
+{
+    if (!damage->has_lock)
+        return;
+    pthread_mutex_lock(&damage->lock);
+    damage->is_silent = true;
+    pthread_mutex_unlock(&damage->lock);
+}
+
+void damage_end(struct damage *damage, char *text, size_t text_size)
+{
+    pthread_mutex_lock(&damage->lock);
+    assert(damage->list->count > 0);
+    damage->is_silent = true;
+    damaged_record_describe(&damage->list->records[0], text, text_size);
+    pthread_mutex_unlock(&damage->lock);
+}
+
+uint64_t damage_record_count(const struct damage *damage)
+{
+    uint64_t count = 0;
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        if (damage->datasets[pass] != NULL)
+            count += damage->datasets[pass]->record_count + damage->datasets[pass]->lost_records;
+    return count;
 }
 
 struct damage_list *damage_take_list(struct damage *damage)

@@ -34,11 +34,12 @@ static int count_damage(struct loader *loader, enum pass pass, uint64_t id, cons
     const bool is_new = damage_add(&loader->damage, pass, id, problem);
     if (!is_new || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return 0;
-    char text[DAMAGE_TEXT_BYTES];
-    record_describe(loader->spec.datasets[pass], id, problem, text, sizeof(text));
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "more than %" PRIu64 " damaged records, the limit "
-                     "of data.max_corrupt (below 1 a share of all); the last one met: %s",
-                     loader->spec.corrupt_max, text);
+    char first[DAMAGE_TEXT_BYTES];
+    damage_end(&loader->damage, first, sizeof(first));
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
+                     "more than %" PRIu64 " of %" PRIu64 " records are damaged, the limit of data.max_corrupt (below 1 "
+                     "a share of all); the first: %s",
+                     loader->spec.corrupt_max, damage_record_count(&loader->damage), first);
 }
 
 static void note_warning(struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *warning)
@@ -68,7 +69,11 @@ static int replace(struct worker *decoder, const struct place_target *target)
         if (stop_failed(loader->spec.stop))
             return -ECANCELED;
     }
-    return stop_fail(loader->spec.stop, EXIT_CODE_DATA, "%s: no readable record is left", dataset->options.what);
+    char first[DAMAGE_TEXT_BYTES];
+    damage_end(&loader->damage, first, sizeof(first));
+    return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
+                     "%s: no readable record is left, all %" PRIu64 " are damaged; the first: %s",
+                     dataset->options.what, dataset->record_count + dataset->lost_records, first);
 }
 
 /* In evaluation every readable record counts once, so a damaged one leaves a hole. */

@@ -100,11 +100,12 @@ static int open_damage(struct loader *loader)
     if (rc < 0 || damage_count(&loader->damage) <= loader->spec.corrupt_max)
         return rc;
     char first[DAMAGE_TEXT_BYTES];
-    damaged_record_describe(&loader->damage.list->records[0], first, sizeof(first));
+    damage_end(&loader->damage, first, sizeof(first));
     return stop_fail(loader->spec.stop, EXIT_CODE_DATA,
-                     "%" PRIu64 " damaged records, more than the %" PRIu64 " that data.max_corrupt accepts "
-                     "(below 1 a share of all); the first: %s",
-                     damage_count(&loader->damage), loader->spec.corrupt_max, first);
+                     "%" PRIu64 " of %" PRIu64 " records are damaged, more than the %" PRIu64 " that data.max_corrupt "
+                     "accepts (below 1 a share of all); the first: %s",
+                     damage_count(&loader->damage), damage_record_count(&loader->damage), loader->spec.corrupt_max,
+                     first);
 }
 
 int loader_check(const struct loader_spec *spec)
@@ -281,6 +282,7 @@ void loader_close(struct loader *loader)
 void loader_end(void *loader)
 {
     struct loader *const ended = loader;
+    damage_silence(&ended->damage);
     queue_cancel(ended->free);
     queue_cancel(ended->full);
     if (ended->plan.is_windowed)

@@ -2,6 +2,8 @@
 #include "loader/opening/dataset_probe.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "loader/record.h"
@@ -16,21 +18,36 @@ static void report(struct opening *opening, uint64_t id, const struct record_pro
     opening_report(opening, -EBADMSG, line);
 }
 
+/* Damage may be skipped, and there is nothing else. */
+static void report_all_damaged(struct opening *opening, const struct record_problem *first)
+{
+    const struct dataset *const dataset = opening->dataset;
+    char line[OPENING_PROBLEM_BYTES], place[OPENING_PROBLEM_BYTES / 2];
+    record_describe(dataset, 0, first, place, sizeof(place));
+    snprintf(line, sizeof(line), "no readable record is left, all %" PRIu64 " are damaged; the first: %s",
+             dataset->record_count + dataset->lost_records, place);
+    opening_report(opening, -EBADMSG, line);
+}
+
 /* Find the format from the first record whose frame is right; with skip_damage that may be a
  * later one. UINT64_MAX when there is none or it has no known format. */
 static uint64_t find_format(struct opening *opening, struct decode_context *context)
 {
     struct dataset *const dataset = opening->dataset;
-    struct record_problem problem;
+    struct record_problem first, problem;
     uint64_t id = 0, bytes = 0;
-    const uint8_t *payload = record_payload(context, id, &bytes, &problem);
+    const uint8_t *payload = record_payload(context, id, &bytes, &first);
+    problem = first;
     while (payload == NULL && dataset->options.skip_damage && id + 1 < dataset->record_count)
         payload = record_payload(context, ++id, &bytes, &problem);
     if (payload != NULL &&
         sample_find_format(&dataset->format, &dataset->options.shape, payload, bytes, problem.text,
                            sizeof(problem.text)) == 0)
         return id;
-    report(opening, id, &problem);
+    if (payload == NULL && dataset->options.skip_damage)
+        report_all_damaged(opening, &first);
+    else
+        report(opening, id, &problem);
     return UINT64_MAX;
 }
 

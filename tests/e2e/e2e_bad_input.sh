@@ -179,7 +179,7 @@ expect_err_lines 1
 skip50="--set data.train=$work/short --set data.on_corrupt=skip --set data.max_corrupt"
 try bad $quick $skip50=49
 expect_code 3 'more missing records than max_corrupt'
-expect_err '50 damaged records, more than the 49 that data.max_corrupt accepts .*; the first: .*record 100 at byte '
+expect_err '50 of 750 records are damaged, more than the 49 that data.max_corrupt accepts .*; the first: .*record 100 at '
 try bad $quick $skip50=49 --check
 expect_code 3 'a check of what would be refused'
 expect_out '^data +train +550 records in 4 shards, 50 lost \('
@@ -214,4 +214,19 @@ expect_listed worn 1 train "$work/worn.tfrecord" 7 $((record_bytes * 7))
 expect_listed worn 11 train "$work/worn.tfrecord" 149 $((record_bytes * 149))
 expect_out '^damage +12 records replaced or left out:'
 expect_out '^ +and 2 more$'
+
+# Too much of it, and nothing but damage: how much of how many, the first, and that is the last word.
+try worn_more --set "data.train=$work/worn.tfrecord" --set train.batch=150 --set data.on_corrupt=skip \
+    --set data.max_corrupt=5 --set input.decode_threads=3 --set input.chunk=7
+expect_code 3 'more damage than max_corrupt'
+expect_err '^pipetrain: more than 5 of 300 records are damaged, .*data.max_corrupt.*; the first: .*: record [0-9]+ at byte '
+expect_equal "$(tail -n 1 "$work/err" | cut -c -10)" 'pipetrain:' 'the last word'
+"$shard_maker" "$work/ruined.tfrecord" 5 28
+for record in 0 1 2 3 4; do
+    flip "$work/ruined.tfrecord" $(($(wc -c <"$work/ruined.tfrecord") / 5 * record + 500))
+done
+try ruined --set "data.train=$work/ruined.tfrecord" --set data.on_corrupt=skip --set data.max_corrupt=1
+expect_code 3 'nothing but damage'
+expect_err '^pipetrain: train: no readable record is left, all 5 are damaged; the first: .*: record 0 at byte 0: payload ch'
+expect_err_lines 1
 finish

@@ -14,7 +14,9 @@
 #include <xxhash.h>
 
 #include "formats/tfrecord.h"
+#include "loader/damage.h"
 #include "stage/batch.h"
+#include "tests/helpers/capture.h"
 #include "tests/helpers/loader_harness.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -255,7 +257,7 @@ static void too_much_damage_ends_the_run(void **state)
             assert_int_equal(harness.counts.corrupt_records, 5);
         } else {
             char wanted[64];
-            snprintf(wanted, sizeof(wanted), "more than %u damaged records", (unsigned)limit);
+            snprintf(wanted, sizeof(wanted), "more than %u of 20 records are damaged, ", (unsigned)limit);
             assert_int_equal(harness.code, EXIT_CODE_DATA);
             assert_non_null(strstr(harness.message, wanted));
             assert_non_null(strstr(harness.message, "limit: record "));
@@ -302,7 +304,7 @@ static void damage_found_while_indexing_counts_too(void **state)
     harness.spec.corrupt_max = 1;
     harness_run(&harness);
     assert_true(harness.start_result < 0);
-    assert_non_null(strstr(harness.message, "2 damaged records, more than the 1 that data.max_corrupt accepts"));
+    assert_non_null(strstr(harness.message, "2 of 20 records are damaged, more than the 1 that data.max_corrupt"));
     harness_release(&harness);
     dataset_close(dataset);
 }
@@ -363,8 +365,37 @@ static void nothing_readable_is_an_error_not_a_loop(void **state)
     struct harness harness = make_harness(dataset, NULL, true);
     harness_run(&harness);
     assert_int_equal(harness.code, EXIT_CODE_DATA);
-    assert_non_null(strstr(harness.message, "no readable record is left"));
+    assert_non_null(strstr(harness.message, "train: no readable record is left, all 9 are damaged; the first: "));
+    assert_non_null(strstr(harness.message, "ruined: record 0 at byte 0: payload checksum differs"));
     harness_release(&harness);
+    dataset_close(dataset);
+    struct dataset_options options = fixture_options(path);
+    options.skip_damage = true;
+    fixture_assert_refused(&options, "no readable record is left, all 9 are damaged; the first: ",
+                           "ruined: record 0 at byte 0: payload checksum differs");
+}
+
+static void nothing_is_said_of_damage_behind_what_ends_the_run(void **state)
+{
+    (void)state;
+    char first[DAMAGE_TEXT_BYTES], said[4096];
+    const struct record_problem problem = { .text = "is bad" };
+    struct damage damage;
+    struct capture capture;
+    make_shard(4);
+    struct dataset *dataset = open_shard(write_shard("silent"), true);
+    const struct dataset *const datasets[PASS_COUNT] = { dataset, NULL };
+    assert_int_equal(damage_init(&damage, datasets, &(struct damage_sink){ NULL, NULL }), 0);
+    capture_begin(&capture);
+    assert_true(damage_add(&damage, PASS_TRAIN, 2, &problem));
+    damage_end(&damage, first, sizeof(first));
+    assert_true(damage_add(&damage, PASS_TRAIN, 1, &problem));
+    capture_end(&capture, said, sizeof(said));
+    assert_non_null(strstr(said, "silent: record 2 at byte "));
+    assert_null(strstr(said, "record 1 "));
+    assert_non_null(strstr(first, "silent: record 2 at byte "));
+    assert_int_equal(damage_count(&damage), 2);
+    damage_release(&damage);
     dataset_close(dataset);
 }
 
@@ -467,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_list_keeps_the_first_records_whatever_order_they_come_in),
         cmocka_unit_test(every_damage_is_handed_on_once_in_many_epochs),
         cmocka_unit_test(nothing_readable_is_an_error_not_a_loop),
+        cmocka_unit_test(nothing_is_said_of_damage_behind_what_ends_the_run),
         cmocka_unit_test(later_records_of_another_kind_are_named_or_skipped),
         cmocka_unit_test(a_second_read_that_is_right_is_used),
     };

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/tools/run_directory_fixture.h"
+#include "tools/run/report_damage.h"
 
 static void outputs_follow_no_links(void **state)
 {
@@ -253,6 +255,55 @@ static void the_stored_configuration_reads_back_equal(void **state)
     settings_release(&settings);
 }
 
+/* What people and scripts are told of the file, in one text. */
+static void tell_damage(const struct damage_list *list, struct run_directory *directory, char text_out[RUN_TEXT_BYTES])
+{
+    struct json json;
+    FILE *const out = fmemopen(text_out, RUN_TEXT_BYTES, "w");
+    assert_non_null(out);
+    report_damage_print(list, list->count, directory, out);
+    json_init(&json, false);
+    json_open_object(&json, NULL);
+    report_damage_write(list, directory, &json);
+    fprintf(out, "%s", json_text(&json));
+    json_release(&json);
+    fclose(out);
+}
+
+static void damaged_records_that_found_no_room_in_the_file_are_counted(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    char text[RUN_TEXT_BYTES];
+    int told[2];                /* a pipe: the limit would hold for a captured file too */
+    struct run_directory *const directory = open_skipping("lacking");
+    struct report_damage report;
+    struct damage_list *const list = calloc(1, sizeof(*list));
+    assert_non_null(list);
+    damage_list_add(list, &(struct damaged_record){ .path = "shard", .count = 1, .problem = { .text = "is bad" } });
+    assert_int_equal(report_damage_init(&report, directory), 0);
+    tell_damage(list, directory, text);
+    assert_non_null(strstr(text, "each is a line of lacking/quarantine.jsonl\n"));
+    assert_null(strstr(text, "file_lacks"));
+    assert_int_equal(pipe(told), 0);
+    const int saved_stderr = dup(STDERR_FILENO);
+    limit_files(10, &before);
+    dup2(told[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        report_damage_add(&report, &list->records[0]);
+    dup2(saved_stderr, STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    close(saved_stderr);
+    close(told[0]);
+    close(told[1]);
+    tell_damage(list, directory, text);
+    assert_non_null(strstr(text, "each is a line of lacking/quarantine.jsonl, but for 3 that could not be written\n"));
+    assert_non_null(strstr(text, "\"file\":\"quarantine.jsonl\",\"file_lacks\":3}"));
+    free(list);
+    report_damage_release(&report);
+    run_directory_close(directory);
+}
+
 int main(void)
 {
     alarm(60);
@@ -265,6 +316,7 @@ int main(void)
         cmocka_unit_test(metrics_that_cannot_be_written_are_told_once),
         cmocka_unit_test(a_line_of_metrics_that_is_cut_spoils_no_other),
         cmocka_unit_test(damaged_records_have_a_file_where_they_are_skipped),
+        cmocka_unit_test(damaged_records_that_found_no_room_in_the_file_are_counted),
         cmocka_unit_test(the_stored_configuration_reads_back_equal),
     };
     return cmocka_run_group_tests(tests, fixture_folder_enter, fixture_folder_leave);

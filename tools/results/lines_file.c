@@ -43,4 +43,5 @@ void lines_file_add(struct lines_file *lines, struct json *line)
         log_message(LOG_ERROR, "%s/%s: %s: the run goes on without", lines->folder, lines->name, strerror(-rc));
     if (lines->failed == 0)
         lines->failed = rc;
+    lines->lost += rc != 0;
 }

@@ -3,6 +3,8 @@
 #ifndef PIPETRAIN_LINES_FILE_H
 #define PIPETRAIN_LINES_FILE_H
 
+#include <stdint.h>
+
 #include "formats/json.h"
 
 struct lines_file {
@@ -10,6 +12,7 @@ struct lines_file {
     const char *folder;         /* its path, for messages; lent */
     int fd;                     /* -1: closed, or the run has no such file */
     int failed;                 /* first errno of a write, negative */
+    uint64_t lost;              /* lines that could not be written */
 };
 
 /* Make it in the folder that directory_fd is. 0 or a negative errno; then it is as without lines_file_make. */
@@ -17,7 +20,7 @@ int lines_file_make(struct lines_file *lines, int directory_fd);
 /* Close what was made, or was not. */
 void lines_file_close(struct lines_file *lines);
 /* Append one object; what could be written only in part is taken back. The first failure is said on stderr and
- * kept in `failed`; the run goes on. */
+ * kept in `failed`, all are counted; the run goes on. */
 void lines_file_add(struct lines_file *lines, struct json *line);
 
 #endif

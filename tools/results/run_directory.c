@@ -369,6 +369,11 @@ const char *run_directory_lines_name(enum run_lines which)
     return lines_names[which];
 }
 
+uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which)
+{
+    return directory->lines[which].lost;
+}
+
 int run_directory_failed(const struct run_directory *directory)
 {
     int failed = 0;

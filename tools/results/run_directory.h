@@ -39,6 +39,8 @@ const char *run_directory_path(const struct run_directory *directory);
  * the run goes on, and run_directory_failed tells. One thread at a time for each file. Accepts NULL. */
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
 const char *run_directory_lines_name(enum run_lines which);
+/* How many lines could not be written, when no thread adds any. */
+uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
 /* The first failure of any, when no thread adds lines. */
 int run_directory_failed(const struct run_directory *directory);
 

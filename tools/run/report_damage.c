@@ -18,6 +18,16 @@ static void print_record(const struct damaged_record *record, FILE *out)
             record->problem.text);
 }
 
+static void print_file(const struct run_directory *directory, FILE *out)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    fprintf(out, "          each is a line of %s/%s", run_directory_path(directory),
+            run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        fprintf(out, ", but for %s that could not be written", number_grouped(lost).text);
+    fputc('\n', out);
+}
+
 void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
                          FILE *out)
 {
@@ -33,8 +43,7 @@ void report_damage_print(const struct damage_list *list, uint64_t total, const s
     if (more > 0)
         fprintf(out, "          and %s more\n", number_grouped(more).text);
     if (directory != NULL)
-        fprintf(out, "          each is a line of %s/%s\n", run_directory_path(directory),
-                run_directory_lines_name(RUN_QUARANTINE));
+        print_file(directory, out);
 }
 
 static void write_crc(struct json *json, const char *key, uint32_t crc)
@@ -60,6 +69,14 @@ static void write_record(struct json *json, const struct damaged_record *record)
     json_close_object(json);
 }
 
+static void write_file(const struct run_directory *directory, struct json *json)
+{
+    const uint64_t lost = run_directory_lost_lines(directory, RUN_QUARANTINE);
+    json_quoted(json, "file", run_directory_lines_name(RUN_QUARANTINE));
+    if (lost > 0)
+        json_u64(json, "file_lacks", lost);
+}
+
 void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json)
 {
     json_open_object(json, "damage");
@@ -69,7 +86,7 @@ void report_damage_write(const struct damage_list *list, const struct run_direct
     json_close_array(json);
     json_u64(json, "unlisted", list != NULL ? list->unlisted : 0);
     if (list != NULL && directory != NULL)
-        json_quoted(json, "file", run_directory_lines_name(RUN_QUARANTINE));
+        write_file(directory, json);
     json_close_object(json);
 }
 

@@ -29,7 +29,8 @@ void report_damage_add(void *report, const struct damaged_record *record);
  * thread, as what follows. */
 void report_damage_print(const struct damage_list *list, uint64_t total, const struct run_directory *directory,
                          FILE *out);
-/* "damage": {"records": [...], "unlisted", and with a directory "file"}. `list` may be NULL: none are kept. */
+/* "damage": {"records": [...], "unlisted", and with a directory "file" and, where it does, "file_lacks"}. `list` may
+ * be NULL: none are kept. */
 void report_damage_write(const struct damage_list *list, const struct run_directory *directory, struct json *json);
 
 #endif

@@ -46,13 +46,14 @@ static void add_record(struct damage *damage, const struct damaged_record *recor
 }
 
 /* What is kept is damaged there: that says more than a header does. */
-static void find_break(struct shard_source *source, const struct shard_damage *lost, struct record_problem *problem)
+static bool find_break(struct shard_source *source, const struct shard_damage *lost, struct record_problem *problem)
 {
     char text[sizeof(problem->text)];
     if (shard_source_find_break(source, lost->offset, text, sizeof(text)) >= lost->offset + lost->bytes)
-        return;
+        return false;
     memcpy(problem->text, text, sizeof(text));
     problem->has_crcs = false;
+    return true;
 }
 
 /* What the header at the beginning of a loss says, which was no right one when the shard was
@@ -73,10 +74,11 @@ static void find_loss(const struct dataset *dataset, uint32_t shard, const struc
         check = TFRECORD_CUT;
     }
     record_problem_set(problem_out, check, &problem);
-    find_break(dataset->sources[shard], lost, problem_out);
+    if (find_break(dataset->sources[shard], lost, problem_out) && lost->bytes == 1)
+        return;                 /* the byte that a break has, and no bytes of records */
     const size_t length = strlen(problem_out->text);
     snprintf(problem_out->text + length, sizeof(problem_out->text) - length,
-             ": no record can be told in %" PRIu64 " bytes", lost->bytes);
+             ": no record can be told in %" PRIu64 " byte%s", lost->bytes, lost->bytes == 1 ? "" : "s");
 }
 
 static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
@@ -85,12 +87,14 @@ static void add_lost(struct damage *damage, enum pass pass, uint32_t shard)
     const struct shard_index *const index = &dataset->indexes[shard];
     for (uint64_t i = 0; i < index->damage_count; i++) {
         const struct shard_damage *const lost = &index->damages[i];
+        if (!shard_index_counts(index, i))
+            continue;
         struct damaged_record record = {
             .pass = pass,
             .shard = shard,
             .path = dataset->paths[shard],
-            .record = lost->before_record,
-            .offset = lost->offset,
+            .record = lost->before_record - (lost->bad_offset < lost->offset),
+            .offset = lost->bad_offset,
             .count = 1,
         };
         find_loss(dataset, shard, lost, &record.problem);
@@ -104,7 +108,7 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
     const struct dataset *const dataset = damage->datasets[pass];
     const struct shard_index *const index = &dataset->indexes[shard];
     const uint64_t missing = dataset->missing_records[shard];
-    const uint64_t known = index->record_count + index->left_out + index->damage_count;
+    const uint64_t known = index->record_count + index->left_out + shard_index_lost(index);
     struct damaged_record record = {
         .pass = pass,
         .shard = shard,
@@ -127,10 +131,28 @@ static void add_missing(struct damage *damage, enum pass pass, uint32_t shard)
     add_record(damage, &record);
 }
 
+/* Records in front of a loss that are wrong for the same cause are no damage of their own. Of a set that is parted it
+ * is told, and counted, with the part that is trained on. */
+static void mark_losses(struct damage *damage, enum pass pass, uint32_t shard)
+{
+    const struct dataset *const dataset = damage->datasets[pass];
+    const bool is_held_out = dataset->options.part == DATASET_HELD_OUT;
+    const struct shard_index *const index = &dataset->indexes[shard];
+    const struct shard_index *const told = is_held_out ? &damage->datasets[PASS_TRAIN]->indexes[shard] : index;
+    uint64_t i = 0;
+    for (uint64_t lost = 0; lost < told->damage_count; lost++) {
+        while (i < index->record_count && index->records[i].offset < told->damages[lost].unit_offset)
+            i++;
+        for (; i < index->record_count && index->records[i].offset < told->damages[lost].offset; i++)
+            (void)record_marks_set(&damage->known, pass, dataset->first_ids[shard] + i);
+    }
+}
+
 static void add_losses(struct damage *damage, enum pass pass)
 {
     const struct dataset *const dataset = damage->datasets[pass];
     for (uint32_t shard = 0; dataset != NULL && shard < dataset->shard_count; shard++) {
+        mark_losses(damage, pass, shard);
         add_lost(damage, pass, shard);
         add_missing(damage, pass, shard);
     }

@@ -222,7 +222,7 @@ void shard_counts_tell_absent(const struct manifest_shard *listed, char *text_ou
 
 uint64_t shard_counts_missing(const struct manifest_shard *listed, const struct shard_index *index)
 {
-    const uint64_t known = index->record_count + index->damage_count;
+    const uint64_t known = index->record_count + shard_index_lost(index);
     if (listed == NULL)
         return index->bytes == 0;
     return listed->records > known ? listed->records - known : 0;

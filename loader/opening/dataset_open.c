@@ -241,7 +241,7 @@ static void number_records(struct dataset *dataset)
         const struct shard_index *index = &dataset->indexes[i];
         dataset->first_ids[i] = dataset->record_count;
         dataset->record_count += index->record_count;
-        dataset->lost_records += index->damage_count + dataset->missing_records[i];
+        dataset->lost_records += shard_index_lost(index) + dataset->missing_records[i];
         for (uint64_t j = 0; j < index->record_count; j++) {
             if (index->records[j].payload_bytes > dataset->payload_bytes_max)
                 dataset->payload_bytes_max = index->records[j].payload_bytes;
@@ -254,7 +254,7 @@ static void number_records(struct dataset *dataset)
 static void report_lost(struct opening *opening, uint32_t shard)
 {
     const struct dataset *const dataset = opening->dataset;
-    const uint64_t lost = dataset->indexes[shard].damage_count + dataset->missing_records[shard];
+    const uint64_t lost = shard_index_lost(&dataset->indexes[shard]) + dataset->missing_records[shard];
     const struct manifest_shard *listed;
     char text[PROBLEM_BYTES];
     if (lost == 0 || shard_counts_find(opening->counts, dataset->paths[shard], &listed) < 0)

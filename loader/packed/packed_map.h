@@ -15,7 +15,7 @@
 /* A place to begin at. */
 struct packed_point {
     uint64_t in, out;           /* the next byte to be taken of the file, and given of the stream */
-    uint64_t unit;              /* where in the file the unit begins */
+    uint64_t unit, unit_out;    /* where in the file the unit begins, and in the stream */
     const struct inflater *saved;       /* NULL: a unit begins here. Constant */
 };
 
@@ -23,6 +23,7 @@ struct packed_point {
  * at `next` of the file, or nothing any more where that is PACKED_NOWHERE. */
 struct packed_break {
     uint64_t out;
+    uint64_t unit_out;          /* where in the stream the damaged unit begins */
     uint64_t in;                /* about where the file is damaged */
     uint64_t next;
     uint64_t foreign_bytes;     /* from foreign_from, behind the last unit, to the end of the file, which begin no

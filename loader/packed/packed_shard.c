@@ -156,6 +156,12 @@ static uint64_t packed_find_break(struct shard_source *source, uint64_t offset, 
     return found.out;
 }
 
+static uint64_t packed_break_begin(struct shard_source *source, uint64_t offset)
+{
+    struct packed_break found;
+    return packed_map_next_break(&file_of(source)->map, offset, &found) ? found.unit_out : UINT64_MAX;
+}
+
 static int make_shard(struct shard_source **source_out, struct shard_source *kept, enum container container,
                       size_t lz4_block_bytes)
 {
@@ -275,4 +281,5 @@ const struct shard_source_ops shard_packed_ops = {
     .read_afresh = packed_read_afresh,
     .stamp = packed_stamp,
     .find_break = packed_find_break,
+    .break_begin = packed_break_begin,
 };

@@ -62,6 +62,7 @@ static int have_input(struct packed_stream *stream)
 static void begin_unit(struct packed_stream *stream)
 {
     stream->unit = in_position(stream);
+    stream->unit_out = out_end(stream);
     stream->is_in_unit = true;
     unpacker_begin(&stream->unpacker, stream->file->container);
 }
@@ -163,7 +164,8 @@ static int count_foreign(const struct packed_stream *stream, struct packed_break
  * is looked for from its beginning. 1 or a negative errno. */
 static int break_stream(struct packed_stream *stream, const char *problem)
 {
-    struct packed_break found = { .out = out_end(stream), .in = in_position(stream), .problem = problem };
+    struct packed_break found = {
+        .out = out_end(stream), .unit_out = stream->unit_out, .in = in_position(stream), .problem = problem };
     if (stream->is_afresh)
         return -EBADMSG;
     int rc = find_unit(stream, stream->unit + 1, &found.next);
@@ -200,6 +202,7 @@ static void offer_point(const struct packed_stream *stream)
         .in = in_position(stream),
         .out = stream->out_offset,
         .unit = stream->is_in_unit ? stream->unit : in_position(stream),
+        .unit_out = stream->is_in_unit ? stream->unit_out : stream->out_offset,
         .saved = stream->is_in_unit ? unpacker_save(&stream->unpacker) : NULL,
     };
     if (!stream->is_afresh && (!stream->is_in_unit || point.saved != NULL))
@@ -255,6 +258,7 @@ static int advance(struct packed_stream *stream)
 static void stand_at(struct packed_stream *stream, const struct packed_point *point)
 {
     stream->unit = point->unit;
+    stream->unit_out = point->unit_out;
     stream->is_in_unit = point->saved != NULL;
     stream->has_ended = false;
     stream->in_offset = point->in;

@@ -23,7 +23,7 @@ struct packed_stream {
     struct packed_file *file;   /* NULL: it stands nowhere */
     bool is_afresh;             /* reads past the caches, and tells nothing of what it finds */
     struct unpacker unpacker;
-    uint64_t unit;              /* where in the file the unit begins */
+    uint64_t unit, unit_out;    /* where in the file the unit begins, and in the stream */
     bool is_in_unit, has_ended;
     uint64_t in_offset;         /* in the file, of the input held */
     size_t in_at, in_bytes;     /* taken of it, and held */

@@ -88,7 +88,9 @@ int shard_index_add_damage(struct shard_index *index, uint64_t offset, uint64_t 
     if (grow(&damages, index->damage_count, sizeof(*index->damages)) < 0)
         return -ENOMEM;
     index->damages = damages;
-    index->damages[index->damage_count++] = (struct shard_damage){ offset, bytes, index->record_count };
+    index->damages[index->damage_count++] = (struct shard_damage){
+        .offset = offset, .bytes = bytes, .before_record = index->record_count, .unit_offset = offset,
+        .bad_offset = offset };
     return 0;
 }
 
@@ -255,16 +257,43 @@ static int resynchronize(struct walk *walk, uint64_t damage, uint64_t *found_out
     return 0;
 }
 
+/* What is damaged in front of `offset` already, where that is in a broken piece of the stream. */
+static int look_back(struct walk *walk, uint64_t offset, struct shard_damage *damage)
+{
+    const struct shard_index *const index = walk->index;
+    const uint64_t unit = shard_source_break_begin(walk->source, offset);
+    damage->unit_offset = unit < offset ? unit : offset;
+    damage->bad_offset = offset;
+    if (index->record_count == 0)
+        return 0;
+    const struct shard_record *const last = &index->records[index->record_count - 1];
+    if (last->offset < damage->unit_offset || last->offset + last->payload_bytes + TFRECORD_FRAME_BYTES != offset)
+        return 0;
+    const int is_whole = frame_is_whole(walk, last->offset);
+    if (is_whole == 0)
+        damage->bad_offset = last->offset;
+    return is_whole < 0 ? is_whole : 0;
+}
+
 /* Step over damage at `offset`. A file without any record is no shard at all. */
 static int walk_damage(struct walk *walk, uint64_t offset, enum tfrecord_check check,
                        const struct tfrecord_problem *problem, uint64_t *next_out)
 {
-    const int rc = resynchronize(walk, offset, next_out);
+    struct shard_index *const index = walk->index;
+    struct shard_damage damage;
+    int rc = look_back(walk, offset, &damage);
+    if (rc == 0)
+        rc = resynchronize(walk, offset, next_out);
     if (rc < 0)
         return rc;
-    if (*next_out == walk->index->bytes && walk->index->record_count == 0)
+    if (*next_out == index->bytes && index->record_count == 0)
         return report_check(walk, check, 0, problem);
-    return shard_index_add_damage(walk->index, offset, *next_out - offset);
+    rc = shard_index_add_damage(index, offset, *next_out - offset);
+    if (rc < 0)
+        return rc;
+    index->damages[index->damage_count - 1].unit_offset = damage.unit_offset;
+    index->damages[index->damage_count - 1].bad_offset = damage.bad_offset;
+    return 0;
 }
 
 static int walk_record(struct walk *walk, uint64_t offset, uint32_t payload_bytes, uint64_t *next_out)
@@ -378,6 +407,20 @@ int shard_index_lose(struct shard_index *index_out, struct shard_source *source)
     if (rc == 0)
         *index_out = index;
     return rc;
+}
+
+bool shard_index_counts(const struct shard_index *index, uint64_t damage)
+{
+    return damage + 1 == index->damage_count ||
+           index->damages[damage + 1].unit_offset > index->damages[damage].offset;
+}
+
+uint64_t shard_index_lost(const struct shard_index *index)
+{
+    uint64_t lost = 0;
+    for (uint64_t i = 0; i < index->damage_count; i++)
+        lost += shard_index_counts(index, i);
+    return lost;
 }
 
 void shard_index_release(struct shard_index *index)

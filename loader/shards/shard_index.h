@@ -23,7 +23,13 @@ struct shard_record {
 
 /* A stretch of a shard that could not be framed: at least one record is lost there.
  * Only with on_corrupt = skip. */
-struct shard_damage { uint64_t offset, bytes; uint64_t before_record; };
+struct shard_damage {
+    uint64_t offset, bytes;
+    uint64_t before_record;
+    uint64_t unit_offset;       /* records from here to `offset` may be wrong for the same cause, and count with it:
+                                 * those of a damaged piece of a compressed stream; else `offset` */
+    uint64_t bad_offset;        /* where the record in front begins when it is one that is, else `offset` */
+};
 
 /* Records and damages, taken in the order of their offsets, cover the stream without gaps until records are left
  * out. */
@@ -53,6 +59,10 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
 /* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
+/* How many records are lost, as far as the index knows: one for every damage, or one for several that have the
+ * same cause, of which the last one counts. */
+uint64_t shard_index_lost(const struct shard_index *index);
+bool shard_index_counts(const struct shard_index *index, uint64_t damage);
 void shard_index_release(struct shard_index *index);
 
 /* Building an index record by record, in file order. 0 or -ENOMEM. */

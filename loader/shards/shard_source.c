@@ -53,6 +53,11 @@ uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, c
     return source->ops->find_break != NULL ? source->ops->find_break(source, offset, text, text_size) : UINT64_MAX;
 }
 
+uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset)
+{
+    return source->ops->break_begin != NULL ? source->ops->break_begin(source, offset) : UINT64_MAX;
+}
+
 bool shard_source_changed(const struct shard_source *source)
 {
     struct shard_stamp now;

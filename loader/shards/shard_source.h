@@ -46,6 +46,9 @@ struct shard_source_ops {
      * kept is damaged: no record goes across it, and the byte there means nothing. What is wrong
      * is said in `text`. UINT64_MAX where there is none. NULL: streams are never broken. */
     uint64_t (*find_break)(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
+    /* Where that break begins to tell: what lies from here to it in the stream may be wrong for the same cause.
+     * UINT64_MAX where there is no break. NULL where find_break is. */
+    uint64_t (*break_begin)(struct shard_source *source, uint64_t offset);
     bool is_plain; /* the stream is what is kept, so that its length is the stamp's */
 };
 
@@ -71,8 +74,9 @@ int shard_source_size(struct shard_source *source, uint64_t *bytes_out);
 ssize_t shard_source_read(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
 /* As shard_source_read, past every cache. -ENOTSUP where the source cannot. */
 ssize_t shard_source_read_afresh(struct shard_source *source, void *buffer, size_t bytes, uint64_t offset);
-/* As find_break of its row. */
+/* As find_break and break_begin of its row. */
 uint64_t shard_source_find_break(struct shard_source *source, uint64_t offset, char *text, size_t text_size);
+uint64_t shard_source_break_begin(struct shard_source *source, uint64_t offset);
 /* Whether what is found under the name now is not what was opened, or cannot be found. */
 bool shard_source_changed(const struct shard_source *source);
 

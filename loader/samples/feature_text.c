@@ -8,13 +8,18 @@
 #include "loader/shards/text.h"
 #include "stage/log.h"
 
-const char *feature_kind_text(enum feature_kind kind)
+struct values_text feature_values_text(const struct feature *feature)
 {
     static const char *const kinds[] = {
-        [FEATURE_MISSING] = "nothing", [FEATURE_BYTES] = "bytes values", [FEATURE_FLOATS] = "floats",
-        [FEATURE_INT64S] = "integers",
+        [FEATURE_BYTES] = "byte string", [FEATURE_FLOATS] = "float", [FEATURE_INT64S] = "integer",
     };
-    return kinds[kind];
+    struct values_text values = { "nothing" };
+    if (feature->kind == FEATURE_BYTES && feature->value_count == 1)
+        return (struct values_text){ "bytes" };
+    if (feature->kind != FEATURE_MISSING)
+        snprintf(values.text, sizeof(values.text), "%" PRIu64 " %s%s", feature->value_count, kinds[feature->kind],
+                 feature->value_count == 1 ? "" : "s");
+    return values;
 }
 
 /* The next feature of the list, wholly or not at all: a list that is cut ends in dots. */
@@ -24,8 +29,7 @@ static int list_feature(void *arg, const char *name, size_t name_bytes, const st
     struct text *const list = arg;
     char shown[128], item[256];
     log_escape(name, name_bytes, shown, sizeof(shown));
-    const int bytes = snprintf(item, sizeof(item), " %s (%" PRIu64 " %s)", shown, feature->value_count,
-                               feature_kind_text(feature->kind));
+    const int bytes = snprintf(item, sizeof(item), " %s (%s)", shown, feature_values_text(feature).text);
     if ((size_t)bytes + sizeof(cut) <= list->room) {
         text_add(list, "%s", item);
         return 0;

@@ -15,8 +15,10 @@ struct payload_problem {
     size_t text_size;
 };
 
-/* "bytes values", "floats", "integers". */
-const char *feature_kind_text(enum feature_kind kind);
+struct values_text { char text[40]; };
+
+/* What a feature holds: "bytes" (one value), "2 byte strings", "1 float", "3 integers"; "nothing". */
+struct values_text feature_values_text(const struct feature *feature);
 /* That the payload is no Example, from this byte on. Both return -EBADMSG. */
 int feature_tell_bad(const struct payload_problem *problem, size_t bad_offset);
 /* That it has not this feature, or, where `key` is NULL, none known to hold the `what` ("image"), and which

@@ -143,15 +143,15 @@ static int tell_kind(const struct label_format *format, const char *key, const s
         return tell_text(format, key, feature, problem);
     if (feature->kind != FEATURE_BYTES && is_row(format, feature))
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %" PRIu64 " %s, as many as classes, but not one 1 and zeros", key,
-                 feature->value_count, feature_kind_text(feature->kind));
+                 "feature '%s' holds %s, as many as classes, but not one 1 and zeros", key,
+                 feature_values_text(feature).text);
     else if (format->ops == NULL || format->ops->read == read_integer)
-        snprintf(problem->text, problem->text_size, "feature '%s' holds %" PRIu64 " %s, one integer label is needed",
-                 key, feature->value_count, feature_kind_text(feature->kind));
+        snprintf(problem->text, problem->text_size, "feature '%s' holds %s, one integer label is needed", key,
+                 feature_values_text(feature).text);
     else
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %" PRIu64 " %s, where the labels of the first record are %s", key,
-                 feature->value_count, feature_kind_text(feature->kind), format->ops->name);
+                 "feature '%s' holds %s, where the labels of the first record are %s", key,
+                 feature_values_text(feature).text, format->ops->name);
     return -EBADMSG;
 }
 

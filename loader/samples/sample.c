@@ -25,13 +25,12 @@ static int tell_image(const struct sample_format *format, const struct feature *
         return feature_tell_missing(problem, "image", format->keys[SAMPLE_IMAGE]);
     if (image->kind == FEATURE_BYTES)
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %" PRIu64 " bytes values, one with pixels is needed", format->keys[SAMPLE_IMAGE],
-                 image->value_count);
+                 "feature '%s' holds %s, one with pixels is needed", format->keys[SAMPLE_IMAGE],
+                 feature_values_text(image).text);
     else
         snprintf(problem->text, problem->text_size,
-                 "feature '%s' holds %" PRIu64 " %s, and the first record of the set %s: one set holds one or the "
-                 "other",
-                 format->keys[SAMPLE_IMAGE], image->value_count, feature_kind_text(image->kind), format->image->name);
+                 "feature '%s' holds %s, and the first record of the set %s: one set holds one or the other",
+                 format->keys[SAMPLE_IMAGE], feature_values_text(image).text, format->image->name);
     return -EBADMSG;
 }
 

@@ -60,7 +60,7 @@ refuses() {
 
 # Written by TensorFlow: floats of -0.5 to 0.5 under names of their own.
 holds tfx-mnist.tfrecord 1000
-refuses tfx-mnist.tfrecord 'has no feature known as image, .*it has: image_class \(1 integers\) image_floats \(784 floats\)'
+refuses tfx-mnist.tfrecord 'has no feature known as image, .*it has: image_class \(1 integer\) image_floats \(784 floats\)'
 refuses tfx-mnist.tfrecord "has no feature known as label" image_key=image_floats
 reads tfx-mnist.tfrecord 1000 "image 'image_floats': floats \(H, W, C\) of -0.5..0.5; label 'image_class': integers" \
     image_key=image_floats label_key=image_class
@@ -72,12 +72,12 @@ for table in 'tfx-taxi-data_tfrecord-00000-of-00002.gz 9988' 'tfx-taxi-data_tfre
     set -- $table
     holds "$1" "$2"
     shows "$1" 'pickup_census_tract +nothing +0'
-    refuses "$1" 'has no feature known as image, name one with image_key; it has: company \(1 bytes values\)'
+    refuses "$1" 'has no feature known as image, name one with image_key; it has: company \(bytes\)'
     refuses "$1" "has no feature 'pickup_census_tract' for the label" image_key=company label_key=pickup_census_tract
     refuses "$1" "feature 'company' holds a text" image_key=company label_key=pickup_community_area
 done
 holds tfx-penguin-train-00000-of-00001.gz 234
-refuses tfx-penguin-train-00000-of-00001.gz 'has no feature known as image, .*flipper_length_mm \(1 floats\)'
+refuses tfx-penguin-train-00000-of-00001.gz 'has no feature known as image, .*flipper_length_mm \(1 float\)'
 refuses tfx-penguin-train-00000-of-00001.gz 'has 1 floats, the network wants 784 \(28x28x1\)' \
     image_key=body_mass_g label_key=species
 
@@ -97,7 +97,7 @@ refuses user-objdet-jpeg-eval.tfrecords \
 
 # Where the images are instead of the images.
 holds user-path-label.tfrecords 946
-refuses user-path-label.tfrecords 'has no feature known as image, .*it has: x \(1 bytes values\) y \(1 integers\)'
+refuses user-path-label.tfrecords 'has no feature known as image, .*it has: x \(bytes\) y \(1 integer\)'
 refuses user-path-label.tfrecords "feature 'x' holds a text, perhaps the path of a file: .*pipetrain-convert csv" \
     image_key=x label_key=y
 

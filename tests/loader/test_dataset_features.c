@@ -52,11 +52,11 @@ static void uses_the_keys_it_is_given(void **state)
 {
     (void)state;
     struct dataset_options options = write_example("pic", blank, FIXTURE_SAMPLE_BYTES, "cls", 3);
-    fixture_assert_refused(&options, "no feature known as image", "it has: cls (1 integers) pic (1 bytes values)");
+    fixture_assert_refused(&options, "no feature known as image", "it has: cls (1 integer) pic (bytes)");
     options.image_key = "pic";
     fixture_assert_refused(&options, "no feature known as label", "label_key");
     options.label_key = "other";
-    fixture_assert_refused(&options, "no feature 'other' for the label", "cls (1 integers)");
+    fixture_assert_refused(&options, "no feature 'other' for the label", "cls (1 integer)");
     options.label_key = "cls";
     dataset_close(fixture_open(&options));
 }
@@ -289,7 +289,7 @@ static void refuses_labels_out_of_range_and_says_how_to_shift_them(void **state)
     fixture_assert_refused(&options, "label 9223372036854775807", "[0, 10)");
     options.label_offset = 0;
     options.label_key = "image_raw";
-    fixture_assert_refused(&options, "feature 'image_raw' holds 1 bytes values", "one integer label");
+    fixture_assert_refused(&options, "feature 'image_raw' holds bytes, one integer label", "record 0");
 }
 
 static void refuses_what_is_no_example(void **state)

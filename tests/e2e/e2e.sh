@@ -81,6 +81,16 @@ expect_out() {
     grep -Eq -- "$1" "$work/out" || fail "stdout should say: $1"
 }
 
+# As expect_out, wherever lines are broken to fit a terminal.
+expect_out_joined() {
+    tr -s '\n ' '  ' <"$work/out" | grep -Eq -- "$1" || fail "stdout should say, on any lines: $1"
+}
+
+# No line is wider than a terminal, but for those with paths.
+expect_narrow() {
+    expect_equal "$(grep -v -F "$work" "$work/out" | awk 'length > 80')" '' "$1: lines of more than 80 columns"
+}
+
 expect_err_lines() {
     [ "$(wc -l <"$work/err")" -eq "$1" ] || fail "$1 lines expected on stderr"
 }

@@ -182,7 +182,7 @@ expect_code 3 'more missing records than max_corrupt'
 expect_err '50 of 750 records are damaged, more than the 49 that data.max_corrupt accepts .*; the first: .*record 100 at '
 try bad $quick $skip50=49 --check
 expect_code 3 'a check of what would be refused'
-expect_out '^data +train +550 records in 4 shards, 50 lost \('
+expect_out_joined ' data train 550 records in 4 shards, 50 lost \('
 train short $quick $skip50=50
 expect_summary short corrupt_records 50
 expect_listed short 0 train "$work/short/train-00002-of-00004" 100 $((record_bytes * 100))

@@ -33,7 +33,7 @@ run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=cuda --set "run.dir=$wo
 if [ "$code" -eq 71 ] && grep -q 'there is no cuda device to use' "$work/err" && ! grep -q without "$work/err"; then
     run "$pipetrain" -c "$work/tiny.conf" --set devices.kind=cuda --check
     expect_code 0 'a check for a device that is not here'
-    expect_out '^devices   cuda 0, fp32: none is here \(.+\), what it has and can do is not checked$'
+    expect_out_joined ' devices cuda 0, fp32: none is here \(.+\), what it has and can do is not checked '
 fi
 
 # The program starts itself again only where teams of threads compute, and keeps its name. The
@@ -80,11 +80,23 @@ run "$pipetrain" --describe mnist_cnn2
 expect_code 0 'a model after a space'
 expect_out '1,199,882'
 expect_out '^input     pixel / 255$'
-expect_out '^images    train      as it is where it has the size, else a random part'
+expect_out_joined ' images train as it is where it has the size, else a random part'
 run "$pipetrain" --describe -c "$work/tiny.conf" --set model.mean=0.5 --set augment.crop=pad --set augment.flip=yes
 expect_code 0 'the model of a file, as the settings make it'
 expect_out '^input     \(pixel / 255 - mean\) / deviation, mean 0.5, deviation 1$'
-expect_out '^images    train      padded by 4 zeros, a random part, bilinear, half of them mirrored$'
+expect_out_joined ' images train padded by 4 zeros, a random part, bilinear, half of them mirrored '
+expect_narrow 'the model of a file'
+
+# What a run does is said on lines that fit a terminal.
+for how in --check --dry-run; do
+    for settings in '--set train.batch=100' '--set data.shuffle=block --set input.read_block=64KiB --set devices.towers=3' \
+        '--set data.validation= --set data.validation_split=0.25 --set augment.crop=resized --set augment.flip=yes' \
+        '--set model.name=resnet20_v1 --set model.mean=0.4914,0.4822,0.4465 --set model.deviation=0.2471,0.2435,0.2616'; do
+        run "$pipetrain" -c "$work/tiny.conf" $settings $how
+        expect_code 0 "$how with $settings"
+        expect_narrow "$how with $settings"
+    done
+done
 run "$pipetrain" --describe -c "$work/tiny.conf" --set model.mean=0.5,0.6
 expect_code 2 'more means than channels'
 expect_err "mean: has 2 numbers, and images of 'mnist_cnn' have 1 channel$"

@@ -112,7 +112,7 @@ done
 run "$pipetrain" -c "$work/resnet.conf" --set devices.towers=2 --set devices.threads_per_tower=1 --set train.batch=16 \
     --dry-run
 expect_code 0 'a dry run'
-expect_out '^ +tower 0: 8 samples, [0-9.]+ MiB: weights and states [0-9.]+ MiB, activations [0-9.]+ MiB'
+expect_out_joined ' tower 0: 8 samples, [0-9.]+ MiB: weights and states [0-9.]+ MiB, activations [0-9.]+ MiB'
 expect_out '^ +tower 1: 8 samples'
 run "$pipetrain" --describe resnet20_v1
 expect_code 0 'a description'

@@ -39,7 +39,8 @@ reads() {
     settings "$shard" "$@"
     run "$pipetrain" -c "$work/empty.conf" $words --check
     expect_code 0 "$shard can be trained on"
-    expect_out "$said"
+    expect_out_joined "$said"
+    expect_narrow "a check of $shard"
     rm -rf "$work/runs/real"
     run "$pipetrain" -c "$work/empty.conf" $words --set "run.dir=$work/runs/real" --set devices.kind=null \
         --set train.epochs=1 --set train.batch=4 --set report.progress=no

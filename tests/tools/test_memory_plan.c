@@ -167,16 +167,17 @@ static void sums_that_overflow_are_refused(void **state)
     assert_int_equal(check(), -ENOMEM);
 }
 
-static void what_a_tower_needs_is_one_line(void **state)
+static void what_a_tower_needs_fits_a_terminal(void **state)
 {
     (void)state;
     char text[512] = "";
     FILE *out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
-    memory_plan_print_tower(&needs, out);
+    memory_plan_print_tower(&needs, 3, out);
     fclose(out);
-    assert_string_equal(text, "50 samples, 124.0 MiB: weights and states 10.0 MiB, activations 100.0 MiB, workspace "
-                              "3.0 MiB, copies of weights 2.0 MiB, snapshots 5.0 MiB, reduction 4.0 MiB");
+    assert_string_equal(text, "          tower 3: 50 samples, 124.0 MiB: weights and states 10.0 MiB,\n"
+                              "          activations 100.0 MiB, workspace 3.0 MiB, copies of weights 2.0 MiB,\n"
+                              "          snapshots 5.0 MiB, reduction 4.0 MiB\n");
 }
 
 int main(void)
@@ -190,7 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_that_would_look_the_same_are_told_to_the_byte, begin, end),
         cmocka_unit_test_setup_teardown(settings_are_named_only_where_they_alone_would_do, begin, end),
         cmocka_unit_test_setup_teardown(sums_that_overflow_are_refused, begin, end),
-        cmocka_unit_test_setup_teardown(what_a_tower_needs_is_one_line, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_tower_needs_fits_a_terminal, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

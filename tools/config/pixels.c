@@ -5,7 +5,9 @@
 #include <string.h>
 
 #define DIVISOR_DEFAULT 255.0
-#define IMAGES_COLUMNS 79u        /* of what is done to images, on a line of 100 */
+#define COLUMNS 79u
+#define INPUT_INDENT 10u
+#define IMAGES_INDENT 21u       /* of what is done to images */
 
 struct augment pixels_augment(const struct settings *settings)
 {
@@ -82,37 +84,38 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
         augment_describe(&augment, pass, text_out->images[pass], sizeof(text_out->images[pass]));
 }
 
-/* Bytes of a text's first line: all of it, or as far as the last comma that fits. */
-static size_t first_line(const char *text)
+/* Bytes of what stands on a line: all of it, or as far as the last comma that fits. */
+static size_t line_bytes(const char *text, size_t room)
 {
     size_t bytes = strlen(text);
-    if (bytes <= IMAGES_COLUMNS)
+    if (bytes <= room)
         return bytes;
-    for (const char *comma = strstr(text, ", "); comma != NULL && (size_t)(comma - text) < IMAGES_COLUMNS;
+    for (const char *comma = strstr(text, ", "); comma != NULL && (size_t)(comma - text) < room;
          comma = strstr(comma + 1, ", "))
         bytes = (size_t)(comma - text) + 1;
     return bytes;
 }
 
-static void print_images(const char *what, const char *text, FILE *out)
+static void print_lines(const char *what, size_t indent, const char *text, FILE *out)
 {
-    const size_t bytes = first_line(text);
-    fprintf(out, "%-21s%.*s\n", what, (int)bytes, text);
-    if (text[bytes] != '\0')
-        fprintf(out, "%-21s%s\n", "", text + bytes + 1);
+    for (size_t bytes = 0; *text != '\0'; text += bytes + (text[bytes] == ' ')) {
+        bytes = line_bytes(text, COLUMNS - indent);
+        fprintf(out, "%-*s%.*s\n", (int)indent, what, (int)bytes, text);
+        what = "";
+    }
 }
 
 void pixels_print(const struct settings *settings, const struct net *net, FILE *out)
 {
     struct pixels_text text;
+    char formula[sizeof(text) + 64];
     pixels_describe(settings, net, &text);
-    if (net->transform.is_plain)
-        fprintf(out, "input     pixel / %s\n", text.divisor);
-    else
-        fprintf(out, "input     (pixel / %s - mean) / deviation, mean %s, deviation %s\n", text.divisor, text.mean,
-                text.deviation);
+    snprintf(formula, sizeof(formula),
+             net->transform.is_plain ? "pixel / %s" : "(pixel / %s - mean) / deviation, mean %s, deviation %s",
+             text.divisor, text.mean, text.deviation);
+    print_lines("input", INPUT_INDENT, formula, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         return;
-    print_images("images    train", text.images[PASS_TRAIN], out);
-    print_images("          validation", text.images[PASS_EVALUATE], out);
+    print_lines("images    train", IMAGES_INDENT, text.images[PASS_TRAIN], out);
+    print_lines("          validation", IMAGES_INDENT, text.images[PASS_EVALUATE], out);
 }

@@ -8,6 +8,7 @@
 #include "loader/damage_list.h"
 #include "loader/opening/label_survey.h"
 #include "tools/config/number.h"
+#include "tools/text/wrapped.h"
 
 #define COLUMNS 80u
 #define INDENT 8u
@@ -74,17 +75,17 @@ static const char *name_of(const struct dataset *dataset)
 static void print_survey(const struct label_survey *survey, const struct dataset *dataset, FILE *out)
 {
     const struct sums sums = sum(survey);
-    fprintf(out, "labels    %-10s %s of %s records verified", name_of(dataset),
-            number_grouped(survey->count).text, number_grouped(dataset->record_count).text);
+    char found[128] = "";
     if (survey->count > 0)
-        fprintf(out, ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each", sums.classes,
-                survey->labels[0], survey->labels[survey->count - 1], sums.rarest, sums.commonest);
-    fputc('\n', out);
+        snprintf(found, sizeof(found), ": %zu labels from %" PRId64 " to %" PRId64 ", %zu to %zu records each",
+                 sums.classes, survey->labels[0], survey->labels[survey->count - 1], sums.rarest, sums.commonest);
+    wrapped_print(out, "labels    %-10s %s of %s records verified%s", name_of(dataset),
+                  number_grouped(survey->count).text, number_grouped(dataset->record_count).text, found);
     if (survey->count > 0 && sums.classes <= LISTED_MAX)
         print_counts(survey, out);
     if (survey->repeats > 0)
-        fprintf(out, "%10sin %s of them image or label is there more than once: the last one counts\n", "",
-                number_grouped(survey->repeats).text);
+        wrapped_print(out, "%10sin %s of them image or label is there more than once: the last one counts", "",
+                      number_grouped(survey->repeats).text);
 }
 
 /* A run would end at such a record; where it goes on that is said here. */
@@ -126,8 +127,8 @@ static void print_doubt(const struct label_survey *survey, const struct dataset 
     const int64_t offset = dataset->options.label_offset;
     if (survey->count < (size_t)RECORDS_OF_CLASS * classes || survey->labels[0] + offset != 1)
         return;
-    fprintf(out, "%10sno record of class 0: if labels count from 1, set data.label_offset = %" PRId64 "\n", "",
-            offset - 1);
+    wrapped_print(out, "%10sno record of class 0: if labels count from 1, set data.label_offset = %" PRId64, "",
+                  offset - 1);
 }
 
 static int report(const struct dataset *dataset, FILE *out, struct problems *problems)

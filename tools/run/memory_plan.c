@@ -241,10 +241,10 @@ void memory_plan_print(const struct memory_plan *plan, FILE *out)
                                    : "what towers need is known once they are planned (--dry-run)");
 }
 
-void memory_plan_print_tower(const struct trainer_needs *needs, FILE *out)
+void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out)
 {
     struct memory_share share = { { 0 } };
     add_needs(&share, &share, needs);
-    fprintf(out, "%u samples, %s: %s", needs->samples, number_bytes(share_bytes(&share)).text,
-            share_text(&share, 0).text);
+    wrapped_print(out, "%*stower %u: %u samples, %s: %s", (int)WRAPPED_INDENT, "", number, needs->samples,
+                  number_bytes(share_bytes(&share)).text, share_text(&share, 0).text);
 }

@@ -73,7 +73,7 @@ int memory_plan_check(const struct memory_plan *plan, const struct settings *set
                       const struct memory_fit *fit, struct problems *problems);
 /* The sums, on one line. */
 void memory_plan_print(const struct memory_plan *plan, FILE *out);
-/* What one tower needs, without an end of line. */
-void memory_plan_print_tower(const struct trainer_needs *needs, FILE *out);
+/* What tower `number` needs. */
+void memory_plan_print_tower(const struct trainer_needs *needs, uint32_t number, FILE *out);
 
 #endif

@@ -273,7 +273,7 @@ static int finish(struct run *run, int asked_code)
 
 static void print_line(void *arg, const char *line)
 {
-    fprintf(arg, "          %s\n", line);
+    wrapped_print(arg, "%*s%s", (int)WRAPPED_INDENT, "", line);
 }
 
 static void print_plan(struct run *run)
@@ -281,11 +281,8 @@ static void print_plan(struct run *run)
     print_start(run);
     if (run->kind != RUN_DRY)
         return;
-    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++) {
-        printf("          tower %u: ", run->plan.devices.towers.first + d);
-        memory_plan_print_tower(pipeline_needs(run->pipeline, d), stdout);
-        printf("\n");
-    }
+    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++)
+        memory_plan_print_tower(pipeline_needs(run->pipeline, d), run->plan.devices.towers.first + d, stdout);
     printf("layers    of tower 0, as planned\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
     fflush(stdout);             /* in front of what goes to stderr */

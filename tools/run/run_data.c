@@ -13,6 +13,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/run/signals.h"
+#include "tools/text/wrapped.h"
 
 #define PROBLEM_BYTES 16384u
 #define NAME_TEXT_BYTES 1024u
@@ -159,13 +160,27 @@ static void print_names(const struct dataset *dataset, FILE *out)
 static void print_format(const struct dataset *dataset, FILE *out)
 {
     const struct sample_format *const format = &dataset->format;
-    fprintf(out, "%10simage '%s': %s%s%s; label '%s': %s", "", format->keys[SAMPLE_IMAGE], format->image->name,
-            format->range != NULL && format->image->takes_floats ? " of " : "",
-            format->range != NULL && format->image->takes_floats ? format->range->name : "",
-            format->keys[SAMPLE_LABEL], format->label.ops->name);
+    const bool has_range = format->range != NULL && format->image->takes_floats;
+    char names[64] = "";
     if (dataset->class_names.count > 0)
-        fprintf(out, "; %u class names in %s", dataset->class_names.count, dataset->class_names_path);
-    fputc('\n', out);
+        snprintf(names, sizeof(names), "; %u class names in ", dataset->class_names.count);
+    wrapped_print(out, "%*simage '%s': %s%s%s; label '%s': %s%s%s", (int)WRAPPED_INDENT, "",
+                  format->keys[SAMPLE_IMAGE], format->image->name, has_range ? " of " : "",
+                  has_range ? format->range->name : "", format->keys[SAMPLE_LABEL], format->label.ops->name, names,
+                  names[0] != '\0' ? dataset->class_names_path : "");
+}
+
+/* How many records there are, and where they were said to be. */
+static void print_set(const struct dataset *dataset, const char *name, FILE *out)
+{
+    char lost[64] = "", held_out[64] = "";
+    if (dataset->lost_records > 0)
+        snprintf(lost, sizeof(lost), ", %s lost", number_grouped(dataset->lost_records).text);
+    if (dataset->options.part == DATASET_HELD_OUT)
+        snprintf(held_out, sizeof(held_out), "%g held out of ", dataset->options.held_out);
+    wrapped_print(out, "data      %-10s %s records in %u shard%s%s (%s%s)", name,
+                  number_grouped(dataset->record_count).text, dataset->shard_count,
+                  dataset->shard_count == 1 ? "" : "s", lost, held_out, dataset->options.pattern);
 }
 
 void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
@@ -174,15 +189,7 @@ void run_data_print(const struct dataset *const datasets[PASS_COUNT], FILE *out)
         const struct dataset *const dataset = datasets[pass];
         if (dataset == NULL)
             continue;
-        fprintf(out, "data      %-10s %s records in %u shard%s", what[pass],
-                number_grouped(dataset->record_count).text, dataset->shard_count,
-                dataset->shard_count == 1 ? "" : "s");
-        if (dataset->lost_records > 0)
-            fprintf(out, ", %s lost", number_grouped(dataset->lost_records).text);
-        if (dataset->options.part == DATASET_HELD_OUT)
-            fprintf(out, " (%g held out of %s)\n", dataset->options.held_out, dataset->options.pattern);
-        else
-            fprintf(out, " (%s)\n", dataset->options.pattern);
+        print_set(dataset, what[pass], out);
         print_names(dataset, out);
         print_format(dataset, out);
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "loader/order/order_mixing.h"
+#include "loader/shards/text.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
@@ -17,6 +18,7 @@
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
+#define LINE_BYTES 1024u
 #define WINDOW_BYTES (INT64_C(128) << 20)
 #define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
 #define TOUCHED_BYTES ((size_t)3 << 20) /* stacks, small things, and what libraries keep for themselves */
@@ -233,30 +235,33 @@ static void print_order(const struct run_plan *plan, const struct settings *sett
     const struct loader_spec spec = run_plan_loader(plan, settings, datasets);
     const struct order_shape shape = loader_order(&spec);
     if (shape.shuffle == SHUFFLE_BLOCK)
-        fprintf(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)\n",
-                number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
-                number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
+        wrapped_print(out, "order     %s blocks of %s records, windows of %s; mixing %.2f (a full shuffle: 1)",
+                      number_grouped(order_shape_blocks(&shape)).text, number_grouped(shape.block_records).text,
+                      number_grouped(shape.window_blocks).text, order_mixing(&shape, spec.seed));
     run_data_warn(datasets[PASS_TRAIN], &shape, spec.seed);
 }
 
 static void print_devices(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const struct device_plan *const devices = &plan->devices;
-    fprintf(out, "devices   %s", devices->ops->kind);
+    char line[LINE_BYTES];
+    struct text text;
+    text_init(&text, line, sizeof(line));
+    text_add(&text, "devices   %s", devices->ops->kind);
     if (!devices->ops->host_memory)
         for (uint32_t i = 0; i < devices->count; i++)
-            fprintf(out, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
+            text_add(&text, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
     if (devices->idle > 0)
-        fprintf(out, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
+        text_add(&text, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
     if (devices->backend->computes && devices->ops->host_memory)
-        fprintf(out, ", %s", devices->backend->name);
+        text_add(&text, ", %s", devices->backend->name);
     if (devices->backend->computes)
-        fprintf(out, ", %s", precision_name(settings->devices.precision));
+        text_add(&text, ", %s", precision_name(settings->devices.precision));
     if (devices->is_absent)
-        fprintf(out, ": none is here (%s), what it has and can do is not checked", devices->note);
+        text_add(&text, ": none is here (%s), what it has and can do is not checked", devices->note);
     else if (devices->note[0] != '\0')
-        fprintf(out, " (no CUDA: %s)", devices->note);
-    fputc('\n', out);
+        text_add(&text, " (no CUDA: %s)", devices->note);
+    wrapped_write(out, line);
 }
 
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
@@ -296,8 +301,8 @@ static void print_steps(const struct schedule *schedule, const struct settings *
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
-    fprintf(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image\n", net->model,
-            number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
+    wrapped_print(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image", net->model,
+                  number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");

@@ -9,17 +9,21 @@
 static size_t fitting(const char *text, size_t room)
 {
     const size_t bytes = strlen(text);
-    size_t blank = 0, stop = 0;
+    size_t blank = 0, stop = 0, outer_stop = 0, depth = 0;
     if (bytes <= room)
         return bytes;
-    for (size_t i = 1; i <= room; i++) {
-        if (text[i] != ' ')
+    for (size_t i = 0; i <= room; i++) {
+        depth += text[i] == '(';
+        depth -= text[i] == ')' && depth > 0;
+        if (text[i] != ' ' || i == 0)
             continue;
         blank = i;
-        if (text[i - 1] == ',' || text[i - 1] == ';')
-            stop = i;
+        if (text[i - 1] != ',' && text[i - 1] != ';')
+            continue;
+        stop = i;
+        outer_stop = depth == 0 ? i : outer_stop;
     }
-    return stop > 0 ? stop : blank > 0 ? blank : strcspn(text, " ");
+    return outer_stop > 0 ? outer_stop : stop > 0 ? stop : blank > 0 ? blank : strcspn(text, " ");
 }
 
 void wrapped_write(FILE *out, const char *text)

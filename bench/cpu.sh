@@ -21,7 +21,8 @@ tensorflow=${PEER_TENSORFLOW:-python3}
 cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
-synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared resnet20_resized
+resnet20_resized_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
@@ -133,25 +134,42 @@ run_input_wait()
 }
 # The network that JPEG files feed: the decoders beside a tower on all cores, and beside one that leaves a core to them.
 # Give its shards with -d.
-resnet20_real="input.source=real augment.crop=pad augment.flip=yes train.batch=128 train.steps=60"
-resnet20_real="$resnet20_real train.optimizer=momentum train.learning_rate=0.1"
-resnet20_drawn="train.batch=128 train.steps=60 train.optimizer=momentum train.learning_rate=0.1"
-fed() { resnet20 "'data.train=$shards' $resnet20_real $*"; }
+classes='import json, os, sys; print(json.load(open(os.path.join(os.path.dirname(sys.argv[1]), "dataset.json")))["classes"])'
+resnet20_steps="train.batch=128 train.steps=60 train.optimizer=momentum train.learning_rate=0.1"
+same_classes() { echo "data.classes=$(python3 -c "$classes" "$shards")"; }
+drawn() { resnet20 "$resnet20_steps $(same_classes) $*"; }
+# fed CROP OPTION...
+fed()
+{
+    resnet20 "'data.train=$shards' input.source=real augment.flip=yes $resnet20_steps $(same_classes)" \
+        "augment.crop=$*"
+}
 run_resnet20_synthetic()
 {
     compare --name "images/s, resnet20_v1, tower on $cores cores and decoders beside it: real input / synthetic" \
-        --target '>= 0.98' --a "$(fed)" --b "$(resnet20 "$resnet20_drawn")"
+        --target '>= 0.98' --a "$(fed pad)" --b "$(drawn)"
 }
 left="devices.threads_per_tower=$((cores - 1)) input.decode_threads=1"
 run_resnet20_shared()
 {
     compare --name "images/s, resnet20_v1, tower on $((cores - 1)) cores and a decoder: real input / synthetic" \
-        --target '>= 0.98' --a "$(fed "$left")" --b "$(resnet20 "$resnet20_drawn" "$left")"
+        --target '>= 0.98' --a "$(fed pad "$left")" --b "$(drawn "$left")"
 }
 run_resnet20_input_wait()
 {
     compare --name 'input wait, share of tower time, resnet20_v1' --target '<= 0.01' --key-a fractions.input_wait \
-        --a "$(fed)"
+        --a "$(fed pad)"
+}
+# Of images that are larger than the network's input.
+run_resnet20_resized()
+{
+    compare --name "images/s, resnet20_v1, parts scaled to 32 x 32, decoders beside: real input / synthetic" \
+        --target '>= 0.98' --a "$(fed resized)" --b "$(drawn)"
+}
+run_resnet20_resized_wait()
+{
+    compare --name 'input wait, share of tower time, resnet20_v1, parts scaled to 32 x 32' --target '<= 0.01' \
+        --key-a fractions.input_wait --a "$(fed resized)"
 }
 
 # Two towers.

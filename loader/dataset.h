@@ -50,10 +50,10 @@ struct dataset {
     struct shard_source **sources;      /* NULL for a shard that is missing and counts as lost */
     struct shard_index *indexes;
     uint64_t *first_ids;        /* shard_count + 1 entries: id of each shard's first record; last = record_count */
-    uint64_t *missing_records;  /* of each shard: lost besides one for every damage, as far as is known */
+    uint64_t *missing_records;  /* of each shard: lost besides shard_index_lost, as far as is known */
     uint64_t record_count;
     const char *listed_in;      /* the file that says how many records the first folder's shards hold; for messages */
-    uint64_t lost_records;      /* found lost while indexing: one for every damage, and those missing */
+    uint64_t lost_records;      /* found lost while indexing: shard_index_lost, and those missing */
     uint32_t payload_bytes_max;
     struct class_names class_names;     /* none: no list was found */
     char *class_names_path;

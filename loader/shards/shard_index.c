@@ -419,7 +419,7 @@ uint64_t shard_index_lost(const struct shard_index *index)
 {
     uint64_t lost = 0;
     for (uint64_t i = 0; i < index->damage_count; i++)
-        lost += shard_index_counts(index, i);
+        lost += shard_index_counts(index, i) && index->damages[i].bad_offset == index->damages[i].offset;
     return lost;
 }
 

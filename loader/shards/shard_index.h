@@ -59,10 +59,11 @@ int shard_index_open(struct shard_index *index_out, struct shard_source *source,
                      const struct shard_index_options *options, char *problem_out, size_t problem_size);
 /* The index of a shard in which nothing can be read: one damage as long as it is. 0 or a negative errno. */
 int shard_index_lose(struct shard_index *index_out, struct shard_source *source);
-/* How many records are lost, as far as the index knows: one for every damage, or one for several that have the
- * same cause, of which the last one counts. */
-uint64_t shard_index_lost(const struct shard_index *index);
+/* Whether a damage counts: of several that have the same cause the last one does. */
 bool shard_index_counts(const struct shard_index *index, uint64_t damage);
+/* How many records are lost that are not in the index, as far as it knows: one for every damage that counts, unless
+ * what it spoilt is the record in front. */
+uint64_t shard_index_lost(const struct shard_index *index);
 void shard_index_release(struct shard_index *index);
 
 /* Building an index record by record, in file order. 0 or -ENOMEM. */

@@ -396,6 +396,7 @@ static void run_with_damage(enum packed_way way, uint64_t indexed, const char *w
     options.skip_damage = true;
     struct dataset *const dataset = fixture_open(&options);
     assert_int_equal(dataset->record_count, indexed);
+    assert_int_equal(dataset->record_count + dataset->lost_records, RECORDS);
     struct harness harness = {
         .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_FULL, .seed = 1, .read_threads = 2, .decode_threads = 2,
                   .keep_bytes = LOADER_KEEP_NONE, .skip_corrupt = true, .corrupt_max = 1 },
@@ -426,6 +427,35 @@ static void a_run_skips_what_a_damaged_unit_held(void **state)
     (void)state;
     run_with_damage(PACKED_LZ4, RECORDS - 1, "the LZ4 data are damaged near compressed byte ");
     run_with_damage(PACKED_GZIP, RECORDS, "the gzip data are damaged near compressed byte ");
+}
+
+/* However the damage of a member with one record shows: in the record, behind it, or in both. */
+static void any_flipped_bit_of_a_gzip_member_counts_once(void **state)
+{
+    (void)state;
+    const char *const path = fixture_path(folder, "flipped");
+    pack(PACKED_GZIP, 1);
+    for (size_t bit = 0; bit < packed_bytes * 8; bit += 11) {
+        packed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        const bool is_whole = opens_whole(packed_bytes);
+        (void)unlink(path);
+        fixture_write(path, packed, packed_bytes);
+        packed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        struct dataset_options options = fixture_options(path);
+        options.skip_damage = true;
+        struct dataset *const dataset = fixture_open(&options);
+        struct harness harness = {
+            .spec = { .datasets = { dataset }, .shuffle = SHUFFLE_NONE, .read_threads = 1, .decode_threads = 1,
+                      .skip_corrupt = true, .corrupt_max = 1 },
+            .schedule = { .batch = RECORDS, .towers = 1, .epochs = 1 },
+            .depth = 1,
+        };
+        harness_run(&harness);
+        assert_string_equal(harness.message, "");
+        assert_int_equal(harness.counts.corrupt_records, !is_whole);
+        harness_release(&harness);
+        dataset_close(dataset);
+    }
 }
 
 /* A shard longer than the distance of two points of a gzip member, most of which does not shrink. */
@@ -568,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_damaged_plain_shard_stays_one),
         cmocka_unit_test(only_an_index_without_damage_is_kept),
         cmocka_unit_test(a_run_skips_what_a_damaged_unit_held),
+        cmocka_unit_test(any_flipped_bit_of_a_gzip_member_counts_once),
         cmocka_unit_test(a_read_afresh_gives_what_lies_behind_the_caches),
         cmocka_unit_test(several_threads_read_anywhere_in_a_long_shard),
         cmocka_unit_test(shards_come_and_go_beside_one_that_is_read),

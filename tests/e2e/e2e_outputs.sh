@@ -106,6 +106,7 @@ expect_summary uncomputed loss null
 expect_summary uncomputed validation.images 150
 expect_summary uncomputed validation.accuracy null
 expect_out '^ +1 +2 +- +- .* \| +- +- +[0-9.]+$'
+expect_narrow 'a run that computes nothing'
 expect_equal "$("$json_value" --lines "$work/runs/uncomputed/metrics.jsonl" loss accuracy | sort -u)" 'null null' \
     'loss and accuracy of what computes nothing'
 

@@ -292,9 +292,10 @@ static void print_plan(struct run *run)
 static void print_files(const struct run *run)
 {
     if (run->results.directory != NULL && account_step(run->account) > 0)
-        printf("files     %s/{summary.json, metrics.jsonl, run.conf%s%s}\n", run_directory_path(run->results.directory),
-               run->plan.devices.backend->computes ? ", weights.safetensors" : "",
-               run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
+        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s}",
+                      run_directory_path(run->results.directory),
+                      run->plan.devices.backend->computes ? ", weights.safetensors" : "",
+                      run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }
 
 static void print_next(const struct run *run)
@@ -302,7 +303,8 @@ static void print_next(const struct run *run)
     if (run->results.directory == NULL)
         return;
     if (!run->plan.devices.backend->computes)
-        printf("next      the same in the order of the files: --set data.shuffle=none; all keys: --help\n");
+        wrapped_print(stdout, "next      the same in the order of the files: --set data.shuffle=none; all keys: "
+                              "--help");
     else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
         wrapped_print(stdout, "next      the same samples on two towers: --set devices.towers=2; how fast the feed "
                               "alone is: --set devices.kind=null; all keys: --help");

@@ -1,6 +1,7 @@
 #!/bin/sh
 # pipetrain-convert folder, tar and csv from end to end: the same images in any wrapping and with any number of
 # threads are the same shards, and what is refused leaves nothing behind.
+examples=$(cd "$(dirname "$0")/../../examples" && pwd)
 . "$(dirname "$0")/convert.sh"
 
 # image TEXT - the header of a PNG of 3 x 2 pixels, and the text
@@ -122,6 +123,24 @@ changes_images_the_same_way_for_any_number_of_jobs() {
     [ "$(cat kept/*-of-* | grep -ao IHDR | wc -l)" -eq 18 ] || failed "small images were changed"
 }
 
+makes_what_the_example_trains_on() {
+    for class in airplane automobile bird cat deer dog frog horse ship truck; do
+        mkdir -p cifar/train/$class cifar/test/$class
+        grey >cifar/train/$class/0001.png
+        grey >cifar/test/$class/0001.png
+    done
+    for how in '' --resize-short=1; do
+        expect 0 folder cifar -o cifar10 --force $how
+        "$(dirname "$program")/pipetrain" -c "$examples/cifar10.conf" --check >output 2>messages ||
+            failed "the example does not take the shards: $(cat messages)"
+        for words in 'resnet20_v1, 269,722 parameters' 'padded by 4 zeros' 'JPEG or PNG files' 'train      10 of 10 records' \
+            'validation 10 of 10 records'; do
+            grep -qF "$words" output || failed "no '$words' in: $(cat output)"
+        done
+    done
+    grep -aq JFIF cifar10/train-* || failed "the images did not become JPEG"
+}
+
 refuses_to_change_what_it_cannot_read() {
     expect 3 folder set -o out --raw
     says "image/encoded"
@@ -205,6 +224,7 @@ holds_out_validation_images
 keeps_all_splits_of_shards
 takes_tables
 changes_images_the_same_way_for_any_number_of_jobs
+makes_what_the_example_trains_on
 refuses_to_change_what_it_cannot_read
 refuses_classes_that_become_one
 says_that_files_could_not_be_opened

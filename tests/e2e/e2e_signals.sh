@@ -67,6 +67,21 @@ if [ "$images" -gt 0 ] && [ "$images" -lt 600 ]; then
     expect_out '^result +not evaluated: the run ended in it$'
 fi
 
+# The validation of an epoch before is told with its step, when the next one has begun.
+start_long behind
+waited=0
+while [ "$(tail -n +40 "$work/runs/behind/metrics.jsonl" | wc -l)" -eq 0 ] && [ $waited -lt 200 ]; do
+    sleep 0.1
+    waited=$((waited + 1))
+done
+end_with INT
+steps=$(summary behind steps)
+if [ $((steps % 38)) -ne 0 ]; then
+    expect_summary behind validation.complete true
+    tr -d , <"$work/out" | tr -s '\n ' '  ' | grep -q " loss [^ ]* at step $((steps / 38 * 38)) of $steps " ||
+        fail 'of which step the validation is'
+fi
+
 # A second run in the same directory is refused while the first one lasts.
 start_long shared
 first_pid=$pid

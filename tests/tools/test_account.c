@@ -336,6 +336,21 @@ static void a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has(void **
     account_close(account);
 }
 
+static void the_step_of_the_latest_evaluation_is_kept(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(2);
+    const uint64_t steps = schedule_steps_per_epoch(&schedule);
+    const uint64_t batches = steps + schedule_batches_per_evaluation(&schedule);
+    const uint64_t ends[] = { steps, batches, batches + 2, 2 * batches };
+    const uint64_t evaluated[] = { 0, steps, steps, 2 * steps };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct account *account = account_run_part(&schedule, ends[i], NULL);
+        assert_int_equal(account_evaluated_step(account), evaluated[i]);
+        account_close(account);
+    }
+}
+
 int main(void)
 {
     alarm(60);
@@ -352,6 +367,7 @@ int main(void)
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
+        cmocka_unit_test(the_step_of_the_latest_evaluation_is_kept),
         cmocka_unit_test(a_run_of_one_step_has_a_speed),
         cmocka_unit_test(a_batch_larger_than_the_set_is_as_fast_as_the_records_it_has),
     };

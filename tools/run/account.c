@@ -160,8 +160,10 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     if (span->first_of_pass)
         account->state.passes[span->pass] = (struct tally){ 0 };
     add_tally(&account->state.passes[span->pass], &tally);
-    if (span->pass != PASS_TRAIN)
+    if (span->pass != PASS_TRAIN) {
+        account->state.evaluated_step = account->step;
         return;
+    }
     if (account->first_step_ns == 0)
         account->first_step_ns = end_ns;
     add_training(account, reports, towers, &tally);
@@ -255,6 +257,11 @@ double account_images_per_second(const struct account *account)
 uint64_t account_step(const struct account *account)
 {
     return account->step;
+}
+
+uint64_t account_evaluated_step(const struct account *account)
+{
+    return account->state.evaluated_step;
 }
 
 uint64_t account_order_hash(const struct account *account)

@@ -30,6 +30,7 @@ struct account_state {
     struct tally passes[PASS_COUNT];    /* this or the latest one of a kind */
     struct tally interval, training;    /* training: since account_interval_reset, and in all */
     uint64_t order_hash;
+    uint64_t evaluated_step;            /* steps done when the latest evaluation was */
 };
 
 struct account;
@@ -65,6 +66,8 @@ double account_images_per_second(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */
 uint64_t account_step(const struct account *account);
+/* As many as were done when the latest evaluation was, 0 without one. */
+uint64_t account_evaluated_step(const struct account *account);
 /* The order in which training saw samples: the sum, modulo 2^64, over the training samples of
  * xxh3(epoch from 0, position in the epoch, id; each 64-bit, little-endian). The sums of parts of a
  * run, or of its processes, add up to that of the whole. */

@@ -310,12 +310,16 @@ static const char *why_unevaluated(const struct report *report, const struct tal
 static void print_evaluation(const struct report *report)
 {
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const uint64_t then = account_evaluated_step(report->account), steps = account_step(report->account);
+    char place[96] = "";
     if (!report->plan->devices.backend->computes || report->directory == NULL)
         return;
+    if (then < steps)
+        snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
     if (evaluation_is_complete(report) && evaluation->images > 0)
-        printf("result    validation accuracy %.2f %% (%s of %s), loss %.4f\n", 100 * tally_accuracy(evaluation),
-               number_grouped(evaluation->correct).text, number_grouped(evaluation->images).text,
-               tally_loss(evaluation));
+        wrapped_print(stdout, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
+                      100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
+                      number_grouped(evaluation->images).text, tally_loss(evaluation), place);
     else
         printf("result    not evaluated: %s\n", why_unevaluated(report, evaluation));
 }

@@ -68,6 +68,21 @@ static void a_list_has_the_sizes_beside_it_where_it_is_as_long(void **state)
     assert_int_equal(find("dots").width, 0);
 }
 
+static void bytes_are_floats_where_the_sizes_say_so(void **state)
+{
+    (void)state;
+    static const float floats[12];
+    add("image", FEATURE_BYTES, floats, sizeof(floats));
+    assert_int_equal(find(NULL).image, FOUND_UNKNOWN);
+    add_sizes(2, 2, 3);
+    const struct found_sample found = find(NULL);
+    assert_int_equal(found.image, FOUND_FLOATS);
+    assert_int_equal(found.byte_count, sizeof(floats));
+    assert_true(found.height == 2 && found.width == 2 && found.channels == 3);
+    add_sizes(4, 4, 3);
+    assert_int_equal(find(NULL).image, FOUND_ROWS);
+}
+
 static void one_number_is_no_image(void **state)
 {
     (void)state;
@@ -80,6 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(lists_of_numbers_are_images, begin),
         cmocka_unit_test_setup(a_list_has_the_sizes_beside_it_where_it_is_as_long, begin),
+        cmocka_unit_test_setup(bytes_are_floats_where_the_sizes_say_so, begin),
         cmocka_unit_test_setup(one_number_is_no_image, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,14 +115,6 @@ static int find_image(const struct wanted *wanted, const struct shards_request *
     return 0;
 }
 
-/* How the numbers of a raw image become rows of pixels. */
-static const struct image_ops *const raw_kinds[FOUND_KIND_COUNT] = {
-    [FOUND_ROWS] = &image_raw_hwc_ops,
-    [FOUND_PLANES] = &image_raw_chw_ops,
-    [FOUND_FLOATS] = &image_float_hwc_ops,
-    [FOUND_INTEGERS] = &image_integer_hwc_ops,
-};
-
 /* The range that an image's floats lie in is that of this image alone. */
 static int find_range(const struct wanted *wanted, struct stored_image *image)
 {
@@ -138,7 +130,7 @@ static int find_range(const struct wanted *wanted, struct stored_image *image)
 static int decode_raw(const struct wanted *wanted, const struct found_sample *sample, struct stored_image *image,
                       uint8_t *pixels_out)
 {
-    const struct image_ops *const ops = raw_kinds[sample->image];
+    const struct image_ops *const ops = found_image_ops(sample->image);
     const struct image_request request = { .shape = { sample->height, sample->width, sample->channels } };
     char problem[512];
     void *codec = NULL;

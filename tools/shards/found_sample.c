@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "formats/image_header.h"
+#include "loader/images/image.h"
 #include "loader/samples/sample_key.h"
 
 #define MNIST_SIDE 28u
 #define MNIST_PIXELS (MNIST_SIDE * MNIST_SIDE)
+#define FLOAT_BYTES 4u
 
 /* Layouts whose sizes are known from the number of bytes alone. */
 static const struct known_layout {
@@ -89,6 +91,16 @@ static int read_sizes(struct found_sample *sample, const struct search *search, 
     return 0;
 }
 
+static int read_float_bytes(struct found_sample *sample, const struct search *search)
+{
+    if (sample->byte_count % FLOAT_BYTES != 0)
+        return 0;
+    const int rc = read_sizes(sample, search, sample->byte_count / FLOAT_BYTES);
+    if (rc == 0 && sample->width > 0)
+        sample->image = FOUND_FLOATS;
+    return rc;
+}
+
 static int read_bytes(struct found_sample *sample, const struct search *search, const struct feature *feature)
 {
     sample->image = FOUND_UNKNOWN;
@@ -100,7 +112,9 @@ static int read_bytes(struct found_sample *sample, const struct search *search, 
         return -EBADMSG;
     if (sample->width > 0)
         sample->image = FOUND_ROWS;
-    else
+    else if (read_float_bytes(sample, search) < 0)
+        return -EBADMSG;
+    if (sample->width == 0)
         (void)read_layout(sample, NULL);
     return 0;
 }
@@ -150,6 +164,16 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
 bool found_image_is_raw(enum found_image image)
 {
     return image == FOUND_ROWS || image == FOUND_PLANES || image == FOUND_FLOATS || image == FOUND_INTEGERS;
+}
+
+const struct image_ops *found_image_ops(enum found_image image)
+{
+    static const struct image_ops *const ops[FOUND_KIND_COUNT] = {
+        [FOUND_ROWS] = &image_raw_hwc_ops,      [FOUND_PLANES] = &image_raw_chw_ops,
+        [FOUND_JPEG] = &image_encoded_ops,      [FOUND_PNG] = &image_encoded_ops,
+        [FOUND_FLOATS] = &image_float_hwc_ops,  [FOUND_INTEGERS] = &image_integer_hwc_ops,
+    };
+    return ops[image];
 }
 
 const char *found_image_text(enum found_image image)

@@ -9,9 +9,12 @@
 
 #include "formats/example.h"
 
+struct image_ops;
+
 struct sample_names { const char *image, *label; };     /* NULL: those in use */
 
-/* Raw images are rows of pixels of channels, or planes of rows; or lists of several numbers, which are rows. */
+/* Raw images are rows of pixels of channels, or planes of rows; or lists of several numbers, which are rows. Floats may
+ * also be bytes, four times as many as the sizes beside them say. */
 enum found_image {
     FOUND_NOTHING, FOUND_ROWS, FOUND_PLANES, FOUND_JPEG, FOUND_PNG, FOUND_FLOATS, FOUND_INTEGERS, FOUND_UNKNOWN
 };
@@ -22,7 +25,7 @@ struct found_sample {
     const char *key;            /* of the image's feature, unless there is no image */
     const uint8_t *bytes;       /* of the image, in the payload */
     size_t byte_count;
-    struct feature list;        /* of floats or integers, and then there are no bytes */
+    struct feature list;        /* where it is one of floats or integers, and then there are no bytes */
     uint32_t height, width, channels;   /* 0 where the image is unknown, or the size of a list is */
     bool has_label;             /* an integer */
     int64_t label;
@@ -33,6 +36,8 @@ int found_sample_read(const struct sample_names *names, const uint8_t *payload, 
                       struct found_sample *sample_out, size_t *bad_offset_out);
 /* Is it pixels, be it bytes or numbers? */
 bool found_image_is_raw(enum found_image image);
+/* How training decodes it; NULL where there is no image known. */
+const struct image_ops *found_image_ops(enum found_image image);
 /* "JPEG", "raw pixels", ... */
 const char *found_image_text(enum found_image image);
 

@@ -13,13 +13,6 @@
 #define SIDE 32u
 #define CHANNELS 3u
 
-/* As training reads what is found. */
-static const struct image_ops *const decoders[FOUND_KIND_COUNT] = {
-    [FOUND_ROWS] = &image_raw_hwc_ops,      [FOUND_PLANES] = &image_raw_chw_ops,
-    [FOUND_JPEG] = &image_encoded_ops,      [FOUND_PNG] = &image_encoded_ops,
-    [FOUND_FLOATS] = &image_float_hwc_ops,  [FOUND_INTEGERS] = &image_integer_hwc_ops,
-};
-
 int image_check_init(struct image_check *check, const struct sample_names *names, uint32_t workers)
 {
     *check = (struct image_check){ *names, calloc(workers, sizeof(*check->checkers)), workers };
@@ -54,7 +47,7 @@ static bool find_range(struct stored_image *image)
 
 static bool decode(struct image_checker *checker, const struct found_sample *sample, struct record_problem *problem)
 {
-    const struct image_ops *const ops = decoders[sample->image];
+    const struct image_ops *const ops = found_image_ops(sample->image);
     void **const codec = &checker->codecs[sample->image];
     const struct image_request request = { .shape = shape_of(sample) };
     struct stored_image image = {
@@ -97,7 +90,7 @@ static void release_checker(struct image_checker *checker)
 {
     for (size_t i = 0; i < FOUND_KIND_COUNT; i++)
         if (checker->codecs[i] != NULL)
-            decoders[i]->close(checker->codecs[i]);
+            found_image_ops((enum found_image)i)->close(checker->codecs[i]);
     scratch_release(&checker->pixels);
 }
 

@@ -28,7 +28,7 @@ static const struct image_ops *const image_kinds[FOUND_KIND_COUNT] = {
 /* Why the others are not. Which range floats lie in, one image alone does not tell. */
 static const char *const no_image_texts[FOUND_KIND_COUNT] = {
     [FOUND_NOTHING] = "has no feature known as image: name one with --image-key",
-    [FOUND_FLOATS] = "its image is a list of floats, which trains as it is and is not changed: leave out "
+    [FOUND_FLOATS] = "its image is floats, which train as they are and are not changed: leave out "
                      "--resize-short and --raw",
     [FOUND_INTEGERS] = "its image is a list of integers, which trains as it is and is not changed: leave out "
                        "--resize-short and --raw",

@@ -137,20 +137,40 @@ static void write_settings(const struct settings *settings, const struct setting
     }
 }
 
+/* To be freed; NULL for want of memory, which the end of a stream in memory may say by no text alone. */
+static char *settings_text(const struct settings *settings, const struct settings *usual)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return NULL;
+    write_settings(settings, usual, out);
+    const bool is_whole = ferror(out) == 0;
+    if (fclose(out) == 0 && is_whole)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Unbroken where there is no memory to break the line in. */
+static void print_settings(const struct settings *settings, const struct settings *usual, FILE *out)
+{
+    char *const text = settings_text(settings, usual);
+    if (text != NULL) {
+        wrapped_write(out, text);
+    } else {
+        write_settings(settings, usual, out);
+        fputc('\n', out);
+    }
+    free(text);
+}
+
 void about_settings(const struct settings *settings, FILE *out)
 {
     struct settings usual;
-    char *text = NULL;
-    size_t bytes;
-    FILE *const line = settings_usual(&usual, settings->config_path) == 0 ? open_memstream(&text, &bytes) : NULL;
-    if (line == NULL) {
-        settings_release(&usual);
-        return;
-    }
-    write_settings(settings, &usual, line);
-    if (fclose(line) == 0)
-        wrapped_write(out, text);
-    free(text);
+    if (settings_usual(&usual, settings->config_path) == 0)
+        print_settings(settings, &usual, out);
     settings_release(&usual);
 }
 

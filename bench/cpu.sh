@@ -22,7 +22,7 @@ cores=$(nproc)
 
 comparisons='torch128 keras128 torch1024 keras1024 torch_resnet20 primitives128 primitives1024
 synthetic input_wait resnet20_synthetic resnet20_input_wait resnet20_shared resnet20_resized
-resnet20_resized_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
+resnet20_resized_shared resnet20_resized_wait replicated ddp scaling ddp_scaling loader loader_read loader_block tfdata tfdata_stored
 startup memory'
 old_comparisons='old128 old1024 old_towers old_synthetic old_loader old_loader_stored old_loader_read old_startup old_memory'
 
@@ -164,8 +164,13 @@ run_resnet20_input_wait()
 # Of images that are larger than the network's input.
 run_resnet20_resized()
 {
-    compare --name "images/s, resnet20_v1, parts scaled to 32 x 32, decoders beside: real input / synthetic" \
+    compare --name "images/s, resnet20_v1, parts scaled to 32 x 32, tower on $cores cores and decoders beside it: real input / synthetic" \
         --target '>= 0.98' --a "$(fed resized)" --b "$(drawn)"
+}
+run_resnet20_resized_shared()
+{
+    compare --name "images/s, resnet20_v1, parts scaled to 32 x 32, tower on $((cores - 1)) cores and a decoder: real input / synthetic" \
+        --target '>= 0.98' --a "$(fed resized "$left")" --b "$(drawn "$left")"
 }
 run_resnet20_resized_wait()
 {

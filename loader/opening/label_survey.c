@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-
 #define RECORDS_MIN 256u
 #define RECORDS_MAX 4096u
 #define BYTES_MAX ((uint64_t)64 << 20)

@@ -15,7 +15,6 @@
 #include "tests/helpers/tfrecord_fixture.h"
 #include "tests/helpers/tiny_images.h"
 
-
 enum { HEIGHT = 2, WIDTH = 3, SAMPLE_BYTES = HEIGHT * WIDTH * 3 };
 
 struct image {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tools/config/nearest.h"
+#include "stage/text/nearest.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/config/nearest.h"
+#include "stage/text/nearest.h"
 
 /* A problem with this option is being reported: it needs no second one. */
 static void mark_bad(struct settings *settings, const struct option_row *option)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stage/log.h"
-#include "tools/config/nearest.h"
+#include "stage/text/nearest.h"
 
 #define NAME_BYTES 64
 

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "stage/text/nearest.h"
 #include "tools/config/manual.h"
-#include "tools/config/nearest.h"
 #include "tools/config/options.h"
 
 #define KEY_COLUMN 18

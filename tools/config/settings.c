@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compute/model.h"
-#include "tools/config/nearest.h"
+#include "stage/text/nearest.h"
 #include "tools/config/options.h"
 #include "tools/config/pixels.h"
 

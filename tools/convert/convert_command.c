@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/nearest.h"
 #include "tools/config/long_option.h"
-#include "tools/config/nearest.h"
 
 #define OPTION_COLUMN 24
 #define HELP_COLUMNS 80

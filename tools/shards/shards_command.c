@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "stage/log.h"
+#include "stage/text/nearest.h"
 #include "tools/config/long_option.h"
-#include "tools/config/nearest.h"
 
 #define JOBS_MAX 1024u
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,5 +1,5 @@
 /* Edit distance with neighbour swaps (optimal string alignment). */
-#include "tools/config/nearest.h"
+#include "stage/text/nearest.h"
 
 #include <ctype.h>
 #include <stdint.h>

@@ -4,10 +4,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "stage/text/decimal.h"
 
 #define PROBLEM(...) (snprintf(problem_out, problem_size, __VA_ARGS__), -EINVAL)
 
@@ -15,59 +16,6 @@ static const struct { const char *name; int64_t bytes; } size_units[] = {
     { "TiB", INT64_C(1) << 40 }, { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 }, { "KiB", INT64_C(1) << 10 },
 };
 #define SIZE_UNITS (sizeof(size_units) / sizeof(*size_units))
-
-static bool is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
-
-static const char *skip_digits(const char *text)
-{
-    while (is_digit(*text))
-        text++;
-    return text;
-}
-
-static const char *skip_sign(const char *text)
-{
-    return *text == '-' || *text == '+' ? text + 1 : text;
-}
-
-/* The end of a decimal integer at the start of `text`, or NULL. */
-static const char *integer_end(const char *text)
-{
-    const char *digits = skip_sign(text);
-    return is_digit(*digits) ? skip_digits(digits) : NULL;
-}
-
-/* The end of a decimal number with optional fraction and exponent, or NULL. */
-static const char *number_end(const char *text)
-{
-    const char *digits = skip_sign(text);
-    const char *end = skip_digits(digits);
-    size_t digit_count = (size_t)(end - digits);
-    if (*end == '.') {
-        const char *fraction = end + 1;
-        end = skip_digits(fraction);
-        digit_count += (size_t)(end - fraction);
-    }
-    if (digit_count == 0)
-        return NULL;
-    if (*end == 'e' || *end == 'E')
-        end = integer_end(end + 1);
-    return end;
-}
-
-/* strtod in the C locale. */
-static double plain_strtod(const char *text)
-{
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (plain == (locale_t)0)
-        return strtod(text, NULL);
-    const double value = strtod_l(text, NULL, plain);
-    freelocale(plain);
-    return value;
-}
 
 static int store_integer(const struct option_row *option, struct settings *settings, int64_t value)
 {
@@ -87,7 +35,7 @@ static int out_of_range(const struct option_row *option, const char *value, char
 static int parse_integer(const struct option_row *option, struct settings *settings, const char *value,
                          char *problem_out, size_t problem_size)
 {
-    const char *end = integer_end(value);
+    const char *end = decimal_integer_end(value);
     if (end == NULL || *end != '\0')
         return PROBLEM("'%.80s' is not a whole number", value);
     errno = 0;
@@ -101,7 +49,7 @@ static int parse_integer(const struct option_row *option, struct settings *setti
 static int read_number(const struct option_row *option, const char *text, double *number_out)
 {
     errno = 0;
-    const double number = plain_strtod(text);
+    const double number = decimal_read(text);
     const bool is_too_small = errno == ERANGE && fabs(number) < 1;
     const bool is_over = number > option->high || (option->high_is_open && number >= option->high);
     if (is_too_small || number < option->low || is_over)
@@ -113,7 +61,7 @@ static int read_number(const struct option_row *option, const char *text, double
 static int parse_number(const struct option_row *option, struct settings *settings, const char *value,
                         char *problem_out, size_t problem_size)
 {
-    const char *end = number_end(value);
+    const char *end = decimal_end(value);
     if (end == NULL || *end != '\0')
         return PROBLEM("'%.80s' is not a number", value);
     if (read_number(option, value, option_field(option, settings)) != 0)
@@ -128,7 +76,7 @@ static const char *next_number(const char *end)
     const bool has_comma = *next == ',';
     if (has_comma)
         next += 1 + strspn(next + 1, " \t");
-    const bool is_apart = next > end && number_end(next) != NULL;
+    const bool is_apart = next > end && decimal_end(next) != NULL;
     return is_apart || (*next == '\0' && !has_comma) ? next : NULL;
 }
 
@@ -137,7 +85,7 @@ static int parse_numbers(const struct option_row *option, struct settings *setti
 {
     struct numbers numbers = { .count = 0 };
     for (const char *text = value; *text != '\0';) {
-        const char *const end = number_end(text);
+        const char *const end = decimal_end(text);
         const char *const next = end == NULL ? NULL : next_number(end);
         if (next == NULL)
             return PROBLEM("'%.80s' is not a list of numbers", value);
@@ -165,7 +113,7 @@ static int64_t size_unit(const char *name)
 static int parse_size(const struct option_row *option, struct settings *settings, const char *value,
                       char *problem_out, size_t problem_size)
 {
-    const char *end = integer_end(value);
+    const char *end = decimal_integer_end(value);
     const int64_t unit = end == NULL ? 0 : size_unit(end + strspn(end, " \t"));
     if (unit == 0)
         return PROBLEM("'%.80s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB)", value);
@@ -247,29 +195,13 @@ int option_parse(const struct option_row *option, struct settings *settings, con
     return parsers[option->type](option, settings, value, problem_out, problem_size);
 }
 
-/* The shortest decimal that reads back as `value`. */
-static void format_number(double value, char *text, size_t text_size)
-{
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const locale_t before = plain == (locale_t)0 ? (locale_t)0 : uselocale(plain);
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, text_size, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    if (plain != (locale_t)0) {
-        uselocale(before);
-        freelocale(plain);
-    }
-}
-
 static void format_numbers(const struct numbers *numbers, char *text, size_t text_size)
 {
     *text = '\0';
     for (uint32_t i = 0; i < numbers->count; i++) {
         const size_t used = strlen(text);
         snprintf(text + used, text_size - used, "%s", i == 0 ? "" : " ");
-        format_number(numbers->value[i], text + strlen(text), text_size - strlen(text));
+        decimal_write(numbers->value[i], text + strlen(text), text_size - strlen(text));
     }
 }
 
@@ -311,7 +243,7 @@ const char *option_format(const struct option_row *option, const struct settings
         format_size(*(const int64_t *)value, text->text, sizeof(text->text));
         break;
     case OPTION_NUMBER:
-        format_number(*(const double *)value, text->text, sizeof(text->text));
+        decimal_write(*(const double *)value, text->text, sizeof(text->text));
         break;
     case OPTION_NUMBERS:
         format_numbers(value, text->text, sizeof(text->text));
@@ -340,9 +272,9 @@ static void size_range(const struct option_row *option, char *text, size_t text_
 
 static void number_range(const struct option_row *option, char *text, size_t text_size)
 {
-    char low[32], high[32];
-    format_number(option->low, low, sizeof(low));
-    format_number(option->high, high, sizeof(high));
+    char low[DECIMAL_SIZE], high[DECIMAL_SIZE];
+    decimal_write(option->low, low, sizeof(low));
+    decimal_write(option->high, high, sizeof(high));
     snprintf(text, text_size, "%s to %s%s", low, option->high_is_open ? "below " : "", high);
 }
 

@@ -1,0 +1,96 @@
+/* Decimal numbers to and from text. */
+#include "stage/text/decimal.h"
+
+#include <locale.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static const char *skip_digits(const char *text)
+{
+    while (is_digit(*text))
+        text++;
+    return text;
+}
+
+static const char *skip_sign(const char *text)
+{
+    return *text == '-' || *text == '+' ? text + 1 : text;
+}
+
+const char *decimal_integer_end(const char *text)
+{
+    const char *digits = skip_sign(text);
+    return is_digit(*digits) ? skip_digits(digits) : NULL;
+}
+
+const char *decimal_end(const char *text)
+{
+    const char *digits = skip_sign(text);
+    const char *end = skip_digits(digits);
+    size_t digit_count = (size_t)(end - digits);
+    if (*end == '.') {
+        const char *fraction = end + 1;
+        end = skip_digits(fraction);
+        digit_count += (size_t)(end - fraction);
+    }
+    if (digit_count == 0)
+        return NULL;
+    if (*end == 'e' || *end == 'E')
+        end = decimal_integer_end(end + 1);
+    return end;
+}
+
+double decimal_read(const char *text)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (plain == (locale_t)0)
+        return strtod(text, NULL);
+    const double value = strtod_l(text, NULL, plain);
+    freelocale(plain);
+    return value;
+}
+
+/* The locale there was, to be given back; without memory for the C locale it stays as it is. */
+static locale_t enter_plain(locale_t *plain_out)
+{
+    *plain_out = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return *plain_out == (locale_t)0 ? (locale_t)0 : uselocale(*plain_out);
+}
+
+static void leave_plain(locale_t plain, locale_t before)
+{
+    if (plain == (locale_t)0)
+        return;
+    uselocale(before);
+    freelocale(plain);
+}
+
+void decimal_write(double value, char *text, size_t text_size)
+{
+    locale_t plain;
+    const locale_t before = enter_plain(&plain);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, text_size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    leave_plain(plain, before);
+}
+
+void decimal_write_float(float value, char *text, size_t text_size)
+{
+    locale_t plain;
+    const locale_t before = enter_plain(&plain);
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, text_size, "%.*g", digits, (double)value);
+        if ((float)strtod(text, NULL) == value)
+            break;
+    }
+    leave_plain(plain, before);
+}

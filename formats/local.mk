@@ -4,5 +4,5 @@ formats_libformats_a_SOURCES = \
 	%D%/example.c %D%/example_values.c %D%/example_write.c %D%/tfrecord.c \
 	%D%/idx.c %D%/json.c %D%/manifest.c %D%/safetensors.c
 formats_libformats_a_SOURCES += %D%/npy.c %D%/zip.c
-formats_libformats_a_SOURCES += %D%/inputs/csv.c %D%/image_header.c %D%/inputs/tar.c
+formats_libformats_a_SOURCES += %D%/inputs/csv.c %D%/image_header.c %D%/inputs/safetensors_index.c %D%/inputs/tar.c
 formats_libformats_a_SOURCES += %D%/packed/container.c %D%/packed/inflater.c %D%/packed/unpacker.c

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/inputs/safetensors_index.h"
 #include "formats/safetensors.h"
 
 static const struct safetensors_text format_pt[] = { { "format", "pt" } };
@@ -158,6 +159,52 @@ static void refuses_entries_that_no_reader_would_take(void **state)
     json_release(&json);
 }
 
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    const struct safetensors_entry entries[] = {
+        { .name = "conv1.weight", .dtype = "F32", .rank = 4, .dims = { 2, 1, 3, 3 }, .bytes = 72 },
+        { .name = "half", .dtype = "BF16", .rank = 1, .dims = { 4 }, .bytes = 8 },
+    };
+    struct safetensors_index index;
+    char problem[128];
+    size_t bytes;
+    uint8_t *header = header_make(entries, 2, format_pt, 1, &bytes);
+    assert_int_equal(safetensors_header_bytes(header), bytes - 8);
+    assert_int_equal(safetensors_index_read(&index, (char *)header + 8, bytes - 8, 80, problem, sizeof(problem)), 0);
+    free(header);
+    assert_int_equal(index.count, 2);
+    assert_string_equal(index.tensors[0].name, "conv1.weight");
+    assert_string_equal(index.tensors[0].dtype, "F32");
+    assert_int_equal(index.tensors[0].rank, 4);
+    assert_memory_equal(index.tensors[0].dims, entries[0].dims, 4 * sizeof(uint64_t));
+    assert_string_equal(index.tensors[1].name, "half");
+    assert_int_equal(index.tensors[1].offset, 72);
+    assert_int_equal(index.tensors[1].bytes, 8);
+    safetensors_index_release(&index);
+}
+
+static void refuses_headers_that_cannot_be_true(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {
+        "", "[]", "{\"a\":1}", "{\"a\":{}}", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,8]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[60,68]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
+    };
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct safetensors_index index;
+        char problem[128] = "";
+        assert_int_equal(safetensors_index_read(&index, headers[i], strlen(headers[i]), 64, problem, sizeof(problem)),
+                         -EBADMSG);
+        assert_true(*problem != '\0');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +214,8 @@ int main(void)
         cmocka_unit_test(escapes_metadata),
         cmocka_unit_test(the_same_entries_again_take_no_more_room),
         cmocka_unit_test(refuses_entries_that_no_reader_would_take),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(refuses_headers_that_cannot_be_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

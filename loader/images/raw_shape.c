@@ -7,6 +7,9 @@
 
 #include "loader/shards/shard_kind.h"
 
+#define SIDE_LEAST 8u           /* of an image that somebody would train on; below, too many numbers are a square */
+#define SIDE_MOST 4096u
+
 /* Of an encoded image; NULL for pixels, and other numbers than bytes are nothing else. */
 static const char *encoding_of(const struct stored_image *image)
 {
@@ -16,6 +19,31 @@ static const char *encoding_of(const struct stored_image *image)
 static const char *numbers_of(const struct stored_image *image)
 {
     return image->numbers != NULL ? image->numbers : "bytes of pixels";
+}
+
+/* Square images of one or three channels that have as many numbers: "28x28x3". Is there one? */
+static bool guess_shape(size_t count, char *text, size_t text_size)
+{
+    static const size_t channels[] = { 3, 1 };
+    for (size_t i = 0; i < sizeof(channels) / sizeof(*channels); i++)
+        for (size_t side = SIDE_LEAST; side <= SIDE_MOST; side++)
+            if (side * side * channels[i] == count) {
+                snprintf(text, text_size, "%zux%zux%zu", side, side, channels[i]);
+                return true;
+            }
+    return false;
+}
+
+/* What is stored is probably right, and the network another one's. */
+static void report_count(const struct stored_image *image, const struct image_shape *shape, size_t wanted,
+                         char *problem, size_t problem_size)
+{
+    char guess[64], advice[160] = "";
+    if (guess_shape(image->byte_count, guess, sizeof(guess)))
+        snprintf(advice, sizeof(advice), ": as many as images of %s, and pipetrain --describe lists the networks by "
+                 "their images", guess);
+    snprintf(problem, problem_size, "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")%s",
+             image->byte_count, numbers_of(image), wanted, shape->height, shape->width, shape->channels, advice);
 }
 
 static int report_length(const struct stored_image *image, const struct image_shape *shape, char *problem,
@@ -33,9 +61,7 @@ static int report_length(const struct stored_image *image, const struct image_sh
                  "feature '%s' holds a text, perhaps the path of a file: records hold the images themselves "
                  "(pipetrain-convert csv makes such records of a list of files)", image->key);
     else
-        snprintf(problem, problem_size,
-                 "has %zu %s, the network wants %zu (%" PRIu32 "x%" PRIu32 "x%" PRIu32 ")",
-                 image->byte_count, numbers_of(image), bytes, shape->height, shape->width, shape->channels);
+        report_count(image, shape, bytes, problem, problem_size);
     return -EBADMSG;
 }
 

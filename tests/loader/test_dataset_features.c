@@ -187,6 +187,8 @@ static void refuses_images_that_are_not_the_networks(void **state)
     (void)state;
     struct dataset_options options = write_example("image_raw", blank, 3136, "label", 3);
     fixture_assert_refused(&options, "one.tfrecord: record 0 at byte 0: has 3136 bytes of pixels", "wants 24 (4x3x2)");
+    options = write_example("image_raw", blank, 3072, "label", 3);
+    fixture_assert_refused(&options, "wants 24 (4x3x2): as many as images of 32x32x3", "--describe lists");
     options = write_example("image_raw", "train/roses/1.png", 17, "label", 3);
     fixture_assert_refused(&options, "feature 'image_raw' holds a text", "pipetrain-convert csv");
     options = write_example("image_raw", blank, 0, "label", 3);

@@ -54,6 +54,7 @@ struct clique {
     atomic_int error;               /* ncclResult_t of all its communicators */
     pthread_mutex_t lock;           /* of what follows, and of `aborted` */
     pthread_cond_t changed;
+    bool is_deserted;               /* a rank was aborted */
     struct round rounds[ROUNDS];
 };
 
@@ -290,7 +291,8 @@ static void complete_round(struct clique *clique, struct round *round)
     pthread_cond_broadcast(&clique->changed);
 }
 
-/* On the rank's stream. A collective that breaks lasts until its communicator is aborted. */
+/* On the rank's stream. A collective that breaks lasts until its communicator is aborted, and so does one that an
+ * aborted rank has left: its memory is no longer written. */
 static void run_all_reduce(void *arguments)
 {
     const struct transfer *const transfer = arguments;
@@ -298,7 +300,7 @@ static void run_all_reduce(void *arguments)
     struct clique *const clique = comm->clique;
     struct round *const round = &clique->rounds[transfer->number % ROUNDS];
     pthread_mutex_lock(&clique->lock);
-    if (!comm->aborted && error_of(clique) == ncclSuccess) {
+    if (!clique->is_deserted && error_of(clique) == ncclSuccess) {
         round->transfers[comm->rank] = *transfer;
         if (++round->arrived == clique->ranks)
             complete_round(clique, round);
@@ -463,7 +465,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     open_comms--;
     pthread_mutex_unlock(&lock);
     pthread_mutex_lock(&comm->clique->lock);
-    comm->aborted = true;
+    comm->aborted = comm->clique->is_deserted = true;
     pthread_cond_broadcast(&comm->clique->changed);
     pthread_mutex_unlock(&comm->clique->lock);
     return ncclSuccess;

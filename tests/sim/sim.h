@@ -23,6 +23,9 @@ extern "C" {
 /* Devices there are (default 2, or the environment's SIM_DEVICES) and bytes of each (default
  * 1 GiB, or SIM_MEMORY). Before the first call of the runtime. */
 void sim_setup(uint32_t devices, size_t memory_bytes);
+/* Instead: one device of any size that computes and keeps nothing. For counting the calls of nets that
+ * are too large for the CPU. */
+void sim_setup_hollow(size_t memory_bytes);
 /* The `number`-th call (1 = the next) of the function named, e.g. "cudaMalloc",
  * "ncclAllReduce", returns `status` (of its library) without doing anything; 0 = every call
  * from now on. The environment's SIM_FAIL="cudaMalloc:3:2,ncclAllReduce:1:6" (name:number:status)

@@ -36,6 +36,7 @@ void sim_count(const char *name);
 int sim_device_count(void);
 size_t sim_device_bytes(void);
 bool sim_peer_access(void);
+bool sim_is_hollow(void);
 void sim_set_current_device(int device);
 
 /* ---- sim_stream.c ---- */

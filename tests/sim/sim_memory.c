@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define DEVICE_ALIGNMENT 256
 #define PINNED_ALIGNMENT 4096
@@ -40,6 +41,15 @@ static void *allocate(size_t bytes, size_t alignment, int fill)
         sim_die("out of memory");
     memset(memory, fill, bytes);
     memset((unsigned char *)memory + bytes, GUARD, guard_bytes);
+    return memory;
+}
+
+/* Addresses of a hollow device, which nobody reads or writes. */
+static void *reserve(size_t bytes)
+{
+    void *const memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        sim_die("out of addresses");
     return memory;
 }
 
@@ -122,7 +132,7 @@ cudaError_t cudaMalloc(void **memory_out, size_t bytes)
     pthread_rwlock_wrlock(&lock);
     const bool fits = bytes <= sim_device_bytes() - used[device];
     if (fits) {
-        *memory_out = allocate(bytes, DEVICE_ALIGNMENT, UNWRITTEN);
+        *memory_out = sim_is_hollow() ? reserve(bytes) : allocate(bytes, DEVICE_ALIGNMENT, UNWRITTEN);
         add(*memory_out, bytes, PLACE_DEVICE, device);
         used[device] += bytes;
     }
@@ -165,6 +175,11 @@ static struct allocation *take(void *memory, enum place place, const char *who)
 
 static void release(struct allocation *allocation, const char *who)
 {
+    if (allocation->place == PLACE_DEVICE && sim_is_hollow()) {
+        munmap(allocation->memory, allocation->bytes);
+        free(allocation);
+        return;
+    }
     for (size_t i = 0; i < guard_bytes; i++)
         if (allocation->memory[allocation->bytes + i] != GUARD)
             sim_die("%s: %zu bytes past the end of %p were written", who, i + 1, (void *)allocation->memory);
@@ -267,7 +282,8 @@ struct copy {
 static void run_copy(void *arguments)
 {
     const struct copy *const copy = arguments;
-    memcpy(copy->to, copy->from, copy->bytes);
+    if (!sim_is_hollow())
+        memcpy(copy->to, copy->from, copy->bytes);
 }
 
 struct fill {

@@ -14,6 +14,7 @@ static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
 static atomic_int device_count = DEFAULT_DEVICES;
 static atomic_size_t device_bytes = DEFAULT_MEMORY;
 static atomic_bool peer_access = true;
+static atomic_bool is_hollow;
 
 static _Thread_local int current_device;
 
@@ -48,6 +49,17 @@ void sim_setup(uint32_t devices, size_t memory_bytes)
     pthread_once(&environment_read, read_environment);
     set_device_count(devices);
     atomic_store(&device_bytes, memory_bytes);
+}
+
+void sim_setup_hollow(size_t memory_bytes)
+{
+    sim_setup(1, memory_bytes);
+    atomic_store(&is_hollow, true);
+}
+
+bool sim_is_hollow(void)
+{
+    return atomic_load(&is_hollow);
 }
 
 int sim_device_count(void)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "compute/team.h"
 #include "stage/random.h"
 
 /* The 24 high bits of a word as a number in [0, 1). */
@@ -12,11 +13,11 @@ static float unit(uint32_t word)
 }
 
 /* Element e takes word e % 4 of the block at counter e / 4. */
-static void uniform(struct random_key key, float limit, size_t count, float *out)
+static void uniform(struct random_key key, float limit, size_t first, size_t end, float *out)
 {
-    uint32_t word[4];
-    for (size_t i = 0; i < count; i++) {
-        if (i % 4 == 0) {
+    uint32_t word[4] = { 0 };
+    for (size_t i = first; i < end; i++) {
+        if (i % 4 == 0 || i == first) {
             const uint64_t block = i / 4;
             random_block(key, (const uint32_t[4]){ (uint32_t)block, (uint32_t)(block >> 32), 0, 0 }, word);
         }
@@ -34,33 +35,61 @@ static float truncated_normal(struct random_key key, uint64_t element)
     return value;
 }
 
-static void fill_constant(const struct parameter *parameter, struct random_key key, float *out)
+/* A parameter in the making, in parts. */
+struct fill { const struct parameter *parameter; struct random_key key; float *out; };
+
+static void fill_constant(void *arg, uint32_t member, size_t first, size_t end)
 {
-    (void)key;
-    for (size_t i = 0; i < parameter->count; i++)
-        out[i] = parameter->initializer.value;
+    const struct fill *const fill = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        fill->out[i] = fill->parameter->initializer.value;
 }
 
-static void fill_glorot(const struct parameter *parameter, struct random_key key, float *out)
+static void fill_glorot(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const double fans = (double)parameter->fan_in + (double)parameter->fan_out;
-    uniform(key, (float)sqrt(6.0 / fans), parameter->count, out);
+    const struct fill *const fill = arg;
+    const double fans = (double)fill->parameter->fan_in + (double)fill->parameter->fan_out;
+    (void)member;
+    uniform(fill->key, (float)sqrt(6.0 / fans), first, end, fill->out);
 }
 
-static void fill_truncated(const struct parameter *parameter, struct random_key key, float *out)
+static void fill_truncated(void *arg, uint32_t member, size_t first, size_t end)
 {
-    for (size_t i = 0; i < parameter->count; i++)
-        out[i] = parameter->initializer.value * truncated_normal(key, i);
+    const struct fill *const fill = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        fill->out[i] = fill->parameter->initializer.value * truncated_normal(fill->key, i);
 }
 
-static void (*const fillers[])(const struct parameter *parameter, struct random_key key, float *out) = {
+static void fill_normal(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct fill *const fill = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        fill->out[i] = fill->parameter->initializer.value * random_normal(fill->key, i);
+}
+
+static void fill_uniform(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct fill *const fill = arg;
+    (void)member;
+    uniform(fill->key, fill->parameter->initializer.value, first, end, fill->out);
+}
+
+static const team_work fillers[] = {
     [INITIALIZER_CONSTANT] = fill_constant,
     [INITIALIZER_GLOROT_UNIFORM] = fill_glorot,
     [INITIALIZER_TRUNCATED_NORMAL] = fill_truncated,
+    [INITIALIZER_NORMAL] = fill_normal,
+    [INITIALIZER_UNIFORM] = fill_uniform,
 };
 
-void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, float *plain_out)
+#define ELEMENT_GRAIN 4096u     /* elements a thread takes at least */
+
+void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, uint32_t threads, float *plain_out)
 {
     const struct parameter *const made = &net->parameters[parameter];
-    fillers[made->initializer.kind](made, random_key(seed, RANDOM_WEIGHTS, parameter), plain_out);
+    struct fill fill = { made, random_key(seed, RANDOM_WEIGHTS, parameter), plain_out };
+    team_run(threads, made->count, ELEMENT_GRAIN, fillers[made->initializer.kind], &fill);
 }

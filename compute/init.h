@@ -6,7 +6,8 @@
 
 #include "compute/net.h"
 
-/* parameter->count floats, row-major. */
-void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, float *plain_out);
+/* parameter->count floats, row-major, made by a team of `threads` (compute/team.h); the same for any number of
+ * threads. */
+void init_parameter(const struct net *net, uint32_t parameter, uint64_t seed, uint32_t threads, float *plain_out);
 
 #endif

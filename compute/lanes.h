@@ -11,6 +11,7 @@
 
 typedef float lanes __attribute__((vector_size(32)));
 typedef int32_t lane_bits __attribute__((vector_size(32)));
+typedef uint32_t lane_words __attribute__((vector_size(32)));
 typedef uint16_t lane_shorts __attribute__((vector_size(16)));
 typedef uint8_t lane_bytes __attribute__((vector_size(8)));
 

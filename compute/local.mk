@@ -2,7 +2,7 @@
 compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
-	%D%/net.c %D%/net_layers.c %D%/model.c \
+	%D%/net.c %D%/net_layers.c %D%/net_window.c %D%/model.c \
 	%D%/models/model_mnist.c %D%/models/model_resnet_cifar.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/finite.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \

@@ -11,6 +11,27 @@
 
 #include "compute/net_build.h"
 
+static const char *const kind_names[LAYER_KIND_COUNT] = {
+    [LAYER_CONV2D] = "conv2d",
+    [LAYER_DENSE] = "dense",
+    [LAYER_BATCH_NORM] = "batch_norm",
+    [LAYER_RELU] = "relu",
+    [LAYER_MAX_POOL] = "max_pool",
+    [LAYER_AVERAGE_POOL] = "average_pool",
+    [LAYER_DROPOUT] = "dropout",
+    [LAYER_LOCAL_RESPONSE_NORM] = "local_response_norm",
+    [LAYER_ADD] = "add",
+    [LAYER_CONCAT] = "concat",
+    [LAYER_PAD_CHANNELS] = "pad_channels",
+    [LAYER_AUXILIARY_LOSS] = "auxiliary_loss",
+    [LAYER_SOFTMAX_LOSS] = "softmax_loss",
+};
+
+const char *layer_kind_name(enum layer_kind kind)
+{
+    return kind_names[kind];
+}
+
 int net_refuse(struct net *net, const char *name, const char *format, ...)
 {
     if (net->error[0] != '\0')
@@ -82,6 +103,12 @@ int net_transform(struct net *net, float divisor, const float *mean, const float
     return 0;
 }
 
+int net_use_transform(struct net *net, const struct input_transform *transform)
+{
+    return net_transform(net, transform->divisor, transform->is_plain ? NULL : transform->mean,
+                         transform->is_plain ? NULL : transform->deviation);
+}
+
 static void check_readers(struct net *net)
 {
     uint32_t readers[NET_LAYERS_MAX] = { 0 };
@@ -90,7 +117,7 @@ static void check_readers(struct net *net)
             if (net->layers[i].inputs[k] != NET_INPUT)
                 readers[net->layers[i].inputs[k]]++;
     for (uint32_t i = 0; i + 1 < net->layer_count; i++)
-        if (readers[i] == 0)
+        if (readers[i] == 0 && net->layers[i].kind != LAYER_AUXILIARY_LOSS)
             net_refuse(net, net->layers[i].name, "nothing reads its output");
 }
 

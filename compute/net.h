@@ -17,8 +17,11 @@ enum layer_kind {
     LAYER_MAX_POOL,
     LAYER_AVERAGE_POOL,     /* padding does not count: the mean of the window's pixels in the image */
     LAYER_DROPOUT,
+    LAYER_LOCAL_RESPONSE_NORM,      /* each number divided by a root of its neighbours' squares in other channels */
     LAYER_ADD,              /* the sum of two inputs of the same shape */
+    LAYER_CONCAT,           /* the channels of its inputs, one behind the other */
     LAYER_PAD_CHANNELS,     /* every stride-th pixel, with channels of zeros before and behind */
+    LAYER_AUXILIARY_LOSS,   /* softmax cross-entropy times a weight, added to the loss; in training only */
     LAYER_SOFTMAX_LOSS,     /* softmax cross-entropy with integer labels; the last layer */
     LAYER_KIND_COUNT
 };
@@ -53,16 +56,21 @@ enum parameter_kind {
 enum initializer_kind {
     INITIALIZER_CONSTANT,           /* value */
     INITIALIZER_GLOROT_UNIFORM,     /* in (-l, l), l = sqrt(6 / (fan_in + fan_out)); Glorot, Bengio 2010 */
-    INITIALIZER_TRUNCATED_NORMAL    /* deviation before the tails beyond 2 deviations are drawn again */
+    INITIALIZER_TRUNCATED_NORMAL,   /* deviation before the tails beyond 2 deviations are drawn again */
+    INITIALIZER_NORMAL,             /* deviation */
+    INITIALIZER_UNIFORM,            /* in (-l, l) */
+    INITIALIZER_KIND_COUNT
 };
 
 struct initializer {
     enum initializer_kind kind;
-    float value;                    /* the constant, or the deviation */
+    float value;                    /* the constant, the deviation or l */
 };
 
 /* The truncated normal whose own deviation is sqrt(1 / fan_in): "variance scaling" of fan-in. */
 struct initializer initializer_variance_scaling(uint64_t fan_in);
+/* The normal of deviation sqrt(2 / fan_out): He et al. 2015, "Delving deep into rectifiers". */
+struct initializer initializer_he_normal(uint64_t fan_out);
 
 struct shape { uint32_t channels, height, width; };     /* of one sample */
 
@@ -73,7 +81,11 @@ struct shape { uint32_t channels, height, width; };     /* of one sample */
 #define NET_NO_PARAMETER UINT32_MAX
 #define NET_CHANNELS_MAX 16u        /* channels of images whose transform differs by channel */
 
-#define LAYER_INPUTS_MAX 2u
+#define LAYER_INPUTS_MAX 8u
+
+/* y = x / (k + alpha / size * sum of x^2)^beta, the sum over the `size` (odd) channels around that of x, as
+ * many as there are: Krizhevsky et al. 2012, section 3.3, with alpha as PyTorch, cuDNN and oneDNN have it. */
+struct local_response_norm { uint32_t size; float alpha, beta, k; };
 
 struct layer {
     enum layer_kind kind;
@@ -84,9 +96,11 @@ struct layer {
     uint32_t kernel_h, kernel_w, stride_h, stride_w;            /* conv2d, pools; pad_channels: the strides */
     uint32_t pad_top, pad_bottom, pad_left, pad_right;
     uint32_t channels_before;   /* pad_channels: channels of zeros in front */
+    struct local_response_norm response;        /* local_response_norm */
+    float loss_weight;          /* auxiliary_loss */
     float rate;                 /* dropout: share of values set to 0, in [0, 1) */
     float epsilon;              /* batch_norm: added to the variance */
-    float decay;                /* batch_norm: running = decay * running + (1 - decay) * batch */
+    double decay;               /* batch_norm: running = decay * running + (1 - decay) * batch */
     uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */
     uint64_t macs;              /* multiply-accumulates per sample, forward */
 };
@@ -132,6 +146,8 @@ void net_close(struct net *net);
 /* Another transform of the pixels; mean and deviation (NULL: 0 and 1) have a number per channel
  * of the image and are given after the division. 0, or -EINVAL as below. */
 int net_transform(struct net *net, float divisor, const float *mean, const float *deviation);
+/* The same, as it stands in another net or in settings. */
+int net_use_transform(struct net *net, const struct input_transform *transform);
 
 /* Each appends a layer that reads `from` (a layer index or NET_INPUT) and returns its
  * index (>= 0), or -EINVAL when it does not fit, with a message from net_error. Names
@@ -139,11 +155,11 @@ int net_transform(struct net *net, float divisor, const float *mean, const float
  * that a model may append all its layers and look only at net_finish. */
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias);
-int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units);
+int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias);
 /* Over samples and pixels, per channel; training uses the batch's own mean and biased variance,
  * evaluation the running ones, into which the unbiased variance goes (doc/models.md). Without gamma
- * the scale is 1 and no parameter. */
-struct batch_norm { float decay, epsilon; bool with_gamma; };
+ * the scale is 1 and no parameter. A double, as little is left of 1 - decay in a float. */
+struct batch_norm { double decay; float epsilon; bool with_gamma; };
 int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct batch_norm how);
 int64_t net_relu(struct net *net, const char *name, uint32_t from);
 int64_t net_max_pool(struct net *net, const char *name, uint32_t from, struct window window);
@@ -151,10 +167,16 @@ int64_t net_average_pool(struct net *net, const char *name, uint32_t from, struc
 /* The mean of all pixels of each channel: an average pool of the whole image. */
 int64_t net_global_average(struct net *net, const char *name, uint32_t from);
 int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate);
+int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how);
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right);
+/* 1 to LAYER_INPUTS_MAX inputs of the same height and width. */
+int64_t net_concat(struct net *net, const char *name, const uint32_t *from, uint32_t count);
 /* Pixel (y, x) is pixel (y * stride, x * stride) of the input, its channels in the middle of
  * `channels`, the odd one of zeros behind. */
 int64_t net_pad_channels(struct net *net, const char *name, uint32_t from, uint32_t channels, uint32_t stride);
+/* A second opinion from the middle of the net: training minimises the loss and `weight` times the
+ * cross-entropy of these logits. Evaluation leaves out what only this reads. */
+int64_t net_auxiliary_loss(struct net *net, const char *name, uint32_t from, float weight);
 int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from);
 
 /* How a parameter of layer `layer` begins, in place of Glorot uniform (weights), 0 (biases, beta)
@@ -165,6 +187,9 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 int net_finish(struct net *net);
 /* What the first failed call found wrong, "" when nothing. */
 const char *net_error(const struct net *net);
+
+/* As --describe and files of models have it: "conv2d". */
+const char *layer_kind_name(enum layer_kind kind);
 
 /* Has the layer numbers that a gradient changes? */
 static inline bool layer_is_trained(const struct layer *layer)

@@ -28,6 +28,8 @@ static const char *append_problem(const struct net *net, const char *name, uint3
         return "reads a layer that does not exist";
     if (net->layer_count > 0 && net->layers[net->layer_count - 1].kind == LAYER_SOFTMAX_LOSS)
         return "comes behind the loss";
+    if (from != NET_INPUT && net->layers[from].kind == LAYER_AUXILIARY_LOSS)
+        return "reads a loss";
     return NULL;
 }
 
@@ -110,8 +112,8 @@ static int append_weights(struct net *net, struct layer *layer, const struct par
 {
     const uint32_t outputs = weight->dims[0];
     if (outputs == 0 || weight->fan_in > NET_COUNT_MAX / outputs)
-        return net_refuse(net, layer->name, "%u outputs of %llu weights each do not fit", outputs,
-                          (unsigned long long)weight->fan_in);
+        return net_refuse(net, layer->name, "%u outputs of %llu weights each do not fit (1 to %llu would)", outputs,
+                          (unsigned long long)weight->fan_in, (unsigned long long)(NET_COUNT_MAX / weight->fan_in));
     layer->out.channels = outputs;
     parameter_append(net, layer, PARAMETER_WEIGHT, weight);
     if (with_bias)
@@ -126,6 +128,16 @@ struct initializer initializer_variance_scaling(uint64_t fan_in)
     return (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, (float)(sqrt(1.0 / (double)fan_in) / truncated) };
 }
 
+struct initializer initializer_he_normal(uint64_t fan_out)
+{
+    return (struct initializer){ INITIALIZER_NORMAL, (float)sqrt(2.0 / (double)fan_out) };
+}
+
+struct initializer initializer_usual(enum parameter_kind kind)
+{
+    return parameter_traits[kind].initializer;
+}
+
 int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, struct initializer initializer)
 {
     if (net->error[0] != '\0' || layer < 0)
@@ -137,71 +149,13 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
     return 0;
 }
 
-/* ---- windows ---- */
-
-/* One axis of a window: so many places of it, so many pixels of padding. */
-struct axis { uint32_t out, before, after; };
-
-/* ceil(n / stride) places, the padding spread around, the odd one behind. */
-static bool find_same(uint32_t n, uint32_t kernel, uint32_t stride, struct axis *axis_out)
-{
-    const uint32_t out = (n - 1) / stride + 1;
-    const uint64_t reach = (uint64_t)(out - 1) * stride + kernel;
-    const uint32_t total = reach > n ? (uint32_t)(reach - n) : 0;
-    *axis_out = (struct axis){ .out = out, .before = total / 2, .after = total - total / 2 };
-    return true;
-}
-
-/* As many whole windows as fit on the padded axis. A window that saw nothing of the image would
- * have no largest value and no mean. */
-static bool find_explicit(uint32_t n, uint32_t kernel, uint32_t stride, struct axis padding, struct axis *axis_out)
-{
-    const uint64_t padded = (uint64_t)n + padding.before + padding.after;
-    if (kernel > padded || padding.before >= kernel || padding.after >= kernel)
-        return false;
-    *axis_out = (struct axis){ (uint32_t)((padded - kernel) / stride + 1), padding.before, padding.after };
-    return true;
-}
-
-static bool find_axis(uint32_t n, uint32_t kernel, uint32_t stride, enum padding padding, struct axis given,
-                      struct axis *axis_out)
-{
-    if (kernel == 0 || stride == 0 || kernel > NET_COUNT_MAX)
-        return false;
-    if (padding == PADDING_SAME)
-        return find_same(n, kernel, stride, axis_out);
-    return find_explicit(n, kernel, stride, padding == PADDING_EXPLICIT ? given : (struct axis){ 0 }, axis_out);
-}
-
-static int set_window(struct net *net, struct layer *layer, struct window window)
-{
-    const struct axis rows = { .before = window.top, .after = window.bottom };
-    const struct axis columns = { .before = window.left, .after = window.right };
-    struct axis vertical, horizontal;
-    if (!find_axis(layer->in.height, window.kernel_h, window.stride_h, window.padding, rows, &vertical) ||
-        !find_axis(layer->in.width, window.kernel_w, window.stride_w, window.padding, columns, &horizontal))
-        return net_refuse(net, layer->name, "a %ux%u window with stride %ux%u does not fit on %ux%u", window.kernel_h,
-                          window.kernel_w, window.stride_h, window.stride_w, layer->in.height, layer->in.width);
-    layer->kernel_h = window.kernel_h;
-    layer->kernel_w = window.kernel_w;
-    layer->stride_h = window.stride_h;
-    layer->stride_w = window.stride_w;
-    layer->pad_top = vertical.before;
-    layer->pad_bottom = vertical.after;
-    layer->pad_left = horizontal.before;
-    layer->pad_right = horizontal.after;
-    layer->out.height = vertical.out;
-    layer->out.width = horizontal.out;
-    return 0;
-}
-
 /* ---- the kinds ---- */
 
 int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t filters, struct window window,
                    bool with_bias)
 {
     struct layer *const layer = layer_begin(net, LAYER_CONV2D, name, from);
-    if (layer == NULL || set_window(net, layer, window) != 0)
+    if (layer == NULL || layer_set_window(net, layer, window) != 0)
         return -EINVAL;
     const uint64_t taps = (uint64_t)window.kernel_h * window.kernel_w;
     if (taps > NET_COUNT_MAX)
@@ -218,7 +172,7 @@ int64_t net_conv2d(struct net *net, const char *name, uint32_t from, uint32_t fi
     return layer_append(net, layer);
 }
 
-int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units)
+int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t units, bool with_bias)
 {
     struct layer *const layer = layer_begin(net, LAYER_DENSE, name, from);
     if (layer == NULL)
@@ -226,7 +180,7 @@ int64_t net_dense(struct net *net, const char *name, uint32_t from, uint32_t uni
     const uint32_t inputs = (uint32_t)shape_count(layer->in);
     const struct parameter weight = { .rank = 2, .dims = { units, inputs }, .fan_in = inputs, .fan_out = units };
     layer->out = (struct shape){ units, 1, 1 };
-    if (append_weights(net, layer, &weight, true) != 0)
+    if (append_weights(net, layer, &weight, with_bias) != 0)
         return -EINVAL;
     layer->macs = weight.fan_in * units;
     return layer_append(net, layer);
@@ -237,8 +191,8 @@ int64_t net_batch_norm(struct net *net, const char *name, uint32_t from, struct 
     struct layer *const layer = layer_begin(net, LAYER_BATCH_NORM, name, from);
     if (layer == NULL)
         return -EINVAL;
-    if (!(how.decay >= 0.0f && how.decay <= 1.0f) || !(how.epsilon > 0.0f))
-        return net_refuse(net, name, "decay %g is not in [0, 1], or epsilon %g is not above 0", (double)how.decay,
+    if (!(how.decay >= 0 && how.decay <= 1) || !(how.epsilon > 0.0f))
+        return net_refuse(net, name, "decay %g is not in [0, 1], or epsilon %g is not above 0", how.decay,
                           (double)how.epsilon);
     layer->decay = how.decay;
     layer->epsilon = how.epsilon;
@@ -260,7 +214,7 @@ static int64_t append_pool(struct net *net, enum layer_kind kind, const char *na
                            struct window window)
 {
     struct layer *const layer = layer_begin(net, kind, name, from);
-    if (layer == NULL || set_window(net, layer, window) != 0)
+    if (layer == NULL || layer_set_window(net, layer, window) != 0)
         return -EINVAL;
     return layer_append(net, layer);
 }
@@ -295,19 +249,65 @@ int64_t net_dropout(struct net *net, const char *name, uint32_t from, float rate
     return layer_append(net, layer);
 }
 
+int64_t net_local_response_norm(struct net *net, const char *name, uint32_t from, struct local_response_norm how)
+{
+    struct layer *const layer = layer_begin(net, LAYER_LOCAL_RESPONSE_NORM, name, from);
+    if (layer == NULL)
+        return -EINVAL;
+    if (how.size % 2 == 0 || !(how.alpha >= 0.0f && isfinite(how.alpha)) || !(how.beta >= 0.0f && isfinite(how.beta)) ||
+        !(how.k > 0.0f && isfinite(how.k)))
+        return net_refuse(net, name, "size %u is not odd, or alpha %g, beta %g or k %g is out of range", how.size,
+                          (double)how.alpha, (double)how.beta, (double)how.k);
+    layer->response = how;
+    return layer_append(net, layer);
+}
+
+/* A further input of the layer, whose first is there: its shape, or NULL. */
+static const struct shape *add_input(struct net *net, struct layer *layer, uint32_t from)
+{
+    const char *const problem = append_problem(net, layer->name, from);
+    if (problem != NULL) {
+        net_refuse(net, layer->name, "%s", problem);
+        return NULL;
+    }
+    layer->inputs[layer->input_count++] = from;
+    return from == NET_INPUT ? &net->input : &net->layers[from].out;
+}
+
 int64_t net_add(struct net *net, const char *name, uint32_t left, uint32_t right)
 {
     struct layer *const layer = layer_begin(net, LAYER_ADD, name, left);
     if (layer == NULL)
         return -EINVAL;
-    if (right != NET_INPUT && right >= net->layer_count)
-        return net_refuse(net, name, "reads a layer that does not exist");
-    const struct shape a = layer->in, b = shape_of(net, right);
-    if (a.channels != b.channels || a.height != b.height || a.width != b.width)
-        return net_refuse(net, name, "adds %ux%ux%u values to %ux%ux%u", b.channels, b.height, b.width, a.channels,
+    const struct shape *const b = add_input(net, layer, right), a = layer->in;
+    if (b == NULL)
+        return -EINVAL;
+    if (a.channels != b->channels || a.height != b->height || a.width != b->width)
+        return net_refuse(net, name, "adds %ux%ux%u values to %ux%ux%u", b->channels, b->height, b->width, a.channels,
                           a.height, a.width);
-    layer->input_count = 2;
-    layer->inputs[1] = right;
+    return layer_append(net, layer);
+}
+
+int64_t net_concat(struct net *net, const char *name, const uint32_t *from, uint32_t count)
+{
+    if (count == 0 || count > LAYER_INPUTS_MAX)
+        return net_refuse(net, name, "has %u inputs, not 1 to %u", count, LAYER_INPUTS_MAX);
+    struct layer *const layer = layer_begin(net, LAYER_CONCAT, name, from[0]);
+    if (layer == NULL)
+        return -EINVAL;
+    uint64_t channels = layer->in.channels;
+    for (uint32_t k = 1; k < count; k++) {
+        const struct shape *const next = add_input(net, layer, from[k]);
+        if (next == NULL)
+            return -EINVAL;
+        if (next->height != layer->in.height || next->width != layer->in.width)
+            return net_refuse(net, name, "puts %ux%u pixels behind %ux%u", next->height, next->width,
+                              layer->in.height, layer->in.width);
+        channels += next->channels;
+    }
+    if (channels > NET_COUNT_MAX)
+        return net_refuse(net, name, "%llu channels are too many", (unsigned long long)channels);
+    layer->out.channels = (uint32_t)channels;
     return layer_append(net, layer);
 }
 
@@ -327,13 +327,26 @@ int64_t net_pad_channels(struct net *net, const char *name, uint32_t from, uint3
     return layer_append(net, layer);
 }
 
-int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from)
+static int64_t append_loss(struct net *net, enum layer_kind kind, const char *name, uint32_t from, float weight)
 {
-    struct layer *const layer = layer_begin(net, LAYER_SOFTMAX_LOSS, name, from);
+    struct layer *const layer = layer_begin(net, kind, name, from);
     if (layer == NULL)
         return -EINVAL;
+    layer->loss_weight = weight;
     if (layer->in.channels != net->classes || layer->in.height != 1 || layer->in.width != 1)
         return net_refuse(net, name, "reads %ux%ux%u values for %u classes", layer->in.channels, layer->in.height,
                           layer->in.width, net->classes);
     return layer_append(net, layer);
+}
+
+int64_t net_auxiliary_loss(struct net *net, const char *name, uint32_t from, float weight)
+{
+    if (!(weight > 0.0f && isfinite(weight)))
+        return net_refuse(net, name, "weight %g is not above 0", (double)weight);
+    return append_loss(net, LAYER_AUXILIARY_LOSS, name, from, weight);
+}
+
+int64_t net_softmax_loss(struct net *net, const char *name, uint32_t from)
+{
+    return append_loss(net, LAYER_SOFTMAX_LOSS, name, from, 1.0f);
 }

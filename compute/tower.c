@@ -111,11 +111,12 @@ static size_t initial_bytes(const struct net *net)
 static int set_weights(struct tower *tower)
 {
     const struct net *const net = tower->spec.net;
+    const uint32_t threads = tower->spec.backend->has_teams ? tower->spec.backend_spec.threads : 1;
     float *const plain = malloc(initial_bytes(net));
     int rc = plain != NULL ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
         if (arenas_of(&tower->arenas, net, i)->ranges[i].count > 0) {
-            init_parameter(net, i, tower->spec.seed, plain);
+            init_parameter(net, i, tower->spec.seed, threads, plain);
             rc = tower_write(tower, i, plain);
         }
     free(plain);

@@ -20,10 +20,10 @@ static void build(struct net *net, const struct model_options *options, uint32_t
     at = conv(net, "conv2", "relu2", (uint32_t)at, filters);
     at = net_max_pool(net, "pool1", (uint32_t)at, window_square(2, 2, PADDING_VALID));
     at = dropout(net, options, "dropout1", at, 0.25f);
-    at = net_dense(net, "fc1", (uint32_t)at, 128);
+    at = net_dense(net, "fc1", (uint32_t)at, 128, true);
     at = net_relu(net, "relu3", (uint32_t)at);
     at = dropout(net, options, "dropout2", at, 0.5f);
-    at = net_dense(net, "fc2", (uint32_t)at, net->classes);
+    at = net_dense(net, "fc2", (uint32_t)at, net->classes, true);
     net_softmax_loss(net, "loss", (uint32_t)at);
 }
 

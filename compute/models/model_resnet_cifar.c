@@ -81,7 +81,7 @@ static void head(struct net *net, uint32_t from)
 {
     const uint32_t mean = (uint32_t)net_global_average(net, "avgpool", from);
     const float deviation = sqrtf(1.0f / (float)(STEM_CHANNELS << (STAGES - 1)));
-    const int64_t classes = net_dense(net, "fc", mean, net->classes);
+    const int64_t classes = net_dense(net, "fc", mean, net->classes, true);
     net_initialize(net, classes, PARAMETER_WEIGHT, (struct initializer){ INITIALIZER_TRUNCATED_NORMAL, deviation });
     net_softmax_loss(net, "loss", (uint32_t)classes);
 }

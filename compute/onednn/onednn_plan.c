@@ -29,7 +29,7 @@ const struct fusion_rule onednn_rules[] = {
     { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_ADD } },
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
-    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .training_only = true },
+    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .use = RULE_TRAINING },
 };
 
 const uint32_t onednn_rule_count = sizeof(onednn_rules) / sizeof(onednn_rules[0]);

@@ -4,18 +4,30 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How often each value is read. */
-static void count_layer_readers(const struct net *net, uint32_t *readers)
+#define UNDECIDED (UINT32_MAX - 1)      /* as a layer's head: neither left out nor part of a group yet */
+
+static bool is_loss(const struct net *net, uint32_t layer, bool training)
 {
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        for (uint32_t k = 0; k < net->layers[i].input_count; k++)
-            readers[net->layers[i].inputs[k] + 1]++;
+    return layer + 1 == net->layer_count || (training && net->layers[layer].kind == LAYER_AUXILIARY_LOSS);
 }
 
-static uint32_t find_reader(const struct net *net, uint32_t layer)
+/* From the losses back: what is read by what is computed is computed, too. */
+static void find_needed(struct fusion *fusion, bool training)
 {
+    for (uint32_t i = fusion->net->layer_count; i-- > 0;) {
+        const struct layer *const layer = &fusion->net->layers[i];
+        const bool is_needed = is_loss(fusion->net, i, training) || fusion->readers[i + 1] > 0;
+        fusion->groups[i].head = is_needed ? UNDECIDED : FUSION_LEFT_OUT;
+        for (uint32_t k = 0; k < layer->input_count && is_needed; k++)
+            fusion->readers[layer->inputs[k] + 1]++;
+    }
+}
+
+static uint32_t find_reader(const struct fusion *fusion, uint32_t layer)
+{
+    const struct net *const net = fusion->net;
     for (uint32_t i = layer + 1; i < net->layer_count; i++)
-        for (uint32_t k = 0; k < net->layers[i].input_count; k++)
+        for (uint32_t k = 0; k < net->layers[i].input_count && fusion->groups[i].head != FUSION_LEFT_OUT; k++)
             if (net->layers[i].inputs[k] == layer)
                 return i;
     return net->layer_count;
@@ -39,7 +51,7 @@ static bool find_tail(const struct fusion *fusion, uint32_t head, const struct f
     for (uint32_t t = 0; t < rule->tail_count; t++) {
         if (fusion->readers[last + 1] != 1)
             return false;
-        const uint32_t next = find_reader(net, last);
+        const uint32_t next = find_reader(fusion, last);
         if (next == net->layer_count || net->layers[next].kind != rule->tail[t] || !is_ready(net, next, last, head))
             return false;
         tail[t] = last = next;
@@ -73,9 +85,10 @@ static void make_group(struct fusion *fusion, uint32_t head, uint32_t tail_count
 static void fold(struct fusion *fusion, uint32_t head, const struct fusion_rule *rules, uint32_t rule_count,
                  bool training)
 {
+    const enum rule_use others = training ? RULE_EVALUATION : RULE_TRAINING;
     uint32_t tail[FUSION_TAIL_MAX];
     for (uint32_t r = 0; r < rule_count; r++)
-        if (rules[r].head == fusion->net->layers[head].kind && (training || !rules[r].training_only) &&
+        if (rules[r].head == fusion->net->layers[head].kind && rules[r].use != others &&
             find_tail(fusion, head, &rules[r], tail)) {
             make_group(fusion, head, rules[r].tail_count, tail);
             return;
@@ -95,11 +108,9 @@ int fusion_open(struct fusion *fusion, const struct net *net, const struct fusio
         fusion_close(fusion);
         return -ENOMEM;
     }
-    count_layer_readers(net, fusion->readers);
+    find_needed(fusion, training);
     for (uint32_t i = 0; i < net->layer_count; i++)
-        fusion->groups[i].head = NET_INPUT;
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        if (fusion->groups[i].head == NET_INPUT)
+        if (fusion->groups[i].head == UNDECIDED)
             fold(fusion, i, rules, rule_count, training);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Which layers are computed as one: a head and, folded into it, layers behind it that do
  * something to its result on the way. Found by one pass over the graph from the rules of a
  * backend; what a backend's row of the head computes is the whole group. Between the layers of
- * a group there are no values.
+ * a group there are no values. Evaluation leaves out what only auxiliary losses read.
  *
  * Values have numbers: 0 is the image, i + 1 what layer i makes. */
 #ifndef PIPETRAIN_FUSION_H
@@ -9,20 +9,25 @@
 
 #include "compute/net.h"
 
-#define FUSION_TAIL_MAX 2u
+#define FUSION_TAIL_MAX 3u
 #define GROUP_INPUTS_MAX (LAYER_INPUTS_MAX + FUSION_TAIL_MAX)
+
+enum rule_use { RULE_ALWAYS, RULE_TRAINING, RULE_EVALUATION };
 
 /* Layers of the kinds `tail`, one behind the other, may be folded into one of kind `head`. */
 struct fusion_rule {
     enum layer_kind head;
     uint32_t tail_count;
     enum layer_kind tail[FUSION_TAIL_MAX];
-    bool training_only;
+    enum rule_use use;
 };
+
+#define FUSION_LEFT_OUT UINT32_MAX
 
 /* A head and what is folded into it. */
 struct group {
-    uint32_t head;              /* the layer that does this one's work: itself when it is a head */
+    uint32_t head;              /* the layer that does this one's work: itself when it is a head;
+                                 * FUSION_LEFT_OUT: evaluation does without it */
     /* Of heads: */
     uint32_t tail_count, tail[FUSION_TAIL_MAX];     /* layers, in order */
     uint32_t input_count, inputs[GROUP_INPUTS_MAX]; /* values: the head's, then what the tail adds */

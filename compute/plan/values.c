@@ -76,24 +76,37 @@ static enum held held_by(const struct work *work, uint32_t head)
     return use->out_sign ? HELD_SIGN : HELD_VALUES;
 }
 
+/* Does the head alone read the value, or, in evaluation, is it the last that does, and reads it once? */
+static bool is_last_reader(const struct work *work, uint32_t head, uint32_t value)
+{
+    uint32_t reads = 0;
+    if (work->plan->training)
+        return work->plan->fusion->readers[value] == 1;
+    for (uint32_t i = head; i < work->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(work->plan->fusion, i) && k < work->groups[i].input_count; k++)
+            reads += work->groups[i].inputs[k] == value;
+    return reads == 1;
+}
+
 static bool may_overwrite(const struct work *work, uint32_t head, uint32_t value)
 {
     const struct value_use *const use = &work->uses[head];
     const struct value *const values = work->plan->values;
     const enum held held = work->held[value];
-    return use->in_place && work->plan->fusion->readers[value] == 1 && !work->is_lent[value] &&
+    return use->in_place && is_last_reader(work, head, value) && !work->is_lent[value] &&
            values[value].bytes == values[work->groups[head].output].bytes &&
            (held == HELD_NOT || (held == HELD_SIGN && use->keeps_sign));
 }
 
-/* The first input's buffer goes on as the result's. */
-static void pass_on(struct work *work, uint32_t head)
+/* An input's buffer goes on as the result's. */
+static void pass_on(struct work *work, uint32_t head, uint32_t from)
 {
     const struct group *const group = &work->groups[head];
-    const uint32_t from = group->inputs[0], to = group->output;
+    const uint32_t to = group->output;
     const bool has_others = work->is_lent[from] || work->plan->fusion->readers[from] > 1;
     work->plan->values[to].buffer = work->plan->values[from].buffer;
     work->is_lent[to] = work->uses[head].is_identity && has_others;
+    work->is_lent[from] = work->is_lent[from] || work->uses[head].is_identity;
     const enum held own = held_by(work, head);
     work->held[to] = own > work->held[from] ? own : work->held[from];
 }
@@ -104,8 +117,10 @@ static int open_result(struct work *work, uint32_t head)
     struct value *const value = &work->plan->values[group->output];
     if (work->plan->fusion->readers[group->output] == 0)
         return 0;
-    if (work->uses[head].is_identity || may_overwrite(work, head, group->inputs[0])) {
-        pass_on(work, head);
+    const struct value_use *const use = &work->uses[head];
+    const uint32_t from = group->inputs[use->is_identity ? 0 : use->in_place_input];
+    if (use->is_identity || may_overwrite(work, head, from)) {
+        pass_on(work, head, from);
         return 0;
     }
     work->held[group->output] = held_by(work, head);
@@ -190,12 +205,17 @@ static void use_gradients(struct work *work, uint32_t head)
     struct value_plan *const plan = work->plan;
     const struct group *const group = &work->groups[head];
     const uint32_t above = plan->values[group->output].gradient;
-    const uint32_t time = work->uses[head].gradient_early ? time_forward(head) : time_inputs(plan, head);
+    const uint32_t added = time_inputs(plan, head);
+    const uint32_t written = work->uses[head].gradient_early ? time_forward(head) : added;
     value_plan_use(plan, above, time_parameters(plan, head));
     value_plan_use(plan, above, time_inputs(plan, head));
     for (uint32_t k = 0; k < group->input_count; k++) {
-        value_plan_use(plan, plan->flows[head][k].buffer, time);
-        value_plan_use(plan, plan->flows[head][k].sum, time);
+        const struct flow *const flow = &plan->flows[head][k];
+        value_plan_use(plan, flow->buffer, written);
+        if (flow->sum == BUFFER_NONE)
+            continue;
+        value_plan_use(plan, flow->buffer, added);
+        value_plan_use(plan, flow->sum, added);
     }
 }
 

@@ -24,7 +24,8 @@ struct value_use {
      * does not. Other inputs are read forward only. */
     enum value_phase in_until, out_until;
     bool out_sign;              /* of the result, backward asks only which numbers are above 0 */
-    bool in_place;              /* forward may write the result over the first input */
+    bool in_place;              /* forward may write the result over an input */
+    uint32_t in_place_input;    /* over this one of the group's; but 0 in evaluation only */
     bool keeps_sign;            /* in place, and what was not above 0 stays so; what was, stays above 0, or
                                  * its gradient is 0 */
     bool is_identity;           /* the result is the first input: nothing is done, forward or backward */

@@ -24,9 +24,9 @@ static uint32_t layer_append(struct net *net, const char *name, uint32_t from, u
     case 0:
         return (uint32_t)net_relu(net, name, from);
     case 1:
-        return (uint32_t)net_batch_norm(net, name, from, (struct batch_norm){ 0.9f, 1e-5f, units % 2 == 0 });
+        return (uint32_t)net_batch_norm(net, name, from, (struct batch_norm){ 0.9, 1e-5f, units % 2 == 0 });
     default:
-        return (uint32_t)net_dense(net, name, from, units);
+        return (uint32_t)net_dense(net, name, from, units, true);
     }
 }
 
@@ -42,7 +42,7 @@ static struct net *net_random(uint32_t seed)
         snprintf(name, sizeof(name), "layer%u", i);
         from = layer_append(net, name, from, draw(seed, 2 * i + 1, 4), 1 + draw(seed, 2 * i + 2, 40));
     }
-    from = (uint32_t)net_dense(net, "last", from, 3);
+    from = (uint32_t)net_dense(net, "last", from, 3, true);
     net_softmax_loss(net, "loss", from);
     assert_int_equal(net_finish(net), 0);
     return net;

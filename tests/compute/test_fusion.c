@@ -16,7 +16,7 @@ static const struct fusion_rule rules[] = {
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
-    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .training_only = true },
+    { .head = LAYER_MAX_POOL, .tail_count = 1, .tail = { LAYER_DROPOUT }, .use = RULE_TRAINING },
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
@@ -31,7 +31,7 @@ static void folded_net_begin(struct folded_net *made)
 static void folded_net_find(struct folded_net *made, bool training)
 {
     const uint32_t last = made->net->layer_count - 1;
-    net_dense(made->net, "classes", last, 3);
+    net_dense(made->net, "classes", last, 3, true);
     net_softmax_loss(made->net, "loss", last + 1);
     net_finish(made->net);
     assert_string_equal(net_error(made->net), "");
@@ -47,7 +47,30 @@ static void folded_net_end(struct folded_net *made)
 static const struct window square = {
     .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .padding = PADDING_SAME,
 };
-static const struct batch_norm usual = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+static const struct batch_norm usual = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true };
+
+/* conv (0) - relu (1); from it two ways: a dense layer of its own (2) with an auxiliary loss (3), and the
+ * rest of the net. */
+static void evaluation_leaves_out_what_only_auxiliary_losses_read(void **state)
+{
+    (void)state;
+    for (int training = 0; training <= 1; training++) {
+        struct folded_net made;
+        folded_net_begin(&made);
+        net_conv2d(made.net, "conv", NET_INPUT, 4, square, true);
+        net_dense(made.net, "second", 0, 3, true);
+        net_auxiliary_loss(made.net, "second_loss", 1, 0.5f);
+        net_relu(made.net, "relu", 0);
+        folded_net_find(&made, training != 0);
+        for (uint32_t i = 1; i <= 2; i++) {
+            assert_int_equal(fusion_is_head(&made.fusion, i), training);
+            assert_int_equal(made.fusion.groups[i].head == FUSION_LEFT_OUT, !training);
+        }
+        assert_int_equal(made.fusion.readers[1], training ? 2 : 0);
+        assert_int_equal(fusion_has(&made.fusion, 0, LAYER_RELU), !training);
+        folded_net_end(&made);
+    }
+}
 
 /* ---- what is folded ---- */
 
@@ -65,7 +88,7 @@ static void assert_folded(enum layer_kind kind, struct net *net, uint32_t tail, 
 }
 
 static int64_t conv_begin(struct net *net) { return net_conv2d(net, "head", NET_INPUT, 4, square, true); }
-static int64_t dense_begin(struct net *net) { return net_dense(net, "head", NET_INPUT, 4); }
+static int64_t dense_begin(struct net *net) { return net_dense(net, "head", NET_INPUT, 4, true); }
 static int64_t norm_begin(struct net *net) { return net_batch_norm(net, "head", NET_INPUT, usual); }
 
 static void a_relu_is_folded_into_the_layer_it_alone_reads(void **state)
@@ -233,7 +256,7 @@ static void check_graph(const struct fusion *fusion)
     for (uint32_t i = 0; i < fusion->net->layer_count; i++)
         if (fusion_is_head(fusion, i))
             check_order(fusion, i);
-        else
+        else if (fusion->groups[i].head != FUSION_LEFT_OUT)
             assert_true(fusion_is_head(fusion, fusion->groups[i].head) && fusion->groups[i].head < i);
     for (uint32_t v = 0; v <= fusion->net->layer_count; v++) {
         uint32_t reader = NET_INPUT;
@@ -263,6 +286,7 @@ static void every_group_reads_what_groups_before_it_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluation_leaves_out_what_only_auxiliary_losses_read),
         cmocka_unit_test(a_relu_is_folded_into_the_layer_it_alone_reads),
         cmocka_unit_test(a_rule_for_training_is_not_used_in_evaluation),
         cmocka_unit_test(a_sum_and_its_relu_are_folded_into_the_normalisation),

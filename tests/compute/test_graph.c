@@ -71,7 +71,7 @@ static struct net *net_by_hand(void)
     net_add(net, "sum", 10, 8);
     net_relu(net, "last", 11);
     net_global_average(net, "mean", 12);
-    net_dense(net, "classes", 13, 4);
+    net_dense(net, "classes", 13, 4, true);
     net_softmax_loss(net, "loss", 14);
     net_finish(net);
     assert_string_equal(net_error(net), "");

@@ -18,7 +18,7 @@ static struct net *net_make(uint32_t filters)
     struct net *net;
     assert_int_equal(net_open(&net, "test", (struct shape){ 3, 12, 12 }, 10), 0);
     net_conv2d(net, "conv", NET_INPUT, filters, window_square(3, 1, PADDING_VALID), true);
-    net_dense(net, "fc", 0, 10);
+    net_dense(net, "fc", 0, 10, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     return net;
@@ -28,7 +28,7 @@ static float *values_make(const struct net *net, uint32_t parameter, uint64_t se
 {
     float *values = malloc(net->parameters[parameter].count * sizeof(*values));
     assert_non_null(values);
-    init_parameter(net, parameter, seed, values);
+    init_parameter(net, parameter, seed, 1, values);
     return values;
 }
 
@@ -110,6 +110,29 @@ static void an_element_does_not_depend_on_how_many_there_are(void **state)
     net_close(large);
 }
 
+/* 20,000 numbers, in parts that do not all begin where a block of random words does. */
+static void any_number_of_threads_gives_the_same_weights(void **state)
+{
+    static const enum initializer_kind kinds[] = {
+        INITIALIZER_CONSTANT, INITIALIZER_GLOROT_UNIFORM, INITIALIZER_TRUNCATED_NORMAL, INITIALIZER_NORMAL,
+        INITIALIZER_UNIFORM,
+    };
+    struct net *net;
+    (void)state;
+    assert_int_equal(net_open(&net, "one layer", (struct shape){ 1, 1, 2003 }, 10), 0);
+    net_dense(net, "fc", NET_INPUT, 10, true);
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        net_initialize(net, 0, PARAMETER_WEIGHT, (struct initializer){ kinds[k], 0.5f });
+        float *const one = values_make(net, 0, 3), *const three = malloc(20030 * sizeof(*three));
+        assert_non_null(three);
+        init_parameter(net, 0, 3, 3, three);
+        assert_memory_equal(one, three, 20030 * sizeof(*one));
+        free(one);
+        free(three);
+    }
+    net_close(net);
+}
+
 static void elements_do_not_repeat(void **state)
 {
     enum { LOOKED_AT = 300 };
@@ -189,6 +212,61 @@ static void variance_scaling_gives_a_variance_of_1_over_the_fan_in(void **state)
     net_close(net);
 }
 
+/* Variance 1, fourth moment 3; 0.6827 lies within 1, 0.0455 beyond 2. */
+static void a_normal_has_its_deviation_and_its_tails(void **state)
+{
+    (void)state;
+    struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_NORMAL, 0.01f });
+    const size_t count = net->parameters[0].count;
+    float *const values = values_make(net, 0, 5);
+    double sum = 0, squares = 0, fourths = 0, within = 0, beyond = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double v = values[i] / 0.01;
+        sum += v;
+        squares += v * v;
+        fourths += v * v * v * v;
+        within += fabs(v) < 1;
+        beyond += fabs(v) > 2;
+    }
+    const double n = (double)count, bound = 5 / sqrt(n);
+    assert_true(fabs(sum / n) < bound);
+    assert_true(fabs(squares / n - 1) < 2 * bound);
+    assert_true(fabs(fourths / n - 3) < 10 * bound);
+    assert_true(fabs(within / n - 0.68269) < bound);
+    assert_true(fabs(beyond / n - 0.04550) < bound);
+    free(values);
+    net_close(net);
+}
+
+static void a_uniform_fills_its_interval_whatever_the_fans(void **state)
+{
+    (void)state;
+    struct net *const net = net_initialized(2000, (struct initializer){ INITIALIZER_UNIFORM, 0.25f });
+    const size_t count = net->parameters[0].count;
+    float *const values = values_make(net, 0, 5);
+    double sum = 0, squares = 0, smallest = 0, largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += values[i];
+        squares += (double)values[i] * values[i];
+        smallest = fmin(smallest, values[i]);
+        largest = fmax(largest, values[i]);
+    }
+    const double n = (double)count;
+    assert_true(smallest >= -0.25 && smallest < -0.2499 && largest < 0.25 && largest > 0.2499);
+    assert_true(fabs(sum / n) < 0.25 * 5 / sqrt(3 * n));
+    assert_true(fabs(squares / n * 48 - 1) < 5 / sqrt(n));
+    free(values);
+    net_close(net);
+}
+
+static void the_normal_of_he_has_a_variance_of_2_over_the_fan_out(void **state)
+{
+    (void)state;
+    const struct initializer initializer = initializer_he_normal(9 * 64);
+    assert_int_equal(initializer.kind, INITIALIZER_NORMAL);
+    assert_true(fabs(initializer.value - sqrt(2.0 / 576)) < 1e-8);
+}
+
 static void a_truncated_normal_depends_on_seed_and_element_alone(void **state)
 {
     (void)state;
@@ -213,7 +291,7 @@ static void gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalis
     struct net *net;
     (void)state;
     assert_int_equal(net_open(&net, "test", (struct shape){ 6, 2, 2 }, 10), 0);
-    net_batch_norm(net, "norm", NET_INPUT, (struct batch_norm){ 0.9f, 1e-5f, true });
+    net_batch_norm(net, "norm", NET_INPUT, (struct batch_norm){ 0.9, 1e-5f, true });
     assert_int_equal(net->parameter_count, 4);
     for (uint32_t p = 0; p < 4; p++) {
         float *const values = values_make(net, p, 1);
@@ -232,10 +310,14 @@ int main(void)
         cmocka_unit_test(biases_are_zero),
         cmocka_unit_test(the_same_seed_gives_the_same_weights_and_another_seed_others),
         cmocka_unit_test(an_element_does_not_depend_on_how_many_there_are),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_weights),
         cmocka_unit_test(elements_do_not_repeat),
         cmocka_unit_test(parameters_do_not_share_their_numbers),
         cmocka_unit_test(a_truncated_normal_has_no_tails_and_the_moments_of_its_definition),
         cmocka_unit_test(variance_scaling_gives_a_variance_of_1_over_the_fan_in),
+        cmocka_unit_test(a_normal_has_its_deviation_and_its_tails),
+        cmocka_unit_test(a_uniform_fills_its_interval_whatever_the_fans),
+        cmocka_unit_test(the_normal_of_he_has_a_variance_of_2_over_the_fan_out),
         cmocka_unit_test(a_truncated_normal_depends_on_seed_and_element_alone),
         cmocka_unit_test(gamma_and_the_running_variance_begin_at_1_and_the_rest_of_a_normalisation_at_0),
     };

@@ -29,7 +29,7 @@ static struct net *net_begin(uint32_t channels, uint32_t height, uint32_t width)
 static void net_end(struct net *net)
 {
     const uint32_t last = net->layer_count == 0 ? NET_INPUT : net->layer_count - 1;
-    net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "fc", last, CLASSES));
+    net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "fc", last, CLASSES, true));
     net_finish(net);
     assert_string_equal(net_error(net), "");
 }

@@ -251,7 +251,7 @@ static void check_ramp(const char *backend)
         pixels[i] = (uint8_t)(i % SIDE);
     assert_int_equal(net_open(&net, "ramp", (struct shape){ 1, SIDE, SIDE }, 2), 0);
     net_conv2d(net, "conv", NET_INPUT, 1, window_square(3, 2, PADDING_SAME), true);
-    net_dense(net, "fc", 0, 2);
+    net_dense(net, "fc", 0, 2, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);
@@ -282,7 +282,7 @@ static void check_flatten(const char *backend)
     for (int i = 0; i < HEIGHT * WIDTH * CHANNELS; i++)
         pixels[i / (WIDTH * CHANNELS)][i / CHANNELS % WIDTH][i % CHANNELS] = (uint8_t)(8 * i + 1);
     assert_int_equal(net_open(&net, "flatten", (struct shape){ CHANNELS, HEIGHT, WIDTH }, 2), 0);
-    net_dense(net, "fc", NET_INPUT, 2);
+    net_dense(net, "fc", NET_INPUT, 2, true);
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);
@@ -315,7 +315,7 @@ static void check_ties(const char *backend)
     assert_int_equal(net_open(&net, "ties", (struct shape){ 1, 2, 2 }, 2), 0);
     net_conv2d(net, "conv", NET_INPUT, 1, window_square(1, 1, PADDING_VALID), true);
     net_max_pool(net, "pool", 0, window_square(2, 2, PADDING_VALID));
-    net_dense(net, "fc", 1, 2);
+    net_dense(net, "fc", 1, 2, true);
     net_softmax_loss(net, "loss", 2);
     assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);
@@ -347,7 +347,7 @@ static struct backend_result loss_of(const char *backend, const float *logits, u
     const uint8_t pixel = 77;
     float zeros[16] = { 0 };
     assert_int_equal(net_open(&net, "loss", (struct shape){ 1, 1, 1 }, classes), 0);
-    net_dense(net, "fc", NET_INPUT, classes);
+    net_dense(net, "fc", NET_INPUT, classes, true);
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
     network_open(&network, backend, net, 1, 1);

@@ -92,10 +92,10 @@ static struct net *net_usual(void)
     net_relu(net, "relu1", 0);
     net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_relu(net, "relu2", 2);
-    net_dense(net, "fc1", 3, 6);
+    net_dense(net, "fc1", 3, 6, true);
     net_relu(net, "relu3", 4);
     net_dropout(net, "drop", 5, 0.5f);
-    net_dense(net, "fc2", 6, 4);
+    net_dense(net, "fc2", 6, 4, true);
     net_softmax_loss(net, "loss", 7);
     return net;
 }
@@ -153,7 +153,7 @@ static void a_layer_that_nothing_reads_is_refused(void **state)
 {
     (void)state;
     struct net *net = net_make(1, 4, 4, 2);
-    net_dense(net, "fc", NET_INPUT, 2);
+    net_dense(net, "fc", NET_INPUT, 2, true);
     net_relu(net, "relu", 0);
     net_relu(net, "other", 0);
     net_softmax_loss(net, "loss", 1);
@@ -196,6 +196,50 @@ static void what_does_not_fit_is_refused_and_named(void **state)
     assert_refused(net, net_relu(net, "", NET_INPUT), "name");
 }
 
+/* A convolution, the pad and a pool on images of so many pixels: those that the refusal asks for, 0 where it fits. */
+static uint32_t image_asked_for(uint32_t side, struct window conv, struct window pool)
+{
+    uint32_t height = 0, width = 0;
+    struct net *net = net_make(3, side, side, 10);
+    const int64_t first = net_conv2d(net, "conv", NET_INPUT, 4, conv, false);
+    if (first >= 0)
+        net_max_pool(net, "pool", (uint32_t)net_pad_channels(net, "pad", (uint32_t)first, 6, 2), pool);
+    const char *const images = strstr(net_error(net), "on images of");
+    assert_true(net_error(net)[0] == '\0' || images != NULL);
+    if (images != NULL) {
+        assert_int_equal(sscanf(images, "on images of %ux%u or more", &height, &width), 2);
+        assert_int_equal(height, width);
+    }
+    net_close(net);
+    return height;
+}
+
+static void windows_ask_for_the_smallest_image_that_is_sure_to_fit(void **state)
+{
+    (void)state;
+    for (uint32_t kernel = 1; kernel < 8; kernel++)
+        for (uint32_t stride = 1; stride < 4; stride++) {
+            const struct window valid = window_square(kernel, stride, PADDING_VALID);
+            const struct window same = window_square(kernel, stride, PADDING_SAME);
+            assert_int_equal(image_asked_for(1, valid, same), kernel > 1 ? kernel : 0);
+            if (kernel == 1)
+                continue;
+            const uint32_t least = image_asked_for(kernel, valid, valid);
+            assert_int_equal(image_asked_for(least, valid, valid), 0);
+            assert_int_equal(image_asked_for(least - 1, valid, valid), least);
+            assert_int_equal(image_asked_for(image_asked_for(1, same, valid), same, valid), 0);
+        }
+}
+
+static void padding_as_large_as_the_window_is_told_apart(void **state)
+{
+    (void)state;
+    const struct window window = { 3, 3, 1, 1, PADDING_EXPLICIT, .left = 3 };
+    struct net *net = net_make(3, 8, 8, 10);
+    assert_refused(net, net_max_pool(net, "pool", NET_INPUT, window),
+                   "padding 0,0,3,0 is not smaller than the 3x3 window");
+}
+
 static void names_are_unique_and_short_enough(void **state)
 {
     char name[64];
@@ -209,7 +253,7 @@ static void names_are_unique_and_short_enough(void **state)
     assert_refused(net, net_relu(net, name, NET_INPUT), "too long");
     name[47] = '\0';
     net = net_make(3, 8, 8, 10);
-    assert_int_equal(net_dense(net, name, NET_INPUT, 1), 0);
+    assert_int_equal(net_dense(net, name, NET_INPUT, 1, true), 0);
     assert_int_equal(strlen(net->parameters[0].name), 47 + strlen(".weight"));
     net_close(net);
 }
@@ -222,7 +266,7 @@ static void sizes_that_overflow_are_refused(void **state)
     net = net_make(0, 8, 8, 10);
     assert_refused(net, net_relu(net, "relu", NET_INPUT), "impossible shape");
     net = net_make(1024, 64, 64, 10);
-    assert_refused(net, net_dense(net, "wide", NET_INPUT, 1u << 20), "do not fit");
+    assert_refused(net, net_dense(net, "wide", NET_INPUT, 1u << 20, true), "do not fit (1 to 511 would)");
     net = net_make(1, 64, 64, 10);
     assert_refused(net, net_conv2d(net, "deep", NET_INPUT, 1u << 30,
                    window_square(1, 1, PADDING_SAME), true), "too large");
@@ -241,14 +285,14 @@ static void a_net_ends_in_one_loss_and_has_parameters(void **state)
     assert_int_equal(net_finish(net), -EINVAL);
     net_close(net);
     net = net_make(3, 8, 8, 10);
-    net_dense(net, "fc", NET_INPUT, 10);
+    net_dense(net, "fc", NET_INPUT, 10, true);
     assert_int_equal(net_finish(net), -EINVAL);
     assert_non_null(strstr(net_error(net), "loss"));
     net_close(net);
     net = net_make(3, 8, 8, 10);
-    net_dense(net, "fc", NET_INPUT, 10);
+    net_dense(net, "fc", NET_INPUT, 10, true);
     net_softmax_loss(net, "loss", 0);
-    assert_refused(net, net_dense(net, "fc2", 1, 10), "behind the loss");
+    assert_refused(net, net_dense(net, "fc2", 1, 10, true), "behind the loss");
     net = net_make(10, 1, 1, 10);
     net_softmax_loss(net, "loss", NET_INPUT);
     assert_int_equal(net_finish(net), -EINVAL);
@@ -263,7 +307,7 @@ static void more_layers_than_there_is_room_for_are_refused(void **state)
     struct net *net = net_make(1, 2, 2, 2);
     for (uint32_t i = 0; i < NET_LAYERS_MAX; i++) {
         snprintf(name, sizeof(name), "fc%u", i);
-        assert_int_equal(net_dense(net, name, i == 0 ? NET_INPUT : i - 1, 2), i);
+        assert_int_equal(net_dense(net, name, i == 0 ? NET_INPUT : i - 1, 2, true), i);
     }
     assert_refused(net, net_softmax_loss(net, "loss", NET_LAYERS_MAX - 1), "too many");
 }
@@ -279,6 +323,8 @@ int main(void)
         cmocka_unit_test(macs_count_convolutions_and_dense_layers),
         cmocka_unit_test(a_layer_that_nothing_reads_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused_and_named),
+        cmocka_unit_test(windows_ask_for_the_smallest_image_that_is_sure_to_fit),
+        cmocka_unit_test(padding_as_large_as_the_window_is_told_apart),
         cmocka_unit_test(names_are_unique_and_short_enough),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(a_net_ends_in_one_loss_and_has_parameters),

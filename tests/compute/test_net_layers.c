@@ -33,7 +33,7 @@ static void assert_refused(struct net *net, int64_t result, const char *word)
     net_close(net);
 }
 
-static const struct batch_norm usual = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+static const struct batch_norm usual = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true };
 
 /* ---- windows ---- */
 
@@ -143,7 +143,7 @@ struct parameter_row { enum parameter_kind kind; const char *name; bool is_train
 static void check_norm(bool with_gamma, const struct parameter_row *rows, uint32_t count)
 {
     struct net *const net = net_make(6, 4, 5);
-    const struct batch_norm how = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = with_gamma };
+    const struct batch_norm how = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = with_gamma };
     assert_int_equal(net_batch_norm(net, "bn", NET_INPUT, how), 0);
     assert_int_equal(net->parameter_count, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -180,7 +180,7 @@ static void weights_and_biases_take_part_in_weight_decay(void **state)
 {
     (void)state;
     struct net *const net = net_make(3, 4, 4);
-    net_dense(net, "fc", NET_INPUT, 10);
+    net_dense(net, "fc", NET_INPUT, 10, true);
     assert_true(net->parameters[0].decays && net->parameters[0].is_trained);
     assert_true(net->parameters[1].decays && net->parameters[1].is_trained);
     net_close(net);
@@ -192,7 +192,7 @@ static void totals_tell_what_is_trained_from_statistics(void **state)
     struct net *const net = net_make(3, 4, 4);
     net_conv2d(net, "conv", NET_INPUT, 7, window_square(3, 1, PADDING_SAME), false);
     net_batch_norm(net, "bn", 0, usual);
-    net_dense(net, "fc", 1, 10);
+    net_dense(net, "fc", 1, 10, true);
     net_softmax_loss(net, "loss", 2);
     assert_int_equal(net_finish(net), 0);
     assert_int_equal(net->trainable_count, 7 * 27 + 14 + 7 * 16 * 10 + 10);
@@ -204,7 +204,7 @@ static void an_initialiser_can_be_chosen_for_each_kind_of_parameter(void **state
 {
     (void)state;
     struct net *net = net_make(3, 4, 4);
-    const int64_t layer = net_dense(net, "fc", NET_INPUT, 10);
+    const int64_t layer = net_dense(net, "fc", NET_INPUT, 10, true);
     assert_int_equal(net->parameters[0].initializer.kind, INITIALIZER_GLOROT_UNIFORM);
     const struct initializer chosen = { INITIALIZER_CONSTANT, 0.1f };
     assert_int_equal(net_initialize(net, layer, PARAMETER_BIAS, chosen), 0);
@@ -260,6 +260,74 @@ static void channels_are_padded_on_both_sides_the_odd_one_behind(void **state)
     assert_refused(net, net_pad_channels(net, "still", NET_INPUT, 32, 0), "stride 0");
 }
 
+/* ---- what brings branches together, and what divides ---- */
+
+static void inputs_of_one_size_are_put_one_behind_the_other(void **state)
+{
+    (void)state;
+    struct net *net = net_make(3, 4, 5);
+    net_conv2d(net, "conv", NET_INPUT, 7, window_square(1, 1, PADDING_VALID), false);
+    net_max_pool(net, "pool", NET_INPUT, window_square(2, 2, PADDING_VALID));
+    assert_int_equal(net_concat(net, "both", (const uint32_t[]){ 0, NET_INPUT, 0 }, 3), 2);
+    assert_shape(net->layers[2].out, 17, 4, 5);
+    assert_int_equal(net->layers[2].input_count, 3);
+    assert_int_equal(net->layers[2].inputs[1], NET_INPUT);
+    assert_refused(net, net_concat(net, "uneven", (const uint32_t[]){ 0, 1 }, 2), "2x2 pixels behind 4x5");
+    net = net_make(3, 4, 5);
+    assert_refused(net, net_concat(net, "later", (const uint32_t[]){ NET_INPUT, 0 }, 2), "does not exist");
+    net = net_make(3, 4, 5);
+    assert_refused(net, net_concat(net, "none", NULL, 0), "0 inputs");
+    net = net_make(NET_COUNT_MAX / 2 + 1, 1, 1);
+    assert_refused(net, net_concat(net, "all", (const uint32_t[]){ NET_INPUT, NET_INPUT }, 2), "channels are too many");
+}
+
+static void responses_are_divided_by_what_is_above_0(void **state)
+{
+    static const struct local_response_norm rows[] = {
+        { 4, 1, 0.75f, 1 }, { 0, 1, 0.75f, 1 }, { 5, -1, 0.75f, 1 }, { 5, 1, NAN, 1 }, { 5, 1, 0.75f, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct net *const net = net_make(3, 4, 4);
+        assert_refused(net, net_local_response_norm(net, "lrn", NET_INPUT, rows[i]), "'lrn'");
+    }
+}
+
+static void a_dense_layer_without_bias_has_only_weights(void **state)
+{
+    (void)state;
+    struct net *const net = net_make(3, 4, 4);
+    net_dense(net, "fc", NET_INPUT, 10, false);
+    assert_int_equal(net->parameter_count, 1);
+    assert_int_equal(net->parameters[0].count, 480);
+    net_close(net);
+}
+
+static void nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it(void **state)
+{
+    (void)state;
+    struct net *net = net_make(3, 4, 4);
+    net_dense(net, "fc", NET_INPUT, 10, true);
+    assert_int_equal(net_auxiliary_loss(net, "second", 0, 0.4f), 1);
+    assert_true(net->layers[1].loss_weight == 0.4f);
+    net_softmax_loss(net, "loss", 0);
+    assert_int_equal(net_finish(net), 0);
+    net_close(net);
+    net = net_make(3, 4, 4);
+    net_dense(net, "fc", NET_INPUT, 10, true);
+    net_auxiliary_loss(net, "second", 0, 1);
+    assert_refused(net, net_relu(net, "relu", 1), "reads a loss");
+    net = net_make(3, 4, 4);
+    net_dense(net, "fc", NET_INPUT, 10, true);
+    assert_refused(net, net_auxiliary_loss(net, "second", 0, 0), "weight 0");
+    net = net_make(3, 4, 4);
+    net_dense(net, "fc", NET_INPUT, 10, true);
+    net_auxiliary_loss(net, "second", 0, 1);
+    assert_int_equal(net_finish(net), -EINVAL);
+    assert_non_null(strstr(net_error(net), "does not end in a loss"));
+    net_close(net);
+}
+
 /* ---- the transform of pixels ---- */
 
 static void pixels_are_divided_by_255_unless_the_net_says_otherwise(void **state)
@@ -309,6 +377,10 @@ int main(void)
         cmocka_unit_test(numbers_that_normalise_nothing_are_refused),
         cmocka_unit_test(a_sum_is_of_two_values_of_one_shape),
         cmocka_unit_test(channels_are_padded_on_both_sides_the_odd_one_behind),
+        cmocka_unit_test(inputs_of_one_size_are_put_one_behind_the_other),
+        cmocka_unit_test(responses_are_divided_by_what_is_above_0),
+        cmocka_unit_test(a_dense_layer_without_bias_has_only_weights),
+        cmocka_unit_test(nothing_reads_an_auxiliary_loss_and_the_net_goes_on_behind_it),
         cmocka_unit_test(pixels_are_divided_by_255_unless_the_net_says_otherwise),
         cmocka_unit_test(a_transform_that_is_not_finite_is_refused),
     };

@@ -40,7 +40,7 @@ struct rig_options { uint32_t threads, slice_max; enum layout layout; };
 /* Glorot weights, and biases that are not zero. */
 static void plain_draw(const struct net *net, uint32_t parameter, float *plain)
 {
-    init_parameter(net, parameter, 5, plain);
+    init_parameter(net, parameter, 5, 1, plain);
     for (size_t i = 0; i < net->parameters[parameter].count && net->parameters[parameter].rank == 1; i++)
         plain[i] = 0.02f * (float)((int)(i % 7) - 3);
 }
@@ -230,7 +230,7 @@ static int64_t layer_draw(struct net *net, struct dice *dice, const char *name, 
     case 2:
         return net_dropout(net, name, from, 0.1f * (float)roll(dice, 8));
     case 3:
-        return net_dense(net, name, from, filters);
+        return net_dense(net, name, from, filters, true);
     default:
         return net_conv2d(net, name, from, filters, window_square(kernel, stride, padding), true);
     }
@@ -252,7 +252,7 @@ static struct net *net_draw(uint64_t seed)
         assert_true(at >= 0);
         shape = net->layers[at].out;
     }
-    at = net_dense(net, "classes", (uint32_t)at, net->classes);
+    at = net_dense(net, "classes", (uint32_t)at, net->classes, true);
     assert_true(net_softmax_loss(net, "loss", (uint32_t)at) >= 0);
     assert_int_equal(net_finish(net), 0);
     return net;

@@ -80,10 +80,10 @@ static struct net *net_make(void)
     struct net *net;
     assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
     net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), false);
-    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9f, .epsilon = 1e-3f, .with_gamma = true });
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
     net_relu(net, "relu", 1);
     net_dropout(net, "dropout", 2, 0.4f);
-    net_dense(net, "fc", 3, 4);
+    net_dense(net, "fc", 3, 4, true);
     net_softmax_loss(net, "loss", 4);
     assert_int_equal(net_finish(net), 0);
     return net;

@@ -30,7 +30,7 @@ static void check_initial_weights(const char *backend)
     for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count) {
         float *expected = malloc(net->parameters[p].count * sizeof(*expected));
         assert_non_null(expected);
-        init_parameter(net, p, 1, expected);
+        init_parameter(net, p, 1, 1, expected);
         assert_memory_equal(next, expected, net->parameters[p].count * sizeof(*expected));
         free(expected);
     }
@@ -190,7 +190,7 @@ static void check_wide_empty(const char *backend)
     struct net *net;
     struct stand stand;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 3, 24, 24 }, 21), 0);
-    net_dense(net, "fc", NET_INPUT, 21);
+    net_dense(net, "fc", NET_INPUT, 21, true);
     net_softmax_loss(net, "loss", 0);
     assert_int_equal(net_finish(net), 0);
     stand_open(&stand, backend, net);
@@ -529,7 +529,7 @@ static struct net *giant_net(void)
     assert_int_equal(net_open(&net, "giant", (struct shape){ 1, 1 << 14, 1 << 14 }, 2), 0);
     net_relu(net, "relu", NET_INPUT);
     net_max_pool(net, "pool", 0, window_square(1 << 12, 1 << 12, PADDING_VALID));
-    net_dense(net, "fc", 1, 2);
+    net_dense(net, "fc", 1, 2, true);
     net_softmax_loss(net, "loss", 2);
     assert_int_equal(net_finish(net), 0);
     return net;

@@ -257,9 +257,9 @@ struct net *rig_net(float dropout)
     net_max_pool(net, "pool", 2, window_square(2, 1, PADDING_VALID));
     net_relu(net, "relu2", 3);
     net_dropout(net, "dropout", 4, dropout);
-    net_dense(net, "fc1", 5, 11);
+    net_dense(net, "fc1", 5, 11, true);
     net_relu(net, "relu3", 6);
-    net_dense(net, "fc2", 7, 4);
+    net_dense(net, "fc2", 7, 4, true);
     net_softmax_loss(net, "loss", 8);
     assert_int_equal(net_finish(net), 0);
     return net;
@@ -288,7 +288,7 @@ struct net *rig_graph(void)
     const uint32_t shortcut = (uint32_t)net_pad_channels(net, "shortcut", second, 21, 2);
     at = append_norm(net, "norm4", append_conv(net, "conv4", second, 21, 2), true);
     at = (uint32_t)net_relu(net, "relu4", (uint32_t)net_add(net, "sum2", at, shortcut));
-    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4);
+    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4, true);
     net_softmax_loss(net, "loss", at);
     assert_int_equal(net_finish(net), 0);
     return net;

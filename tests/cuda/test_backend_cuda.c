@@ -241,7 +241,7 @@ static void matches_the_reference_where_layers_work_in_place(void **state)
     net_dropout(net, "dropout", 2, 0.5f);
     net_max_pool(net, "pool2", 3, window_square(2, 1, PADDING_SAME));
     net_max_pool(net, "pool3", 4, window_square(2, 1, PADDING_SAME));
-    net_dense(net, "fc", 5, 3);
+    net_dense(net, "fc", 5, 3, true);
     net_softmax_loss(net, "loss", 6);
     assert_int_equal(net_finish(net), 0);
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)

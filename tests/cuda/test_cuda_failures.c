@@ -166,7 +166,7 @@ static void refuses_windows_of_too_many_pixels(void **state)
     struct net *net;
     assert_int_equal(net_open(&net, "wide", (struct shape){ 1, 16, 16 }, 2), 0);
     net_max_pool(net, "pool", NET_INPUT, window_square(16, 16, PADDING_VALID));
-    net_dense(net, "fc", 0, 2);
+    net_dense(net, "fc", 0, 2, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     struct rig rig;
@@ -186,7 +186,7 @@ static void refuses_sizes_that_overflow(void **state)
     net_max_pool(net, "pool", NET_INPUT, window_square(10, 10, PADDING_VALID));
     net_max_pool(net, "pool2", 0, window_square(10, 10, PADDING_VALID));
     net_max_pool(net, "pool3", 1, window_square(10, 10, PADDING_VALID));
-    net_dense(net, "fc", 2, 2);
+    net_dense(net, "fc", 2, 2, true);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
     struct rig rig = { .ops = backend_find("cuda"), .net = net };

@@ -309,7 +309,7 @@ static struct net *triplets(void)
     net_conv2d(net, "conv1", NET_INPUT, 8, window_square(3, 1, PADDING_SAME), true);
     net_conv2d(net, "conv2", 0, 8, window_square(3, 1, PADDING_SAME), true);
     net_conv2d(net, "conv3", 1, 8, window_square(3, 1, PADDING_SAME), true);
-    net_dense(net, "fc", 2, 4);
+    net_dense(net, "fc", 2, 4, true);
     net_softmax_loss(net, "loss", 3);
     assert_int_equal(net_finish(net), 0);
     return net;

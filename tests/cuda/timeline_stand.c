@@ -211,7 +211,7 @@ static void net_make(struct timeline *timeline)
     net_relu(timeline->net, "relu1", 0);
     net_conv2d(timeline->net, "conv2", 1, load->filters[1], window_square(3, 1, PADDING_VALID), true);
     net_relu(timeline->net, "relu2", 2);
-    net_dense(timeline->net, "fc", 3, CLASSES);
+    net_dense(timeline->net, "fc", 3, CLASSES, true);
     net_softmax_loss(timeline->net, "loss", 4);
     assert_int_equal(net_finish(timeline->net), 0);
 }

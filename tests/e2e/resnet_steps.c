@@ -83,7 +83,7 @@ static void set_initial(struct network *network)
 {
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
         float *const plain = malloc(network->net->parameters[p].count * sizeof(float));
-        init_parameter(network->net, p, WEIGHTS_SEED, plain);
+        init_parameter(network->net, p, WEIGHTS_SEED, 1, plain);
         network_write(network, network_arena(network, p), p, plain);
         free(plain);
     }

@@ -65,10 +65,10 @@ static struct net *make_net(void)
     net_relu(net, "relu", 1);
     net_max_pool(net, "pool", 2, window_square(2, 1, PADDING_VALID));
     net_dropout(net, "dropout1", 3, 0.25f);
-    net_dense(net, "fc1", 4, 9);
+    net_dense(net, "fc1", 4, 9, true);
     net_relu(net, "relu2", 5);
     net_dropout(net, "dropout2", 6, 0.5f);
-    net_dense(net, "fc2", 7, FIXTURE_CLASSES);
+    net_dense(net, "fc2", 7, FIXTURE_CLASSES, true);
     net_softmax_loss(net, "loss", 8);
     must(net_finish(net) == 0, "net: %s", net_error(net));
     return net;

@@ -24,7 +24,7 @@ static struct net *net_make(bool normalizes)
     last = (uint32_t)net_relu(net, "relu", last);
     last = (uint32_t)net_max_pool(net, "pool", last, window_square(2, 2, PADDING_VALID));
     last = (uint32_t)net_dropout(net, "drop", last, 0.25f);
-    last = (uint32_t)net_dense(net, "fc", last, CLASSES);
+    last = (uint32_t)net_dense(net, "fc", last, CLASSES, true);
     net_softmax_loss(net, "loss", last);
     assert_int_equal(net_finish(net), 0);
     return net;

@@ -63,7 +63,7 @@ static struct net *net_make(void)
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 2, 5, 5 }, 3), 0);
     net_conv2d(net, "zebra", NET_INPUT, 4, window_square(3, 1, PADDING_VALID), true);
-    net_dense(net, "ant", 0, 3);
+    net_dense(net, "ant", 0, 3, true);
     net_softmax_loss(net, "loss", 1);
     assert_int_equal(net_finish(net), 0);
     return net;

@@ -76,7 +76,7 @@ static uint32_t pixel_layer_append(struct net *net, struct draw *d, float dropou
 static uint32_t hidden_append(struct net *net, struct draw *d, float dropout, uint32_t from)
 {
     static const uint32_t units[] = { 1, 5, 16, 31 };
-    from = (uint32_t)net_dense(net, "hidden", from, pick(d, units, 4));
+    from = (uint32_t)net_dense(net, "hidden", from, pick(d, units, 4), true);
     if (draw(d, 4) > 0)
         from = (uint32_t)net_relu(net, "hidden_relu", from);
     if (draw(d, 2) == 0)
@@ -99,7 +99,7 @@ struct net *network_random_net(uint32_t seed, float dropout)
         from = pixel_layer_append(net, &d, dropout, from);
     if (draw(&d, 2) == 0)
         from = hidden_append(net, &d, dropout, from);
-    from = (uint32_t)net_dense(net, "classes", from, classes);
+    from = (uint32_t)net_dense(net, "classes", from, classes, true);
     net_softmax_loss(net, "loss", from);
     net_finish(net);
     assert_string_equal(net_error(net), "");

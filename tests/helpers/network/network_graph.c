@@ -211,7 +211,7 @@ struct net *network_random_graph(uint32_t seed, float rate)
         from = piece(&draft, from);
     if (draw(&draft, 2) == 0)
         from = (uint32_t)net_global_average(draft.net, "mean", from);
-    from = (uint32_t)net_dense(draft.net, "classes", from, classes);
+    from = (uint32_t)net_dense(draft.net, "classes", from, classes, true);
     net_softmax_loss(draft.net, "loss", from);
     net_finish(draft.net);
     assert_string_equal(net_error(draft.net), "");

@@ -21,9 +21,9 @@ struct net *stand_net(float dropout)
     net_relu(net, "relu", 0);
     net_max_pool(net, "pool", 1, window_square(2, 2, PADDING_VALID));
     net_dropout(net, "dropout", 2, dropout);
-    net_dense(net, "fc1", 3, 11);
+    net_dense(net, "fc1", 3, 11, true);
     net_relu(net, "relu2", 4);
-    net_dense(net, "fc2", 5, 4);
+    net_dense(net, "fc2", 5, 4, true);
     net_softmax_loss(net, "loss", 6);
     assert_int_equal(net_finish(net), 0);
     return net;

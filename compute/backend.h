@@ -22,6 +22,10 @@
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
 
+/* How the CPU computes convolutions of 3 x 3 in fp32: by Winograd's algorithm, which multiplies less and rounds
+ * more (doc/numerics.md), where that is faster by rule, never, or wherever there is an implementation. */
+enum convolution { CONVOLUTION_AUTO, CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD };
+
 /* Of activations and of the products' inputs. Weights, statistics, sums, loss and
  * reductions are fp32 always. fp32 is true fp32; tf32 rounds the inputs of products to
  * 10 bits of mantissa; fp16 scales the loss (compute/cuda/loss_scale.h). */
@@ -38,16 +42,23 @@ struct backend_spec {
     uint32_t slice_max;         /* largest slice any tower of the run gets: the shape layouts are chosen
                                  * for, equal in all towers, so that all store parameters alike */
     enum layout layout;
+    enum convolution convolution;
     uint64_t seed;              /* of dropout */
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
     enum precision precision;
     enum graph_use graph;       /* CUDA */
     uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
-    size_t workspace_max;       /* CUDA: bytes a convolution may use beside its tensors, 0 = 256 MiB */
+    size_t workspace_max;       /* bytes a convolution may use beside its values (on the CPU: by Winograd's
+                                 * algorithm), 0 = 256 MiB */
     bool paint;                 /* tests: between layers, memory that holds nothing is filled with NaN */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */
 };
+
+static inline size_t backend_workspace(const struct backend_spec *spec)
+{
+    return spec->workspace_max > 0 ? spec->workspace_max : (size_t)256 << 20;
+}
 
 /* What one step needs besides the weights. Pointers are device memory. */
 struct backend_input {
@@ -92,7 +103,7 @@ struct backend_ops {
     bool computes;              /* weights come out of it, and a loss */
     bool keeps_plans;           /* spec.plan_cache is of use to it */
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
-    /* Can it compute as the spec's layout and precision say? 0, or -EINVAL (another setting is
+    /* Can it compute as the spec's layout, precision and convolution say? 0, or -EINVAL (another setting is
      * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */
     int (*supports)(const struct backend_spec *spec, struct refusal *refusal);
     int (*open)(struct backend **backend_out, const struct backend_spec *spec);

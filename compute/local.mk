@@ -8,7 +8,7 @@ compute_libcompute_a_SOURCES = \
 	%D%/dropout.c %D%/finite.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c %D%/health.c \
 	%D%/null/backend_null.c \
-	%D%/reference/backend_reference.c %D%/reference/reference_layers.c \
+	%D%/reference/backend_reference.c %D%/reference/reference_channels.c %D%/reference/reference_layers.c \
 	%D%/reference/reference_norm.c %D%/reference/reference_windows.c
 if HAVE_ONEDNN
 compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN

@@ -75,12 +75,13 @@ struct view view_of(struct plan *plan, uint32_t index)
         .in_count = base->count * shape_count(layer->in),
         .out_count = base->count * shape_count(layer->out),
         .in = value_of(made, plan_input(base, index, 0)),
-        .other_in = layer->input_count > 1 ? value_of(made, plan_input(base, index, 1)) : NULL,
         .out = value_of(made, plan_output(base, index)),
         .out_gradient = reference_buffer(made, base->values.values[plan_output(base, index)].gradient),
     };
-    for (uint32_t k = 0; k < layer->input_count; k++)
+    for (uint32_t k = 0; k < layer->input_count; k++) {
+        view.ins[k] = value_of(made, plan_input(base, index, k));
         view.targets[k] = target_of(made, index, k);
+    }
     find_parameters(&view);
     return view;
 }
@@ -89,9 +90,11 @@ struct view view_of(struct plan *plan, uint32_t index)
 
 static int reference_supports(const struct backend_spec *spec, struct refusal *refusal)
 {
-    if (spec->precision == PRECISION_FP32)
-        return 0;
-    return refusal_write(refusal, -ENODEV, "precision", "the CPU computes in fp32 only");
+    if (spec->precision != PRECISION_FP32)
+        return refusal_write(refusal, -ENODEV, "precision", "the reference backend computes in fp32 only");
+    if (spec->convolution == CONVOLUTION_WINOGRAD)
+        return refusal_write(refusal, -EINVAL, "convolution", "the reference backend computes directly only");
+    return 0;
 }
 
 static int reference_open(struct backend **backend_out, const struct backend_spec *spec)
@@ -199,8 +202,11 @@ static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_MAX_POOL] = &reference_max_pool,
     [LAYER_AVERAGE_POOL] = &reference_average_pool,
     [LAYER_DROPOUT] = &reference_dropout,
+    [LAYER_LOCAL_RESPONSE_NORM] = &reference_local_response_norm,
     [LAYER_ADD] = &reference_add,
+    [LAYER_CONCAT] = &reference_concat,
     [LAYER_PAD_CHANNELS] = &reference_pad_channels,
+    [LAYER_AUXILIARY_LOSS] = &reference_auxiliary_loss,
     [LAYER_SOFTMAX_LOSS] = &reference_loss,
 };
 
@@ -319,6 +325,7 @@ static int reference_input(struct plan *base, const struct backend_input *input)
 
 static int reference_forward(struct plan *plan)
 {
+    reference_plan_of(plan)->result = (struct backend_result){ .loss_scale = 1 };
     return plan_base_forward(&reference_plan_of(plan)->base);
 }
 

@@ -21,7 +21,7 @@ static int dense_forward(struct plan *plan, uint32_t index)
     const size_t inputs = shape_count(v.layer->in), units = v.layer->out.channels;
     for (size_t n = 0; n < v.samples; n++)
         for (size_t unit = 0; unit < units; unit++) {
-            double sum = bias[unit];
+            double sum = bias != NULL ? bias[unit] : 0;
             for (size_t i = 0; i < inputs; i++)
                 sum += (double)v.in[n * inputs + i] * weight[unit * inputs + i];
             v.out[n * units + unit] = (float)sum;
@@ -52,7 +52,8 @@ static int dense_backward_parameters(struct plan *plan, uint32_t index)
                 sum += (double)v.out_gradient[n * units + unit] * v.in[n * inputs + i];
             v.slopes[PARAMETER_WEIGHT][unit * inputs + i] = (float)sum;
         }
-    reference_bias_backward(&v);
+    if (layer_has(v.layer, PARAMETER_BIAS))
+        reference_bias_backward(&v);
     return 0;
 }
 
@@ -185,7 +186,7 @@ static int add_forward(struct plan *plan, uint32_t index)
 {
     const struct view v = view_of(plan, index);
     for (size_t i = 0; i < v.out_count; i++)
-        v.out[i] = v.in[i] + v.other_in[i];
+        v.out[i] = v.in[i] + v.ins[1][i];
     return 0;
 }
 
@@ -253,7 +254,7 @@ const struct layer_ops reference_pad_channels = {
     .backward_inputs = pad_channels_backward,
 };
 
-/* ---- softmax_loss: forward makes the gradient, too ---- */
+/* ---- softmax_loss, auxiliary_loss: forward makes the gradient, too ---- */
 
 static void loss_use(const struct plan *plan, uint32_t index, struct value_use *use_out)
 {
@@ -279,35 +280,38 @@ static double log_sum_exp(const float *logits, uint32_t classes, double largest)
     return log(sum) + largest;
 }
 
-/* The probabilities less 1 at the label; a sample without one gives nothing. */
-static void loss_gradient(const float *logits, uint32_t classes, double log_sum, int32_t label, float *gradient)
+/* The probabilities less 1 at the label, times the weight; a sample without a label gives nothing. */
+static void loss_gradient(const struct layer *layer, const float *logits, double log_sum, int32_t label,
+                          float *gradient)
 {
-    for (uint32_t c = 0; c < classes; c++) {
+    for (uint32_t c = 0; c < layer->in.channels; c++) {
         const float probability = (float)exp((double)logits[c] - log_sum);
-        gradient[c] = label < 0 ? 0 : probability - (c == (uint32_t)label ? 1.0f : 0.0f);
+        gradient[c] = label < 0 ? 0 : layer->loss_weight * (probability - (c == (uint32_t)label ? 1.0f : 0.0f));
     }
 }
 
+/* Adds the weighted losses to the result; the answers of the last layer count. */
 static int loss_forward(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
     const int32_t *const labels = ((const struct reference *)plan->base.backend)->labels;
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
-    plan->result = (struct backend_result){ .loss_scale = 1 };
+    const bool answers = v.layer->kind == LAYER_SOFTMAX_LOSS;
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);
         const double log_sum = log_sum_exp(logits, classes, logits[best]);
         if (v.targets[0].gradient != NULL)
-            loss_gradient(logits, classes, log_sum, labels[n], v.targets[0].gradient + n * classes);
+            loss_gradient(v.layer, logits, log_sum, labels[n], v.targets[0].gradient + n * classes);
         if (labels[n] < 0)
             continue;
-        plan->result.counted++;
-        plan->result.correct += best == (uint32_t)labels[n];
-        plan->result.loss_sum += log_sum - logits[labels[n]];
+        plan->result.counted += answers;
+        plan->result.correct += answers && best == (uint32_t)labels[n];
+        plan->result.loss_sum += (double)v.layer->loss_weight * (log_sum - logits[labels[n]]);
     }
     return 0;
 }
 
 const struct layer_ops reference_loss = { .use = loss_use, .forward = loss_forward };
+const struct layer_ops reference_auxiliary_loss = { .use = loss_use, .forward = loss_forward };

@@ -45,7 +45,7 @@ struct view {
     const struct reference_layer *state;
     size_t samples;
     size_t in_count, out_count; /* values of all samples */
-    const float *in, *other_in; /* other_in: the second input, or NULL */
+    const float *in, *ins[LAYER_INPUTS_MAX];    /* in: the first */
     float *out;
     const float *out_gradient;  /* NULL: there is none */
     struct target targets[LAYER_INPUTS_MAX];
@@ -82,7 +82,9 @@ static inline size_t shape_area(struct shape shape)
 extern const struct layer_ops reference_conv2d, reference_max_pool, reference_average_pool;
 /* reference_layers.c */
 extern const struct layer_ops reference_dense, reference_relu, reference_dropout, reference_add,
-    reference_pad_channels, reference_loss;
+    reference_pad_channels, reference_loss, reference_auxiliary_loss;
+/* reference_channels.c */
+extern const struct layer_ops reference_concat, reference_local_response_norm;
 /* reference_norm.c */
 extern const struct layer_ops reference_batch_norm;
 

@@ -3,11 +3,12 @@
  *     primitives [MODEL [BATCH [THREADS [REPEATS]]]]
  *
  * For every convolution, dense and max-pool layer and every direction a training step
- * needs, all of oneDNN's implementations are tried in its own choice of layouts, in
- * nhwc, nchw and the blocked layouts, in turns, so that a slow moment of the machine
- * meets all of them. Printed are the fastest of each (median and least of the repeats)
+ * needs, all of oneDNN's implementations, those by Winograd's algorithm too, are tried
+ * in its own choice of layouts, in nhwc, nchw and the blocked layouts, in turns, so that
+ * a slow moment of the machine meets all of them. Printed are the fastest of each (median and least of the repeats)
  * and their sum: a training step cannot be faster than that without better primitives.
- * ReLU is fused into forward; dropout, loss and update are not counted. */
+ * ReLU is fused into forward; dropout, loss, update, batch normalisation and what joins
+ * branches are not counted. A layer as another one before it is measured once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,12 @@ struct bench {
     int repeats;
     size_t bytes[ARG_KINDS];    /* largest need of the candidates of one direction */
     void *memory[ARG_KINDS];    /* shared by them: only one runs at a time */
+    struct taken *taken;        /* what layers have taken so far: 3 directions each */
     double sum_ms, least_sum_ms;
 };
+
+/* By the fastest primitive of one direction; 0: not measured. */
+struct taken { double median_ms, least_ms; };
 
 static const char *const direction_names[] = { "forward", "backward data", "backward weights" };
 
@@ -141,6 +146,9 @@ static double candidate_run(const struct bench *bench, const struct candidate *c
     return (double)(clock_now_ns() - begin) * 1e-6;
 }
 
+/* A way to try a convolution. */
+struct way { dnnl_format_tag_t tag; bool winograd; };
+
 /* The four descriptors of a layer's primitives with pixels in the layout `tag`; dense
  * layers get their weights as oneDNN wants or in the order of the source. */
 struct shapes { nn_md src, weights, bias, dst; };
@@ -158,12 +166,12 @@ static int shapes_open(const struct layer *layer, dnnl_dim_t batch, dnnl_format_
     const dnnl_format_tag_t src_tag = rank == 2 ? dnnl_ab : is_conv && layer->in.channels < 8 &&
                                       tag != dnnl_format_tag_any && tag != dnnl_nhwc ? dnnl_nchw : tag;
     *shapes = (struct shapes){
-        .src = nn_md_tag(rank, src, src_tag),
-        .weights = nn_md_tag(rank, weights, plain_weights ? src_tag : dnnl_format_tag_any),
-        .bias = nn_md_any(1, dst + 1),
-        .dst = is_dense ? nn_md_any(2, dst) : nn_md_tag(4, dst, tag),
+        .src = nn_md_tag(rank, src, src_tag, dnnl_f32),
+        .weights = nn_md_tag(rank, weights, plain_weights ? src_tag : dnnl_format_tag_any, dnnl_f32),
+        .bias = layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, dst + 1, dnnl_f32) : NULL,
+        .dst = is_dense ? nn_md_any(2, dst, dnnl_f32) : nn_md_tag(4, dst, tag, dnnl_f32),
     };
-    return shapes->src != NULL && shapes->weights != NULL && shapes->bias != NULL && shapes->dst != NULL ? 0 : -ENOTSUP;
+    return shapes->src != NULL && shapes->weights != NULL && shapes->dst != NULL ? 0 : -ENOTSUP;
 }
 
 static void shapes_close(struct shapes *shapes)
@@ -183,13 +191,13 @@ static bool has_relu(const struct bench *bench, const struct layer *layer)
 }
 
 static void op_init(struct nn_op *op, const struct bench *bench, const struct layer *layer,
-                    const struct shapes *shapes, enum nn_direction direction)
+                    const struct shapes *shapes, bool winograd, enum nn_direction direction)
 {
     static const enum nn_kind kinds[] = {
         [LAYER_CONV2D] = NN_CONVOLUTION, [LAYER_DENSE] = NN_INNER_PRODUCT, [LAYER_MAX_POOL] = NN_MAX_POOL,
     };
     *op = (struct nn_op){
-        .kind = kinds[layer->kind], .direction = direction, .training = true,
+        .kind = kinds[layer->kind], .direction = direction, .winograd = winograd, .training = true,
         .relu = direction == NN_FORWARD && has_relu(bench, layer),
         .src = shapes->src, .weights = shapes->weights, .bias = shapes->bias, .dst = shapes->dst,
         .strides = { layer->stride_h, layer->stride_w }, .kernel = { layer->kernel_h, layer->kernel_w },
@@ -198,14 +206,14 @@ static void op_init(struct nn_op *op, const struct bench *bench, const struct la
 }
 
 /* Append all implementations but the "ref" ones for these layouts. */
-static int candidates_add(struct bench *bench, const struct layer *layer, const struct shapes *shapes,
+static int candidates_add(struct bench *bench, const struct layer *layer, const struct shapes *shapes, bool winograd,
                           enum nn_direction direction, struct candidate *candidates, int *count)
 {
     dnnl_primitive_desc_t forward[NN_IMPLEMENTATIONS_MAX], pds[NN_IMPLEMENTATIONS_MAX];
     struct nn_op op;
-    op_init(&op, bench, layer, shapes, NN_FORWARD);
+    op_init(&op, bench, layer, shapes, winograd, NN_FORWARD);
     const int forward_count = nn_op_list(&op, bench->engine, NULL, forward);
-    op_init(&op, bench, layer, shapes, direction);
+    op_init(&op, bench, layer, shapes, winograd, direction);
     const int pd_count = forward_count > 0 ? nn_op_list(&op, bench->engine, forward[0], pds) : 0;
     int rc = 0;
     for (int i = 0; i < pd_count; i++)
@@ -221,13 +229,18 @@ static int candidates_add(struct bench *bench, const struct layer *layer, const 
 static int candidates_open(struct bench *bench, const struct layer *layer, enum nn_direction direction,
                            struct candidate *candidates, int *count)
 {
-    static const dnnl_format_tag_t tags[] = { dnnl_format_tag_any, dnnl_nhwc, dnnl_nchw, dnnl_nChw8c, dnnl_nChw16c };
+    static const struct way ways[] = {
+        { dnnl_format_tag_any, false }, { dnnl_nhwc, false }, { dnnl_nchw, false }, { dnnl_nChw8c, false },
+        { dnnl_nChw16c, false }, { dnnl_nChw16c, true },
+    };
     int rc = 0;
-    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]) && rc == 0; i++)
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && rc == 0; i++)
         for (int plain = 0; plain <= (layer->kind == LAYER_DENSE) && rc == 0; plain++) {
             struct shapes shapes;
-            if (shapes_open(layer, bench->batch, tags[i], plain, &shapes) == 0)
-                rc = candidates_add(bench, layer, &shapes, direction, candidates, count);
+            if (ways[i].winograd && layer->kind != LAYER_CONV2D)
+                continue;
+            if (shapes_open(layer, bench->batch, ways[i].tag, plain, &shapes) == 0)
+                rc = candidates_add(bench, layer, &shapes, ways[i].winograd, direction, candidates, count);
             shapes_close(&shapes);
         }
     if (rc == 0)
@@ -253,18 +266,50 @@ static const struct candidate *candidates_race(const struct bench *bench, struct
     return best;
 }
 
+static bool are_alike(const struct bench *bench, const struct layer *a, const struct layer *b)
+{
+    return a->kind == b->kind && memcmp(&a->in, &b->in, sizeof(a->in)) == 0 &&
+           memcmp(&a->out, &b->out, sizeof(a->out)) == 0 && a->kernel_h == b->kernel_h && a->kernel_w == b->kernel_w &&
+           a->stride_h == b->stride_h && a->stride_w == b->stride_w && a->pad_top == b->pad_top &&
+           a->pad_bottom == b->pad_bottom && a->pad_left == b->pad_left && a->pad_right == b->pad_right &&
+           layer_has(a, PARAMETER_BIAS) == layer_has(b, PARAMETER_BIAS) && has_relu(bench, a) == has_relu(bench, b);
+}
+
+/* Of a layer before this one that is as it is, measured in that direction; or NULL. */
+static const struct taken *taken_before(const struct bench *bench, const struct layer *layer,
+                                        enum nn_direction direction)
+{
+    for (const struct layer *before = bench->net->layers; before < layer; before++) {
+        const struct taken *const taken = &bench->taken[(before - bench->net->layers) * 3 + direction];
+        if (taken->median_ms > 0 && are_alike(bench, before, layer))
+            return taken;
+    }
+    return NULL;
+}
+
+static void taken_add(struct bench *bench, const struct layer *layer, enum nn_direction direction, struct taken taken)
+{
+    bench->taken[(layer - bench->net->layers) * 3 + direction] = taken;
+    bench->sum_ms += taken.median_ms;
+    bench->least_sum_ms += taken.least_ms;
+}
+
 static int direction_run(struct bench *bench, const struct layer *layer, enum nn_direction direction)
 {
     struct candidate candidates[CANDIDATES_MAX];
     int count = 0;
+    const struct taken *const before = taken_before(bench, layer, direction);
+    if (before != NULL) {
+        taken_add(bench, layer, direction, *before);
+        return 0;
+    }
     const int rc = candidates_open(bench, layer, direction, candidates, &count);
     const struct candidate *best = rc ? NULL : candidates_race(bench, candidates, count);
     if (best != NULL) {
-        const double median = best->times_ms[bench->repeats / 2], least = best->times_ms[0];
-        printf("%-10s %-17s %9.3f ms  (least %9.3f, of %2d)  %s%s\n", layer->name, direction_names[direction], median,
-                       least, count, nn_pd_name(best->pd), best->layouts);
-        bench->sum_ms += median;
-        bench->least_sum_ms += least;
+        const struct taken taken = { best->times_ms[bench->repeats / 2], best->times_ms[0] };
+        printf("%-10s %-17s %9.3f ms  (least %9.3f, of %2d)  %s%s\n", layer->name, direction_names[direction],
+               taken.median_ms, taken.least_ms, count, nn_pd_name(best->pd), best->layouts);
+        taken_add(bench, layer, direction, taken);
     }
     for (int i = 0; i < count; i++)
         candidate_close(&candidates[i]);
@@ -317,7 +362,9 @@ int main(int argc, char **argv)
         printf("oneDNN %d.%d.%d, %s, batch %ld, %u threads, median of %d\n", version->major, version->minor,
                version->patch, model, (long)bench.batch, threads, bench.repeats);
         bench.net = net;
-        rc = layers_run(&bench);
+        bench.taken = calloc((size_t)net->layer_count * 3, sizeof(*bench.taken));
+        rc = bench.taken != NULL ? layers_run(&bench) : -ENOMEM;
+        free(bench.taken);
     }
     if (rc == 0)
         printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s)\n", bench.sum_ms,

@@ -60,9 +60,14 @@ static int backend_init(struct backend *backend)
 
 static int onednn_supports(const struct backend_spec *spec, struct refusal *refusal)
 {
-    if (spec->precision == PRECISION_FP32)
+    if (spec->precision != PRECISION_FP32 && spec->convolution == CONVOLUTION_WINOGRAD)
+        return refusal_write(refusal, -EINVAL, "convolution", "Winograd's algorithm is for fp32 only");
+    if (spec->precision == PRECISION_FP32 || (spec->precision == PRECISION_BF16 && nn_has_bf16()))
         return 0;
-    return refusal_write(refusal, -ENODEV, "precision", "the CPU computes in fp32 only");
+    return refusal_write(refusal, -ENODEV, "precision",
+                         spec->precision != PRECISION_BF16 ? "the CPU computes in fp32 and bf16 only"
+                                                           : "this CPU computes in fp32 only: bf16 needs AVX512-BF16 "
+                                                             "or AMX");
 }
 
 static int onednn_open(struct backend **backend_out, const struct backend_spec *spec)
@@ -75,6 +80,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
         return -ENOMEM;
     backend->base.ops = &backend_onednn_ops;
     backend->spec = *spec;
+    backend->type = spec->precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
     backend->noted_bytes = NOTED_BYTES;
     nn_room_join();
     rc = nn_room_result(backend_init(backend));
@@ -136,7 +142,7 @@ static nn_md plain_md(const struct backend *backend, uint32_t parameter)
     struct nn_layout layout;
     if (nn_md_layout(backend->stored[parameter], &layout))
         return NULL;
-    return nn_md_tag(layout.rank, layout.dims, tags[layout.rank]);
+    return nn_md_tag(layout.rank, layout.dims, tags[layout.rank], dnnl_f32);
 }
 
 static int reorder_run(const struct backend *backend, nn_md from_md, void *from, nn_md to_md, void *to)

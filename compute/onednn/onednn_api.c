@@ -1,10 +1,8 @@
-/* The two C APIs of oneDNN behind one. Called when plans are made, from the tower's
- * thread; nothing here runs in a step. */
+/* The two C APIs of oneDNN behind one, but for memory descriptors (onednn_md.c). Called when plans
+ * are made, from the tower's thread; nothing here runs in a step. */
 #include "compute/onednn/onednn_api.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compute/onednn/onednn_room.h"
@@ -22,8 +20,7 @@ int nn_check(dnnl_status_t status, const char *call)
     return -EIO;
 }
 
-/* Of a call that may find that there is nothing of the kind. */
-static bool is_made(dnnl_status_t status)
+bool nn_is_made(dnnl_status_t status)
 {
     if (status == dnnl_out_of_memory)
         nn_room_short();
@@ -32,81 +29,41 @@ static bool is_made(dnnl_status_t status)
 
 static const dnnl_dims_t no_dilation;
 
+static dnnl_alg_kind_t algorithm_of(const struct nn_op *op)
+{
+    return op->winograd != 0 ? dnnl_convolution_winograd : dnnl_convolution_direct;
+}
+
+/* For evaluation alone, Winograd's algorithm wants its weights in a layout that nothing else reads. */
+static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
+{
+    return op->training || op->winograd != 0 ? dnnl_forward_training : dnnl_forward_inference;
+}
+
 #if DNNL_VERSION_MAJOR >= 3
-
-nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag)
-{
-    dnnl_memory_desc_t md = NULL;
-    return is_made(dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, tag)) ? md : NULL;
-}
-
-static nn_md md_copy(const_dnnl_memory_desc_t md)
-{
-    dnnl_memory_desc_t copy = NULL;
-    return is_made(dnnl_memory_desc_clone(&copy, md)) ? copy : NULL;
-}
-
-void nn_md_release(nn_md md)
-{
-    if (md)
-        dnnl_memory_desc_destroy(md);
-}
-
-int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX])
-{
-    const dnnl_dims_t *dims;
-    int rank;
-    if (dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank) || rank > NN_RANK_MAX
-        || dnnl_memory_desc_query(md, dnnl_query_dims, &dims))
-        return 0;
-    memcpy(dims_out, *dims, (size_t)rank * sizeof(dnnl_dim_t));
-    return rank;
-}
-
-int nn_md_layout(nn_md md, struct nn_layout *layout_out)
-{
-    struct nn_layout layout = { 0 };
-    const dnnl_dims_t *padded, *strides, *blocks, *block_dims;
-    dnnl_format_kind_t format;
-    layout.rank = nn_md_dims(md, layout.dims);
-    if (layout.rank == 0 || dnnl_memory_desc_query(md, dnnl_query_format_kind, &format) || format != dnnl_blocked
-        || dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded)
-        || dnnl_memory_desc_query(md, dnnl_query_strides, &strides)
-        || dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &layout.block_count)
-        || dnnl_memory_desc_query(md, dnnl_query_inner_blks, &blocks)
-        || dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &block_dims))
-        return -ENOTSUP;
-    const size_t size = (size_t)layout.rank * sizeof(dnnl_dim_t);
-    memcpy(layout.padded, *padded, size);
-    memcpy(layout.strides, *strides, size);
-    memcpy(layout.blocks, *blocks, (size_t)layout.block_count * sizeof(dnnl_dim_t));
-    memcpy(layout.block_dims, *block_dims, (size_t)layout.block_count * sizeof(dnnl_dim_t));
-    *layout_out = layout;
-    return 0;
-}
 
 static dnnl_status_t post_relu(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
 }
 
-static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
+static dnnl_status_t post_sum(dnnl_post_ops_t ops)
 {
-    return op->training ? dnnl_forward_training : dnnl_forward_inference;
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
 static dnnl_status_t convolution_create(const struct nn_op *op, dnnl_engine_t engine,
                                         const_dnnl_primitive_desc_t forward, dnnl_primitive_attr_t attr,
                                         dnnl_primitive_desc_t *pd)
 {
-    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    const dnnl_alg_kind_t algorithm = algorithm_of(op);
     if (op->direction == NN_FORWARD)
-        return dnnl_convolution_forward_primitive_desc_create(pd, engine, forward_kind(op), direct, op->src,
+        return dnnl_convolution_forward_primitive_desc_create(pd, engine, forward_kind(op), algorithm, op->src,
             op->weights, op->bias, op->dst, op->strides, no_dilation, op->pad_before, op->pad_after, attr);
     if (op->direction == NN_BACKWARD_DATA)
-        return dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, op->src, op->weights,
+        return dnnl_convolution_backward_data_primitive_desc_create(pd, engine, algorithm, op->src, op->weights,
             op->dst, op->strides, no_dilation, op->pad_before, op->pad_after, forward, attr);
-    return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, direct, op->src, op->weights,
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, algorithm, op->src, op->weights,
         op->bias, op->dst, op->strides, no_dilation, op->pad_before, op->pad_after, forward, attr);
 }
 
@@ -145,69 +102,28 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
         [NN_MAX_POOL] = max_pool_create,
     };
     dnnl_primitive_desc_t pd = NULL;
-    if (!is_made(create[op->kind](op, engine, forward, attr, &pd)))
+    if (!nn_is_made(create[op->kind](op, engine, forward, attr, &pd)))
         return 0;
     int count = 0;
     do {
-        if (!is_made(dnnl_primitive_desc_clone(&pds_out[count], pd)))
+        if (!nn_is_made(dnnl_primitive_desc_clone(&pds_out[count], pd)))
             break;
         count++;
-    } while (count < NN_IMPLEMENTATIONS_MAX && is_made(dnnl_primitive_desc_next_impl(pd)));
+    } while (count < NN_IMPLEMENTATIONS_MAX && nn_is_made(dnnl_primitive_desc_next_impl(pd)));
     dnnl_primitive_desc_destroy(pd);
     return count;
 }
 
 #else
 
-static nn_md md_copy(const dnnl_memory_desc_t *md)
-{
-    nn_md copy = malloc(sizeof(*copy));
-    if (copy != NULL)
-        *copy = *md;
-    else
-        nn_room_short();
-    return copy;
-}
-
-nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag)
-{
-    dnnl_memory_desc_t md;
-    return dnnl_memory_desc_init_by_tag(&md, rank, dims, dnnl_f32, tag) == dnnl_success ? md_copy(&md) : NULL;
-}
-
-void nn_md_release(nn_md md)
-{
-    free(md);
-}
-
-int nn_md_dims(nn_md md, dnnl_dim_t dims_out[NN_RANK_MAX])
-{
-    if (md->ndims > NN_RANK_MAX)
-        return 0;
-    memcpy(dims_out, md->dims, (size_t)md->ndims * sizeof(dnnl_dim_t));
-    return md->ndims;
-}
-
-int nn_md_layout(nn_md md, struct nn_layout *layout_out)
-{
-    struct nn_layout layout = { 0 };
-    layout.rank = nn_md_dims(md, layout.dims);
-    if (layout.rank == 0 || md->format_kind != dnnl_blocked)
-        return -ENOTSUP;
-    const dnnl_blocking_desc_t *blocking = &md->format_desc.blocking;
-    const size_t size = (size_t)layout.rank * sizeof(dnnl_dim_t);
-    memcpy(layout.padded, md->padded_dims, size);
-    memcpy(layout.strides, blocking->strides, size);
-    layout.block_count = blocking->inner_nblks;
-    memcpy(layout.blocks, blocking->inner_blks, sizeof(layout.blocks));
-    memcpy(layout.block_dims, blocking->inner_idxs, sizeof(layout.block_dims));
-    *layout_out = layout;
-    return 0;
-}
-
 static dnnl_status_t post_relu(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+}
+
+static dnnl_status_t post_sum(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_sum(ops, 1.0f);
 }
 
 union op_desc {
@@ -216,21 +132,16 @@ union op_desc {
     dnnl_pooling_v2_desc_t max_pool;
 };
 
-static dnnl_prop_kind_t forward_kind(const struct nn_op *op)
-{
-    return op->training ? dnnl_forward_training : dnnl_forward_inference;
-}
-
 static dnnl_status_t convolution_init(const struct nn_op *op, union op_desc *desc)
 {
-    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    const dnnl_alg_kind_t algorithm = algorithm_of(op);
     if (op->direction == NN_FORWARD)
-        return dnnl_dilated_convolution_forward_desc_init(&desc->convolution, forward_kind(op), direct, op->src,
+        return dnnl_dilated_convolution_forward_desc_init(&desc->convolution, forward_kind(op), algorithm, op->src,
             op->weights, op->bias, op->dst, op->strides, no_dilation, op->pad_before, op->pad_after);
     if (op->direction == NN_BACKWARD_DATA)
-        return dnnl_dilated_convolution_backward_data_desc_init(&desc->convolution, direct, op->src, op->weights,
+        return dnnl_dilated_convolution_backward_data_desc_init(&desc->convolution, algorithm, op->src, op->weights,
             op->dst, op->strides, no_dilation, op->pad_before, op->pad_after);
-    return dnnl_dilated_convolution_backward_weights_desc_init(&desc->convolution, direct, op->src, op->weights,
+    return dnnl_dilated_convolution_backward_weights_desc_init(&desc->convolution, algorithm, op->src, op->weights,
         op->bias, op->dst, op->strides, no_dilation, op->pad_before, op->pad_after);
 }
 
@@ -264,8 +175,8 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
     };
     union op_desc desc;
     dnnl_primitive_desc_iterator_t iterator = NULL;
-    if (!is_made(init[op->kind](op, &desc))
-        || !is_made(dnnl_primitive_desc_iterator_create(&iterator, &desc, attr, engine, forward)))
+    if (!nn_is_made(init[op->kind](op, &desc))
+        || !nn_is_made(dnnl_primitive_desc_iterator_create(&iterator, &desc, attr, engine, forward)))
         return 0;
     int count = 0;
     do {
@@ -273,81 +184,48 @@ static int op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_prim
         if (pds_out[count] == NULL)
             break;
         count++;
-    } while (count < NN_IMPLEMENTATIONS_MAX && is_made(dnnl_primitive_desc_iterator_next(iterator)));
+    } while (count < NN_IMPLEMENTATIONS_MAX && nn_is_made(dnnl_primitive_desc_iterator_next(iterator)));
     dnnl_primitive_desc_iterator_destroy(iterator);
     return count;
 }
 
 #endif
 
-nn_md nn_md_any(int rank, const dnnl_dim_t *dims)
+/* What `op` does to its result, in the order of the arguments' places. */
+static int append_posts(const struct nn_op *op, dnnl_post_ops_t ops)
 {
-    return nn_md_tag(rank, dims, dnnl_format_tag_any);
+    int rc = 0;
+    if (op->line != NULL)
+        rc = NN_CHECK(dnnl_post_ops_append_binary(ops, dnnl_binary_mul, op->line));
+    if (rc == 0 && op->line != NULL)
+        rc = NN_CHECK(dnnl_post_ops_append_binary(ops, dnnl_binary_add, op->line));
+    if (rc == 0 && op->sums)
+        rc = NN_CHECK(post_sum(ops));
+    return rc == 0 && op->relu ? NN_CHECK(post_relu(ops)) : rc;
 }
 
-nn_md nn_md_of(const_dnnl_primitive_desc_t pd, int arg)
+static int set_posts(const struct nn_op *op, dnnl_primitive_attr_t attr)
 {
-    return md_copy(dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg));
+    dnnl_post_ops_t ops;
+    int rc = NN_CHECK(dnnl_post_ops_create(&ops));
+    if (rc != 0)
+        return rc;
+    rc = append_posts(op, ops);
+    if (rc == 0)
+        rc = NN_CHECK(dnnl_primitive_attr_set_post_ops(attr, ops));
+    dnnl_post_ops_destroy(ops);
+    return rc;
 }
 
-bool nn_md_equal(nn_md a, nn_md b)
-{
-    return dnnl_memory_desc_equal(a, b) != 0;
-}
-
-size_t nn_md_bytes(nn_md md)
-{
-    return dnnl_memory_desc_get_size(md);
-}
-
-/* Dimensions from the largest stride to the smallest; equal strides (sizes of 1) in order. */
-static void stride_order(const struct nn_layout *layout, int *order)
-{
-    for (int i = 0; i < layout->rank; i++) {
-        int place = i;
-        while (place > 0 && layout->strides[order[place - 1]] < layout->strides[i]) {
-            order[place] = order[place - 1];
-            place--;
-        }
-        order[place] = i;
-    }
-}
-
-void nn_md_describe(nn_md md, char *text, size_t text_size)
-{
-    struct nn_layout layout;
-    if (nn_md_layout(md, &layout)) {
-        snprintf(text, text_size, "opaque");
-        return;
-    }
-    int order[NN_RANK_MAX];
-    stride_order(&layout, order);
-    char tag[NN_RANK_MAX + 1] = "";
-    for (int i = 0; i < layout.rank; i++) {
-        tag[i] = (char)('a' + order[i]);
-        for (int b = 0; b < layout.block_count; b++)
-            if (layout.block_dims[b] == order[i])
-                tag[i] = (char)('A' + order[i]);
-    }
-    size_t used = (size_t)snprintf(text, text_size, "%s", tag);
-    for (int b = 0; b < layout.block_count && used < text_size; b++)
-        used += (size_t)snprintf(text + used, text_size - used, "%d%c", (int)layout.blocks[b],
-                                 (char)('a' + layout.block_dims[b]));
-}
-
-static dnnl_primitive_attr_t attr_open(bool relu)
+/* Of a primitive with the scratchpad in user mode; op NULL: one that does nothing further. */
+static dnnl_primitive_attr_t attr_open(const struct nn_op *op)
 {
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_post_ops_t ops = NULL;
     if (NN_CHECK(dnnl_primitive_attr_create(&attr)))
         return NULL;
     int rc = NN_CHECK(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
-    if (rc == 0 && relu && (rc = NN_CHECK(dnnl_post_ops_create(&ops))) == 0) {
-        rc = NN_CHECK(post_relu(ops));
-        if (rc == 0)
-            rc = NN_CHECK(dnnl_primitive_attr_set_post_ops(attr, ops));
-        dnnl_post_ops_destroy(ops);
-    }
+    if (rc == 0 && op != NULL)
+        rc = set_posts(op, attr);
     if (rc == 0)
         return attr;
     dnnl_primitive_attr_destroy(attr);
@@ -360,13 +238,20 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
     if (nn_room_hold() != 0)
         return 0;
     int count = 0;
-    dnnl_primitive_attr_t attr = attr_open(op->relu);
+    dnnl_primitive_attr_t attr = attr_open(op);
     if (attr != NULL) {
         count = op_list(op, engine, forward, attr, pds_out);
         dnnl_primitive_attr_destroy(attr);
     }
     nn_room_release();
     return count;
+}
+
+/* The sets of instructions are masks: one holds those it builds on. */
+bool nn_has_bf16(void)
+{
+    const unsigned needed = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
 }
 
 const char *nn_pd_name(const_dnnl_primitive_desc_t pd)
@@ -403,7 +288,7 @@ int nn_reorder_create(dnnl_primitive_desc_t *pd_out, nn_md from, nn_md to, dnnl_
     int rc = nn_room_hold();
     if (rc != 0)
         return rc;
-    dnnl_primitive_attr_t attr = attr_open(false);
+    dnnl_primitive_attr_t attr = attr_open(NULL);
     rc = attr == NULL ? -ENOMEM : NN_CHECK(dnnl_reorder_primitive_desc_create(pd_out, from, engine, to, engine, attr));
     if (attr != NULL)
         dnnl_primitive_attr_destroy(attr);

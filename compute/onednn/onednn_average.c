@@ -6,6 +6,8 @@
 #include "compute/team.h"
 #include "compute/vector.h"
 
+#define PART 64u                /* channels summed at once */
+
 static void average_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
     (void)plan, (void)layer;
@@ -13,9 +15,10 @@ static void average_use(const struct plan *plan, uint32_t layer, struct value_us
 }
 
 struct average_work {
+    enum value_type type;
     const struct layer *layer;
     size_t block;
-    float *in, *out;            /* values or gradients */
+    void *in, *out;             /* values or gradients */
     bool clears;                /* backward: nothing to add to */
 };
 
@@ -44,26 +47,48 @@ static float share_of(struct view view)
     return 1.0f / ((float)(view.bottom - view.top) * (float)(view.right - view.left));
 }
 
-VECTOR_LOOPS
-static void add_scaled(const float *restrict from, float *restrict to, size_t count, float scale)
+/* Channels [first, first + count) of a window: their sums are fp32 whatever type the values have. */
+ALWAYS_INLINE void average_part(enum value_type type, const struct average_work *work, struct view view,
+                                const void *restrict in, void *restrict out, size_t first, size_t count)
 {
+    const float scale = share_of(view);
+    float sums[PART] = { 0 };
+    for (uint32_t y = view.top; y < view.bottom; y++)
+        for (uint32_t x = view.left; x < view.right; x++) {
+            const size_t at = ((size_t)y * work->layer->in.width + x) * work->block + first;
+            for (size_t i = 0; i < count; i++)
+                sums[i] += value_read(type, in, at + i) * scale;
+        }
     for (size_t i = 0; i < count; i++)
-        to[i] += from[i] * scale;
+        value_write(type, out, first + i, sums[i]);
 }
 
-static void average_window(const struct average_work *work, struct view view, const float *in, float *out)
+VECTOR_LOOPS
+static void average_window(const struct average_work *work, struct view view, const void *in, void *out)
 {
-    memset(out, 0, work->block * sizeof(*out));
-    for (uint32_t y = view.top; y < view.bottom; y++)
-        for (uint32_t x = view.left; x < view.right; x++)
-            add_scaled(in + ((size_t)y * work->layer->in.width + x) * work->block, out, work->block, share_of(view));
+    for (size_t first = 0; first < work->block; first += PART) {
+        const size_t left = work->block - first, count = left < PART ? left : PART;
+        FOR_TYPE(work->type, average_part, work, view, in, out, first, count);
+    }
 }
 
-static void spread_window(const struct average_work *work, struct view view, float *in, const float *out)
+ALWAYS_INLINE void spread(enum value_type type, const struct average_work *work, struct view view, void *restrict in,
+                          const void *restrict out)
 {
+    const float scale = share_of(view);
+    const size_t block = work->block;
     for (uint32_t y = view.top; y < view.bottom; y++)
-        for (uint32_t x = view.left; x < view.right; x++)
-            add_scaled(out, in + ((size_t)y * work->layer->in.width + x) * work->block, work->block, share_of(view));
+        for (uint32_t x = view.left; x < view.right; x++) {
+            const size_t at = ((size_t)y * work->layer->in.width + x) * block;
+            for (size_t i = 0; i < block; i++)
+                value_write(type, in, at + i, value_read(type, in, at + i) + value_read(type, out, i) * scale);
+        }
+}
+
+VECTOR_LOOPS
+static void spread_window(const struct average_work *work, struct view view, void *in, const void *out)
+{
+    FOR_TYPE(work->type, spread, work, view, in, out);
 }
 
 /* One channel block of a sample is a plane. */
@@ -82,10 +107,11 @@ static void average_planes(void *arg, uint32_t member, size_t first, size_t end)
     const struct average_work *const work = arg;
     (void)member;
     for (size_t plane = first; plane < end; plane++) {
-        float *out = work->out + plane * out_plane(work);
+        const void *const in = value_at(work->type, work->in, plane * in_plane(work));
+        size_t at = plane * out_plane(work);
         for (uint32_t row = 0; row < work->layer->out.height; row++)
-            for (uint32_t column = 0; column < work->layer->out.width; column++, out += work->block)
-                average_window(work, view_at(work->layer, row, column), work->in + plane * in_plane(work), out);
+            for (uint32_t column = 0; column < work->layer->out.width; column++, at += work->block)
+                average_window(work, view_at(work->layer, row, column), in, value_at(work->type, work->out, at));
     }
 }
 
@@ -94,20 +120,20 @@ static void spread_planes(void *arg, uint32_t member, size_t first, size_t end)
     const struct average_work *const work = arg;
     (void)member;
     for (size_t plane = first; plane < end; plane++) {
-        const float *out = work->out + plane * out_plane(work);
-        float *const in = work->in + plane * in_plane(work);
+        void *const in = value_at(work->type, work->in, plane * in_plane(work));
+        size_t at = plane * out_plane(work);
         if (work->clears)
-            memset(in, 0, in_plane(work) * sizeof(*in));
+            memset(in, 0, in_plane(work) * value_size(work->type));
         for (uint32_t row = 0; row < work->layer->out.height; row++)
-            for (uint32_t column = 0; column < work->layer->out.width; column++, out += work->block)
-                spread_window(work, view_at(work->layer, row, column), in, out);
+            for (uint32_t column = 0; column < work->layer->out.width; column++, at += work->block)
+                spread_window(work, view_at(work->layer, row, column), in, value_at(work->type, work->out, at));
     }
 }
 
 static int average_forward(struct plan *plan, uint32_t layer)
 {
     const struct edge *const in = in_edge(plan, layer, 0);
-    struct average_work work = { plan_layer(plan, layer), in->block,
+    struct average_work work = { plan_type(plan), plan_layer(plan, layer), in->block,
                                  plan_value(plan, plan_input(&plan->base, layer, 0)),
                                  plan_value(plan, plan_output(&plan->base, layer)), false };
     team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_blocks(in), 1, average_planes, &work);
@@ -118,7 +144,7 @@ static int average_backward(struct plan *plan, uint32_t layer)
 {
     const struct edge *const in = in_edge(plan, layer, 0);
     const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    struct average_work work = { plan_layer(plan, layer), in->block, plan_data(plan, flow->buffer),
+    struct average_work work = { plan_type(plan), plan_layer(plan, layer), in->block, plan_data(plan, flow->buffer),
                                 plan_gradient(plan, plan_output(&plan->base, layer)), !flow->adds };
     team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_blocks(in), 1, spread_planes, &work);
     return 0;

@@ -1,12 +1,12 @@
-/* Where branches part and meet: the sum of two values, and the shortcut that takes every
- * stride-th pixel and puts channels of zeros around its own. Loops of ours. */
+/* Where branches part and meet: the sum of two values, the channels of several one behind the other, and
+ * the shortcut that takes every stride-th pixel and puts channels of zeros around its own. Loops of ours. */
 #include <string.h>
 
 #include "compute/onednn/onednn_plan.h"
 #include "compute/team.h"
 #include "compute/vector.h"
 
-#define FLOAT_GRAIN 1024u       /* floats a thread takes at least */
+#define VALUE_GRAIN 1024u       /* numbers a thread takes at least */
 
 /* ---- add: both inputs and the result lie alike ---- */
 
@@ -16,26 +16,31 @@ static void add_use(const struct plan *plan, uint32_t layer, struct value_use *u
     *use_out = (struct value_use){ .in_place = true, .gradient_in_place = true, .adds = true };
 }
 
-struct sum_work { const float *left, *right; float *to; };
+struct sum_work { enum value_type type; const void *left, *right; void *to; };
+
+ALWAYS_INLINE void sum(enum value_type type, const struct sum_work *work, size_t first, size_t end)
+{
+    const void *const left = work->left, *const right = work->right;
+    void *const to = work->to;
+    INDEPENDENT_TURNS
+    for (size_t i = first; i < end; i++)
+        value_write(type, to, i, value_read(type, left, i) + value_read(type, right, i));
+}
 
 VECTOR_LOOPS
 static void sum_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct sum_work *const work = arg;
-    const float *const left = work->left, *const right = work->right;
-    float *const to = work->to;
     (void)member;
-    INDEPENDENT_TURNS
-    for (size_t i = first; i < end; i++)
-        to[i] = left[i] + right[i];
+    FOR_TYPE(work->type, sum, work, first, end);
 }
 
 static int add_forward(struct plan *plan, uint32_t layer)
 {
     const uint32_t value = plan_output(&plan->base, layer);
-    struct sum_work work = { plan_value(plan, plan_input(&plan->base, layer, 0)),
+    struct sum_work work = { plan_type(plan), plan_value(plan, plan_input(&plan->base, layer, 0)),
                             plan_value(plan, plan_input(&plan->base, layer, 1)), plan_value(plan, value) };
-    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), FLOAT_GRAIN, sum_part, &work);
+    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), VALUE_GRAIN, sum_part, &work);
     return 0;
 }
 
@@ -53,6 +58,185 @@ const struct layer_ops onednn_add_ops = {
     .backward_inputs = add_backward,
 };
 
+/* ---- concat: of values that lie in any blocks ---- */
+
+static void concat_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    (void)plan, (void)layer;
+    *use_out = (struct value_use){ .adds = true };
+}
+
+/* An input and the result, or their gradients. */
+struct concat_work {
+    enum value_type type;
+    const struct edge *in, *out;
+    void *part, *whole;
+    size_t before;              /* channels of the result in front of the input's */
+    bool adds;
+};
+
+/* Channels that lie together in the input and in the result: where, in one pixel of a sample. */
+struct channel_run { size_t part, whole, length; };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct channel_run run_from(const struct concat_work *work, size_t channel)
+{
+    const size_t to = work->before + channel, in_block = work->in->block, out_block = work->out->block;
+    const size_t length = least(in_block - channel % in_block, out_block - to % out_block);
+    return (struct channel_run){ edge_at(work->in, channel, 0), edge_at(work->out, to, 0),
+                                 least(length, work->in->shape.channels - channel) };
+}
+
+/* Pixels one behind the other, in both `length` numbers. */
+struct pixel_run { void *part, *whole; size_t part_stride, whole_stride, length, pixels; };
+
+ALWAYS_INLINE void join(enum value_type type, struct pixel_run run, bool adds)
+{
+    (void)adds;
+    for (size_t i = 0; i < run.pixels; i++) {
+        const void *restrict const from = value_at(type, run.part, i * run.part_stride);
+        void *restrict const to = value_at(type, run.whole, i * run.whole_stride);
+        for (size_t k = 0; k < run.length; k++)
+            value_write(type, to, k, value_read(type, from, k));
+    }
+}
+
+ALWAYS_INLINE void split(enum value_type type, struct pixel_run run, bool adds)
+{
+    for (size_t i = 0; i < run.pixels; i++) {
+        const void *restrict const from = value_at(type, run.whole, i * run.whole_stride);
+        void *restrict const to = value_at(type, run.part, i * run.part_stride);
+        for (size_t k = 0; k < run.length; k++) {
+            const float more = value_read(type, from, k);
+            value_write(type, to, k, adds ? value_read(type, to, k) + more : more);
+        }
+    }
+}
+
+VECTOR_LOOPS
+static void join_run(enum value_type type, struct pixel_run run, bool adds)
+{
+    FOR_TYPE(type, join, run, adds);
+}
+
+VECTOR_LOOPS
+static void split_run(enum value_type type, struct pixel_run run, bool adds)
+{
+    FOR_TYPE(type, split, run, adds);
+}
+
+/* `count` pixels of a sample, from pixel `first` on. */
+static struct pixel_run pixels_of(const struct concat_work *work, struct channel_run channels, size_t sample,
+                                  size_t first, size_t count)
+{
+    const size_t in_block = work->in->block, out_block = work->out->block;
+    const size_t part = sample * edge_count(work->in) + channels.part + first * in_block;
+    const size_t whole = sample * edge_count(work->out) + channels.whole + first * out_block;
+    struct pixel_run run = { value_at(work->type, work->part, part), value_at(work->type, work->whole, whole),
+                             in_block, out_block, channels.length, count };
+    if (channels.length == in_block && channels.length == out_block) {
+        run.length *= run.pixels;
+        run.pixels = 1;
+    }
+    return run;
+}
+
+/* Pixels [first, end) of all samples. */
+static void move_pixels(const struct concat_work *work, size_t first, size_t end,
+                        void (*move)(enum value_type type, struct pixel_run run, bool adds))
+{
+    const size_t pixels = edge_pixels(work->out);
+    for (size_t at = first, count; at < end; at += count) {
+        count = least(pixels - at % pixels, end - at);
+        for (size_t c = 0; c < work->in->shape.channels;) {
+            const struct channel_run run = run_from(work, c);
+            move(work->type, pixels_of(work, run, at / pixels, at % pixels, count), work->adds);
+            c += run.length;
+        }
+    }
+}
+
+static void join_pixels(void *arg, uint32_t member, size_t first, size_t end)
+{
+    (void)member;
+    move_pixels(arg, first, end, join_run);
+}
+
+static void split_pixels(void *arg, uint32_t member, size_t first, size_t end)
+{
+    (void)member;
+    move_pixels(arg, first, end, split_run);
+}
+
+struct filling { enum value_type type; const struct edge *edge; void *values; };
+
+static void clear_pixels(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct filling *const filling = arg;
+    const struct edge *const edge = filling->edge;
+    const size_t pixels = edge_pixels(edge), channels = edge->shape.channels;
+    const size_t bytes = (edge->block - channels % edge->block) * value_size(filling->type);
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        memset(value_at(filling->type, filling->values,
+                        i / pixels * edge_count(edge) + edge_at(edge, channels, i % pixels)), 0, bytes);
+}
+
+/* What fills the last block of a value, or of its gradient, is 0. */
+static void clear_filling(const struct plan *plan, const struct edge *edge, void *values)
+{
+    struct filling filling = { plan_type(plan), edge, values };
+    if (edge->shape.channels % edge->block != 0)
+        team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_pixels(edge), 1, clear_pixels, &filling);
+}
+
+static void run_input(const struct plan *plan, uint32_t layer, uint32_t k, struct concat_work work, team_work run)
+{
+    work.type = plan_type(plan);
+    work.in = in_edge(plan, layer, k);
+    work.out = out_edge(plan, layer);
+    for (uint32_t i = 0; i < k; i++)
+        work.before += in_edge(plan, layer, i)->shape.channels;
+    team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_pixels(work.out), 1, run, &work);
+}
+
+static int concat_forward(struct plan *plan, uint32_t layer)
+{
+    void *const whole = plan_value(plan, plan_output(&plan->base, layer));
+    for (uint32_t k = 0; k < plan_layer(plan, layer)->input_count; k++)
+        run_input(plan, layer, k,
+                  (struct concat_work){ .part = plan_value(plan, plan_input(&plan->base, layer, k)), .whole = whole },
+                  join_pixels);
+    clear_filling(plan, out_edge(plan, layer), whole);
+    return 0;
+}
+
+static int concat_backward(struct plan *plan, uint32_t layer)
+{
+    void *const whole = plan_gradient(plan, plan_output(&plan->base, layer));
+    for (uint32_t k = 0; k < plan_layer(plan, layer)->input_count; k++) {
+        const struct flow *const flow = plan_flow(&plan->base, layer, k);
+        if (flow->buffer == BUFFER_NONE)
+            continue;
+        run_input(plan, layer, k,
+                  (struct concat_work){ .part = plan_data(plan, flow->buffer), .whole = whole, .adds = flow->adds },
+                  split_pixels);
+        if (!flow->adds)
+            clear_filling(plan, in_edge(plan, layer, k), plan_data(plan, flow->buffer));
+    }
+    return 0;
+}
+
+const struct layer_ops onednn_concat_ops = {
+    .use = concat_use,
+    .forward = concat_forward,
+    .backward_inputs = concat_backward,
+};
+
 /* ---- pad_channels ---- */
 
 static void pad_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
@@ -62,9 +246,10 @@ static void pad_use(const struct plan *plan, uint32_t layer, struct value_use *u
 }
 
 struct pad_work {
+    enum value_type type;
     const struct layer *layer;
     const struct edge *in, *out;
-    float *in_values, *out_values;      /* or gradients */
+    void *in_values, *out_values;       /* or gradients */
     bool clears;                        /* backward: nothing to add to */
 };
 
@@ -79,44 +264,54 @@ static size_t in_row(const struct pad_work *work, size_t c, size_t y)
     return edge_at(work->in, c, y * work->layer->stride_h * work->layer->in.width);
 }
 
+ALWAYS_INLINE void pad_sample(enum value_type type, const struct pad_work *work, const void *in, void *out)
+{
+    const struct layer *const layer = work->layer;
+    const size_t in_step = work->in->block * layer->stride_w, out_step = work->out->block;
+    memset(out, 0, edge_count(work->out) * value_size(type));
+    for (size_t c = 0; c < layer->in.channels; c++)
+        for (size_t y = 0; y < layer->out.height; y++)
+            for (size_t x = 0; x < layer->out.width; x++)
+                value_write(type, out, out_row(work, c, y) + x * out_step,
+                            value_read(type, in, in_row(work, c, y) + x * in_step));
+}
+
 static void pad_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct pad_work *const work = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        FOR_TYPE(work->type, pad_sample, work, value_at(work->type, work->in_values, i * edge_count(work->in)),
+                 value_at(work->type, work->out_values, i * edge_count(work->out)));
+}
+
+ALWAYS_INLINE void unpad_sample(enum value_type type, const struct pad_work *work, void *in, const void *out)
+{
     const struct layer *const layer = work->layer;
     const size_t in_step = work->in->block * layer->stride_w, out_step = work->out->block;
-    (void)member;
-    for (size_t i = first; i < end; i++) {
-        const float *const in = work->in_values + i * edge_floats(work->in);
-        float *const out = work->out_values + i * edge_floats(work->out);
-        memset(out, 0, edge_floats(work->out) * sizeof(*out));
-        for (size_t c = 0; c < layer->in.channels; c++)
-            for (size_t y = 0; y < layer->out.height; y++)
-                for (size_t x = 0; x < layer->out.width; x++)
-                    out[out_row(work, c, y) + x * out_step] = in[in_row(work, c, y) + x * in_step];
-    }
+    if (work->clears)
+        memset(in, 0, edge_count(work->in) * value_size(type));
+    for (size_t c = 0; c < layer->in.channels; c++)
+        for (size_t y = 0; y < layer->out.height; y++)
+            for (size_t x = 0; x < layer->out.width; x++) {
+                const size_t at = in_row(work, c, y) + x * in_step;
+                value_write(type, in, at, value_read(type, in, at) +
+                                              value_read(type, out, out_row(work, c, y) + x * out_step));
+            }
 }
 
 static void unpad_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct pad_work *const work = arg;
-    const struct layer *const layer = work->layer;
-    const size_t in_step = work->in->block * layer->stride_w, out_step = work->out->block;
     (void)member;
-    for (size_t i = first; i < end; i++) {
-        float *const in = work->in_values + i * edge_floats(work->in);
-        const float *const out = work->out_values + i * edge_floats(work->out);
-        if (work->clears)
-            memset(in, 0, edge_floats(work->in) * sizeof(*in));
-        for (size_t c = 0; c < layer->in.channels; c++)
-            for (size_t y = 0; y < layer->out.height; y++)
-                for (size_t x = 0; x < layer->out.width; x++)
-                    in[in_row(work, c, y) + x * in_step] += out[out_row(work, c, y) + x * out_step];
-    }
+    for (size_t i = first; i < end; i++)
+        FOR_TYPE(work->type, unpad_sample, work, value_at(work->type, work->in_values, i * edge_count(work->in)),
+                 value_at(work->type, work->out_values, i * edge_count(work->out)));
 }
 
 static int pad_forward(struct plan *plan, uint32_t layer)
 {
-    struct pad_work work = { plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
+    struct pad_work work = { plan_type(plan), plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
                             plan_value(plan, plan_input(&plan->base, layer, 0)),
                             plan_value(plan, plan_output(&plan->base, layer)), false };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, pad_samples, &work);
@@ -126,7 +321,7 @@ static int pad_forward(struct plan *plan, uint32_t layer)
 static int pad_backward(struct plan *plan, uint32_t layer)
 {
     const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    struct pad_work work = { plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
+    struct pad_work work = { plan_type(plan), plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
                             plan_data(plan, flow->buffer), plan_gradient(plan, plan_output(&plan->base, layer)),
                             !flow->adds };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, unpad_samples, &work);

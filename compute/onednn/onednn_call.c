@@ -13,13 +13,26 @@ static const char *const direction_names[] = {
     [NN_FORWARD] = "forward", [NN_BACKWARD_DATA] = "backward data", [NN_BACKWARD_WEIGHTS] = "backward weights",
 };
 
-/* oneDNN 2.6: the 1x1 kernels with a stride write past the end of values whose channels
- * do not fill whole vectors. */
+/* oneDNN 2.6: the 1x1 kernels with a stride write past the end of values whose channels do not fill whole
+ * vectors; and the bf16 kernels for the gradient of weights read what nobody wrote where the stride is more than
+ * the width. */
 static bool pd_is_broken(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
     dnnl_dim_t src[NN_RANK_MAX];
-    return DNNL_VERSION_MAJOR < 3 && op->kind == NN_CONVOLUTION && (op->strides[0] > 1 || op->strides[1] > 1) &&
-           strstr(nn_pd_name(pd), "1x1") != NULL && nn_md_dims(op->src, src) == 4 && src[1] % 16 != 0;
+    if (DNNL_VERSION_MAJOR >= 3 || op->kind != NN_CONVOLUTION || nn_md_dims(op->src, src) != 4)
+        return false;
+    const bool strides = op->strides[0] > 1 || op->strides[1] > 1;
+    if (strides && strstr(nn_pd_name(pd), "1x1") != NULL && src[1] % 16 != 0)
+        return true;
+    return op->direction == NN_BACKWARD_WEIGHTS && op->strides[1] > src[3] &&
+           strstr(nn_pd_name(pd), "jit_bf16") != NULL;
+}
+
+/* Winograd's kernels work in tiles that a cache holds, or, where their number has no fitting divisors, on all at
+ * once: then the brought numbers take twice the memory of the values. */
+static bool has_room(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
+{
+    return nn_pd_scratch_bytes(pd) <= op->winograd;
 }
 
 /* Inner products are matrix products in every implementation; for a convolution, gemm
@@ -30,11 +43,13 @@ static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_de
         return PD_NONE;
     if (nn_pd_is_ref(pd))
         return PD_REF;
+    if (op->winograd != 0)
+        return has_room(op, pd) ? PD_WINOGRAD : PD_NONE;
     return op->kind == NN_CONVOLUTION && strstr(nn_pd_name(pd), "gemm") != NULL ? PD_GEMM : PD_FAST;
 }
 
-enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
-                      dnnl_primitive_desc_t *pd_out)
+static enum pd_class find_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                               dnnl_primitive_desc_t *pd_out)
 {
     dnnl_primitive_desc_t pds[NN_IMPLEMENTATIONS_MAX];
     const int count = nn_op_list(op, engine, forward, pds);
@@ -55,11 +70,23 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
     return best;
 }
 
-static nn_md md_free_of(nn_md md)
+enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
+                      dnnl_primitive_desc_t *pd_out)
 {
-    dnnl_dim_t dims[NN_RANK_MAX];
-    const int rank = md != NULL ? nn_md_dims(md, dims) : 0;
-    return rank ? nn_md_any(rank, dims) : NULL;
+    struct nn_op direct = *op;
+    direct.winograd = 0;
+    if (op->winograd != 0 && find_best(engine, op, forward, pd_out) == PD_WINOGRAD)
+        return PD_WINOGRAD;
+    return find_best(engine, &direct, forward, pd_out);
+}
+
+enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    const enum pd_class class = pd_find(engine, op, forward, &pd);
+    if (pd != NULL)
+        dnnl_primitive_desc_destroy(pd);
+    return class;
 }
 
 /* `op` with the weights in any layout, or with everything in any layout. */
@@ -67,10 +94,10 @@ static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, 
                                   bool weights_only, dnnl_primitive_desc_t *pd_out)
 {
     struct nn_op free_op = *op;
-    free_op.weights = md_free_of(op->weights);
+    free_op.weights = nn_md_loose(op->weights);
     if (!weights_only) {
-        free_op.src = md_free_of(op->src);
-        free_op.dst = md_free_of(op->dst);
+        free_op.src = nn_md_loose(op->src);
+        free_op.dst = nn_md_loose(op->dst);
     }
     enum pd_class class = PD_NONE;
     if (free_op.weights != NULL && free_op.src != NULL && free_op.dst != NULL)
@@ -83,12 +110,16 @@ static enum pd_class pd_find_free(dnnl_engine_t engine, const struct nn_op *op, 
     return class;
 }
 
+/* A sum is with what lies in the result's place: that is not there in another layout. Winograd's algorithm is
+ * worth reorders of weights, not of values. */
 static enum pd_class pd_choose(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                                dnnl_primitive_desc_t *pd_out)
 {
     enum pd_class best = pd_find(engine, op, forward, pd_out);
-    for (int weights_only = 1; weights_only >= 0 && best != PD_FAST; weights_only--) {
+    for (int weights_only = 1; weights_only >= op->sums; weights_only--) {
         dnnl_primitive_desc_t pd;
+        if (best <= (op->winograd != 0 && weights_only ? PD_WINOGRAD : PD_FAST))
+            break;
         const enum pd_class class = pd_find_free(engine, op, forward, weights_only, &pd);
         if (class == PD_NONE)
             continue;

@@ -8,7 +8,7 @@
 nn_md bias_any(const struct layer *layer)
 {
     const dnnl_dim_t outputs = layer->out.channels;
-    return layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, &outputs) : NULL;
+    return layer_has(layer, PARAMETER_BIAS) ? nn_md_any(1, &outputs, dnnl_f32) : NULL;
 }
 
 bool bias_is_made(const struct layer *layer, nn_md bias)
@@ -18,7 +18,10 @@ bool bias_is_made(const struct layer *layer, nn_md bias)
 
 static struct weighted_how how_of(const struct choice *choice, enum nn_direction direction)
 {
-    return (struct weighted_how){ direction, true, direction == NN_FORWARD && choice->with_relu };
+    const struct backend *const backend = choice->backend;
+    return (struct weighted_how){ .direction = direction, .training = true,
+                                  .winograd = winograd_room(backend, choice->layer, backend->spec.slice_max, NULL),
+                                  .with_relu = direction == NN_FORWARD && choice->with_relu };
 }
 
 /* The descriptor of the weights that oneDNN prefers in one direction, given the layouts of
@@ -37,7 +40,7 @@ static nn_md weights_wish(const struct choice *choice, const struct weighted_mds
     } else {
         weighted_op(&op, choice->layer, mds, how_of(choice, direction));
         if (pd_find(engine, &op, forward, &pd) < PD_REF)
-            wish = nn_md_of(pd, DNNL_ARG_WEIGHTS);
+            wish = nn_md_of(pd, direction == NN_BACKWARD_WEIGHTS ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
         if (pd != NULL)
             dnnl_primitive_desc_destroy(pd);
     }
@@ -57,14 +60,11 @@ static uint32_t score_mds(const struct choice *choice, const struct weighted_mds
         return UINT32_MAX;
     for (int i = NN_BACKWARD_DATA; i <= NN_BACKWARD_WEIGHTS; i++) {
         const enum nn_direction direction = (enum nn_direction)i;
-        dnnl_primitive_desc_t pd = NULL;
         if ((direction == NN_BACKWARD_DATA && !choice->has_data) ||
             (direction == NN_BACKWARD_WEIGHTS && first_conv_fits(choice->layer, &choice->in, &choice->out)))
             continue;
         weighted_op(&op, choice->layer, mds, how_of(choice, direction));
-        const uint32_t class = pd_find(engine, &op, forward, &pd);
-        if (pd != NULL)
-            dnnl_primitive_desc_destroy(pd);
+        const uint32_t class = pd_class_of_best(engine, &op, forward);
         sum += class;
         worst = class > worst ? class : worst;
     }
@@ -77,7 +77,7 @@ uint32_t choice_score(const struct choice *choice, nn_md weights)
 {
     dnnl_dim_t dims[NN_RANK_MAX];
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    nn_md any = nn_md_any(rank, dims), bias = bias_any(choice->layer);
+    nn_md any = nn_md_any(rank, dims, dnnl_f32), bias = bias_any(choice->layer);
     struct weighted_mds mds;
     uint32_t result = UINT32_MAX;
     if (any != NULL && bias_is_made(choice->layer, bias) &&
@@ -92,20 +92,28 @@ uint32_t choice_score(const struct choice *choice, nn_md weights)
 }
 
 /* The blocks oneDNN itself would take for a convolution's source and result. */
-void conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
-                      uint32_t *dst_out)
+enum pd_class conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
+                        uint32_t *dst_out)
 {
     const uint32_t count = backend->spec.slice_max;
     const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
     const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
     const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
-    struct weighted_mds mds = { nn_md_any(4, src), nn_md_any(4, weights), bias_any(layer), nn_md_any(4, dst) };
+    const dnnl_data_type_t type = nn_type(backend->type);
+    struct weighted_mds mds = {
+        .src = nn_md_any(4, src, type), .factors = nn_md_any(4, weights, type), .bias = bias_any(layer),
+        .dst = nn_md_any(4, dst, type),
+    };
     dnnl_primitive_desc_t pd = NULL;
     struct nn_op op;
-    weighted_op(&op, layer, &mds, (struct weighted_how){ NN_FORWARD, true, with_relu });
+    weighted_op(&op, layer, &mds,
+                (struct weighted_how){ .direction = NN_FORWARD, .winograd = winograd_room(backend, layer, count, NULL),
+                                       .training = true, .with_relu = with_relu });
     *src_out = *dst_out = 0;
-    if (mds.src != NULL && mds.weights != NULL && bias_is_made(layer, mds.bias) && mds.dst != NULL &&
-        pd_find(backend->engine, &op, NULL, &pd) != PD_NONE) {
+    enum pd_class class = PD_NONE;
+    if (mds.src != NULL && mds.factors != NULL && bias_is_made(layer, mds.bias) && mds.dst != NULL)
+        class = pd_find(backend->engine, &op, NULL, &pd);
+    if (class != PD_NONE) {
         nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
         if (src_md != NULL && dst_md != NULL) {
             *src_out = edge_block_of(src_md);
@@ -115,9 +123,9 @@ void conv_wish(const struct backend *backend, const struct layer *layer, bool wi
         nn_md_release(dst_md);
         dnnl_primitive_desc_destroy(pd);
     }
-    nn_md_release(mds.weights);
     nn_md_release(mds.bias);
     weighted_mds_close(&mds);
+    return class;
 }
 
 /* Weights in the order of the source's own values: always possible, and what matrix
@@ -128,10 +136,18 @@ static nn_md weights_plain(const struct choice *choice)
     struct edge like = choice->in;
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
     if (rank == 2)
-        return nn_md_tag(2, dims, dnnl_ab);
+        return nn_md_tag(2, dims, dnnl_ab, dnnl_f32);
+    like.type = VALUE_FP32;
     like.shape.height = (uint32_t)dims[2];
     like.shape.width = (uint32_t)dims[3];
     return edge_md(&like, (uint32_t)dims[0], 4);
+}
+
+/* Has the layer so few inputs that its weights are plain? oneDNN 2.6 fails where several threads share the sum over
+ * many units that a data gradient is, with weights in its own layout for 32 inputs or less. */
+static bool is_narrow(const struct layer *layer)
+{
+    return layer->kind == LAYER_DENSE && shape_count(layer->in) < 64;
 }
 
 enum { WISHES = 3 };
@@ -141,15 +157,17 @@ static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
 {
     dnnl_dim_t dims[NN_RANK_MAX];
     const int rank = weighted_dims(choice->layer, &choice->in, dims);
-    nn_md any = nn_md_any(rank, dims), bias = bias_any(choice->layer);
+    nn_md any = nn_md_any(rank, dims, dnnl_f32), bias = bias_any(choice->layer);
     struct weighted_mds mds;
     int rc = -ENOMEM;
     if (any != NULL && bias_is_made(choice->layer, bias))
         rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, choice->backend->spec.slice_max, any,
                                bias);
     if (rc == 0) {
-        wishes[0] = weights_wish(choice, &mds, NN_FORWARD);
-        if (choice->layer->kind == LAYER_DENSE)
+        const bool is_fp32 = choice->in.type == VALUE_FP32, is_free = !is_narrow(choice->layer);
+        if (is_free)
+            wishes[0] = weights_wish(choice, &mds, is_fp32 ? NN_FORWARD : NN_BACKWARD_WEIGHTS);
+        if (is_free && is_fp32 && choice->layer->kind == LAYER_DENSE)
             wishes[1] = weights_wish(choice, &mds, NN_BACKWARD_DATA);
         wishes[2] = weights_plain(choice);
         weighted_mds_close(&mds);
@@ -161,7 +179,9 @@ static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
 
 /* How the weights are stored: oneDNN's wish for forward, unless another one fits the
  * three directions better. A convolution's small weights are rather reordered in a step
- * than stored as its forward does not want them. */
+ * than stored as its forward does not want them. Where values are bf16, forward and the
+ * gradient of the input each read a bf16 copy in a layout of its own, made in each step:
+ * so the wish of the weights' gradient counts, which is fp32 as they are. */
 int weights_choose(const struct choice *choice, nn_md *stored_out)
 {
     nn_md wishes[WISHES] = { NULL };

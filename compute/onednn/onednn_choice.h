@@ -20,9 +20,10 @@ bool bias_is_made(const struct layer *layer, nn_md bias);
 /* How bad these layouts are with the weights `weights`, or with weights in any layout (NULL);
  * UINT32_MAX when there is no implementation. */
 uint32_t choice_score(const struct choice *choice, nn_md weights);
-/* The blocks oneDNN itself would take for a convolution's source and result, 0 when they are none of ours. */
-void conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
-               uint32_t *dst_out);
+/* The blocks oneDNN itself would take for a convolution's source and result, 0 when they are none of ours; the
+ * class of the implementation. */
+enum pd_class conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
+                        uint32_t *dst_out);
 /* How the weights are stored, for the caller to release. 0 or a negative errno. */
 int weights_choose(const struct choice *choice, nn_md *stored_out);
 

@@ -20,6 +20,7 @@
 #define GROUP_MAX 9u            /* window places whose sums are kept in registers */
 
 struct first_conv {
+    enum value_type type;
     uint32_t place_count;       /* input channels x window height x window width */
     uint32_t padded_h, padded_w;
     size_t image_floats;        /* of a padded image, planes of channels */
@@ -72,6 +73,7 @@ int first_conv_open(struct plan *plan, uint32_t layer, bool with_relu, uint32_t 
     if (first == NULL)
         return -ENOMEM;
     *first_out = first;
+    first->type = plan_type(plan);
     first->with_relu = with_relu;
     first->active = active;
     first->place_count = about->in.channels * about->kernel_h * about->kernel_w;
@@ -96,9 +98,9 @@ void first_conv_close(struct first_conv *first)
 /* What one pass over a sample and 8 output channels reads. */
 struct pass {
     const float *image;         /* padded */
-    const float *gradients;
+    const void *gradients;
     const uint8_t *active;      /* mask of the gradients, or NULL */
-    const float *values;        /* likewise, where they are above 0 */
+    const void *values;         /* likewise, where they are above 0 */
     const uint32_t *offsets;    /* of the places of this group */
     uint32_t out_h, out_w, pixel_step;      /* floats from pixel to pixel of the gradient */
     uint32_t row_step, column_step;         /* floats in the image from result to result */
@@ -106,7 +108,8 @@ struct pass {
 };
 
 /* Add to sums[place][8], and with_bias to the bias' sums behind them, for `count` places. */
-ALWAYS_INLINE void group_add(const struct pass *pass, uint32_t count, lanes *restrict sums, lanes *restrict bias)
+ALWAYS_INLINE void group_add(enum value_type type, const struct pass *pass, uint32_t count, lanes *restrict sums,
+                             lanes *restrict bias)
 {
     lanes sum[GROUP_MAX], bias_sum = { 0 };
     for (uint32_t i = 0; i < count; i++)
@@ -116,13 +119,13 @@ ALWAYS_INLINE void group_add(const struct pass *pass, uint32_t count, lanes *res
         size_t at = (size_t)row * pass->out_w * pass->pixel_step;
         for (uint32_t column = 0; column < pass->out_w; column++, at += pass->pixel_step) {
             lanes gradient, value;
-            LANES_LOAD(gradient, pass->gradients + at, LANES);
+            lanes_read(type, pass->gradients, at, LANES, &gradient);
             if (pass->active != NULL) {
                 lane_bytes active;
                 LANES_LOAD(active, pass->active + at, LANES);
                 gradient = LANES_SELECT(__builtin_convertvector(active, lane_bits) != 0, gradient, (lanes){ 0 });
             } else if (pass->values != NULL) {
-                LANES_LOAD(value, pass->values + at, LANES);
+                lanes_read(type, pass->values, at, LANES, &value);
                 gradient = LANES_SELECT(value > 0.0f, gradient, (lanes){ 0 });
             }
             for (uint32_t i = 0; i < count; i++)
@@ -150,11 +153,11 @@ static void places_add(const struct first_conv *first, struct pass *pass, float 
         pass->offsets = first->offsets + done;
         pass->with_bias = done == 0;
         if (count == 9)
-            group_add(pass, 9, sums + done, bias);
+            FOR_TYPE(first->type, group_add, pass, 9, sums + done, bias);
         else if (count == 3)
-            group_add(pass, 3, sums + done, bias);
+            FOR_TYPE(first->type, group_add, pass, 3, sums + done, bias);
         else
-            group_add(pass, 1, sums + done, bias);
+            FOR_TYPE(first->type, group_add, pass, 1, sums + done, bias);
         done += count;
     }
 }
@@ -168,15 +171,15 @@ struct first_work {
 /* One sample as planes of channels with its padding. Only the inside is written: the
  * border keeps the zeros that first_conv_run put there. */
 static void image_pad(const struct first_conv *first, const struct layer *layer, const struct edge *in,
-                      const float *values, float *image)
+                      const void *values, float *image)
 {
     const size_t pixels = edge_pixels(in), step = in->block;
     for (uint32_t c = 0; c < layer->in.channels; c++) {
-        const float *from = values + (in->block == 1 ? c * pixels : c);
+        size_t at = in->block == 1 ? c * pixels : c;
         for (uint32_t y = 0; y < layer->in.height; y++) {
             float *to = image + ((size_t)c * first->padded_h + y + layer->pad_top) * first->padded_w + layer->pad_left;
-            for (uint32_t x = 0; x < layer->in.width; x++, from += step)
-                to[x] = *from;
+            for (uint32_t x = 0; x < layer->in.width; x++, at += step)
+                to[x] = value_read(first->type, values, at);
         }
     }
 }
@@ -192,7 +195,7 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
     const size_t plane = edge_pixels(out) * out->block;
     const bool is_noted = first->active != BUFFER_NONE;
     const uint8_t *active = first->with_relu && is_noted ? plan_data(plan, first->active) : NULL;
-    const float *values = first->with_relu && !is_noted ? plan_value(plan, to) : NULL;
+    const void *values = first->with_relu && !is_noted ? plan_value(plan, to) : NULL;
     float *image = (float *)plan_data(plan, first->images) + member * first->image_floats;
     float *sums = (float *)plan_data(plan, first->sums) + member * first->sum_floats;
     struct pass pass = {
@@ -200,12 +203,12 @@ static void samples_add(void *arg, uint32_t member, size_t begin, size_t end)
         .row_step = layer->stride_h * first->padded_w, .column_step = layer->stride_w,
     };
     for (size_t i = begin; i < end; i++) {
-        image_pad(first, layer, in, plan_value(plan, from) + i * edge_floats(in), image);
+        image_pad(first, layer, in, value_at(first->type, plan_value(plan, from), i * edge_count(in)), image);
         for (size_t channel = 0; channel < edge_blocks(out) * out->block; channel += LANES) {
-            const size_t at = i * edge_floats(out) + channel / out->block * plane + channel % out->block;
-            pass.gradients = plan_gradient(plan, to) + at;
+            const size_t at = i * edge_count(out) + channel / out->block * plane + channel % out->block;
+            pass.gradients = value_at(first->type, plan_gradient(plan, to), at);
             pass.active = active != NULL ? active + at : NULL;
-            pass.values = values != NULL ? values + at : NULL;
+            pass.values = values != NULL ? value_at(first->type, values, at) : NULL;
             places_add(first, &pass, sums + channel * (first->place_count + 1));
         }
     }

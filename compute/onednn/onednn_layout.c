@@ -9,17 +9,23 @@
 
 #define NHWC UINT32_MAX         /* as a block: all channels, however many they are */
 
+dnnl_data_type_t nn_type(enum value_type type)
+{
+    return type == VALUE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
 nn_md edge_md(const struct edge *edge, uint32_t count, int rank)
 {
+    const dnnl_data_type_t type = nn_type(edge->type);
     const dnnl_dim_t dims[] = { count, edge->shape.channels, edge->shape.height, edge->shape.width };
     if (rank == 2)
-        return nn_md_tag(2, dims, dnnl_ab);
+        return nn_md_tag(2, dims, dnnl_ab, type);
     const dnnl_format_tag_t tag = edge->is_nhwc       ? dnnl_acdb
                                   : edge->block == 1  ? dnnl_abcd
                                   : edge->block == 8  ? dnnl_aBcd8b
                                   : edge->block == 16 ? dnnl_aBcd16b
                                                       : dnnl_acdb;
-    return nn_md_tag(4, dims, tag);
+    return nn_md_tag(4, dims, tag, type);
 }
 
 uint32_t edge_block_of(nn_md md)
@@ -61,8 +67,9 @@ int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const
         .weights = weights,
         .bias = bias,
         .dst = edge_md(out, count, layer->kind == LAYER_DENSE ? 2 : 4),
+        .factors = nn_md_typed(weights, nn_type(in->type)),
     };
-    if (mds->src != NULL && mds->dst != NULL)
+    if (mds->src != NULL && mds->dst != NULL && mds->factors != NULL)
         return 0;
     weighted_mds_close(mds);
     return -ENOMEM;
@@ -72,6 +79,7 @@ void weighted_mds_close(struct weighted_mds *mds)
 {
     nn_md_release(mds->src);
     nn_md_release(mds->dst);
+    nn_md_release(mds->factors);
     *mds = (struct weighted_mds){ 0 };
 }
 
@@ -80,9 +88,15 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
     *op = (struct nn_op){
         .kind = layer->kind == LAYER_CONV2D ? NN_CONVOLUTION : NN_INNER_PRODUCT,
         .direction = how.direction,
+        .winograd = how.winograd,
         .training = how.training,
+        .line = how.line,
+        .sums = how.with_sum,
         .relu = how.with_relu,
-        .src = mds->src, .weights = mds->weights, .bias = mds->bias, .dst = mds->dst,
+        .src = mds->src,
+        .weights = how.direction == NN_BACKWARD_WEIGHTS ? mds->weights : mds->factors,
+        .bias = mds->bias,
+        .dst = mds->dst,
         .strides = { layer->stride_h, layer->stride_w },
         .kernel = { layer->kernel_h, layer->kernel_w },
         .pad_before = { layer->pad_top, layer->pad_left },
@@ -204,7 +218,7 @@ static int parameters_choose(struct backend *backend, const struct choice *choic
         const dnnl_dim_t channels = choice->layer->out.channels;
         if (parameter == NET_NO_PARAMETER || kind == PARAMETER_WEIGHT)
             continue;
-        backend->stored[parameter] = nn_md_tag(1, &channels, dnnl_a);
+        backend->stored[parameter] = nn_md_tag(1, &channels, dnnl_a, dnnl_f32);
         if (backend->stored[parameter] == NULL)
             return -ENOMEM;
     }
@@ -236,16 +250,19 @@ static uint32_t largest_conv(const struct net *net)
 static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
 {
     const struct layer *const conv = &layouts->net->layers[layer];
-    const struct edge in = { conv->in, conv->in.channels, true }, out = { conv->out, conv->out.channels, true };
+    const enum value_type type = layouts->backend->type;
+    const struct edge in = { type, conv->in, conv->in.channels, true };
+    const struct edge out = { type, conv->out, conv->out.channels, true };
     dnnl_dim_t dims[NN_RANK_MAX];
-    nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims), bias = bias_any(conv);
+    nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims, dnnl_f32), bias = bias_any(conv);
     dnnl_primitive_desc_t pd = NULL;
     struct weighted_mds mds;
     struct nn_op op;
     bool found = false;
     if (weights != NULL && bias_is_made(conv, bias) &&
         weighted_mds_open(&mds, conv, &in, &out, layouts->backend->spec.slice_max, weights, bias) == 0) {
-        weighted_op(&op, conv, &mds, (struct weighted_how){ NN_FORWARD, true, with_relu(layouts, layer) });
+        weighted_op(&op, conv, &mds, (struct weighted_how){ .direction = NN_FORWARD, .training = true,
+                                                              .with_relu = with_relu(layouts, layer) });
         found = pd_find(layouts->backend->engine, &op, NULL, &pd) == PD_FAST &&
                 strstr(nn_pd_name(pd), "brgconv") != NULL;
         weighted_mds_close(&mds);
@@ -257,8 +274,31 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
     return found;
 }
 
+#define SAVING_SHARE 0.03       /* of all that the convolutions multiply */
+
+/* The block that Winograd's algorithm wants, when it saves enough of the net's work; or 0. */
+static uint32_t find_winograd(const struct layouts *layouts)
+{
+    const struct backend *const backend = layouts->backend;
+    const struct net *const net = layouts->net;
+    double all = 0, saved = 0, one, most = 0;
+    uint32_t best = net->layer_count, source, result;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        all += (double)net->layers[i].macs * backend->spec.slice_max;
+        if (winograd_room(backend, &net->layers[i], backend->spec.slice_max, &one) == 0)
+            continue;
+        saved += one;
+        best = one > most ? i : best;
+        most = one > most ? one : most;
+    }
+    if (best == net->layer_count || saved < all * SAVING_SHARE ||
+        conv_wish(backend, &net->layers[best], with_relu(layouts, best), &source, &result) != PD_WINOGRAD)
+        return 0;
+    return source;
+}
+
 /* Where branches meet, all values lie alike: as is asked for, or as the convolution with most to compute
- * wants its own. */
+ * wants its own, or as Winograd's algorithm does. */
 static uint32_t find_uniform(const struct layouts *layouts)
 {
     const uint32_t layer = largest_conv(layouts->net);
@@ -268,6 +308,9 @@ static uint32_t find_uniform(const struct layouts *layouts)
         return 0;
     if (asked == LAYOUT_NHWC)
         return NHWC;
+    const uint32_t winograd = find_winograd(layouts);
+    if (winograd != 0)
+        return winograd;
     if (has_brgconv(layouts, layer))
         return NHWC;
     const struct layer *const conv = &layouts->net->layers[layer];
@@ -286,8 +329,8 @@ static int choose_all(struct layouts *layouts)
         struct choice choice = {
             .backend = backend, .layer = layer, .has_data = backend->goes_back[layer->inputs[0] + 1],
             .with_relu = with_relu(layouts, i),
-            .in = { .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
-            .out = { .shape = layer->out, .is_nhwc = backend->is_nhwc },
+            .in = { .type = backend->type, .shape = layer->in, .block = *in_block, .is_nhwc = backend->is_nhwc },
+            .out = { .type = backend->type, .shape = layer->out, .is_nhwc = backend->is_nhwc },
         };
         blocks_choose(layouts, i, &choice);
         *in_block = choice.in.block;
@@ -313,7 +356,7 @@ static bool meets_alike(const struct layouts *layouts)
     const uint32_t *const blocks = layouts->backend->blocks;
     for (uint32_t i = 0; i < layouts->net->layer_count; i++) {
         const struct layer *const layer = &layouts->net->layers[i];
-        for (uint32_t k = 1; k < layer->input_count; k++)
+        for (uint32_t k = 1; k < layer->input_count && layer->kind != LAYER_CONCAT; k++)
             if (!lie_alike(layer, blocks[layer->inputs[0] + 1], blocks[layer->inputs[k] + 1]))
                 return false;
     }

@@ -1,5 +1,6 @@
 /* Softmax cross-entropy with integer labels: sum of losses, correct answers, and in a
- * training plan the gradient of the logits' sum of losses. */
+ * training plan the gradient of the logits' sum of losses. An auxiliary loss is one with a
+ * weight, whose answers do not count. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
@@ -13,7 +14,11 @@
  * on the number of threads. */
 struct outcome { double loss; bool is_counted, is_correct; };
 
-struct loss_state { uint32_t outcomes; };       /* buffer */
+/* Buffers. */
+struct loss_state {
+    uint32_t outcomes;
+    uint32_t rows;              /* two of every thread: the logits of a sample, and their gradients */
+};
 
 static void loss_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
@@ -27,10 +32,15 @@ static int loss_plan(struct plan *plan, uint32_t layer)
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    const int rc = plan_buffer(plan, plan->base.count * sizeof(struct outcome), &state->outcomes);
+    const size_t row_bytes = plan_layer(plan, layer)->in.channels * sizeof(float);
+    int rc = plan_buffer(plan, plan->base.count * sizeof(struct outcome), &state->outcomes);
     if (rc == 0)
-        plan_use(plan, state->outcomes, layer, PHASE_FORWARD, PHASE_FORWARD);
-    return rc;
+        rc = plan_buffer(plan, 2 * plan_backend(plan)->spec.threads * row_bytes, &state->rows);
+    if (rc != 0)
+        return rc;
+    plan_use(plan, state->outcomes, layer, PHASE_FORWARD, PHASE_FORWARD);
+    plan_use(plan, state->rows, layer, PHASE_FORWARD, PHASE_FORWARD);
+    return 0;
 }
 
 /* The first largest logit. A logit that is not a number comes out as the largest, so that
@@ -56,7 +66,7 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     return sum;
 }
 
-static struct outcome outcome_of(const float *logits, uint32_t classes, int32_t label, float *gradient)
+static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, int32_t label, float *gradient)
 {
     if (label < 0) {
         for (uint32_t i = 0; i < classes && gradient != NULL; i++)
@@ -68,57 +78,77 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, int32_t 
     const double sum = exponentials(logits, classes, logits[best], gradient);
     const float factor = (float)(1.0 / sum);
     for (uint32_t i = 0; i < classes && gradient != NULL; i++)
-        gradient[i] = gradient[i] * factor - (i == (uint32_t)label ? 1.0f : 0.0f);
-    return (struct outcome){ log(sum) + ((double)logits[best] - (double)logits[label]), true,
+        gradient[i] = weight * (gradient[i] * factor - (i == (uint32_t)label ? 1.0f : 0.0f));
+    return (struct outcome){ (double)weight * (log(sum) + ((double)logits[best] - (double)logits[label])), true,
                              best == (uint32_t)label };
 }
 
 struct loss_work {
+    enum value_type type;
     const struct edge *edge;
-    const float *logits;
-    float *gradients;           /* or NULL */
+    const void *logits;
+    float weight;
+    void *gradients;            /* or NULL */
+    float *rows;
     const int32_t *labels;
     struct outcome *outcomes;
 };
+
+static void read_row(const struct loss_work *work, size_t sample, float *row)
+{
+    const size_t at = sample * edge_count(work->edge);
+    for (size_t i = 0; i < work->edge->shape.channels; i++)
+        row[i] = value_read(work->type, work->logits, at + i);
+}
+
+/* With zeros in what only fills a block. */
+static void write_row(const struct loss_work *work, size_t sample, const float *row)
+{
+    const size_t classes = work->edge->shape.channels, count = edge_count(work->edge);
+    for (size_t i = 0; i < count; i++)
+        value_write(work->type, work->gradients, sample * count + i, i < classes ? row[i] : 0.0f);
+}
 
 static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct loss_work *work = arg;
     const uint32_t classes = work->edge->shape.channels;
-    const size_t row = edge_floats(work->edge);
-    (void)member;
+    float *const logits = work->rows + (size_t)member * 2 * classes;
+    float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
-        float *gradient = work->gradients != NULL ? work->gradients + i * row : NULL;
-        work->outcomes[i] = outcome_of(work->logits + i * row, classes, work->labels[i], gradient);
-        for (size_t padding = classes; padding < row && gradient != NULL; padding++)
-            gradient[padding] = 0.0f;
+        read_row(work, i, logits);
+        work->outcomes[i] = outcome_of(logits, classes, work->weight, work->labels[i], gradient);
+        if (gradient != NULL)
+            write_row(work, i, gradient);
     }
 }
 
-static void result_sum(struct plan *plan, const struct outcome *outcomes)
+static void result_add(struct plan *plan, const struct outcome *outcomes, bool answers)
 {
-    struct backend_result result = { .loss_scale = 1 };
+    struct backend_result *const result = &plan->result;
     for (uint32_t i = 0; i < plan->base.count; i++) {
-        result.loss_sum += outcomes[i].loss;
-        result.correct += outcomes[i].is_correct;
-        result.counted += outcomes[i].is_counted;
+        result->loss_sum += outcomes[i].loss;
+        result->correct += answers && outcomes[i].is_correct;
+        result->counted += answers && outcomes[i].is_counted;
     }
-    plan->result = result;
 }
 
 static int loss_forward(struct plan *plan, uint32_t layer)
 {
     const struct loss_state *const state = plan->states[layer];
-    const uint32_t value = plan_input(&plan->base, layer, 0);
+    const uint32_t value = plan_input(&plan->base, layer, 0), to = plan_flow(&plan->base, layer, 0)->buffer;
     struct loss_work work = {
+        .type = plan_type(plan),
         .edge = &plan->edges[value],
         .logits = plan_value(plan, value),
-        .gradients = plan_has_inputs(&plan->base, layer) ? plan_gradient(plan, value) : NULL,
+        .weight = plan_layer(plan, layer)->loss_weight,
+        .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
         .outcomes = plan_data(plan, state->outcomes),
+        .rows = plan_data(plan, state->rows),
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 16, loss_samples, &work);
-    result_sum(plan, work.outcomes);
+    result_add(plan, work.outcomes, plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS);
     return 0;
 }
 

@@ -53,9 +53,10 @@ static float *scratch_of(const struct plan *plan, const struct norm *norm, uint3
     return (float *)plan_data(plan, norm->scratch) + member * 2 * norm->plane.block;
 }
 
-static size_t plane_floats(const struct norm *norm)
+/* Plane `plane` of a value of the layer, or of its gradient. */
+static void *plane_of(const struct norm *norm, const void *values, size_t plane)
 {
-    return norm->plane.pixels * norm->plane.block;
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.block);
 }
 
 /* ---- planning ---- */
@@ -103,7 +104,7 @@ static int norm_plan(struct plan *plan, uint32_t layer)
     *norm = (struct norm){
         .layer = plan_layer(plan, layer),
         .blocks = edge_blocks(in),
-        .plane = { .pixels = edge_pixels(in), .block = in->block },
+        .plane = { .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block },
         .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
         .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
         .channels = edge_blocks(in) * in->block,
@@ -121,10 +122,10 @@ static void norm_release(struct plan *plan, uint32_t layer)
 struct norm_work {
     const struct plan *plan;
     const struct norm *norm;
-    const float *values, *skip;
-    float *result;              /* forward */
-    float *gradient;            /* backward: of the result */
-    float *to;                  /* of the values */
+    const void *values, *skip;
+    void *result;               /* forward */
+    void *gradient;             /* backward: of the result */
+    void *to;                   /* of the values */
     bool adds, by_line;
 };
 
@@ -136,7 +137,7 @@ static void join_plane(struct channel_sums *of, double before, double pixels, do
     of->second += squares + step * step * pixels * before / total;
 }
 
-static void measure_plane(const struct norm *norm, const float *values, float *scratch, struct channel_sums *sums,
+static void measure_plane(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
                           size_t planes_before)
 {
     const size_t block = norm->plane.block;
@@ -159,7 +160,7 @@ static void measure_samples(void *arg, uint32_t member, size_t first, size_t end
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++)
-            measure_plane(norm, work->values + (i * norm->blocks + b) * plane_floats(norm), scratch,
+            measure_plane(norm, plane_of(norm, work->values, i * norm->blocks + b), scratch,
                           sums + b * norm->plane.block, i - first);
 }
 
@@ -170,9 +171,10 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
     (void)member;
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t at = (i * norm->blocks + b) * plane_floats(norm);
-            norm_apply(norm->plane, line_of(work->plan, norm, b), work->values + at,
-                       work->skip != NULL ? work->skip + at : NULL, norm->relu, work->result + at);
+            const size_t plane = i * norm->blocks + b;
+            norm_apply(norm->plane, line_of(work->plan, norm, b), plane_of(norm, work->values, plane),
+                       work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL, norm->relu,
+                       plane_of(norm, work->result, plane));
         }
 }
 
@@ -291,11 +293,12 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t at = (i * norm->blocks + b) * plane_floats(norm);
-            const struct norm_mask mask = { work->by_line, work->skip != NULL ? work->skip + at : NULL };
+            const size_t plane = i * norm->blocks + b;
+            const struct norm_mask mask = { work->by_line,
+                                           work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL };
             memset(scratch, 0, 2 * block * sizeof(*scratch));
-            norm_add_products(norm->plane, line_of(work->plan, norm, b), mask, work->values + at, work->gradient + at,
-                              scratch, scratch + block);
+            norm_add_products(norm->plane, line_of(work->plan, norm, b), mask, plane_of(norm, work->values, plane),
+                              plane_of(norm, work->gradient, plane), scratch, scratch + block);
             for (size_t c = 0; c < block; c++) {
                 sums[b * block + c].first += scratch[c];
                 sums[b * block + c].second += scratch[block + c];
@@ -340,11 +343,12 @@ static void give_samples(void *arg, uint32_t member, size_t first, size_t end)
     (void)member;
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t at = (i * norm->blocks + b) * plane_floats(norm), channel = b * norm->plane.block;
+            const size_t plane = i * norm->blocks + b, channel = b * norm->plane.block;
             const struct norm_slope slope = { coefficient(work->plan, norm, SLOPE) + channel,
                                              coefficient(work->plan, norm, OFFSET) + channel };
-            norm_give_back(norm->plane, line_of(work->plan, norm, b), slope, work->by_line, work->values + at,
-                           work->gradient + at, work->adds, work->to + at);
+            norm_give_back(norm->plane, line_of(work->plan, norm, b), slope, work->by_line,
+                           plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane), work->adds,
+                           plane_of(norm, work->to, plane));
         }
 }
 

@@ -6,30 +6,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compute/onednn/onednn_value.h"
+
 /* One channel block of one sample, as the loops see it: `pixels` rows of `block` numbers. */
-struct norm_plane { size_t pixels, block; };
+struct norm_plane { enum value_type type; size_t pixels, block; };
 
 /* By channel of a block: result = (value - mean) * scale + shift. */
 struct norm_line { const float *mean, *scale, *shift; };
 
 /* sum[c] += values, and squares[c] += (values - mean)^2, both over the plane. */
-void norm_add_sums(struct norm_plane plane, const float *values, float *sum);
-void norm_add_squares(struct norm_plane plane, const float *values, const float *mean, float *squares);
+void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
+void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
 /* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. */
-void norm_apply(struct norm_plane plane, struct norm_line line, const float *values, const float *skip, bool relu,
-                float *result);
+void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
+                void *result);
 
 /* What of the gradient of the result passes on to the normalised value. */
 struct norm_mask {
     bool by_line;               /* where line(value) is above 0 */
-    const float *results;       /* where these are above 0; NULL: everywhere */
+    const void *results;        /* where these are above 0; NULL: everywhere */
 };
 
 /* gradient_sum[c] += gradient, product_sum[c] += gradient * (value - mean), of what passes the mask.
  * A gradient masked by results is left masked. */
-void norm_add_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const float *values,
-                       float *gradient, float *gradient_sum, float *product_sum);
+void norm_add_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
+                       void *gradient, float *gradient_sum, float *product_sum);
 
 /* By channel: value's gradient = scale * gradient + slope * (value - mean) + offset. */
 struct norm_slope { const float *slope, *offset; };
@@ -37,6 +39,6 @@ struct norm_slope { const float *slope, *offset; };
 /* to (+)= the gradient of the values; the mask only by_line, else the gradient is masked already.
  * `to` may be `gradient`. */
 void norm_give_back(struct norm_plane plane, struct norm_line line, struct norm_slope slope, bool masked_by_line,
-                    const float *values, const float *gradient, bool adds, float *to);
+                    const void *values, const void *gradient, bool adds, void *to);
 
 #endif

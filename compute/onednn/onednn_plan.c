@@ -18,12 +18,22 @@ static const struct layer_ops *const layer_table[LAYER_KIND_COUNT] = {
     [LAYER_MAX_POOL] = &onednn_max_pool_ops,
     [LAYER_AVERAGE_POOL] = &onednn_average_pool_ops,
     [LAYER_DROPOUT] = &onednn_dropout_ops,
+    [LAYER_LOCAL_RESPONSE_NORM] = &onednn_response_ops,
     [LAYER_ADD] = &onednn_add_ops,
+    [LAYER_CONCAT] = &onednn_concat_ops,
     [LAYER_PAD_CHANNELS] = &onednn_pad_channels_ops,
+    [LAYER_AUXILIARY_LOSS] = &onednn_loss_ops,
     [LAYER_SOFTMAX_LOSS] = &onednn_loss_ops,
 };
 
 const struct fusion_rule onednn_rules[] = {
+    { .head = LAYER_CONV2D, .tail_count = 3, .tail = { LAYER_BATCH_NORM, LAYER_ADD, LAYER_RELU },
+      .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_ADD }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_RELU }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_BATCH_NORM }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU }, .use = RULE_EVALUATION },
+    { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_ADD }, .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
@@ -111,9 +121,9 @@ float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum param
 /* Overflow of sizes: a plan holds a few copies of the largest edge, in bytes. */
 static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
-    const size_t floats = edge_floats(&plan->edges[value]);
-    const size_t most = SIZE_MAX / 64 / sizeof(float) / plan->base.count / plan->base.net->layer_count;
-    return floats < most ? plan->base.count * floats * sizeof(float) : 0;
+    const size_t count = edge_count(&plan->edges[value]), bytes = value_size(plan_type(plan));
+    const size_t most = SIZE_MAX / 64 / bytes / plan->base.count / plan->base.net->layer_count;
+    return count < most ? plan->base.count * count * bytes : 0;
 }
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
@@ -155,7 +165,8 @@ static int open_edges(struct plan *plan)
     if (plan->edges == NULL || plan->states == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
-        plan->edges[v] = (struct edge){ plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc };
+        plan->edges[v] =
+            (struct edge){ backend->type, plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc };
     return 0;
 }
 
@@ -231,6 +242,7 @@ int onednn_input(struct plan *plan, const struct backend_input *input)
 
 int onednn_forward(struct plan *plan)
 {
+    plan->result = (struct backend_result){ .loss_scale = 1 };
     return plan_base_forward(&plan->base);
 }
 
@@ -258,7 +270,9 @@ static void describe_layer(const struct plan *plan, uint32_t i, char *text, size
 {
     const struct layer *const layer = plan_layer(plan, i);
     const uint32_t head = plan_group(&plan->base, i)->head;
-    if (head != i)
+    if (head == FUSION_LEFT_OUT)
+        snprintf(text, text_size, "in training only");
+    else if (head != i)
         snprintf(text, text_size, "in %s", plan_layer(plan, head)->name);
     else if (layer_has(layer, PARAMETER_WEIGHT))
         weighted_describe(plan, i, text, text_size);

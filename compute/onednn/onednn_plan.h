@@ -4,19 +4,22 @@
  * Values between layers lie as [sample][channel block][height][width][block] with
  * block = 1 (nchw), all channels (nhwc), or 8 or 16 (oneDNN's blocked layouts, channels
  * padded with zeros). So every loop of ours is written once for all layouts, and oneDNN
- * is asked which block its convolutions want. */
+ * is asked which block its convolutions want. What type their numbers have, and how a loop
+ * over them is written, says onednn_value.h. */
 #ifndef PIPETRAIN_ONEDNN_PLAN_H
 #define PIPETRAIN_ONEDNN_PLAN_H
 
 #include "compute/backend.h"
 #include "compute/dropout.h"
 #include "compute/onednn/onednn_api.h"
+#include "compute/onednn/onednn_value.h"
 
 struct backend {
     struct backend_base base;
     struct backend_spec spec;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    enum value_type type;       /* of all values and their gradients */
     bool *goes_back;            /* by value: it has a gradient in training */
     uint32_t *blocks;           /* of value v */
     bool is_nhwc;               /* all values have all channels together */
@@ -38,6 +41,7 @@ struct plan_memory { dnnl_memory_t memory; struct place place; };
 
 /* How a value lies, its gradient alike. */
 struct edge {
+    enum value_type type;
     struct shape shape;
     uint32_t block;
     bool is_nhwc;               /* oneDNN is told so also where a block of 8 or 16 is all channels */
@@ -81,11 +85,15 @@ static inline void *plan_data(const struct plan *plan, uint32_t buffer)
 /* A oneDNN memory at a place, owned by the plan. 0 or a negative errno. */
 int plan_memory(struct plan *plan, nn_md md, struct place place, dnnl_memory_t *memory_out);
 
-static inline float *plan_value(const struct plan *plan, uint32_t value)
+static inline enum value_type plan_type(const struct plan *plan)
+{
+    return plan_backend(plan)->type;
+}
+static inline void *plan_value(const struct plan *plan, uint32_t value)
 {
     return plan_data(plan, plan->base.values.values[value].buffer);
 }
-static inline float *plan_gradient(const struct plan *plan, uint32_t value)
+static inline void *plan_gradient(const struct plan *plan, uint32_t value)
 {
     return plan_data(plan, plan->base.values.values[value].gradient);
 }
@@ -111,11 +119,13 @@ static inline size_t edge_pixels(const struct edge *edge)
 {
     return (size_t)edge->shape.height * edge->shape.width;
 }
-/* Floats of one sample, padding included. */
-static inline size_t edge_floats(const struct edge *edge)
+/* Numbers of one sample, padding included. */
+static inline size_t edge_count(const struct edge *edge)
 {
     return edge_blocks(edge) * edge->block * edge_pixels(edge);
 }
+/* The type of values as oneDNN calls it. */
+dnnl_data_type_t nn_type(enum value_type type);
 /* oneDNN's view of `count` samples; rank 2 only when there is one pixel. */
 nn_md edge_md(const struct edge *edge, uint32_t count, int rank);
 /* The block of a rank 4 descriptor, or 0 when it is none of ours. */
@@ -142,11 +152,14 @@ struct nn_call {
 };
 
 /* How fast a primitive can be expected to be, best first. */
-enum pd_class { PD_FAST, PD_GEMM, PD_REF, PD_NONE };
-/* The first implementation of the best class for exactly these descriptors. The
- * caller destroys *pd_out, which is set unless the class is PD_NONE. */
+enum pd_class { PD_WINOGRAD, PD_FAST, PD_GEMM, PD_REF, PD_NONE };
+/* The first implementation of the best class for exactly these descriptors; op->winograd: one that computes
+ * directly, when there is none by Winograd's algorithm. The caller destroys *pd_out, which is set unless the
+ * class is PD_NONE. */
 enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                       dnnl_primitive_desc_t *pd_out);
+/* The same without the implementation. */
+enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
 /* Make the best primitive for `op` and `operands` in a phase of the head: with exactly these layouts,
  * or with layouts of oneDNN's choice and reorders around it when that is a better
  * class. Logs and returns -ENOTSUP when only a "ref" one exists and they are refused. */
@@ -160,18 +173,59 @@ void call_describe(const struct nn_call *call, char *text, size_t text_size);
 
 /* The descriptors of a layer with weights, as its primitives get them; weights and bias
  * (NULL: none) are lent from the backend (or of no layout yet), src and dst owned. */
-struct weighted_mds { nn_md src, weights, bias, dst; };
+struct weighted_mds {
+    nn_md src, weights, bias, dst;
+    nn_md factors;              /* the weights as products of values read them, owned; weights itself is fp32 */
+};
 int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in,
                       const struct edge *out, uint32_t count, nn_md weights, nn_md bias);
 void weighted_mds_close(struct weighted_mds *mds);
 /* The logical dimensions of its weights as the primitive sees them; returns the rank. */
 int weighted_dims(const struct layer *layer, const struct edge *in, dnnl_dim_t dims_out[NN_RANK_MAX]);
-struct weighted_how { enum nn_direction direction; bool training, with_relu; };
+/* Forward: `line` as in struct nn_op; with_sum: what is in the result's place is added. */
+struct weighted_how { enum nn_direction direction; size_t winograd; bool training, with_relu, with_sum; nn_md line; };
 void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds, struct weighted_how how);
+
+/* The scratch memory that Winograd's algorithm may take for this convolution of `count` samples; 0: it is to be
+ * computed directly. And how many multiplications, or what takes as long, it saves (all, where it is asked for);
+ * saved_out may be NULL. */
+size_t winograd_room(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out);
 
 /* Fill in backend->blocks and backend->stored for slices of spec.slice_max samples: by
  * rule, so that all towers and all runs on one machine decide alike. */
 int layouts_choose(struct backend *backend);
+
+/* How weights lie by output channel: `count` runs of `run` weights, in each of which the channel changes after
+ * `apart` of them and comes again after `block` channels. */
+struct channel_runs { size_t block, apart, run, count; };
+
+/* Batch normalisation folded into the convolution in front of it, in evaluation (onednn_folded.c): a factor
+ * and a shift by channel, which the primitive applies to its results; or the weights are multiplied by the factors
+ * first, and the shifts are the bias. */
+struct folded_norm {
+    uint32_t layer;             /* the normalisation; NET_INPUT: there is none */
+    uint32_t head;              /* the convolution */
+    uint32_t factors, shifts;   /* buffers */
+    nn_md line;                 /* of each of the two, for the primitive; NULL: the weights take the factors */
+    nn_md bias;                 /* of the shifts as the bias */
+    uint32_t weights;           /* buffer of the multiplied weights */
+    struct channel_runs runs;   /* of the weights */
+};
+static inline bool folded_norm_has(const struct folded_norm *folded)
+{
+    return folded->layer != NET_INPUT;
+}
+static inline bool folded_norm_is_in_weights(const struct folded_norm *folded)
+{
+    return folded_norm_has(folded) && folded->line == NULL;
+}
+/* Nothing but whether there is one, and its buffers. 0 or -ENOMEM. */
+int folded_norm_open(struct plan *plan, uint32_t head, struct folded_norm *folded);
+/* From now on the weights take the factors. 0, -ENOMEM, or -ENOTSUP where they lie in a way that is not known. */
+int folded_norm_into_weights(struct plan *plan, nn_md weights, struct folded_norm *folded);
+void folded_norm_close(struct folded_norm *folded);
+/* From the parameters and the running statistics as they are now. */
+void folded_norm_find(const struct plan *plan, const struct folded_norm *folded);
 
 /* The weight gradient of a convolution with few input channels (onednn_first.c). */
 struct first_conv;
@@ -184,7 +238,8 @@ void first_conv_run(struct plan *plan, const struct first_conv *first, uint32_t 
 
 /* Rows of the layer table, by file. */
 extern const struct layer_ops onednn_weighted_ops, onednn_batch_norm_ops, onednn_relu_ops, onednn_max_pool_ops,
-    onednn_average_pool_ops, onednn_dropout_ops, onednn_add_ops, onednn_pad_channels_ops, onednn_loss_ops;
+    onednn_average_pool_ops, onednn_dropout_ops, onednn_add_ops, onednn_concat_ops, onednn_pad_channels_ops,
+    onednn_response_ops, onednn_loss_ops;
 /* What is folded into what. */
 extern const struct fusion_rule onednn_rules[];
 extern const uint32_t onednn_rule_count;
@@ -194,31 +249,31 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
 bool value_is_relu(const struct plan *plan, uint32_t value);
 /* Whether the one group that reads the value masks its gradient by the ReLU that made it. */
 bool value_is_masked_above(const struct plan *plan, uint32_t value);
-/* The dropout mask of sample `sample` in the order of the edge, the first edge_floats bytes
+/* The dropout mask of sample `sample` in the order of the edge, the first edge_count bytes
  * of mask_out; as many behind them are used on the way. Elements are counted in C,H,W
  * order, so all backends and layouts drop the same values. */
 void edge_mask(const struct plan *plan, const struct edge *edge, const struct dropout *dropout, size_t sample,
                uint8_t *mask_out);
 
-/* Floats of all samples. */
+/* Numbers of all samples. */
 static inline size_t value_total(const struct plan *plan, uint32_t value)
 {
-    return plan->base.count * edge_floats(&plan->edges[value]);
+    return plan->base.count * edge_count(&plan->edges[value]);
 }
 /* A gradient on its way through something that masks it: to[i] (+)= pass ? from[i] * scale : 0,
  * where `pass` is values[i] > 0, active[i] != 0, or always when both are NULL. `to` may be `from`. */
 struct gradient_pass {
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
     size_t count;
     float scale;
-    const float *values;
+    const void *values;
     const uint8_t *active;
     bool adds;
 };
 void gradient_run(const struct plan *plan, const struct gradient_pass *pass);
 /* All of `from` to where the flow says; nothing when it is not wanted or there already. */
-void gradient_hand_on(const struct plan *plan, const float *from, const struct flow *flow, size_t count);
+void gradient_hand_on(const struct plan *plan, const void *from, const struct flow *flow, size_t count);
 /* Note in a buffer, a byte per number, which of a value are above 0. */
 void relu_note(const struct plan *plan, uint32_t value, uint32_t active);
 /* The uint8 pixels of a batch to value 0. */

@@ -10,39 +10,51 @@
 #include "compute/team.h"
 #include "compute/vector.h"
 
-#define FLOAT_GRAIN 1024u       /* floats a thread takes at least */
+#define VALUE_GRAIN 1024u       /* numbers a thread takes at least */
 
 /* ---- the input ---- */
 
-VECTOR_LOOPS
-static void divide(const uint8_t *restrict pixels, float divisor, float *restrict values, size_t count)
+ALWAYS_INLINE void divide(enum value_type type, const uint8_t *restrict pixels, float divisor, void *restrict values,
+                          size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)pixels[i] / divisor;
+        value_write(type, values, i, (float)pixels[i] / divisor);
+}
+
+VECTOR_LOOPS
+static void divide_any(enum value_type type, const uint8_t *pixels, float divisor, void *values, size_t count)
+{
+    FOR_TYPE(type, divide, pixels, divisor, values, count);
 }
 
 /* Pixels of `channels` channels, each with its own mean and deviation. */
-VECTOR_LOOPS
-static void transform(const struct input_transform *how, size_t channels, const uint8_t *restrict pixels,
-                      float *restrict values, size_t count)
+ALWAYS_INLINE void transform(enum value_type type, const struct input_transform *how, size_t channels,
+                             const uint8_t *restrict pixels, void *restrict values, size_t count)
 {
     for (size_t i = 0; i < count; i += channels)
         for (size_t c = 0; c < channels; c++)
-            values[i + c] = ((float)pixels[i + c] / how->divisor - how->mean[c]) / how->deviation[c];
+            value_write(type, values, i + c, ((float)pixels[i + c] / how->divisor - how->mean[c]) / how->deviation[c]);
+}
+
+VECTOR_LOOPS
+static void transform_any(enum value_type type, const struct input_transform *how, size_t channels,
+                          const uint8_t *pixels, void *values, size_t count)
+{
+    FOR_TYPE(type, transform, how, channels, pixels, values, count);
 }
 
 /* Channel by channel, with zeros in the channels that only fill a block. */
-static void transform_blocked(const struct input_transform *how, const struct edge *edge,
-                              const uint8_t *restrict pixels, float *restrict values)
+static void transform_blocked(enum value_type type, const struct input_transform *how, const struct edge *edge,
+                              const uint8_t *restrict pixels, void *restrict values)
 {
     const size_t channels = edge->shape.channels, pixel_count = edge_pixels(edge);
     for (size_t c = 0; c < edge_blocks(edge) * edge->block; c++) {
         const float mean = how->is_plain || c >= channels ? 0.0f : how->mean[c];
         const float deviation = how->is_plain || c >= channels ? 1.0f : how->deviation[c];
-        float *restrict to = values + edge_at(edge, c, 0);
+        const size_t at = edge_at(edge, c, 0);
         for (size_t p = 0; p < pixel_count; p++)
-            to[p * edge->block] =
-                c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / deviation : 0.0f;
+            value_write(type, values, at + p * edge->block,
+                        c < channels ? ((float)pixels[p * channels + c] / how->divisor - mean) / deviation : 0.0f);
     }
 }
 
@@ -56,16 +68,17 @@ static void convert_samples(void *arg, uint32_t member, size_t first, size_t end
     const struct convert_work *const work = arg;
     const struct input_transform *const how = &work->plan->base.net->transform;
     const struct edge *const edge = &work->plan->edges[0];
-    const size_t bytes = shape_count(edge->shape), floats = edge_floats(edge);
+    const enum value_type type = plan_type(work->plan);
+    const size_t bytes = shape_count(edge->shape), count = edge_count(edge);
     const uint8_t *const pixels = work->pixels + first * bytes;
-    float *const values = plan_value(work->plan, 0) + first * floats;
+    void *const values = value_at(type, plan_value(work->plan, 0), first * count);
     (void)member;
     if (edge->block == edge->shape.channels && how->is_plain)
-        divide(pixels, how->divisor, values, (end - first) * bytes);
+        divide_any(type, pixels, how->divisor, values, (end - first) * bytes);
     else if (edge->block == edge->shape.channels)
-        transform(how, edge->shape.channels, pixels, values, (end - first) * bytes);
+        transform_any(type, how, edge->shape.channels, pixels, values, (end - first) * bytes);
     for (size_t i = 0; i < end - first && edge->block != edge->shape.channels; i++)
-        transform_blocked(how, edge, pixels + i * bytes, values + i * floats);
+        transform_blocked(type, how, edge, pixels + i * bytes, value_at(type, values, i * count));
 }
 
 void input_convert(const struct plan *plan, const uint8_t *pixels)
@@ -76,78 +89,85 @@ void input_convert(const struct plan *plan, const uint8_t *pixels)
 
 /* ---- gradients through masks ---- */
 
-VECTOR_LOOPS
-static void pass_by_values(const struct gradient_pass *pass, size_t first, size_t end)
+struct pass_work {
+    enum value_type type;
+    struct gradient_pass pass;
+};
+
+ALWAYS_INLINE void pass_by_values(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
 {
-    const float *const from = pass->from, *const values = pass->values;
-    float *const to = pass->to;
+    const void *const from = pass->from, *const values = pass->values;
+    void *const to = pass->to;
     const float scale = pass->scale;
     INDEPENDENT_TURNS
     for (size_t i = first; i < end; i++) {
-        const float scaled = from[i] * scale;
-        to[i] = values[i] > 0.0f ? scaled : 0.0f;
+        const float scaled = value_read(type, from, i) * scale;
+        value_write(type, to, i, value_read(type, values, i) > 0.0f ? scaled : 0.0f);
     }
 }
 
-VECTOR_LOOPS
-static void pass_noted(const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void pass_noted(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
 {
-    const float *const from = pass->from;
+    const void *const from = pass->from;
     const uint8_t *const active = pass->active;
-    float *const to = pass->to;
+    void *const to = pass->to;
     INDEPENDENT_TURNS
     for (size_t i = first; i < end; i++)
-        to[i] = active[i] ? from[i] : 0.0f;
+        value_write(type, to, i, active[i] ? value_read(type, from, i) : 0.0f);
 }
 
-VECTOR_LOOPS
-static void add_by_values(const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void add_by_values(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
 {
-    const float *restrict from = pass->from, *restrict values = pass->values;
-    float *restrict to = pass->to;
+    const void *const from = pass->from, *const values = pass->values;
+    void *const to = pass->to;
     const float scale = pass->scale;
-    for (size_t i = first; i < end; i++)
-        to[i] += values[i] > 0.0f ? from[i] * scale : 0.0f;
+    INDEPENDENT_TURNS
+    for (size_t i = first; i < end; i++) {
+        const float passed = value_read(type, values, i) > 0.0f ? value_read(type, from, i) * scale : 0.0f;
+        value_write(type, to, i, value_read(type, to, i) + passed);
+    }
 }
 
-VECTOR_LOOPS
-static void add_all(const struct gradient_pass *pass, size_t first, size_t end)
+ALWAYS_INLINE void add_all(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
 {
-    const float *restrict from = pass->from;
-    float *restrict to = pass->to;
+    const void *const from = pass->from;
+    void *const to = pass->to;
+    INDEPENDENT_TURNS
     for (size_t i = first; i < end; i++)
-        to[i] += from[i];
+        value_write(type, to, i, value_read(type, to, i) + value_read(type, from, i));
 }
 
-static void copy_all(const struct gradient_pass *pass, size_t first, size_t end)
+static void copy_all(enum value_type type, const struct gradient_pass *pass, size_t first, size_t end)
 {
     if (pass->to != pass->from)
-        memcpy(pass->to + first, pass->from + first, (end - first) * sizeof(*pass->to));
+        memcpy(value_at(type, pass->to, first), value_at(type, pass->from, first), (end - first) * value_size(type));
 }
 
+VECTOR_LOOPS
 static void pass_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const struct gradient_pass *const pass = arg;
+    const enum value_type type = ((const struct pass_work *)arg)->type;
+    const struct gradient_pass *const pass = &((const struct pass_work *)arg)->pass;
     (void)member;
     if (pass->active != NULL)
-        pass_noted(pass, first, end);
+        FOR_TYPE(type, pass_noted, pass, first, end);
     else if (pass->values != NULL && pass->adds)
-        add_by_values(pass, first, end);
+        FOR_TYPE(type, add_by_values, pass, first, end);
     else if (pass->values != NULL)
-        pass_by_values(pass, first, end);
+        FOR_TYPE(type, pass_by_values, pass, first, end);
     else if (pass->adds)
-        add_all(pass, first, end);
+        FOR_TYPE(type, add_all, pass, first, end);
     else
-        copy_all(pass, first, end);
+        copy_all(type, pass, first, end);
 }
 
 void gradient_run(const struct plan *plan, const struct gradient_pass *pass)
 {
-    struct gradient_pass work = *pass;
-    team_run(plan_backend(plan)->spec.threads, pass->count, FLOAT_GRAIN, pass_part, &work);
+    struct pass_work work = { plan_type(plan), *pass };
+    team_run(plan_backend(plan)->spec.threads, pass->count, VALUE_GRAIN, pass_part, &work);
 }
 
-void gradient_hand_on(const struct plan *plan, const float *from, const struct flow *flow, size_t count)
+void gradient_hand_on(const struct plan *plan, const void *from, const struct flow *flow, size_t count)
 {
     if (flow->buffer == BUFFER_NONE || plan_data(plan, flow->buffer) == from)
         return;
@@ -156,22 +176,27 @@ void gradient_hand_on(const struct plan *plan, const float *from, const struct f
     gradient_run(plan, &pass);
 }
 
-struct note_work { const float *values; uint8_t *active; };
+struct note_work { enum value_type type; const void *values; uint8_t *active; };
+
+ALWAYS_INLINE void note(enum value_type type, const void *restrict values, uint8_t *restrict active, size_t first,
+                        size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        active[i] = value_read(type, values, i) > 0.0f;
+}
 
 VECTOR_LOOPS
 static void note_part(void *arg, uint32_t member, size_t first, size_t end)
 {
-    const float *restrict values = ((const struct note_work *)arg)->values;
-    uint8_t *restrict active = ((const struct note_work *)arg)->active;
+    const struct note_work *const work = arg;
     (void)member;
-    for (size_t i = first; i < end; i++)
-        active[i] = values[i] > 0.0f;
+    FOR_TYPE(work->type, note, work->values, work->active, first, end);
 }
 
 void relu_note(const struct plan *plan, uint32_t value, uint32_t active)
 {
-    struct note_work work = { plan_value(plan, value), plan_data(plan, active) };
-    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), FLOAT_GRAIN, note_part, &work);
+    struct note_work work = { plan_type(plan), plan_value(plan, value), plan_data(plan, active) };
+    team_run(plan_backend(plan)->spec.threads, value_total(plan, value), VALUE_GRAIN, note_part, &work);
 }
 
 /* ---- ReLU of its own: behind something it is not folded into ---- */
@@ -184,25 +209,30 @@ static void relu_use(const struct plan *plan, uint32_t layer, struct value_use *
         .adds = true };
 }
 
-struct relu_work { const float *from; float *to; };
+struct relu_work { enum value_type type; const void *from; void *to; };
+
+ALWAYS_INLINE void relu(enum value_type type, const void *from, void *to, size_t first, size_t end)
+{
+    INDEPENDENT_TURNS
+    for (size_t i = first; i < end; i++) {
+        const float value = value_read(type, from, i);
+        value_write(type, to, i, value > 0.0f ? value : 0.0f);
+    }
+}
 
 VECTOR_LOOPS
 static void relu_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct relu_work *const work = arg;
-    const float *const from = work->from;
-    float *const to = work->to;
     (void)member;
-    INDEPENDENT_TURNS
-    for (size_t i = first; i < end; i++)
-        to[i] = from[i] > 0.0f ? from[i] : 0.0f;
+    FOR_TYPE(work->type, relu, work->from, work->to, first, end);
 }
 
 static int relu_forward(struct plan *plan, uint32_t layer)
 {
     const uint32_t from = plan_input(&plan->base, layer, 0), to = plan_output(&plan->base, layer);
-    struct relu_work work = { plan_value(plan, from), plan_value(plan, to) };
-    team_run(plan_backend(plan)->spec.threads, value_total(plan, to), FLOAT_GRAIN, relu_part, &work);
+    struct relu_work work = { plan_type(plan), plan_value(plan, from), plan_value(plan, to) };
+    team_run(plan_backend(plan)->spec.threads, value_total(plan, to), VALUE_GRAIN, relu_part, &work);
     return 0;
 }
 
@@ -259,7 +289,7 @@ static int dropout_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     dropout_init(&state->dropout, backend->spec.seed, layer, plan_layer(plan, layer)->rate);
     state->reads_relu = dropout_reads_relu(plan, layer);
-    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_floats(out_edge(plan, layer)), &state->masks);
+    const int rc = plan_buffer(plan, backend->spec.threads * 2 * edge_count(out_edge(plan, layer)), &state->masks);
     if (rc != 0)
         return rc;
     plan_use(plan, state->masks, layer, PHASE_FORWARD, PHASE_FORWARD);
@@ -282,7 +312,7 @@ void edge_mask(const struct plan *plan, const struct edge *edge, const struct dr
 {
     const size_t pixels = edge_pixels(edge), block = edge->block, channels = edge->shape.channels;
     const bool in_order = block == 1 || pixels == 1;
-    uint8_t *plain = in_order ? mask_out : mask_out + edge_floats(edge);
+    uint8_t *plain = in_order ? mask_out : mask_out + edge_count(edge);
     dropout_mask(dropout, plan->epoch, plan->first_position + sample, pixels * channels, plain);
     for (size_t first = 0; first < channels && !in_order; first += block)
         mask_block(plain + first * pixels, pixels, block, channels - first < block ? channels - first : block,
@@ -293,23 +323,40 @@ struct dropout_work {
     const struct plan *plan;
     const struct edge *edge;
     const struct dropout_state *state;
-    const float *from;          /* values or gradients */
-    float *to;
+    const void *from;           /* values or gradients */
+    void *to;
 };
+
+/* to[i] = mask[i] ? from[i] * scale : 0. */
+ALWAYS_INLINE void drop(enum value_type type, const uint8_t *mask, float scale, const void *from, void *to,
+                        size_t count)
+{
+    INDEPENDENT_TURNS
+    for (size_t i = 0; i < count; i++)
+        value_write(type, to, i, mask[i] ? value_read(type, from, i) * scale : 0.0f);
+}
+
+VECTOR_LOOPS
+static void drop_any(enum value_type type, const uint8_t *mask, float scale, const void *from, void *to, size_t count)
+{
+    FOR_TYPE(type, drop, mask, scale, from, to, count);
+}
 
 static void dropout_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct dropout_work *const work = arg;
     const struct dropout_state *const state = work->state;
-    const size_t floats = edge_floats(work->edge);
-    uint8_t *const mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * floats;
+    const enum value_type type = plan_type(work->plan);
+    const size_t count = edge_count(work->edge);
+    uint8_t *const mask = (uint8_t *)plan_data(work->plan, state->masks) + member * 2 * count;
     for (size_t i = first; i < end; i++) {
         edge_mask(work->plan, work->edge, &state->dropout, i, mask);
-        dropout_apply(&state->dropout, mask, work->from + i * floats, work->to + i * floats, floats);
+        drop_any(type, mask, state->dropout.scale, value_at(type, work->from, i * count),
+                 value_at(type, work->to, i * count), count);
     }
 }
 
-static void dropout_run(struct plan *plan, uint32_t layer, const float *from, float *to)
+static void dropout_run(struct plan *plan, uint32_t layer, const void *from, void *to)
 {
     struct dropout_work work = { plan, out_edge(plan, layer), plan->states[layer], from, to };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, dropout_samples, &work);

@@ -20,6 +20,7 @@
 #define NO_GRADIENT UINT16_MAX
 
 struct pool {
+    enum value_type type;
     uint32_t in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
     size_t block, blocks;       /* of both edges */
     bool tiles;                 /* the windows cover every input exactly once, and nothing was there */
@@ -58,17 +59,17 @@ ALWAYS_INLINE int32_t place_at(const struct pool *pool, const struct view *windo
 }
 
 /* The largest of a window for `count` channels, and its place. */
-ALWAYS_INLINE void window_forward(const struct pool *pool, const struct view *window, const float *in,
-                                  uint32_t count, lanes *best_out, lane_bits *place_out)
+ALWAYS_INLINE void window_forward(enum value_type type, const struct pool *pool, const struct view *window,
+                                  const void *in, uint32_t count, lanes *best_out, lane_bits *place_out)
 {
     lanes best = (lanes){ 0 } - INFINITY;
     lane_bits place = { 0 };
     for (uint32_t y = window->top; y < window->bottom; y++) {
-        const float *from = in + ((size_t)y * pool->in_w + window->left) * pool->block;
+        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
         int32_t here = place_at(pool, window, y);
-        for (uint32_t x = window->left; x < window->right; x++, here++, from += pool->block) {
+        for (uint32_t x = window->left; x < window->right; x++, here++, at += pool->block) {
             lanes value;
-            LANES_LOAD(value, from, count);
+            lanes_read(type, in, at, count, &value);
             const lane_bits larger = value > best;
             place = LANES_SELECT(larger, (lane_bits){ 0 } + here, place);
             best = LANES_SELECT(larger, value, best);
@@ -79,27 +80,28 @@ ALWAYS_INLINE void window_forward(const struct pool *pool, const struct view *wi
 }
 
 /* The gradient of `count` results to where they came from. */
-ALWAYS_INLINE void window_backward(const struct pool *pool, const struct view *window, float *in, uint32_t count,
-                                   const lanes *gradient, const lane_bits *place)
+ALWAYS_INLINE void window_backward(enum value_type type, const struct pool *pool, const struct view *window, void *in,
+                                   uint32_t count, const lanes *gradient, const lane_bits *place)
 {
     for (uint32_t y = window->top; y < window->bottom; y++) {
-        float *to = in + ((size_t)y * pool->in_w + window->left) * pool->block;
+        size_t at = ((size_t)y * pool->in_w + window->left) * pool->block;
         int32_t here = place_at(pool, window, y);
-        for (uint32_t x = window->left; x < window->right; x++, here++, to += pool->block) {
+        for (uint32_t x = window->left; x < window->right; x++, here++, at += pool->block) {
             lanes passed = LANES_SELECT(*place == here, *gradient, (lanes){ 0 }), before;
             if (!pool->tiles) {
-                LANES_LOAD(before, to, count);
+                lanes_read(type, in, at, count, &before);
                 passed += before;
             }
-            LANES_STORE(to, passed, count);
+            lanes_write(type, in, at, count, &passed);
         }
     }
 }
 
 /* What goes on from the largest values of `count` channels: dropout, and the places of
  * those that pass a gradient back. keep and places may be NULL. */
-ALWAYS_INLINE void results_store(const struct pool *pool, const lanes *largest, const lane_bits *place,
-                                 const uint8_t *keep, uint32_t count, float *out, uint16_t *places)
+ALWAYS_INLINE void results_store(enum value_type type, const struct pool *pool, const lanes *largest,
+                                 const lane_bits *place, const uint8_t *keep, uint32_t count, void *out,
+                                 uint16_t *places)
 {
     lanes best = *largest;
     lane_bits passes = best > (pool->after_relu ? 0.0f : -INFINITY);
@@ -110,7 +112,7 @@ ALWAYS_INLINE void results_store(const struct pool *pool, const lanes *largest, 
         best = LANES_SELECT(kept, best * pool->dropout.scale, (lanes){ 0 });
         passes &= kept;
     }
-    LANES_STORE(out, best, count);
+    lanes_write(type, out, 0, count, &best);
     if (places != NULL) {
         const lane_bits passed = LANES_SELECT(passes, *place, (lane_bits){ 0 } + NO_GRADIENT);
         const lane_shorts shorts = __builtin_convertvector(passed, lane_shorts);
@@ -119,8 +121,8 @@ ALWAYS_INLINE void results_store(const struct pool *pool, const lanes *largest, 
 }
 
 /* One channel block of a sample, `count` channels at a time. */
-ALWAYS_INLINE void plane_forward(const struct pool *pool, const float *in, float *out, const uint8_t *keep,
-                                 uint16_t *places, uint32_t count)
+ALWAYS_INLINE void plane_forward(enum value_type type, const struct pool *pool, const void *in, void *out,
+                                 const uint8_t *keep, uint16_t *places, uint32_t count)
 {
     size_t at = 0;
     for (uint32_t row = 0; row < pool->out_h; row++)
@@ -129,16 +131,16 @@ ALWAYS_INLINE void plane_forward(const struct pool *pool, const float *in, float
             for (size_t first = 0; first < pool->block; first += count, at += count) {
                 lanes best;
                 lane_bits place;
-                window_forward(pool, &window, in + first, count, &best, &place);
-                results_store(pool, &best, &place, keep != NULL ? keep + at : NULL, count, out + at,
-                              places != NULL ? places + at : NULL);
+                window_forward(type, pool, &window, value_at(type, in, first), count, &best, &place);
+                results_store(type, pool, &best, &place, keep != NULL ? keep + at : NULL, count,
+                              value_at(type, out, at), places != NULL ? places + at : NULL);
             }
         }
 }
 
 /* Window by window into `in`, which holds what to add to unless the windows tile it. */
-ALWAYS_INLINE void plane_backward(const struct pool *pool, float *in, const float *out, const uint16_t *places,
-                                  uint32_t count)
+ALWAYS_INLINE void plane_backward(enum value_type type, const struct pool *pool, void *in, const void *out,
+                                  const uint16_t *places, uint32_t count)
 {
     const float scale = pool->drops ? pool->dropout.scale : 1.0f;
     size_t at = 0;
@@ -148,34 +150,34 @@ ALWAYS_INLINE void plane_backward(const struct pool *pool, float *in, const floa
             for (size_t first = 0; first < pool->block; first += count, at += count) {
                 lanes gradient;
                 lane_shorts shorts;
-                LANES_LOAD(gradient, out + at, count);
+                lanes_read(type, out, at, count, &gradient);
                 LANES_LOAD(shorts, places + at, count);
                 gradient *= scale;
                 const lane_bits place = __builtin_convertvector(shorts, lane_bits);
-                window_backward(pool, &window, in + first, count, &gradient, &place);
+                window_backward(type, pool, &window, value_at(type, in, first), count, &gradient, &place);
             }
         }
 }
 
 VECTOR_LOOPS
-static void plane_forward_any(const struct pool *pool, const float *in, float *out, const uint8_t *keep,
+static void plane_forward_any(const struct pool *pool, const void *in, void *out, const uint8_t *keep,
                               uint16_t *places)
 {
     if (pool->block % LANES == 0)
-        plane_forward(pool, in, out, keep, places, LANES);
+        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, places, LANES);
     else
-        plane_forward(pool, in, out, keep, places, 1);
+        FOR_TYPE(pool->type, plane_forward, pool, in, out, keep, places, 1);
 }
 
 VECTOR_LOOPS
-static void plane_backward_any(const struct pool *pool, float *in, const float *out, const uint16_t *places)
+static void plane_backward_any(const struct pool *pool, void *in, const void *out, const uint16_t *places)
 {
     if (!pool->tiles && !pool->adds)
-        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * sizeof(*in));
+        memset(in, 0, (size_t)pool->in_h * pool->in_w * pool->block * value_size(pool->type));
     if (pool->block % LANES == 0)
-        plane_backward(pool, in, out, places, LANES);
+        FOR_TYPE(pool->type, plane_backward, pool, in, out, places, LANES);
     else
-        plane_backward(pool, in, out, places, 1);
+        FOR_TYPE(pool->type, plane_backward, pool, in, out, places, 1);
 }
 
 static size_t in_plane(const struct pool *pool)
@@ -192,9 +194,20 @@ struct pool_work {
     const struct plan *plan;
     const struct pool *pool;
     const struct edge *edge;    /* of the results */
-    float *in, *out;            /* values or gradients */
+    void *in, *out;             /* values or gradients */
     uint16_t *places;
 };
+
+/* A plane of the input or its gradient, and of the result. */
+static void *in_of(const struct pool_work *work, size_t plane)
+{
+    return value_at(work->pool->type, work->in, plane * in_plane(work->pool));
+}
+
+static void *out_of(const struct pool_work *work, size_t plane)
+{
+    return value_at(work->pool->type, work->out, plane * out_plane(work->pool));
+}
 
 static void forward_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
@@ -207,7 +220,7 @@ static void forward_samples(void *arg, uint32_t member, size_t first, size_t end
             edge_mask(work->plan, work->edge, &pool->dropout, i, mask);
         for (size_t b = 0; b < pool->blocks; b++) {
             const size_t plane = i * pool->blocks + b;
-            plane_forward_any(pool, work->in + plane * in_plane(pool), work->out + plane * out_plane(pool),
+            plane_forward_any(pool, in_of(work, plane), out_of(work, plane),
                               mask != NULL ? mask + b * out_plane(pool) : NULL,
                               work->places != NULL ? work->places + plane * out_plane(pool) : NULL);
         }
@@ -220,7 +233,7 @@ static void backward_planes(void *arg, uint32_t member, size_t first, size_t end
     const struct pool *pool = work->pool;
     (void)member;
     for (size_t plane = first; plane < end; plane++)
-        plane_backward_any(pool, work->in + plane * in_plane(pool), work->out + plane * out_plane(pool),
+        plane_backward_any(pool, in_of(work, plane), out_of(work, plane),
                            work->places + plane * out_plane(pool));
 }
 
@@ -242,6 +255,7 @@ static void pool_init(const struct plan *plan, uint32_t layer, struct pool *pool
     const struct edge *const in = in_edge(plan, layer, 0);
     const uint32_t dropout = find_dropout(plan, layer);
     *pool = (struct pool){
+        .type = plan_type(plan),
         .in_h = about->in.height, .in_w = about->in.width, .out_h = about->out.height, .out_w = about->out.width,
         .kernel_h = about->kernel_h, .kernel_w = about->kernel_w,
         .stride_h = about->stride_h, .stride_w = about->stride_w,

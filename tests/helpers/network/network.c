@@ -173,10 +173,26 @@ void network_open_laid_out(struct network *network, const char *backend, const s
     open_on_device(network, backend, net,
                    (struct backend_spec){ .threads = 1, .slice_max = slice_max, .layout = layout });
 }
+
+void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                             uint32_t threads, enum convolution convolution)
+{
+    open_on_device(network, backend, net,
+                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .convolution = convolution });
+}
+
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)
 {
     open_on_device(network, backend, net,
                    (struct backend_spec){ .threads = 1, .slice_max = slice_max, .paint = true });
+}
+
+void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                          enum precision precision)
+{
+    open_on_device(network, backend, net,
+                   (struct backend_spec){
+                       .threads = 1, .slice_max = slice_max, .paint = true, .precision = precision });
 }
 
 void network_close(struct network *network)

@@ -40,11 +40,17 @@ void network_for_each_backend(void (*check)(const char *backend));
 /* All assert that they succeed. */
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
-/* With one thread, and with memory that holds nothing painted between layers. */
 /* With one thread, and values in the layout asked for. */
 void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                            enum layout layout);
+/* Convolutions computed as asked for. */
+void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                             uint32_t threads, enum convolution convolution);
+/* With one thread, and with memory that holds nothing painted between layers. */
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
+/* Painted, and in the precision asked for. */
+void network_open_precise(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
+                          enum precision precision);
 void network_close(struct network *network);
 /* The memory the parameter itself lies in: weights or statistics. */
 float *network_arena(const struct network *network, uint32_t parameter);

@@ -1,0 +1,102 @@
+/* Values and their gradients are numbers of one type for the whole backend, fp32 or bf16; arithmetic is
+ * fp32, rounded once when it is stored, to the nearest with ties to even. A loop over them is written
+ * once, for a type the compiler knows:
+ *
+ *     ALWAYS_INLINE void halve(enum value_type type, const struct half_work *work, size_t first, size_t end)
+ *     {
+ *         const void *const from = work->from;
+ *         void *const to = work->to;
+ *         INDEPENDENT_TURNS
+ *         for (size_t i = first; i < end; i++)
+ *             value_write(type, to, i, 0.5f * value_read(type, from, i));
+ *     }
+ *
+ *     VECTOR_LOOPS
+ *     static void halve_part(void *arg, uint32_t member, size_t first, size_t end)
+ *     {
+ *         const struct half_work *const work = arg;
+ *         FOR_TYPE(work->type, halve, work, first, end);
+ *     }
+ *
+ * Elsewhere values are `void *`, counted in numbers: value_at finds one. */
+#ifndef PIPETRAIN_ONEDNN_VALUE_H
+#define PIPETRAIN_ONEDNN_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "compute/lanes.h"
+
+enum value_type { VALUE_FP32, VALUE_BF16 };
+
+#define FOR_TYPE(type, function, ...) \
+    ((type) == VALUE_BF16 ? function(VALUE_BF16, __VA_ARGS__) : function(VALUE_FP32, __VA_ARGS__))
+
+static inline size_t value_size(enum value_type type)
+{
+    return type == VALUE_BF16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Number `index` of the values. */
+static inline void *value_at(enum value_type type, const void *values, size_t index)
+{
+    return (char *)(uintptr_t)values + index * value_size(type);
+}
+
+/* A bf16 is the upper half of a float. */
+ALWAYS_INLINE float bf16_widened(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float number;
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+/* What is not a number stays none: its lowest bits could round it up to zero. */
+ALWAYS_INLINE uint16_t bf16_narrowed(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof(bits));
+    const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 1u << 22;
+    return (uint16_t)((number == number ? rounded : quiet) >> 16);
+}
+
+ALWAYS_INLINE float value_read(enum value_type type, const void *values, size_t i)
+{
+    return type == VALUE_BF16 ? bf16_widened(((const uint16_t *)values)[i]) : ((const float *)values)[i];
+}
+
+ALWAYS_INLINE void value_write(enum value_type type, void *values, size_t i, float number)
+{
+    if (type == VALUE_BF16)
+        ((uint16_t *)values)[i] = bf16_narrowed(number);
+    else
+        ((float *)values)[i] = number;
+}
+
+/* The first `count` <= LANES numbers from values[at] on, the others 0; count is a constant. */
+ALWAYS_INLINE void lanes_read(enum value_type type, const void *values, size_t at, uint32_t count, lanes *lanes_out)
+{
+    if (type == VALUE_BF16) {
+        lane_shorts halves;
+        LANES_LOAD(halves, (const uint16_t *)values + at, count);
+        *lanes_out = (lanes)(__builtin_convertvector(halves, lane_words) << 16);
+    } else {
+        LANES_LOAD(*lanes_out, (const float *)values + at, count);
+    }
+}
+
+ALWAYS_INLINE void lanes_write(enum value_type type, void *values, size_t at, uint32_t count, const lanes *numbers)
+{
+    if (type == VALUE_BF16) {
+        const lane_words bits = (lane_words)*numbers;
+        const lane_words rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 1u << 22;
+        const lane_words kept = LANES_SELECT(*numbers == *numbers, rounded, quiet) >> 16;
+        const lane_shorts halves = __builtin_convertvector(kept, lane_shorts);
+        LANES_STORE((uint16_t *)values + at, halves, count);
+    } else {
+        LANES_STORE((float *)values + at, *numbers, count);
+    }
+}
+
+#endif

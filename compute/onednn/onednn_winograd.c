@@ -1,0 +1,55 @@
+/* Which convolutions are computed by Winograd's algorithm F(4 x 4, 3 x 3): tiles of 4 x 4 results from 6 x 6 inputs
+ * by 36 multiplications for each pair of channels instead of 144 (Lavin and Gray 2016, "Fast Algorithms for
+ * Convolutional Neural Networks"). Decided by counting, never by timing, so that all towers decide alike. */
+#include "compute/onednn/onednn_plan.h"
+
+enum { TILE = 4, TILE_PRODUCTS = 36, VECTOR = 16 };
+
+/* Bringing a number to where tiles are multiplied, or back, takes as long as about so many multiplications: 0.4 ns
+ * of a core that does 57 in a nanosecond (Zen 4, oneDNN 2.6), and 0.6 ns for a weight. */
+#define VALUE_COST 24.0
+#define WEIGHT_COST 34.0
+#define LEAST_GAIN 1.1
+
+static double whole_vectors(uint32_t channels)
+{
+    return (double)((channels + VECTOR - 1) / VECTOR * VECTOR);
+}
+
+static bool has_shape(const struct layer *layer)
+{
+    return layer->kind == LAYER_CONV2D && layer->kernel_h == 3 && layer->kernel_w == 3 && layer->stride_h == 1 &&
+           layer->stride_w == 1;
+}
+
+/* Places of windows that lie in the image, along one side: what is around it is not multiplied. */
+static double places(uint32_t out, uint32_t before, uint32_t after)
+{
+    return 3.0 * out - before - after;
+}
+
+static double direct_cost(const struct layer *layer, uint32_t count)
+{
+    return count * places(layer->out.height, layer->pad_top, layer->pad_bottom) *
+           places(layer->out.width, layer->pad_left, layer->pad_right) * layer->in.channels *
+           whole_vectors(layer->out.channels);
+}
+
+static double winograd_cost(const struct layer *layer, uint32_t count)
+{
+    const double in = whole_vectors(layer->in.channels), out = whole_vectors(layer->out.channels);
+    const double tiles = (double)count * ((layer->out.height + TILE - 1) / TILE) *
+                         ((layer->out.width + TILE - 1) / TILE);
+    return TILE_PRODUCTS * (tiles * in * out + VALUE_COST * tiles * (in + out) + WEIGHT_COST * in * out);
+}
+
+size_t winograd_room(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out)
+{
+    if (!has_shape(layer) || backend->type != VALUE_FP32 || backend->spec.convolution == CONVOLUTION_DIRECT)
+        return 0;
+    const bool is_asked = backend->spec.convolution == CONVOLUTION_WINOGRAD;
+    const double direct = direct_cost(layer, count), winograd = is_asked ? 0 : winograd_cost(layer, count);
+    if (saved_out != NULL)
+        *saved_out = direct - winograd;
+    return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
+}

@@ -111,11 +111,19 @@ static void nothing_is_reduced_where_towers_do_not_meet(void **state)
 static void a_precision_the_cpu_does_not_have_is_refused_by_its_backend(void **state)
 {
     (void)state;
-    settings.devices.precision = PRECISION_BF16;
-    assert_refused(-EINVAL, "[devices] precision", "the CPU computes in fp32 only");
+    settings.devices.precision = PRECISION_FP16;
+    assert_refused(-EINVAL, "[devices] precision", "computes in fp32");
     settings.devices.kind = DEVICE_CHOICE_AUTO;
     settings.devices.backend = BACKEND_CHOICE_REFERENCE;
-    assert_refused(-ENODEV, "[devices] precision", "the CPU computes in fp32 only");
+    assert_refused(-ENODEV, "[devices] precision", "the reference backend computes in fp32 only");
+}
+
+static void a_way_to_convolve_the_backend_does_not_have_is_refused(void **state)
+{
+    (void)state;
+    settings.devices.convolution = CONVOLUTION_WINOGRAD;
+    settings.devices.backend = BACKEND_CHOICE_REFERENCE;
+    assert_refused(-EINVAL, "[devices] convolution", "computes directly only");
 }
 
 static void a_backend_of_another_device_is_refused(void **state)
@@ -158,6 +166,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_null_device_computes_nothing_whatever_backend_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_reduced_where_towers_do_not_meet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_precision_the_cpu_does_not_have_is_refused_by_its_backend, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_way_to_convolve_the_backend_does_not_have_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backend_of_another_device_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_cpu_has_no_list_of_devices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reduction_between_gpus_is_refused_on_the_cpu, set_up, tear_down),

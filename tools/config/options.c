@@ -62,6 +62,9 @@ static const struct option_choice reduce_choices[] = {
     { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL }, { "peer", REDUCE_CHOICE_PEER },
     { "host", REDUCE_CHOICE_HOST }, { NULL, 0 }
 };
+static const struct option_choice convolution_choices[] = {
+    { "auto", CONVOLUTION_AUTO }, { "direct", CONVOLUTION_DIRECT }, { "winograd", CONVOLUTION_WINOGRAD }, { NULL, 0 }
+};
 static const struct option_choice layout_choices[] = {
     { "auto", LAYOUT_AUTO }, { "nhwc", LAYOUT_NHWC }, { "nchw", LAYOUT_NCHW }, { NULL, 0 }
 };
@@ -206,17 +209,22 @@ const struct option_row option_table[] = {
     { SECTION_DEVICES, "threads_per_tower", OPTION_INTEGER, .initial = "0", .initial_note = "cores / towers",
       RANGE(0, THREADS_MAX), FIELD(devices.threads_per_tower), .help = "CPU threads of each tower" },
     { SECTION_DEVICES, "precision", OPTION_CHOICE, .initial = "fp32", .choices = precision_choices,
-      FIELD(devices.precision), .help = "number format of the computation; weights stay fp32 (cpu: fp32 only)" },
+      FIELD(devices.precision),
+      .help = "number format of the computation (cpu: fp32, some bf16); weights stay fp32" },
     { SECTION_DEVICES, "graph", OPTION_CHOICE, .initial = "auto", .choices = graph_choices,
       FIELD(devices.graph), .help = "CUDA: replay steps as recorded graphs; auto: small steps only" },
     { SECTION_DEVICES, "workspace", OPTION_SIZE, .initial = "256MiB", RANGE(0, TIB),
-      FIELD(devices.workspace), .help = "CUDA: memory a convolution may use beside its tensors" },
+      FIELD(devices.workspace),
+      .help = "memory a convolution may use beside its values (CPU: if by Winograd's)" },
     { SECTION_DEVICES, "time_plans", OPTION_YES_NO, .initial = "no",
       FIELD(devices.time_plans), .help = "CUDA: measure convolution plans at the start instead of trusting cuDNN" },
     { SECTION_DEVICES, "plan_cache", OPTION_STRING, .initial = "", .initial_note = "the user's cache folder",
       FIELD(devices.plan_cache), .help = "CUDA: folder that keeps convolution plans for the next run, or none" },
     { SECTION_DEVICES, "layout", OPTION_CHOICE, .initial = "auto", .choices = layout_choices,
       FIELD(devices.layout), .help = "memory layout of activations, for experiments" },
+    { SECTION_DEVICES, "convolution", OPTION_CHOICE, .initial = "auto", .choices = convolution_choices,
+      FIELD(devices.convolution),
+      .help = "CPU: 3 x 3 by Winograd's algorithm where that is faster, never or always" },
     { SECTION_DEVICES, "backend", OPTION_CHOICE, .initial = "auto", .choices = backend_choices,
       FIELD(devices.backend), .help = "implementation of the layers; reference is slow and plain" },
     { SECTION_DEVICES, "bind", OPTION_YES_NO, .initial = "no",

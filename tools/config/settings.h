@@ -107,6 +107,7 @@ struct device_settings {
     bool time_plans;
     char *plan_cache;           /* folder; "" = the user's cache folder, "none" = none */
     enum layout layout;
+    enum convolution convolution;
     enum backend_choice backend;
     bool bind;
     bool allow_ref;

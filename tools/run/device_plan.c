@@ -170,7 +170,8 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
 /* A kind that was not asked for by name is to blame for what it cannot do. */
 static int check_backend(const struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
-    const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision };
+    const struct backend_spec wishes = { .layout = settings->devices.layout, .precision = settings->devices.precision,
+                                         .convolution = settings->devices.convolution };
     struct refusal refusal;
     const int rc = plan->backend->supports(&wishes, &refusal);
     if (rc == 0)

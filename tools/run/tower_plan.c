@@ -30,6 +30,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
         .backend_spec = { .threads = plan->threads_per_tower,
                          .slice_max = plan->layout.capacity,
                          .layout = settings->devices.layout,
+                         .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,

@@ -54,7 +54,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update \
 	%D%/compute/test_values
 if HAVE_ONEDNN
-compute_tests += %D%/compute/test_onednn %D%/compute/test_onednn_room
+compute_tests += %D%/compute/test_bf16 %D%/compute/test_onednn %D%/compute/test_onednn_room %D%/compute/test_winograd
 endif
 $(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
 

@@ -1,0 +1,384 @@
+/* Tests of bf16 on the CPU: what it computes is what the fp32 reference computes, but for the rounding of values,
+ * it learns as fp32 does, and weights stay fp32. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/onednn/onednn_plan.h"
+#include "stage/random.h"
+#include "tests/helpers/network/network_check.h"
+
+enum { NETS = 24, COUNT = 6 };
+
+static void need_bf16(void)
+{
+    if (nn_has_bf16())
+        return;
+    print_message("the CPU has no bf16\n");
+    skip();
+}
+
+static void open_bf16(struct network *network, const struct net *net, uint64_t seed)
+{
+    network_open_precise(network, "onednn", net, COUNT, PRECISION_BF16);
+    network_draw_weights(network, seed);
+}
+
+/* ---- rounding ---- */
+
+static float float_of(uint32_t bits)
+{
+    float number;
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+static void numbers_are_rounded_to_the_nearest_and_ties_to_even(void **state)
+{
+    (void)state;
+    static const struct { uint32_t bits; uint16_t half; } rows[] = {
+        { 0x3f800000, 0x3f80 }, { 0x3f807fff, 0x3f80 }, { 0x3f808000, 0x3f80 }, { 0x3f808001, 0x3f81 },
+        { 0x3f818000, 0x3f82 }, { 0xbf818000, 0xbf82 }, { 0x00000000, 0x0000 }, { 0x80000000, 0x8000 },
+        { 0x7f800000, 0x7f80 }, { 0xff800000, 0xff80 }, { 0x7f7fffff, 0x7f80 }, { 0x00008001, 0x0001 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(bf16_narrowed(float_of(rows[i].bits)), rows[i].half);
+    static const uint32_t broken[] = { 0x7fc00000, 0xffc00000, 0x7f800001, 0x7fffffff, 0xffffffff };
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+        assert_true(isnan(bf16_widened(bf16_narrowed(float_of(broken[i])))));
+}
+
+static void many_numbers_are_rounded_as_one_is(void **state)
+{
+    (void)state;
+    const struct random_key key = random_key(1, RANDOM_DRAW, 0);
+    for (uint32_t i = 0; i < 20000; i++) {
+        float numbers[LANES], read[LANES];
+        uint16_t halves[LANES];
+        lanes all;
+        for (uint32_t k = 0; k < LANES; k++)
+            numbers[k] = float_of((uint32_t)random_u64(key, i * LANES + k) << (i % 3 == 0 ? 15 : 0));
+        LANES_LOAD(all, numbers, LANES);
+        lanes_write(VALUE_BF16, halves, 0, LANES, &all);
+        lanes_read(VALUE_BF16, halves, 0, LANES, &all);
+        LANES_STORE(read, all, LANES);
+        for (uint32_t k = 0; k < LANES; k++) {
+            assert_int_equal(halves[k], bf16_narrowed(numbers[k]));
+            assert_memory_equal(&read[k], &(float){ bf16_widened(halves[k]) }, sizeof(read[k]));
+        }
+    }
+}
+
+/* ---- against the reference ---- */
+
+static double norm_of(const float *values, const float *others, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double value = (double)values[i] - (others != NULL ? (double)others[i] : 0);
+        sum += value * value;
+    }
+    return sqrt(sum);
+}
+
+/* Rounding turns a ReLU on or off now and then, or takes another number of a pool as the largest: gradients are
+ * further away then than most are. */
+#define FAR_AWAY 0.35
+#define FAR_ON_AVERAGE 0.03
+
+struct distances { double sum; uint32_t count; };
+
+/* How far a parameter's gradient is from the reference's, or its running statistic: as a part of it. A bias in
+ * front of a batch normalisation has a gradient of 0, so `least` counts at least. */
+static void assert_near(struct network *network, struct network *reference, uint32_t p, double least,
+                        struct distances *distances)
+{
+    const struct parameter *const parameter = &network->net->parameters[p];
+    float *(*const read)(struct network *, uint32_t) = parameter->is_trained ? network_gradient : network_numbers;
+    float *const got = read(network, p), *const wanted = read(reference, p);
+    const double whole = norm_of(wanted, NULL, parameter->count);
+    const double far = norm_of(got, wanted, parameter->count) / (whole > least ? whole : least);
+    if (!(far <= FAR_AWAY))
+        fail_msg("%s: %s is %.3f of itself away", network->net->model, parameter->name, far);
+    distances->sum += far;
+    distances->count++;
+    free(got);
+    free(wanted);
+}
+
+static double largest_gradient(struct network *network)
+{
+    double largest = 0;
+    for (uint32_t p = 0; p < network->net->parameter_count; p++)
+        if (network->net->parameters[p].is_trained) {
+            float *const gradient = network_gradient(network, p);
+            largest = fmax(largest, norm_of(gradient, NULL, network->net->parameters[p].count));
+            free(gradient);
+        }
+    return largest;
+}
+
+static void assert_near_loss(struct backend_result result, struct backend_result wanted)
+{
+    assert_true(fabs(result.loss_sum - wanted.loss_sum) <= 0.02 * (1 + wanted.loss_sum));
+    assert_int_equal(result.counted, wanted.counted);
+}
+
+/* With large values noted as masks, and with values that are their own masks. */
+static void compare_with_reference(const struct net *net, uint32_t seed, struct distances *distances)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, reference;
+    open_bf16(&network, net, seed);
+    network.backend->noted_bytes = seed % 2 == 0 ? 0 : network.backend->noted_bytes;
+    network_open(&reference, "reference", net, COUNT, 1);
+    network_draw_weights(&reference, seed);
+    for (uint32_t count = COUNT; count >= COUNT - 2; count -= 2) {
+        assert_near_loss(network_run(&network, &input, 0, count, true),
+                         network_run(&reference, &input, 0, count, true));
+        const double least = 0.1 * largest_gradient(&reference);
+        for (uint32_t p = 0; p < net->parameter_count; p++)
+            assert_near(&network, &reference, p, least, distances);
+        assert_near_loss(network_forward(&network, &input, count, false),
+                         network_forward(&reference, &input, count, false));
+    }
+    network_close(&network);
+    network_close(&reference);
+    network_input_release(&input);
+}
+
+static void chains_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct distances distances = { 0, 0 };
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_net(2000 + seed, seed % 4 == 3 ? 0.5f : 0.0f);
+        compare_with_reference(net, seed, &distances);
+        net_close(net);
+    }
+    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+}
+
+static void graphs_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct distances distances = { 0, 0 };
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *net = network_random_graph(3000 + seed, 0.0f);
+        compare_with_reference(net, seed, &distances);
+        net_close(net);
+    }
+    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+}
+
+/* A pooled column, and a window that goes two steps at a time. */
+static struct net *narrow_net(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "narrow", (struct shape){ 3, 8, 2 }, 5), 0);
+    uint32_t from = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
+    from = (uint32_t)net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID));
+    from = (uint32_t)net_conv2d(net, "conv2", from, 32, window_square(3, 2, PADDING_SAME), true);
+    from = (uint32_t)net_dense(net, "classes", from, 5, true);
+    net_softmax_loss(net, "loss", from);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void a_stride_wider_than_the_image_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct distances distances = { 0, 0 };
+    struct net *net = narrow_net();
+    compare_with_reference(net, 1, &distances);
+    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    net_close(net);
+}
+
+/* Its weights' gradient is oneDNN's, that of smaller windows a loop of ours. */
+static struct net *large_window_net(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "large window", (struct shape){ 3, 12, 12 }, 5), 0);
+    uint32_t from = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 16, window_square(5, 1, PADDING_SAME), true);
+    from = (uint32_t)net_relu(net, "relu", from);
+    from = (uint32_t)net_dense(net, "classes", from, 5, true);
+    net_softmax_loss(net, "loss", from);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void a_large_window_on_the_image_gives_what_the_reference_gives(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct distances distances = { 0, 0 };
+    struct net *net = large_window_net();
+    for (uint32_t seed = 0; seed < 2; seed++)
+        compare_with_reference(net, seed, &distances);
+    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    net_close(net);
+}
+
+static void every_run_gives_the_same_bits(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct net *net = network_random_graph(7, 0.4f);
+    struct backend_input input = network_input(net, COUNT, 7);
+    struct network network, same;
+    open_bf16(&network, net, 7);
+    open_bf16(&same, net, 7);
+    network_compare_bits(&network, &same, &input, COUNT);
+    network_close(&network);
+    network_close(&same);
+    network_input_release(&input);
+    net_close(net);
+}
+
+/* ---- weights ---- */
+
+static void weights_are_kept_whole(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct net *net = network_random_graph(11, 0.0f);
+    struct network network, reference;
+    open_bf16(&network, net, 11);
+    network_open(&reference, "reference", net, COUNT, 1);
+    network_draw_weights(&reference, 11);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        float *const kept = network_numbers(&network, p), *const drawn = network_numbers(&reference, p);
+        assert_memory_equal(kept, drawn, net->parameters[p].count * sizeof(*kept));
+        free(kept);
+        free(drawn);
+    }
+    network_close(&network);
+    network_close(&reference);
+    net_close(net);
+}
+
+/* ---- learning ---- */
+
+static struct net *small_net(void)
+{
+    static const struct batch_norm norm = { .decay = 0.9f, .epsilon = 1e-5f, .with_gamma = true };
+    struct net *net;
+    assert_int_equal(net_open(&net, "small", (struct shape){ 3, 12, 12 }, 5), 0);
+    uint32_t from = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), false);
+    from = (uint32_t)net_batch_norm(net, "norm1", from, norm);
+    const uint32_t skip = from = (uint32_t)net_relu(net, "relu1", from);
+    from = (uint32_t)net_conv2d(net, "conv2", from, 16, window_square(3, 1, PADDING_SAME), false);
+    from = (uint32_t)net_batch_norm(net, "norm2", from, norm);
+    from = (uint32_t)net_relu(net, "relu2", (uint32_t)net_add(net, "add", skip, from));
+    from = (uint32_t)net_max_pool(net, "pool", from, window_square(2, 2, PADDING_VALID));
+    from = (uint32_t)net_dense(net, "classes", from, 5, true);
+    net_softmax_loss(net, "loss", from);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static double learn(struct network *network, const struct backend_input *input, uint32_t count, uint32_t steps)
+{
+    const struct optimizer optimizer = { .kind = OPTIMIZER_SGD };
+    const size_t floats = network->arenas.trained.count;
+    const struct optimizer_range range = { .weights = network->weights, .gradients = network->gradients,
+                                           .count = floats };
+    double loss = 0;
+    for (uint32_t i = 0; i < steps; i++) {
+        loss = network_run(network, input, 0, count, true).loss_sum;
+        assert_int_equal(network->ops->update(network->backend, &optimizer, 0.02f, 1.0f / (float)count, &range, 1), 0);
+    }
+    return loss;
+}
+
+static void learns_as_fp32_does(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 24, STEPS = 25 };
+    need_bf16();
+    struct net *net = small_net();
+    struct backend_input input = network_input(net, SAMPLES, 3);
+    struct network bf16, fp32;
+    network_open_precise(&bf16, "onednn", net, SAMPLES, PRECISION_BF16);
+    network_open_precise(&fp32, "onednn", net, SAMPLES, PRECISION_FP32);
+    network_draw_weights(&bf16, 3);
+    network_draw_weights(&fp32, 3);
+    const double before = learn(&fp32, &input, SAMPLES, 1), wanted = learn(&fp32, &input, SAMPLES, STEPS);
+    learn(&bf16, &input, SAMPLES, 1);
+    const double got = learn(&bf16, &input, SAMPLES, STEPS);
+    print_message("loss %.4f, then %.4f; bf16 %.4f\n", before, wanted, got);
+    assert_true(wanted < 0.7 * before);
+    assert_true(fabs(got - wanted) < 0.04 * before);
+    network_close(&bf16);
+    network_close(&fp32);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static size_t value_bytes(const struct net *net, enum precision precision)
+{
+    struct network network;
+    struct plan *plan;
+    struct backend_needs needs;
+    network_open_precise(&network, "onednn", net, COUNT, precision);
+    assert_int_equal(backend_onednn_ops.plan(network.backend, 256, true, &plan), 0);
+    backend_onednn_ops.needs(network.backend, &needs);
+    backend_onednn_ops.plan_close(plan);
+    network_close(&network);
+    return needs.values;
+}
+
+static void values_take_half_the_memory(void **state)
+{
+    (void)state;
+    need_bf16();
+    struct net *net = small_net();
+    assert_true(value_bytes(net, PRECISION_BF16) < 0.6 * value_bytes(net, PRECISION_FP32));
+    net_close(net);
+}
+
+/* ---- what is refused ---- */
+
+static void other_precisions_are_refused(void **state)
+{
+    (void)state;
+    struct refusal refusal;
+    for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
+        const struct backend_spec spec = { .precision = precision };
+        const bool has = precision == PRECISION_BF16 && nn_has_bf16();
+        assert_int_equal(backend_onednn_ops.supports(&spec, &refusal), has ? 0 : -ENODEV);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_rounded_to_the_nearest_and_ties_to_even),
+        cmocka_unit_test(many_numbers_are_rounded_as_one_is),
+        cmocka_unit_test(chains_give_what_the_reference_gives),
+        cmocka_unit_test(graphs_give_what_the_reference_gives),
+        cmocka_unit_test(a_stride_wider_than_the_image_gives_what_the_reference_gives),
+        cmocka_unit_test(a_large_window_on_the_image_gives_what_the_reference_gives),
+        cmocka_unit_test(every_run_gives_the_same_bits),
+        cmocka_unit_test(weights_are_kept_whole),
+        cmocka_unit_test(learns_as_fp32_does),
+        cmocka_unit_test(values_take_half_the_memory),
+        cmocka_unit_test(other_precisions_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* Tests of convolutions by Winograd's algorithm: they are what the reference computes, they are taken where they
+ * are faster and where they are asked for, and nowhere else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "compute/onednn/onednn_plan.h"
+#include "tests/helpers/network/network_check.h"
+
+enum { NETS = 12, COUNT = 5 };
+
+static const struct window three = { .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1,
+                                     .padding = PADDING_SAME };
+
+static struct net *net_begin(struct shape shape)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "three", shape, 3), 0);
+    return net;
+}
+
+static struct net *net_end(struct net *net, uint32_t from)
+{
+    net_dense(net, "classes", from, 3, true);
+    net_softmax_loss(net, "loss", net->layer_count - 1);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+/* Two convolutions, the second one with batch normalisation and a branch around it, on images that whole tiles do
+ * not fill. */
+static struct net *net_of_threes(struct shape shape, uint32_t channels, enum padding padding)
+{
+    const struct batch_norm how = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
+    struct window window = three;
+    struct net *const net = net_begin(shape);
+    window.padding = padding;
+    uint32_t at = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, channels, window, true);
+    at = (uint32_t)net_relu(net, "relu1", at);
+    uint32_t branch = (uint32_t)net_conv2d(net, "conv2", at, channels, three, false);
+    branch = (uint32_t)net_batch_norm(net, "norm2", branch, how);
+    at = (uint32_t)net_add(net, "sum", branch, at);
+    at = (uint32_t)net_relu(net, "relu2", at);
+    return net_end(net, (uint32_t)net_conv2d(net, "conv3", at, channels + 8, three, true));
+}
+
+/* ---- how it is computed ---- */
+
+struct lines { const char *layer; bool found; };
+
+static void look_for_winograd(void *arg, const char *line)
+{
+    struct lines *const lines = arg;
+    lines->found = lines->found || (strstr(line, lines->layer) != NULL && strstr(line, "wino") != NULL);
+}
+
+static bool is_winograd(struct network *network, const char *layer, uint32_t count)
+{
+    struct lines lines = { .layer = layer };
+    struct plan *plan;
+    assert_int_equal(network->ops->plan(network->backend, count, true, &plan), 0);
+    network->ops->plan_describe(plan, look_for_winograd, &lines);
+    network->ops->plan_close(plan);
+    return lines.found;
+}
+
+static bool is_taken(const struct net *net, uint32_t count, enum convolution convolution, const char *layer)
+{
+    struct network network;
+    network_open_convolving(&network, "onednn", net, count, 1, convolution);
+    const bool taken = is_winograd(&network, layer, count);
+    network_close(&network);
+    return taken;
+}
+
+/* oneDNN 2.6 has kernels of the kind for AVX-512. */
+static void need_winograd(void)
+{
+    struct net *const net = net_of_threes((struct shape){ 16, 8, 8 }, 16, PADDING_SAME);
+    const bool found = is_taken(net, 2, CONVOLUTION_WINOGRAD, "conv2");
+    net_close(net);
+    if (found)
+        return;
+    print_message("no convolutions by Winograd's algorithm for this CPU\n");
+    skip();
+}
+
+static void it_is_taken_where_it_multiplies_much_less(void **state)
+{
+    (void)state;
+    need_winograd();
+    struct net *const large = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
+    struct net *const small = net_of_threes((struct shape){ 3, 2, 2 }, 64, PADDING_SAME);
+    assert_true(is_taken(large, 8, CONVOLUTION_AUTO, "conv2"));
+    assert_false(is_taken(large, 8, CONVOLUTION_AUTO, "conv1"));
+    assert_false(is_taken(large, 8, CONVOLUTION_DIRECT, "conv2"));
+    assert_false(is_taken(small, 8, CONVOLUTION_AUTO, "conv2"));
+    assert_true(is_taken(small, 8, CONVOLUTION_WINOGRAD, "conv2"));
+    net_close(small);
+    net_close(large);
+}
+
+static bool pays(enum value_type type, enum convolution convolution, const struct layer *layer, uint32_t count)
+{
+    const struct backend backend = { .type = type, .spec = { .convolution = convolution } };
+    return winograd_room(&backend, layer, count, NULL) > 0;
+}
+
+static void it_pays_for_windows_of_three_and_many_channels_in_fp32(void **state)
+{
+    (void)state;
+    struct net *const net = net_begin((struct shape){ 64, 28, 28 });
+    const struct window strided = { .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2 };
+    net_conv2d(net, "three", NET_INPUT, 64, three, false);
+    net_conv2d(net, "strided", 0, 64, strided, false);
+    net_conv2d(net, "one", 1, 64, window_square(1, 1, PADDING_SAME), false);
+    net_conv2d(net, "five", 2, 64, window_square(5, 1, PADDING_SAME), false);
+    net_conv2d(net, "few", 3, 4, three, false);
+    net_end(net, 4);
+    assert_true(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[0], 8));
+    assert_false(pays(VALUE_BF16, CONVOLUTION_AUTO, &net->layers[0], 8));
+    assert_false(pays(VALUE_BF16, CONVOLUTION_WINOGRAD, &net->layers[0], 8));
+    assert_false(pays(VALUE_FP32, CONVOLUTION_DIRECT, &net->layers[0], 8));
+    for (uint32_t i = 1; i < 4; i++)
+        assert_false(pays(VALUE_FP32, CONVOLUTION_WINOGRAD, &net->layers[i], 8));
+    assert_false(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[4], 8));
+    assert_true(pays(VALUE_FP32, CONVOLUTION_WINOGRAD, &net->layers[4], 8));
+    net_close(net);
+}
+
+/* ---- what it computes ---- */
+
+static void compare(struct net *net, uint32_t threads, uint64_t seed)
+{
+    struct network network;
+    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD);
+    network_compare_with_reference(&network, COUNT, seed);
+    network_close(&network);
+    net_close(net);
+}
+
+static void all_shapes_match_the_reference(void **state)
+{
+    (void)state;
+    static const uint32_t channels[] = { 5, 16, 24, 40 };
+    for (uint32_t seed = 0; seed < 28; seed++) {
+        const struct shape shape = { 1 + seed % 5 * 8, 3 + seed % 7, 3 + seed / 7 % 6 };
+        compare(net_of_threes(shape, channels[seed % 4], (enum padding)(seed % 2)), 1 + seed % 3, seed);
+    }
+}
+
+static void random_graphs_match_the_reference(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < NETS; seed++)
+        compare(network_random_graph(5000 + seed, 0), 1 + seed % 2, seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_taken_where_it_multiplies_much_less),
+        cmocka_unit_test(it_pays_for_windows_of_three_and_many_channels_in_fp32),
+        cmocka_unit_test(all_shapes_match_the_reference),
+        cmocka_unit_test(random_graphs_match_the_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -105,9 +105,11 @@ static int open_parts(struct backend *backend)
 
 static int cuda_backend_supports(const struct backend_spec *spec, struct refusal *refusal)
 {
-    if (spec->layout != LAYOUT_NCHW)
-        return 0;
-    return refusal_write(refusal, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
+    if (spec->layout == LAYOUT_NCHW)
+        return refusal_write(refusal, -EINVAL, "layout", "on CUDA devices activations are nhwc only, not nchw");
+    if (spec->convolution != CONVOLUTION_AUTO)
+        return refusal_write(refusal, -EINVAL, "convolution", "on CUDA devices cuDNN chooses the algorithm: auto");
+    return 0;
 }
 
 static int cuda_backend_open(struct backend **backend_out, const struct backend_spec *spec)

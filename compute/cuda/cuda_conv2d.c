@@ -1,5 +1,6 @@
 /* Convolutions by cuDNN. It writes a weight gradient as the value type: 16-bit ones go by a
- * buffer into the arena. */
+ * buffer into the arena. In evaluation a batch normalisation before a ReLU is folded into weights and
+ * bias, anew in every pass: they may have changed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,17 @@ struct conv2d {
     struct conv_plan *passes[CONV_PASS_COUNT];  /* NULL: not needed */
     uint32_t partials;          /* buffer; BUFFER_NONE: no bias */
     uint32_t weight_gradient;   /* buffer; BUFFER_NONE: the arena's range itself */
+    uint32_t weight, bias;      /* buffers; BUFFER_NONE: the layer's own */
 };
 
 static const char *const pass_names[CONV_PASS_COUNT] = {
     [CONV_FORWARD] = "forward", [CONV_DATA_GRADIENT] = "data gradient", [CONV_WEIGHT_GRADIENT] = "weight gradient",
 };
+
+static bool has_norm(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&plan->base.fusion, head, LAYER_BATCH_NORM);
+}
 
 static bool pass_is_needed(const struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
@@ -30,7 +37,7 @@ static struct conv_shape shape_of(const struct plan *plan, uint32_t index, enum 
     return (struct conv_shape){
         .pass = pass,
         .precision = plan->base.backend->spec.precision,
-        .bias = pass == CONV_FORWARD && layer_has(layer, PARAMETER_BIAS),
+        .bias = pass == CONV_FORWARD && (layer_has(layer, PARAMETER_BIAS) || has_norm(plan, index)),
         .relu = pass == CONV_FORWARD && has_relu(plan, index),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
@@ -119,15 +126,30 @@ static int plan_pass(struct plan *plan, uint32_t layer, enum conv_pass pass)
     return rc;
 }
 
+/* Bytes of the weights as the value type. */
+static size_t weight_bytes(const struct plan *plan, uint32_t index)
+{
+    const struct backend *const backend = plan->base.backend;
+    const uint32_t weight = plan_layer(plan, index)->parameters[PARAMETER_WEIGHT];
+    return backend->arenas->trained.ranges[weight].count * value_bytes(backend->type);
+}
+
+static int open_folded(struct plan *plan, uint32_t index, struct conv2d *state)
+{
+    const size_t bias = value_stored(plan, plan_output(&plan->base, index)) * value_bytes(plan->base.backend->type);
+    const int rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_FORWARD, PHASE_FORWARD,
+                                     &state->weight);
+    return rc == 0 ? cuda_plan_scratch(plan, index, bias, PHASE_FORWARD, PHASE_FORWARD, &state->bias) : rc;
+}
+
 static int open_scratch(struct plan *plan, uint32_t index, struct conv2d *state)
 {
     const struct backend *const backend = plan->base.backend;
     const struct layer *const layer = plan_layer(plan, index);
-    const struct arena_range *const weight = &backend->arenas->trained.ranges[layer->parameters[PARAMETER_WEIGHT]];
     int rc = layer_has(layer, PARAMETER_BIAS) ? cuda_partials_open(plan, index, &state->partials) : 0;
     if (rc == 0 && backend->type != VALUE_FP32)
-        rc = cuda_plan_scratch(plan, index, weight->count * value_bytes(backend->type), PHASE_PARAMETERS,
-                               PHASE_PARAMETERS, &state->weight_gradient);
+        rc = cuda_plan_scratch(plan, index, weight_bytes(plan, index), PHASE_PARAMETERS, PHASE_PARAMETERS,
+                               &state->weight_gradient);
     return rc;
 }
 
@@ -137,8 +159,10 @@ static int conv2d_plan(struct plan *plan, uint32_t layer)
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
-    state->partials = state->weight_gradient = BUFFER_NONE;
+    state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
     int rc = plan->base.training ? open_scratch(plan, layer, state) : 0;
+    if (rc == 0 && has_norm(plan, layer))
+        rc = open_folded(plan, layer, state);
     for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0; pass++)
         if (pass_is_needed(plan, layer, pass))
             rc = plan_pass(plan, layer, pass);
@@ -150,7 +174,8 @@ size_t cuda_conv2d_scratch(const struct plan *plan)
     size_t most = 0;
     for (uint32_t i = 0; i < plan_net(plan)->layer_count; i++)
         for (uint32_t pass = 0; pass < CONV_PASS_COUNT; pass++) {
-            if (plan_layer(plan, i)->kind != LAYER_CONV2D || !pass_is_needed(plan, i, pass))
+            if (plan_layer(plan, i)->kind != LAYER_CONV2D || !fusion_is_head(&plan->base.fusion, i) ||
+                !pass_is_needed(plan, i, pass))
                 continue;
             const struct conv_shape shape = shape_of(plan, i, pass);
             const size_t bytes = conv_shape_bytes(&shape);
@@ -167,10 +192,35 @@ static void *conv2d_weight(const struct plan *plan, uint32_t layer)
     return (void *)(uintptr_t)parameter_value(plan, layer, PARAMETER_WEIGHT);
 }
 
+static int forward_folded(struct plan *plan, uint32_t index)
+{
+    const struct backend *const backend = plan->base.backend;
+    const struct conv2d *const state = plan->states[index];
+    const uint32_t norm = plan_group(&plan->base, index)->tail[0];
+    const uint32_t filters = value_stored(plan, plan_output(&plan->base, index));
+    void *const weight = cuda_plan_data(plan, state->weight), *const bias = cuda_plan_data(plan, state->bias);
+    const struct folding folding = {
+        .filters = filters,
+        .numbers = weight_bytes(plan, index) / value_bytes(backend->type) / filters,
+        .epsilon = plan_layer(plan, norm)->epsilon,
+        .weights = parameter_weights(plan, index, PARAMETER_WEIGHT),
+        .bias = parameter_weights(plan, index, PARAMETER_BIAS),
+        .gamma = parameter_weights(plan, norm, PARAMETER_GAMMA),
+        .beta = parameter_weights(plan, norm, PARAMETER_BETA),
+        .mean = parameter_statistic(plan, norm, PARAMETER_RUNNING_MEAN),
+        .variance = parameter_statistic(plan, norm, PARAMETER_RUNNING_VARIANCE),
+    };
+    const int rc = CUDA_CALL(backend->name, kernel_norm_fold(backend->stream, backend->type, &folding, weight, bias));
+    return rc != 0 ? rc : conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, in_value(plan, index, 0), weight,
+                                        bias, out_value(plan, index), backend->workspace);
+}
+
 static int conv2d_forward(struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
     const struct conv2d *const state = plan->states[index];
+    if (has_norm(plan, index))
+        return forward_folded(plan, index);
     return conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, in_value(plan, index, 0),
                          conv2d_weight(plan, index), parameter_value(plan, index, PARAMETER_BIAS),
                          out_value(plan, index), backend->workspace);

@@ -8,18 +8,18 @@
 
 struct dense {
     struct dense_plan *passes[DENSE_PASS_COUNT];        /* NULL: not needed */
-    uint32_t partials;          /* buffer; BUFFER_NONE: the product gives the bias' gradient too */
+    uint32_t partials;          /* buffer; BUFFER_NONE: the product gives the bias' gradient, or there is none */
 };
 
 static int open_product(struct plan *plan, uint32_t index, enum dense_pass pass)
 {
     struct backend *const backend = plan->base.backend;
     struct dense *const state = plan->states[index];
-    const bool relu = has_relu(plan, index);
+    const bool relu = has_relu(plan, index), bias = layer_has(plan_layer(plan, index), PARAMETER_BIAS);
     const struct dense_shape shape = {
         .pass = pass,
         .precision = backend->spec.precision,
-        .bias = pass == DENSE_FORWARD || (pass == DENSE_WEIGHT_GRADIENT && !relu),
+        .bias = bias && (pass == DENSE_FORWARD || (pass == DENSE_WEIGHT_GRADIENT && !relu)),
         .relu = pass == DENSE_FORWARD && relu,
         .count = plan->base.count,
         .features = (uint32_t)value_count(plan, plan_input(&plan->base, index, 0)),
@@ -38,7 +38,8 @@ static int dense_plan(struct plan *plan, uint32_t layer)
         return -ENOMEM;
     plan->states[layer] = state;
     state->partials = BUFFER_NONE;
-    int rc = plan->base.training && has_relu(plan, layer) ? cuda_partials_open(plan, layer, &state->partials) : 0;
+    const bool is_apart = has_relu(plan, layer) && layer_has(plan_layer(plan, layer), PARAMETER_BIAS);
+    int rc = plan->base.training && is_apart ? cuda_partials_open(plan, layer, &state->partials) : 0;
     if (rc == 0)
         rc = open_product(plan, layer, DENSE_FORWARD);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
@@ -69,7 +70,7 @@ static int dense_forward(struct plan *plan, uint32_t index)
 static int dense_backward_parameters(struct plan *plan, uint32_t index)
 {
     const struct dense *const state = plan->states[index];
-    const bool is_apart = state->partials != BUFFER_NONE;
+    const bool is_apart = has_relu(plan, index);        /* the mask comes first */
     const struct dense_operands operands = {
         .in = in_value(plan, index, 0),
         .out = out_gradient(plan, index),

@@ -1,5 +1,5 @@
 /* The layer table of the CUDA backend, and the layers that do one thing to every number: ReLU,
- * dropout, sums, shortcuts and the loss. ReLU and dropout work in place where nobody else reads
+ * dropout and sums. ReLU and dropout work in place where nobody else reads
  * the value; dropout turns values into 0 only where the gradient it passes back is 0, too. */
 #include <errno.h>
 #include <stdio.h>
@@ -132,104 +132,6 @@ static int add_backward(struct plan *plan, uint32_t head)
     return rc;
 }
 
-/* ---- pad_channels ---- */
-
-static void pad_channels_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    use_out->adds = true;
-}
-
-static struct pad_shape pad_shape_of(const struct plan *plan, uint32_t head)
-{
-    const struct layer *const layer = plan_layer(plan, head);
-    return (struct pad_shape){
-        .count = plan->base.count,
-        .channels = layer->in.channels,
-        .in_h = layer->in.height,
-        .in_w = layer->in.width,
-        .in_stored = channels_stored(layer->in.channels),
-        .out_h = layer->out.height,
-        .out_w = layer->out.width,
-        .out_stored = channels_stored(layer->out.channels),
-        .before = layer->channels_before,
-        .stride = layer->stride_h,
-    };
-}
-
-static int pad_channels_forward(struct plan *plan, uint32_t head)
-{
-    const struct backend *const backend = plan->base.backend;
-    const struct pad_shape shape = pad_shape_of(plan, head);
-    return CUDA_CALL(backend->name, kernel_pad_channels(backend->stream, backend->type, &shape,
-                                                        in_value(plan, head, 0), out_value(plan, head)));
-}
-
-static int pad_channels_backward(struct plan *plan, uint32_t head)
-{
-    const struct backend *const backend = plan->base.backend;
-    const struct pad_shape shape = pad_shape_of(plan, head);
-    return CUDA_CALL(backend->name, kernel_pad_channels_backward(backend->stream, backend->type, &shape,
-                                                                 out_gradient(plan, head), in_gradient(plan, head, 0),
-                                                                 plan_flow(&plan->base, head, 0)->adds));
-}
-
-/* ---- softmax_loss: forward leaves the logits' gradient ---- */
-
-struct loss {
-    uint32_t samples;
-}; /* buffer */
-
-static void loss_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
-{
-    (void)plan;
-    (void)head;
-    use_out->gradient_early = true;
-}
-
-/* What the input step writes beside the image, and what a step leaves behind. */
-static int open_step(struct plan *plan, uint32_t head)
-{
-    struct value_plan *const values = &plan->base.values;
-    int rc = value_plan_buffer(values, plan->base.count * sizeof(int32_t), &plan->labels);
-    if (rc == 0)
-        rc = value_plan_buffer(values, sizeof(struct step_values), &plan->step);
-    if (rc == 0)
-        rc = value_plan_buffer(values, sizeof(struct backend_result), &plan->result);
-    if (rc != 0)
-        return rc;
-    value_plan_use(values, plan->labels, time_forward(0));
-    value_plan_use(values, plan->labels, time_forward(head));
-    value_plan_use_always(values, plan->step);
-    value_plan_use_always(values, plan->result);
-    return 0;
-}
-
-static int loss_plan(struct plan *plan, uint32_t head)
-{
-    struct loss *const state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return -ENOMEM;
-    plan->states[head] = state;
-    const int rc = open_step(plan, head);
-    return rc == 0 ? cuda_plan_scratch(plan, head, plan->base.count * sizeof(struct sample_loss), PHASE_FORWARD,
-                                       PHASE_FORWARD, &state->samples)
-                   : rc;
-}
-
-static int loss_forward(struct plan *plan, uint32_t head)
-{
-    const struct backend *const backend = plan->base.backend;
-    const struct loss *const state = plan->states[head];
-    return CUDA_CALL(backend->name,
-                     kernel_softmax_loss(backend->stream, backend->type, plan->base.count, plan_net(plan)->classes,
-                                         value_stored(plan, plan_input(&plan->base, head, 0)), in_value(plan, head, 0),
-                                         cuda_plan_data(plan, plan->labels), backend->scale,
-                                         in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
-                                         cuda_plan_data(plan, plan->result)));
-}
-
 /* ---- all ---- */
 
 static const struct layer_ops relu_ops = {
@@ -249,17 +151,6 @@ static const struct layer_ops add_ops = {
     .forward = add_forward,
     .backward_inputs = add_backward,
 };
-static const struct layer_ops pad_channels_ops = {
-    .use = pad_channels_use,
-    .forward = pad_channels_forward,
-    .backward_inputs = pad_channels_backward,
-};
-static const struct layer_ops loss_ops = {
-    .use = loss_use,
-    .plan = loss_plan,
-    .forward = loss_forward,
-    .release = cuda_state_release,
-};
 
 const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
     [LAYER_CONV2D] = &cuda_conv2d_ops,
@@ -269,9 +160,12 @@ const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT] = {
     [LAYER_MAX_POOL] = &cuda_max_pool_ops,
     [LAYER_AVERAGE_POOL] = &cuda_average_pool_ops,
     [LAYER_DROPOUT] = &dropout_ops,
+    [LAYER_LOCAL_RESPONSE_NORM] = &cuda_local_response_norm_ops,
     [LAYER_ADD] = &add_ops,
-    [LAYER_PAD_CHANNELS] = &pad_channels_ops,
-    [LAYER_SOFTMAX_LOSS] = &loss_ops,
+    [LAYER_CONCAT] = &cuda_concat_ops,
+    [LAYER_PAD_CHANNELS] = &cuda_pad_channels_ops,
+    [LAYER_AUXILIARY_LOSS] = &cuda_softmax_loss_ops,
+    [LAYER_SOFTMAX_LOSS] = &cuda_softmax_loss_ops,
 };
 
 void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, size_t text_size)
@@ -279,7 +173,9 @@ void cuda_layer_describe(const struct plan *plan, uint32_t index, char *text, si
     const struct layer *const layer = plan_layer(plan, index);
     const uint32_t head = plan_group(&plan->base, index)->head;
     char how[640] = "own kernel";
-    if (head != index)
+    if (head == FUSION_LEFT_OUT)
+        snprintf(how, sizeof(how), "in training only");
+    else if (head != index)
         snprintf(how, sizeof(how), "in %s", plan_layer(plan, head)->name);
     else if (layer->kind == LAYER_CONV2D)
         cuda_conv2d_describe(plan, index, how, sizeof(how));

@@ -9,8 +9,6 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 
-#define WORKSPACE_MAX ((size_t)256 << 20) /* of a convolution, unless the spec says otherwise */
-
 int cuda_plan_scratch(struct plan *plan, uint32_t head, size_t bytes, enum value_phase from, enum value_phase until,
                       uint32_t *buffer_out)
 {
@@ -111,11 +109,30 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }
 
+/* What the input step writes beside the image, and what a step leaves behind. */
+static int open_step(struct plan *plan)
+{
+    struct value_plan *const values = &plan->base.values;
+    int rc = value_plan_buffer(values, plan->base.count * sizeof(int32_t), &plan->labels);
+    if (rc == 0)
+        rc = value_plan_buffer(values, sizeof(struct step_values), &plan->step);
+    if (rc == 0)
+        rc = value_plan_buffer(values, sizeof(struct backend_result), &plan->result);
+    if (rc != 0)
+        return rc;
+    value_plan_use(values, plan->labels, time_forward(0));
+    value_plan_use(values, plan->labels, time_forward(plan_net(plan)->layer_count - 1));
+    value_plan_use_always(values, plan->step);
+    value_plan_use_always(values, plan->result);
+    return 0;
+}
+
 /* ---- plans ---- */
 
 static const struct fusion_rule rules[] = {
     { .head = LAYER_BATCH_NORM, .tail_count = 2, .tail = { LAYER_ADD, LAYER_RELU } },
     { .head = LAYER_BATCH_NORM, .tail_count = 1, .tail = { LAYER_RELU } },
+    { .head = LAYER_CONV2D, .tail_count = 2, .tail = { LAYER_BATCH_NORM, LAYER_RELU }, .use = RULE_EVALUATION },
     { .head = LAYER_CONV2D, .tail_count = 1, .tail = { LAYER_RELU } },
     { .head = LAYER_DENSE, .tail_count = 1, .tail = { LAYER_RELU } },
 };
@@ -125,6 +142,7 @@ static const struct plan_ops plan_ops = {
     .rules = rules,
     .rule_count = sizeof(rules) / sizeof(rules[0]),
     .value_bytes = value_size,
+    .begin = open_step,
     .add = add_gradient,
     .paint = paint_block,
 };
@@ -136,7 +154,7 @@ static struct conv_planner planner_of(const struct backend *backend)
     return (struct conv_planner){
         .name = backend->name,
         .handle = backend->cudnn,
-        .workspace_max = spec->workspace_max > 0 ? spec->workspace_max : WORKSPACE_MAX,
+        .workspace_max = backend_workspace(spec),
         .cache = spec->plan_cache,
         .stream = backend->stream,
     };

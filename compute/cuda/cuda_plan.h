@@ -59,6 +59,7 @@ struct plan {
     void **states;                      /* by layer, owned by the layer's kind */
     uint32_t labels, step, result;      /* buffers: int32_t per sample, struct step_values, struct backend_result */
     size_t workspace_bytes;             /* needed */
+    bool has_loss;                      /* one is planned: further ones add to its result */
     bool is_ready;                      /* has run once where its memory is now */
     struct conv_planner planner;        /* while it is made */
     bool is_measuring;                  /* cuda_measuring_begin was called */
@@ -207,6 +208,10 @@ extern const struct layer_ops cuda_dense_ops;
 void cuda_dense_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size);
 /* Pools (cuda_pool.c) and batch normalisation (cuda_norm.c). */
 extern const struct layer_ops cuda_max_pool_ops, cuda_average_pool_ops, cuda_batch_norm_ops;
+/* Layers that put channels elsewhere or look at neighbouring ones (cuda_channels.c), and losses, the
+ * last one and auxiliary ones (cuda_loss.c). */
+extern const struct layer_ops cuda_pad_channels_ops, cuda_concat_ops, cuda_local_response_norm_ops;
+extern const struct layer_ops cuda_softmax_loss_ops;
 
 /* All layers by kind (cuda_layers.c), and a line about one of a plan. */
 extern const struct layer_ops *const cuda_layer_table[LAYER_KIND_COUNT];

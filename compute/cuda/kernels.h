@@ -62,6 +62,29 @@ struct pad_shape {
     uint32_t before, stride;
 };
 
+/* The inputs of a concat, by their values: a host struct of device pointers. */
+struct concat {
+    size_t pixels; /* of all samples */
+    uint32_t count;
+    struct {
+        const void *values;
+        uint32_t channels; /* real ones; stored are the next multiple of 8 */
+    } parts[LAYER_INPUTS_MAX];
+};
+
+struct response_shape {
+    size_t pixels; /* of all samples */
+    uint32_t channels, stored;
+    struct local_response_norm how;
+};
+
+struct loss_shape {
+    uint32_t count, classes, stored; /* rows of logits; logits of a row, and their padding with them */
+    float weight;                    /* factor of loss and gradient */
+    bool is_auxiliary;               /* neither counts samples nor correct ones */
+    bool adds;                       /* to the loss and the counts of another one */
+};
+
 /* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), labels
  * copied, *values set from the arguments. The slot is not read afterwards. */
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
@@ -90,6 +113,19 @@ cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const
                                 const void *in, void *out);
 cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds);
+
+/* The channels of the parts one behind the other, without the padding between them. Backward is
+ * kernel_pad_channels_backward of every part. */
+cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struct concat *concat, void *out);
+
+/* Local response normalisation (compute/net.h); its sums of squares are made again backward. */
+cudaError_t kernel_response_norm(cudaStream_t stream, enum value_type type, const struct response_shape *shape,
+                                 const void *in, void *out);
+/* in_gradient = [in_gradient +] the gradient of `in`; may be out_gradient. terms: pixels * stored
+ * floats of scratch. */
+cudaError_t kernel_response_norm_backward(cudaStream_t stream, enum value_type type,
+                                          const struct response_shape *shape, const void *in,
+                                          const void *out_gradient, float *terms, void *in_gradient, bool adds);
 
 /* out[i] = in[i] > 0 ? in[i] : 0; out may be in. */
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out);
@@ -134,7 +170,7 @@ size_t kernel_norm_partials(size_t rows, uint32_t columns);
  * running ones: running = decay * running + (1 - decay) * batch, of the variance the unbiased one
  * (of one row: 0). */
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                                   float epsilon, float decay, const void *in, float *partials, float *running_mean,
+                                   float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance);
 /* The statistics from the running ones. */
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
@@ -155,21 +191,34 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
                                  const void *in, bool relu, const void *gradient, const float *means,
                                  void *in_gradient, bool adds);
 
+/* A convolution's filters and the normalisation of what they make, by the running statistics. A host
+ * struct of device pointers. */
+struct folding {
+    uint32_t filters;          /* a multiple of 8 */
+    size_t numbers;            /* of a filter, a multiple of 8 */
+    float epsilon;
+    const float *weights, *bias; /* bias NULL: 0 */
+    const float *gamma, *beta;   /* gamma NULL: 1 */
+    const float *mean, *variance;
+};
+
+/* Weights and bias (of `type`) of the convolution that does both. */
+cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
+                             void *bias);
+
 /* Per sample of the loss. */
 struct sample_loss {
     float loss;
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of `count` rows of `classes` logits, `stored` apart. gradient (NULL:
- * none wanted) gets (softmax - one-hot) * scale->factor (scale NULL: 1), zeros in rows
- * without a label (-1) and in padding columns; may be the logits. samples: `count` of
- * scratch. *result: loss summed in double in a fixed order, counts, skipped_steps and
- * loss_scale from *scale (0 and 1 without). */
-cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, uint32_t count, uint32_t classes,
-                                uint32_t stored, const void *logits, const int32_t *labels,
-                                const struct loss_scale *scale, void *gradient, struct sample_loss *samples,
-                                struct backend_result *result);
+/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - one-hot) *
+ * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns;
+ * may be the logits. samples: one a row, scratch. *result: weight times the loss summed in double in
+ * a fixed order, counts, skipped_steps and loss_scale from *scale (0 and 1 without). */
+cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
+                                const void *logits, const int32_t *labels, const struct loss_scale *scale,
+                                void *gradient, struct sample_loss *samples, struct backend_result *result);
 
 /* compute/optimizer.h's rule over a range (device pointers) in one launch. shadow (NULL: none)
  * gets the new weights as `type`, element by element. scale (NULL: 1): gradients are divided

@@ -43,15 +43,15 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
 
 /* gradient may be the logits: a lane writes only what it alone still reads. */
 template <typename T>
-static __global__ void softmax_loss(uint32_t count, uint32_t classes, uint32_t stored, const void *logits,
-                                    const int32_t *__restrict__ labels, const struct loss_scale *__restrict__ scale,
-                                    void *gradient, sample_loss *__restrict__ samples)
+static __global__ void softmax_loss(loss_shape shape, const void *logits, const int32_t *__restrict__ labels,
+                                    const struct loss_scale *__restrict__ scale, void *gradient,
+                                    sample_loss *__restrict__ samples)
 {
     const size_t sample = thread_number() / WARP;
-    const uint32_t lane = threadIdx.x % WARP;
-    if (sample >= count)
+    const uint32_t lane = threadIdx.x % WARP, classes = shape.classes;
+    if (sample >= shape.count)
         return;
-    const T *const row = (const T *)logits + sample * stored;
+    const T *const row = (const T *)logits + sample * shape.stored;
     const largest best = find_largest(row, classes, lane);
     float sum = 0;
     for (uint32_t c = lane; c < classes; c += WARP)
@@ -65,12 +65,12 @@ static __global__ void softmax_loss(uint32_t count, uint32_t classes, uint32_t s
                                      : sample_loss{ 0, 0 };
     if (gradient == NULL)
         return;
-    const float factor = !is_counted ? 0.0f : scale != NULL ? scale->factor : 1.0f;
-    for (uint32_t c = lane; c < stored; c += WARP) {
+    const float factor = !is_counted ? 0.0f : shape.weight * (scale != NULL ? scale->factor : 1.0f);
+    for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
         const float wanted = c == label ? 1.0f : 0.0f;
         narrowed(is_used ? (expf(widened(row[c]) - best.value) / sum - wanted) * factor : 0.0f,
-                 (T *)gradient + sample * stored + c);
+                 (T *)gradient + sample * shape.stored + c);
     }
 }
 
@@ -81,12 +81,19 @@ static __device__ inline loss_sums plus(const loss_sums &a, const loss_sums &b)
     return loss_sums{ a.loss + b.loss, a.correct + b.correct, a.counted + b.counted };
 }
 
-static __global__ void sum_losses(uint32_t count, const sample_loss *__restrict__ samples,
+/* What the sums of all samples are in the result. */
+static __device__ inline loss_sums told(const loss_shape &shape, const loss_sums &sums)
+{
+    return loss_sums{ shape.weight * sums.loss, shape.is_auxiliary ? 0 : sums.correct,
+                      shape.is_auxiliary ? 0 : sums.counted };
+}
+
+static __global__ void sum_losses(loss_shape shape, const sample_loss *__restrict__ samples,
                                   const struct loss_scale *__restrict__ scale, backend_result *__restrict__ result)
 {
     __shared__ loss_sums sums[THREADS];
     loss_sums sum = { 0, 0, 0 };
-    for (size_t i = threadIdx.x; i < count; i += THREADS) {
+    for (size_t i = threadIdx.x; i < shape.count; i += THREADS) {
         const sample_loss sample = samples[i];
         sum = plus(sum, loss_sums{ sample.loss, (sample.flags & IS_CORRECT) != 0, (sample.flags & IS_COUNTED) != 0 });
     }
@@ -96,24 +103,27 @@ static __global__ void sum_losses(uint32_t count, const sample_loss *__restrict_
         if (threadIdx.x < step)
             sums[threadIdx.x] = plus(sums[threadIdx.x], sums[threadIdx.x + step]);
     }
-    if (threadIdx.x == 0)
-        *result = backend_result{ sums[0].loss, sums[0].correct, sums[0].counted,
-                                  scale != NULL ? scale->skipped_steps : 0, scale != NULL ? scale->factor : 1.0f };
+    if (threadIdx.x != 0)
+        return;
+    const loss_sums before = shape.adds ? loss_sums{ result->loss_sum, result->correct, result->counted }
+                                        : loss_sums{ 0, 0, 0 };
+    const loss_sums all = plus(before, told(shape, sums[0]));
+    *result = backend_result{ all.loss, all.correct, all.counted, scale != NULL ? scale->skipped_steps : 0,
+                              scale != NULL ? scale->factor : 1.0f };
 }
 
-cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, uint32_t count, uint32_t classes,
-                                uint32_t stored, const void *logits, const int32_t *labels,
-                                const struct loss_scale *scale, void *gradient, struct sample_loss *samples,
-                                struct backend_result *result)
+cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
+                                const void *logits, const int32_t *labels, const struct loss_scale *scale,
+                                void *gradient, struct sample_loss *samples, struct backend_result *result)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(uint32_t, uint32_t, uint32_t, const void *, const int32_t *,
+    static void (*const kernels[VALUE_TYPE_COUNT])(loss_shape, const void *, const int32_t *,
                                                    const struct loss_scale *, void *, sample_loss *) =
         FOR_TYPES(softmax_loss);
-    if (classes == 0 || classes > stored)
+    if (shape->classes == 0 || shape->classes > shape->stored)
         return cudaErrorInvalidValue;
-    const cudaError_t status = launch_threads(stream, (size_t)count * WARP, kernels[type], count, classes, stored,
-                                              logits, labels, scale, gradient, samples);
+    const cudaError_t status = launch_threads(stream, (size_t)shape->count * WARP, kernels[type], *shape, logits,
+                                              labels, scale, gradient, samples);
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(stream, 1, 1, sum_losses, count, samples, scale, result);
+    return launch_blocks(stream, 1, 1, sum_losses, *shape, samples, scale, result);
 }

@@ -81,7 +81,8 @@ static __global__ void chunk_moments(tiling tiling, size_t rows, const void *__r
     write(partials + mine.partial(1), squares);
 }
 
-struct running { float epsilon, decay; float *mean, *variance; };
+/* kept: the decay; taken: 1 - decay, which has to be exact when little is taken. */
+struct running { float epsilon, kept, taken; float *mean, *variance; };
 
 static __device__ inline float deviation_inverse(float variance, float epsilon)
 {
@@ -96,8 +97,8 @@ static __device__ inline void keep_moments(const moments &of, const normalisatio
     const float unbiased = norm.rows > 1 ? of.squares / (count - 1.0f) : variance;
     norm.statistics[column] = of.mean;
     norm.statistics[norm.columns + column] = deviation_inverse(variance, running.epsilon);
-    running.mean[column] = running.decay * running.mean[column] + (1.0f - running.decay) * of.mean;
-    running.variance[column] = running.decay * running.variance[column] + (1.0f - running.decay) * unbiased;
+    running.mean[column] = running.kept * running.mean[column] + running.taken * of.mean;
+    running.variance[column] = running.kept * running.variance[column] + running.taken * unbiased;
 }
 
 /* A block merges the chunks of eight columns, with 32 threads for each. */
@@ -144,7 +145,7 @@ size_t kernel_norm_partials(size_t rows, uint32_t columns)
 }
 
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                                   float epsilon, float decay, const void *in, float *partials, float *running_mean,
+                                   float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance)
 {
     static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, const void *, float *) = FOR_TYPES(chunk_moments);
@@ -155,7 +156,7 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
     status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, in, partials);
     if (status != cudaSuccess)
         return status;
-    const running running = { epsilon, decay, running_mean, running_variance };
+    const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
     return launch_blocks(stream, tiling.groups, 1, merge_chunks, tiling, *norm, running, partials);
 }
 
@@ -371,4 +372,35 @@ cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, cons
         return status;
     return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][relu], tiling, *norm, in, gradient, means,
                          in_gradient, adds);
+}
+
+/* ---- a convolution and its normalisation as one ---- */
+
+template <typename T>
+static __global__ void fold(size_t threads, folding from, void *__restrict__ weights, void *__restrict__ bias)
+{
+    const size_t i = thread_number(), groups = from.numbers / GROUP, filter = i / groups;
+    if (i >= threads)
+        return;
+    const float gamma = from.gamma != NULL ? from.gamma[filter] : 1.0f;
+    const float scale = gamma / sqrtf(from.variance[filter] + from.epsilon);
+    floats<GROUP> values = read<GROUP>(from.weights + i * GROUP);
+    for (uint32_t k = 0; k < GROUP; k++)
+        values.value[k] *= scale;
+    write((T *)weights + i * GROUP, values);
+    if (i % groups == 0)
+        narrowed(from.beta[filter] + ((from.bias != NULL ? from.bias[filter] : 0.0f) - from.mean[filter]) * scale,
+                 (T *)bias + filter);
+}
+
+cudaError_t kernel_norm_fold(cudaStream_t stream, enum value_type type, const struct folding *folding, void *weights,
+                             void *bias)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, struct folding, void *, void *) = FOR_TYPES(fold);
+    if (folding->numbers % GROUP != 0 || folding->filters % GROUP != 0)
+        return cudaErrorInvalidValue;
+    if (!is_aligned({ folding->weights, weights, bias }))
+        return cudaErrorMisalignedAddress;
+    const size_t threads = folding->filters * (folding->numbers / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *folding, weights, bias);
 }

@@ -1,23 +1,7 @@
-/* Kernels of layers that see an image as rows and columns: pools and shortcuts. Queued by the CUDA
- * backend from the tower's thread. A thread owns eight channels of a pixel; every sum has a fixed
- * order. */
+/* Kernels of layers that see an image as rows and columns: pools. Queued by the CUDA backend from the
+ * tower's thread. A thread owns eight channels of a pixel; every sum has a fixed order. */
 #include "compute/cuda/kernel_columns.cuh"
-
-/* Which eight channels of which pixel a thread owns. */
-struct site { size_t sample; uint32_t row, column, channel; };
-
-static __device__ inline site site_of(size_t i, uint32_t height, uint32_t width, uint32_t stored)
-{
-    const uint32_t groups = stored / GROUP;
-    const size_t pixel = i / groups, line = pixel / width;
-    return site{ line / height, (uint32_t)(line % height), (uint32_t)(pixel % width), (uint32_t)(i % groups) * GROUP };
-}
-
-static __device__ inline size_t offset_of(size_t sample, uint32_t row, uint32_t column, uint32_t height,
-                                          uint32_t width, uint32_t stored, uint32_t channel)
-{
-    return ((sample * height + row) * width + column) * stored + channel;
-}
+#include "compute/cuda/kernel_sites.cuh"
 
 /* Taps [begin, end) of a window of `size` that lie in an axis of `length`. */
 struct taps { uint32_t begin, end; };
@@ -254,82 +238,5 @@ cudaError_t kernel_average_pool_backward(cudaStream_t stream, enum value_type ty
     if (status != cudaSuccess)
         return status;
     const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->stored / GROUP);
-    return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
-}
-
-/* ---- pad_channels ---- */
-
-/* Eight channels from `first` on of a pixel with channels [0, channels), zeros beside them. */
-template <typename T>
-static __device__ inline floats<GROUP> read_shifted(const T *pixel, int64_t first, int64_t channels)
-{
-    if (first >= 0 && first % GROUP == 0 && first + GROUP <= channels)
-        return read<GROUP>(pixel + first);
-    floats<GROUP> values;
-    for (uint32_t k = 0; k < GROUP; k++)
-        values.value[k] = first + k >= 0 && first + k < channels ? widened(pixel[first + k]) : 0.0f;
-    return values;
-}
-
-template <typename T>
-static __global__ void pad_channels(size_t threads, pad_shape shape, const void *__restrict__ in,
-                                    void *__restrict__ out)
-{
-    const size_t i = thread_number();
-    if (i >= threads)
-        return;
-    const site at = site_of(i, shape.out_h, shape.out_w, shape.out_stored);
-    const T *const pixel = (const T *)in + offset_of(at.sample, at.row * shape.stride, at.column * shape.stride,
-                                                     shape.in_h, shape.in_w, shape.in_stored, 0);
-    write((T *)out + i * GROUP, read_shifted(pixel, (int64_t)at.channel - shape.before, shape.channels));
-}
-
-template <typename T>
-static __global__ void pad_channels_backward(size_t threads, pad_shape shape, const void *__restrict__ out_gradient,
-                                             void *__restrict__ in_gradient, bool adds)
-{
-    const size_t i = thread_number();
-    if (i >= threads)
-        return;
-    const site at = site_of(i, shape.in_h, shape.in_w, shape.in_stored);
-    T *const to = (T *)in_gradient + i * GROUP;
-    floats<GROUP> gradient = {};
-    if (at.row % shape.stride == 0 && at.column % shape.stride == 0) {
-        const T *const pixel =
-            (const T *)out_gradient + offset_of(at.sample, at.row / shape.stride, at.column / shape.stride,
-                                                shape.out_h, shape.out_w, shape.out_stored, 0);
-        gradient = read_shifted(pixel, (int64_t)shape.before + at.channel, (int64_t)shape.before + shape.channels);
-    }
-    write(to, adds ? plus(read<GROUP>(to), gradient) : gradient);
-}
-
-static cudaError_t check_pad(const struct pad_shape *shape, const void *a, const void *b)
-{
-    if (shape->in_stored % GROUP != 0 || shape->out_stored % GROUP != 0 || shape->channels > shape->in_stored ||
-        shape->stride == 0)
-        return cudaErrorInvalidValue;
-    return is_aligned({ a, b }) ? cudaSuccess : cudaErrorMisalignedAddress;
-}
-
-cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
-                                const void *in, void *out)
-{
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *) = FOR_TYPES(pad_channels);
-    const cudaError_t status = check_pad(shape, in, out);
-    if (status != cudaSuccess)
-        return status;
-    const size_t threads = (size_t)shape->count * shape->out_h * shape->out_w * (shape->out_stored / GROUP);
-    return launch_threads(stream, threads, kernels[type], threads, *shape, in, out);
-}
-
-cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
-                                         const void *out_gradient, void *in_gradient, bool adds)
-{
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, pad_shape, const void *, void *, bool) =
-        FOR_TYPES(pad_channels_backward);
-    const cudaError_t status = check_pad(shape, out_gradient, in_gradient);
-    if (status != cudaSuccess)
-        return status;
-    const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->in_stored / GROUP);
     return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
 }

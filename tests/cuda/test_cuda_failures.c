@@ -153,6 +153,10 @@ static void refuses_what_it_cannot_do(void **state)
     spec.layout = LAYOUT_NCHW;
     assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "nchw"));
+    spec = rig_spec(net, PRECISION_FP32);
+    spec.convolution = CONVOLUTION_WINOGRAD;
+    assert_int_equal(try_open("cuda", &spec, "cuda", text, sizeof(text)), -ENOTSUP);
+    assert_non_null(strstr(text, "cuDNN chooses"));
     spec = rig_spec(net, PRECISION_BF16);
     assert_int_equal(try_open("reference", &spec, "reference", text, sizeof(text)), -ENOTSUP);
     assert_non_null(strstr(text, "fp32 only"));

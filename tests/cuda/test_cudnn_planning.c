@@ -1,5 +1,5 @@
-/* Tests of planning convolutions, for devices that are described but not there: every
- * convolution of every model has a plan that keeps the rules, and the plan cache. No GPU. */
+/* Tests of planning convolutions, for devices that are described but not there: windows, strides and
+ * paddings, refusals, and the plan cache. No GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,189 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compute/cuda/cudnn/cudnn_conv.h"
 #include "compute/cuda/cudnn/cudnn_engine.h"
-#include "compute/model.h"
+#include "tests/cuda/cudnn_planning_fixture.h"
 #include "tests/helpers/capture.h"
-
-/* The address sanitizer's: libraries that cuDNN loads and unloads by itself leak. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-
-#define WORKSPACE_MAX ((size_t)256 << 20)
-
-/* What cuDNN wants to know of a device, in its own format. */
-#define DEVICE(name, version, processors, optin, threads, blocks, memory, cache)                                       \
-    "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"               \
-    "\"multiProcessorCount\":" #processors ",\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"                       \
-    "\"maxSharedMemoryPerBlockOptin\":" #optin ",\"reservedSharedMemoryPerBlock\":1024,"                               \
-    "\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":" #blocks ",\"maxThreadsPerBlock\":1024,"                            \
-    "\"maxThreadsPerSM\":" #threads ",\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,"                    \
-    "\"totalGlobalMem\":" #memory ",\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,"                           \
-    "\"l2CacheSize\":" #cache ",\"cudaDeviceId\":0,\"deviceVer\":" #version ",\"driverVer\":13000,"                    \
-    "\"deviceName\":\"" name "\"}"
-
-enum { SM_75, SM_80, SM_90, SM_100, SM_120, DEVICE_COUNT };
-
-static const struct { const char *name, *json; } devices[DEVICE_COUNT] = {
-    [SM_75] = { "sm_75", DEVICE("Tesla T4", 750, 40, 65536, 1024, 16, 15600000000, 4194304) },
-    [SM_80] = { "sm_80", DEVICE("NVIDIA A100-SXM4-80GB", 800, 108, 166912, 2048, 32, 85000000000, 41943040) },
-    [SM_90] = { "sm_90", DEVICE("NVIDIA H100 80GB HBM3", 900, 132, 232448, 2048, 32, 85000000000, 52428800) },
-    [SM_100] = { "sm_100", DEVICE("NVIDIA B200", 1000, 148, 232448, 2048, 32, 190000000000, 132644864) },
-    [SM_120] = { "sm_120", DEVICE("NVIDIA GeForce RTX 5090", 1200, 170, 101376, 1536, 24, 34000000000, 100663296) },
-};
-
-static cudnnBackendDescriptor_t properties[DEVICE_COUNT];
-
-static const char *const precision_names[PRECISION_COUNT] = { "fp32", "tf32", "bf16", "fp16" };
-static const char *const pass_names[CONV_PASS_COUNT] = { "forward", "data", "weight" };
-
-/* False when cuDNN or a library it loads is not here. */
-static bool devices_open(void)
-{
-    for (int i = 0; i < DEVICE_COUNT; i++) {
-        const char *json = devices[i].json;
-        if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &properties[i]) != CUDNN_STATUS_SUCCESS ||
-            cudnnBackendSetAttribute(properties[i], CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                     (int64_t)strlen(json) + 1, json) != CUDNN_STATUS_SUCCESS ||
-            cudnnBackendFinalize(properties[i]) != CUDNN_STATUS_SUCCESS)
-            return false;
-    }
-    return true;
-}
-
-static void devices_close(void)
-{
-    for (int i = 0; i < DEVICE_COUNT; i++)
-        descriptor_close(properties[i]);
-}
-
-static struct conv_planner planner_for(int device)
-{
-    return (struct conv_planner){ .name = devices[device].name, .properties = properties[device],
-                                  .workspace_max = WORKSPACE_MAX };
-}
-
-static uint32_t stored(uint32_t channels)
-{
-    return (channels + 7) / 8 * 8;
-}
-
-static bool is_before_relu(const struct net *net, uint32_t layer)
-{
-    for (uint32_t i = layer + 1; i < net->layer_count; i++)
-        if (net->layers[i].kind == LAYER_RELU && net->layers[i].inputs[0] == layer)
-            return true;
-    return false;
-}
-
-static struct conv_shape shape_of(const struct net *net, uint32_t index, enum conv_pass pass,
-                                  enum precision precision, uint32_t count)
-{
-    const bool forward = pass == CONV_FORWARD;
-    const struct layer *const layer = &net->layers[index];
-    return (struct conv_shape){
-        .pass = pass, .precision = precision, .bias = forward && layer_has(layer, PARAMETER_BIAS),
-        .relu = forward && is_before_relu(net, index), .count = count,
-        .in_channels = stored(layer->in.channels), .in_h = layer->in.height, .in_w = layer->in.width,
-        .out_channels = stored(layer->out.channels), .out_h = layer->out.height, .out_w = layer->out.width,
-        .kernel_h = layer->kernel_h, .kernel_w = layer->kernel_w,
-        .stride_h = layer->stride_h, .stride_w = layer->stride_w,
-        .pad_top = layer->pad_top, .pad_bottom = layer->pad_bottom,
-        .pad_left = layer->pad_left, .pad_right = layer->pad_right,
-    };
-}
-
-/* Square images and windows; before and after are the padding. */
-static struct conv_shape square(enum conv_pass pass, enum precision precision, uint32_t in_channels, uint32_t size,
-                                uint32_t out_channels, uint32_t kernel, uint32_t stride, uint32_t before,
-                                uint32_t after)
-{
-    const uint32_t out = (size + before + after - kernel) / stride + 1;
-    const bool forward = pass == CONV_FORWARD;
-    return (struct conv_shape){
-        .pass = pass, .precision = precision, .bias = forward, .relu = forward, .count = 64,
-        .in_channels = in_channels, .in_h = size, .in_w = size,
-        .out_channels = out_channels, .out_h = out, .out_w = out,
-        .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride, .stride_w = stride,
-        .pad_top = before, .pad_bottom = after, .pad_left = before, .pad_right = after,
-    };
-}
 
 static struct conv_shape any_shape(void)
 {
     return square(CONV_FORWARD, PRECISION_FP16, 32, 26, 64, 3, 1, 0, 0);
-}
-
-static void assert_plans(int device, const struct conv_shape *shape, bool must_be_fast, const char *what)
-{
-    const struct conv_planner planner = planner_for(device);
-    struct conv_plan *plan = NULL;
-    char text[128];
-    assert_int_equal(conv_plan_open(&plan, &planner, shape, false), 0);
-    assert_true(conv_plan_workspace(plan) <= WORKSPACE_MAX);
-    conv_plan_describe(plan, text, sizeof(text));
-    if (device == SM_90)
-        printf("%-6s %-22s %-7s %s %4" PRIu32 ": %s\n", devices[device].name, what, pass_names[shape->pass],
-               precision_names[shape->precision], shape->count, text);
-    assert_null(strstr(text, "apart"));
-    if (must_be_fast)       /* engine 0 does everything, slowly */
-        assert_null(strstr(text, "engine 0,"));
-    conv_plan_close(plan);
-}
-
-/* Padding that is not the same on both sides has no other exact engine on some devices. */
-static bool has_fast_engine(const struct conv_shape *shape)
-{
-    return shape->precision != PRECISION_FP32 ||
-           (shape->pad_top == shape->pad_bottom && shape->pad_left == shape->pad_right);
-}
-
-static void assert_layer_plans(int device, const struct net *net, uint32_t index)
-{
-    static const uint32_t counts[] = { 1, 128, 1024, 96 };
-    const struct layer *const layer = &net->layers[index];
-    char what[128];
-    snprintf(what, sizeof(what), "%s %s", net->model, layer->name);
-    for (int pass = 0; pass < CONV_PASS_COUNT; pass++) {
-        if (pass == CONV_DATA_GRADIENT && layer->inputs[0] == NET_INPUT)
-            continue;
-        for (int precision = 0; precision < PRECISION_COUNT; precision++)
-            for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
-                const struct conv_shape shape = shape_of(net, index, pass, precision, counts[i]);
-                assert_plans(device, &shape, has_fast_engine(&shape), what);
-            }
-    }
-}
-
-/* The same convolution as one before it. */
-static bool is_repeated(const struct net *net, uint32_t index)
-{
-    const struct conv_shape shape = shape_of(net, index, CONV_FORWARD, PRECISION_FP32, 1);
-    for (uint32_t i = 0; i < index; i++) {
-        const struct conv_shape before = shape_of(net, i, CONV_FORWARD, PRECISION_FP32, 1);
-        if (net->layers[i].kind == LAYER_CONV2D && memcmp(&shape, &before, sizeof(shape)) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void every_convolution_of_every_model_has_a_plan_on_every_device(void **state)
-{
-    (void)state;
-    const struct model_options options = { .dropout = true };
-    for (const struct model *model = model_table; model->name != NULL; model++) {
-        struct net *net;
-        assert_int_equal(model_open(&net, model->name, &options), 0);
-        for (int device = SM_80; device < DEVICE_COUNT; device++)
-            for (uint32_t i = 0; i < net->layer_count; i++)
-                if (net->layers[i].kind == LAYER_CONV2D && !is_repeated(net, i))
-                    assert_layer_plans(device, net, i);
-        net_close(net);
-    }
 }
 
 static void other_windows_strides_and_paddings_have_plans(void **state)
@@ -303,7 +127,7 @@ static uint32_t notes_of_plan(cudnnBackendDescriptor_t plan)
 /* The notes of all the best plans, together; *count_out of them. */
 static uint32_t notes_found(bool exact, uint32_t *count_out)
 {
-    const struct engine_rules rules = { .name = "test", .properties = properties[SM_90], .exact = exact,
+    const struct engine_rules rules = { .name = "test", .properties = described_devices[SM_90], .exact = exact,
                                         .workspace_max = WORKSPACE_MAX };
     struct cudnn_graph graph;
     struct cudnn_refusal refusal;
@@ -507,7 +331,7 @@ static void plans_that_depend_on_something_else_are_kept_apart(void **state)
     (void)state;
     struct conv_planner planner = planner_for(SM_90), other = planner, small = planner;
     planner.cache = other.cache = small.cache = folder;
-    other.properties = properties[SM_80];
+    other.properties = described_devices[SM_80];
     small.workspace_max = 0;
     const struct conv_shape shape = square(CONV_FORWARD, PRECISION_FP16, 32, 25, 64, 3, 2, 0, 0);
     struct conv_shape padded = shape;
@@ -588,7 +412,6 @@ static void a_cache_that_cannot_be_written_is_said_and_no_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_convolution_of_every_model_has_a_plan_on_every_device),
         cmocka_unit_test(other_windows_strides_and_paddings_have_plans),
         cmocka_unit_test(a_relu_without_a_bias_is_planned),
         cmocka_unit_test(a_workspace_cap_of_0_gives_a_plan_without_workspace_or_none),
@@ -604,11 +427,11 @@ int main(void)
                                         folder_remove),
         cmocka_unit_test(a_cache_that_cannot_be_written_is_said_and_no_error),
     };
-    if (!devices_open()) {
+    if (!described_devices_open()) {
         fprintf(stderr, "cuDNN cannot plan here\n");
         return 77;
     }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    devices_close();
+    described_devices_close();
     return failed;
 }

@@ -440,6 +440,7 @@ static void assert_gradient(enum value_type type, const void *device, const doub
 static void check_loss(enum value_type type, struct loss_case c, const struct loss_scale *scale)
 {
     const size_t count = (size_t)c.count * c.stored;
+    const struct loss_shape shape = { .count = c.count, .classes = c.classes, .stored = c.stored, .weight = 1 };
     const float factor = scale != NULL ? scale->factor : 1;
     float *logits = loss_logits(type, c);
     int32_t *labels = loss_labels(c);
@@ -451,18 +452,15 @@ static void check_loss(enum value_type type, struct loss_case c, const struct lo
     struct loss_scale *scale_area = scale != NULL ? area_new(scale, sizeof(*scale)) : NULL;
     struct sample_loss *samples = area_new(NULL, c.count * sizeof(*samples));
     struct backend_result *result = area_new(NULL, sizeof(*result)), first, again;
-    CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, to, samples,
-                                result));
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, to, samples, result));
     assert_gradient(type, to, gradient, factor, count);
     assert_result(result, &expected, scale != NULL ? scale->skipped_steps : 0, factor);
     assert_values(type, from, logits, count);
     read_back(result, &first, sizeof(first));
-    CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, NULL,
-                                samples, result));
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, NULL, samples, result));
     read_back(result, &again, sizeof(again));
     assert_memory_equal(&first, &again, sizeof(first));
-    CUDA_OK(kernel_softmax_loss(stream, type, c.count, c.classes, c.stored, from, label_area, scale_area, from,
-                                samples, result));
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, from, samples, result));
     void *outside = malloc(count * value_bytes(type) + 1);
     assert_non_null(outside);
     read_back(to, outside, count * value_bytes(type));
@@ -486,9 +484,52 @@ static void softmax_loss_and_gradient_equal_those_in_double(void **state)
     }
 }
 
+/* Two auxiliary losses and the last one, all of the same logits. */
+static void check_auxiliary_loss(enum value_type type, struct loss_case c, const struct loss_scale *scale)
+{
+    const size_t count = (size_t)c.count * c.stored;
+    struct loss_shape shape = { c.count, c.classes, c.stored, .weight = 0.5f, .is_auxiliary = true, .adds = false };
+    float *logits = loss_logits(type, c);
+    int32_t *labels = loss_labels(c);
+    double *gradient = calloc(count, sizeof(*gradient));
+    assert_non_null(gradient);
+    struct loss expected = loss_in_double(c, logits, labels, gradient);
+    void *from = values_new(type, logits, count), *to = values_poison(type, count);
+    const int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
+    const struct loss_scale *scale_area = area_new(scale, sizeof(*scale));
+    struct sample_loss *samples = area_new(NULL, c.count * sizeof(*samples));
+    struct backend_result *result = area_new(NULL, sizeof(*result));
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, to, samples, result));
+    assert_gradient(type, to, gradient, 0.5 * (double)scale->factor, count);
+    const struct loss alone = { 0.5 * expected.sum, 0, 0 };
+    assert_result(result, &alone, scale->skipped_steps, scale->factor);
+    shape.weight = 0.25f;
+    shape.adds = true;
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, NULL, samples, result));
+    shape.weight = 1;
+    shape.is_auxiliary = false;
+    CUDA_OK(kernel_softmax_loss(stream, type, &shape, from, label_area, scale_area, to, samples, result));
+    assert_gradient(type, to, gradient, scale->factor, count);
+    expected.sum *= 1.75;
+    assert_result(result, &expected, scale->skipped_steps, scale->factor);
+    areas_close();
+    free(logits);
+    free(labels);
+    free(gradient);
+}
+
+static void auxiliary_losses_are_weighted_and_added_and_count_no_samples(void **state)
+{
+    static const struct loss_scale scale = { .factor = 64, .skipped_steps = 3 };
+    (void)state;
+    FOR_EACH_TYPE(type)
+    check_auxiliary_loss(type, (struct loss_case){ 300, 33, 40 }, &scale);
+}
+
 static void softmax_loss_of_large_logits_is_finite(void **state)
 {
     enum { CLASSES = 40 };
+    static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
     (void)state;
     FOR_EACH_TYPE(type)
     {
@@ -498,7 +539,7 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == 39 ? 60000.0f : -60000.0f;
         void *to = values_poison(type, CLASSES);
-        CUDA_OK(kernel_softmax_loss(stream, type, 1, CLASSES, CLASSES, values_new(type, logits, CLASSES),
+        CUDA_OK(kernel_softmax_loss(stream, type, &shape, values_new(type, logits, CLASSES),
                                     area_new(&label, sizeof(label)), NULL, to,
                                     area_new(NULL, sizeof(struct sample_loss)), result));
         read_back(result, &found, sizeof(found));
@@ -515,6 +556,7 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
 static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **state)
 {
     enum { CLASSES = 40 };
+    static const struct loss_shape shape = { .count = 1, .classes = CLASSES, .stored = CLASSES, .weight = 1 };
     (void)state;
     for (int place = 0; place < CLASSES; place += 13) {
         float logits[CLASSES];
@@ -523,7 +565,7 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == place ? NAN : i == 5 ? 3.0f
                                                   : 0.0f;
-        CUDA_OK(kernel_softmax_loss(stream, VALUE_FP32, 1, CLASSES, CLASSES, values_new(VALUE_FP32, logits, CLASSES),
+        CUDA_OK(kernel_softmax_loss(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, logits, CLASSES),
                                     area_new(&label, sizeof(label)), NULL, NULL,
                                     area_new(NULL, sizeof(struct sample_loss)), result));
         read_back(result, &found, sizeof(found));
@@ -540,6 +582,7 @@ static void shapes_that_break_a_rule_are_refused(void **state)
 {
     static const struct image_shape narrow = { 1, 1, 3, 4 }, wide = { 1, 1, 17, 24 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true }, transform = { .divisor = 1 };
+    static const struct loss_shape tight = { .count = 1, .classes = 9, .stored = 8 };
     (void)state;
     assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, 0, 0, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
@@ -547,7 +590,7 @@ static void shapes_that_break_a_rule_are_refused(void **state)
                      cudaErrorInvalidValue);
     assert_int_equal(kernel_bias(stream, VALUE_FP32, 1, 12, NULL, 0, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_bias_gradient(stream, VALUE_FP32, 1, 7, NULL, NULL, NULL, NULL), cudaErrorInvalidValue);
-    assert_int_equal(kernel_softmax_loss(stream, VALUE_FP32, 1, 9, 8, NULL, NULL, NULL, NULL, NULL, NULL),
+    assert_int_equal(kernel_softmax_loss(stream, VALUE_FP32, &tight, NULL, NULL, NULL, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
 }
 
@@ -582,6 +625,7 @@ int main(void)
         cmocka_unit_test(bias_gradient_sums_every_row_once),
         cmocka_unit_test(bias_gradient_is_accurate_and_the_same_in_every_run),
         cmocka_unit_test(softmax_loss_and_gradient_equal_those_in_double),
+        cmocka_unit_test(auxiliary_losses_are_weighted_and_added_and_count_no_samples),
         cmocka_unit_test(softmax_loss_of_large_logits_is_finite),
         cmocka_unit_test(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop),
         cmocka_unit_test(shapes_that_break_a_rule_are_refused),

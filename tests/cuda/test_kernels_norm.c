@@ -14,24 +14,25 @@
 #include "tests/cuda/kernel_areas.h"
 
 #define EPSILON 1e-3f
-#define DECAY 0.9f
 
 struct norm_case {
     size_t rows;
     uint32_t columns;
     bool gamma, relu, shortcut;
+    float decay;
 };
 
 static const struct norm_case cases[] = {
-    { 1, 8, true, false, false },
-    { 2, 8, false, true, false },
-    { 7, 16, true, true, true },
-    { 100, 24, true, true, false },
-    { 5003, 8, false, true, true },
-    { 1000, 264, true, false, false },
-    { 20000, 16, true, true, false },
-    { 333, 2048, false, true, false },
-    { 70000, 8, true, true, true },
+    { 1, 8, true, false, false, 0.9f },         /* one pixel of one sample */
+    { 1, 16, false, true, false, 0.997f },
+    { 2, 8, false, true, false, 0.999f },
+    { 7, 16, true, true, true, 0.9997f },
+    { 100, 24, true, true, false, 0.9f },
+    { 5003, 8, false, true, true, 0.997f },
+    { 1000, 264, true, false, false, 0.5f },
+    { 20000, 16, true, true, false, 0 },        /* the batch's own */
+    { 333, 2048, false, true, false, 1 },       /* as they were */
+    { 70000, 8, true, true, true, 0.9f },
 };
 
 /* Relative, of a result that is rounded once. */
@@ -153,8 +154,8 @@ static void areas_open(struct areas_of_norm *a, const struct numbers *n)
 
 static void run_forward(const struct areas_of_norm *a, const struct numbers *n)
 {
-    CUDA_OK(kernel_norm_statistics(stream, n->type, &a->norm, EPSILON, DECAY, a->in, a->partials, a->running_mean,
-                                   a->running_variance));
+    CUDA_OK(kernel_norm_statistics(stream, n->type, &a->norm, EPSILON, n->shape.decay, a->in, a->partials,
+                                   a->running_mean, a->running_variance));
     CUDA_OK(kernel_norm_apply(stream, n->type, &a->norm, a->in, a->shortcut, n->shape.relu, a->out));
 }
 
@@ -189,13 +190,15 @@ static double mean_of(const struct numbers *n, size_t column)
 
 static double running_mean_of(const struct numbers *n, size_t column)
 {
-    return (double)DECAY * (double)n->mean[column] + (1 - (double)DECAY) * n->means[column];
+    const double decay = (double)n->shape.decay;
+    return decay * (double)n->mean[column] + (1 - decay) * n->means[column];
 }
 
 static double running_variance_of(const struct numbers *n, size_t column)
 {
     const double rows = (double)n->shape.rows, unbiased = rows > 1 ? rows / (rows - 1) : 1;
-    return (double)DECAY * (double)n->variance[column] + (1 - (double)DECAY) * unbiased * n->variances[column];
+    const double decay = (double)n->shape.decay;
+    return decay * (double)n->variance[column] + (1 - decay) * unbiased * n->variances[column];
 }
 
 static double sum_of(const struct numbers *n, size_t column)
@@ -301,7 +304,7 @@ static void a_mean_far_from_zero_leaves_the_variance_exact(void **state)
 {
     enum { ROWS = 50000,
            COLUMNS = 8 };
-    static const struct norm_case shape = { ROWS, COLUMNS, false, false, false };
+    static const struct norm_case shape = { ROWS, COLUMNS, false, false, false, 0.9f };
     struct numbers numbers;
     struct areas_of_norm areas;
     (void)state;
@@ -327,7 +330,7 @@ static void evaluation_normalises_by_the_running_statistics_in_place(void **stat
     {
         struct numbers numbers;
         struct areas_of_norm areas;
-        numbers_open(&numbers, type, &cases[3]);
+        numbers_open(&numbers, type, &cases[4]);
         for (size_t c = 0; c < numbers.shape.columns; c++) {
             numbers.variance[c] = fabsf(numbers.variance[c]);
             numbers.means[c] = (double)numbers.mean[c];
@@ -346,12 +349,63 @@ static void evaluation_normalises_by_the_running_statistics_in_place(void **stat
     }
 }
 
+/* ---- folded into a convolution ---- */
+
+enum { FILTERS = 16, NUMBERS = 72 };
+
+static double folded_scale(const float *gamma, const float *variance, size_t filter)
+{
+    return (gamma != NULL ? (double)gamma[filter] : 1) / sqrt((double)variance[filter] + (double)EPSILON);
+}
+
+static void check_folded(enum value_type type, bool with_bias, bool with_gamma)
+{
+    float *weights = draw(VALUE_FP32, 1, FILTERS * NUMBERS), *bias = draw(VALUE_FP32, 2, FILTERS);
+    float *gamma = draw(VALUE_FP32, 3, FILTERS), *beta = draw(VALUE_FP32, 4, FILTERS);
+    float *mean = draw(VALUE_FP32, 5, FILTERS), *variance = draw(VALUE_FP32, 6, FILTERS), found[FILTERS * NUMBERS];
+    for (size_t c = 0; c < FILTERS; c++)
+        variance[c] = fabsf(variance[c]);
+    const struct folding folding = {
+        .filters = FILTERS, .numbers = NUMBERS, .epsilon = EPSILON,
+        .weights = area_new(weights, FILTERS * NUMBERS * sizeof(float)),
+        .bias = with_bias ? area_new(bias, FILTERS * sizeof(float)) : NULL,
+        .gamma = with_gamma ? area_new(gamma, FILTERS * sizeof(float)) : NULL,
+        .beta = area_new(beta, FILTERS * sizeof(float)),
+        .mean = area_new(mean, FILTERS * sizeof(float)), .variance = area_new(variance, FILTERS * sizeof(float)),
+    };
+    void *const folded = values_poison(type, FILTERS * NUMBERS), *const folded_bias = values_poison(type, FILTERS);
+    CUDA_OK(kernel_norm_fold(stream, type, &folding, folded, folded_bias));
+    values_read(type, folded, found, FILTERS * NUMBERS);
+    for (size_t i = 0; i < FILTERS * NUMBERS; i++)
+        assert_near((double)found[i],
+                    (double)weights[i] * folded_scale(with_gamma ? gamma : NULL, variance, i / NUMBERS), steps[type],
+                    1e-6);
+    values_read(type, folded_bias, found, FILTERS);
+    for (size_t c = 0; c < FILTERS; c++)
+        assert_near((double)found[c],
+                    (double)beta[c] + ((with_bias ? (double)bias[c] : 0) - (double)mean[c]) *
+                                          folded_scale(with_gamma ? gamma : NULL, variance, c),
+                    steps[type], 1e-5);
+    areas_close();
+    float *const all[] = { weights, bias, gamma, beta, mean, variance };
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        free(all[i]);
+}
+
+static void a_normalisation_is_folded_into_weights_and_bias(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (int i = 0; i < 4; i++)
+        check_folded(type, i % 2 != 0, i / 2 != 0);
+}
+
 /* Padding channels: no weights, no statistics, and zeros that stay. */
 static void columns_of_zeros_stay_zeros(void **state)
 {
     enum { ROWS = 19,
            COLUMNS = 8 };
-    static const struct norm_case shape = { ROWS, COLUMNS, true, true, false };
+    static const struct norm_case shape = { ROWS, COLUMNS, true, true, false, 0.9f };
     static const float zeros[ROWS * COLUMNS];
     (void)state;
     FOR_EACH_TYPE(type)
@@ -385,6 +439,7 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
 {
     unsigned char *memory = area_new(NULL, 1024), *off = memory + 8;
     float *const floats = (float *)(void *)memory;
+    const struct folding narrow = { .filters = 8, .numbers = 12 }, folding = { .filters = 8, .numbers = 8 };
     const struct normalisation odd = { .rows = 1, .columns = 12, .beta = floats, .statistics = floats };
     const struct normalisation norm = { .rows = 1, .columns = 8, .beta = floats, .statistics = floats };
     const struct normalisation skewed = { .rows = 1, .columns = 8, .beta = (float *)(void *)off, .statistics = floats };
@@ -394,12 +449,14 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory),
                      cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, DECAY, off, floats, floats, floats),
+    assert_int_equal(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, 0.9f, off, floats, floats, floats),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_norm_sums(stream, VALUE_FP32, &norm, memory, true, NULL, off, floats, floats, NULL, floats),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_norm_gradient(stream, VALUE_FP32, &norm, memory, true, memory, floats, off, false),
                      cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_norm_fold(stream, VALUE_FP32, &narrow, memory, memory), cudaErrorInvalidValue);
+    assert_int_equal(kernel_norm_fold(stream, VALUE_FP32, &folding, off, memory), cudaErrorMisalignedAddress);
     areas_close();
 }
 
@@ -410,6 +467,7 @@ int main(void)
         cmocka_unit_test(sums_are_the_same_in_every_run),
         cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance_exact),
         cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),
+        cmocka_unit_test(a_normalisation_is_folded_into_weights_and_bias),
         cmocka_unit_test(columns_of_zeros_stay_zeros),
         cmocka_unit_test(odd_columns_and_misaligned_memory_are_refused),
     };

@@ -28,6 +28,12 @@ static const struct pool_shape pool_shapes[] = {
     { 1, 40, 6, 11, 3, 2, 4, 5, 1, 5, 0, 1 },
     { 1, 8, 15, 17, 1, 1, 15, 17, 1, 1, 0, 0 }, /* POOL_WINDOW_MAX pixels */
     { 5, 64, 8, 8, 7, 7, 2, 2, 1, 1, 0, 0 },
+    { 2, 8, 9, 17, 9, 17, 1, 7, 1, 1, 0, 3 }, /* a row, and a column */
+    { 2, 8, 17, 9, 17, 9, 7, 1, 1, 1, 3, 0 },
+    { 1, 16, 6, 9, 6, 3, 1, 4, 1, 3, 0, 1 },
+    { 2, 8, 17, 17, 5, 5, 5, 5, 3, 3, 0, 0 }, /* Inception's auxiliary head */
+    { 2, 16, 9, 9, 2, 2, 8, 8, 1, 1, 0, 0 },  /* large and overlapping */
+    { 1, 8, 11, 10, 6, 5, 8, 7, 2, 2, 3, 2 }, /* large and padded by one more behind */
 };
 
 struct pool {

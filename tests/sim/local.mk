@@ -12,10 +12,12 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 	%D%/sim_kernel.cc \
 	%D%/sim_nccl.c
 tests_helpers_libhelpers_a_SOURCES += \
-	tests/cuda/backend_cuda_rig.c tests/cuda/cudnn_conv_fixture.c tests/cuda/kernel_areas.c \
-	tests/cuda/timeline_stand.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
-compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_planning tests/cuda/test_kernels \
-	tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool tests/cuda/test_kernels_step
+	tests/cuda/backend_cuda_rig.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
+	tests/cuda/kernel_areas.c tests/cuda/timeline_stand.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
+compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_planning \
+	tests/cuda/test_kernels \
+	tests/cuda/test_kernels_channels tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool \
+	tests/cuda/test_kernels_step
 if HAVE_CUPTI
 tests_helpers_libhelpers_a_SOURCES += tests/cuda/cuda_calls_cupti.c
 sync_tests += tests/cuda/test_timeline
@@ -41,8 +43,8 @@ $(sim_stage_tests) $(sim_stage_twins): LDADD = $(SIM) $(HELPERS) $(SIM_STAGE)
 sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures tests/cuda/test_cuda_steps \
 	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
 	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
-sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim \
-	tests/cuda/test_kernels_step_sim tests/compute/test_graph_sim tests/compute/test_health_sim \
+sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
+	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim tests/compute/test_graph_sim tests/compute/test_health_sim \
 	tests/compute/test_layers_sim tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)

@@ -160,6 +160,7 @@ static struct engine_rules rules_of(const struct conv_engine *engine, const stru
         .properties = planner->properties,
         .exact = engine->shape.precision == PRECISION_FP32,
         .workspace_max = planner->workspace_max,
+        .copy_bytes = tensor_bytes(&engine->fused, TENSOR_IN) + tensor_bytes(&engine->fused, TENSOR_OUT),
     };
 }
 
@@ -172,7 +173,7 @@ static int key_print(const struct conv_planner *planner, const struct engine_rul
     if (rc < 0)
         return rc;
     shape_print(shape, graph, sizeof(graph));
-    snprintf(key, key_size, "pipetrain plan 1, %s%s, workspace %zu, %s", place,
+    snprintf(key, key_size, "pipetrain plan 2, %s%s, workspace %zu, %s", place,
              planner->scratch != NULL ? ", measured" : "", rules->workspace_max, graph);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include "stage/cuda/cuda_call.h"
 
 /* Preference among admissible engines; within a rank the heuristics' order counts. */
-enum rank { RANK_READY, RANK_COMPILED, RANK_SLOW };
+enum rank { RANK_READY, RANK_COPYING, RANK_COMPILED, RANK_SLOW };
 
 struct search {
     const struct cudnn_graph *graph;
@@ -215,6 +215,19 @@ static bool would_be_last(const struct search *search, enum rank rank)
     return search->count == search->wanted && search->ranks[search->count - 1] <= rank;
 }
 
+/* A plan that is let go of is closed. */
+static void take(struct search *search, struct engine_plan *plan, enum rank rank)
+{
+    if (rank == RANK_READY && plan->workspace >= search->rules->copy_bytes)
+        rank = RANK_COPYING;
+    const bool is_large = plan->workspace > search->rules->workspace_max;
+    search->large += is_large;
+    if (is_large || would_be_last(search, rank))
+        engine_plan_close(plan);
+    else
+        insert(search, plan, rank);
+}
+
 static int consider(struct search *search, cudnnBackendDescriptor_t config)
 {
     enum rank rank = RANK_SLOW;
@@ -228,15 +241,9 @@ static int consider(struct search *search, cudnnBackendDescriptor_t config)
         search->refused++;
         return 0;
     }
-    if (rc < 0)
-        return rc;
-    if (plan.workspace > search->rules->workspace_max) {
-        search->large++;
-        engine_plan_close(&plan);
-        return 0;
-    }
-    insert(search, &plan, rank);
-    return 0;
+    if (rc == 0)
+        take(search, &plan, rank);
+    return rc;
 }
 
 static int consider_all(struct search *search, cudnnBackendDescriptor_t heuristics,

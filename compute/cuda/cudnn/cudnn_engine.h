@@ -17,6 +17,7 @@ struct engine_rules {
     cudnnBackendDescriptor_t properties;
     bool exact;                 /* inputs are not rounded: no tensor cores for fp32 */
     size_t workspace_max;
+    size_t copy_bytes;          /* a workspace of so many holds all of a step's values in another layout */
 };
 
 struct engine_plan {
@@ -31,9 +32,9 @@ struct engine_plan {
  * negative errno. */
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size);
 
-/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Engines that are
- * compiled at run time come after those that are not, and the ones that take any graph,
- * slowly, last. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or
+/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Engines that copy
+ * come after those that do not, then those that are compiled at run time, and the ones that take any
+ * graph, slowly, last. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or
  * another negative errno. */
 int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rules, uint32_t wanted,
                 struct engine_plan *found, uint32_t *found_out, struct cudnn_refusal *refusal);

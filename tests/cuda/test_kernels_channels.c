@@ -1,0 +1,308 @@
+/* Tests of the kernels that put channels one behind the other or look at neighbouring ones, with every
+ * type of values and odd channel counts, against plain loops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "compute/cuda/kernels.h"
+#include "tests/cuda/kernel_areas.h"
+
+static uint32_t stored_of(uint32_t channels)
+{
+    return (channels + 7) / 8 * 8;
+}
+
+/* Numbers of real channels, zeros in the padding. */
+static float *draw_pixels(enum value_type type, uint32_t what, size_t pixels, uint32_t channels)
+{
+    const uint32_t stored = stored_of(channels);
+    float *const values = draw(type, what, pixels * stored);
+    for (size_t i = 0; i < pixels * stored; i++)
+        values[i] = i % stored < channels ? values[i] : 0;
+    return values;
+}
+
+/* ---- concat ---- */
+
+struct concat_case {
+    size_t pixels;
+    uint32_t count, channels[LAYER_INPUTS_MAX];
+};
+
+static const struct concat_case concat_cases[] = {
+    { 3, 1, { 12 } },
+    { 5, 2, { 8, 8 } },
+    { 6, 2, { 16, 12 } },               /* DenseNet's */
+    { 2, 2, { 12, 12 } },               /* the second does not begin at a multiple of eight */
+    { 7, 4, { 3, 1, 2, 1 } },           /* all in one group of eight */
+    { 4, 3, { 5, 19, 9 } },
+    { 33, 4, { 64, 96, 128, 32 } },     /* Inception's */
+    { 3, 8, { 1, 7, 8, 9, 15, 16, 17, 2 } },
+    { 0, 2, { 8, 3 } },
+};
+
+struct concatenated {
+    float *parts[LAYER_INPUTS_MAX], *out, *out_gradient;
+    uint32_t channels, stored;
+};
+
+static void concatenated_open(struct concatenated *all, enum value_type type, const struct concat_case *c)
+{
+    *all = (struct concatenated){ .channels = 0 };
+    for (uint32_t k = 0; k < c->count; k++)
+        all->channels += c->channels[k];
+    all->stored = stored_of(all->channels);
+    all->out = floats_new(c->pixels * all->stored);
+    all->out_gradient = draw_pixels(type, 20, c->pixels, all->channels);
+    uint32_t before = 0;
+    for (uint32_t k = 0; k < c->count; before += c->channels[k++]) {
+        all->parts[k] = draw_pixels(type, 1 + k, c->pixels, c->channels[k]);
+        for (size_t pixel = 0; pixel < c->pixels; pixel++)
+            for (uint32_t i = 0; i < c->channels[k]; i++)
+                all->out[pixel * all->stored + before + i] = all->parts[k][pixel * stored_of(c->channels[k]) + i];
+    }
+}
+
+static void concatenated_close(struct concatenated *all)
+{
+    for (uint32_t k = 0; k < LAYER_INPUTS_MAX; k++)
+        free(all->parts[k]);
+    free(all->out);
+    free(all->out_gradient);
+}
+
+/* The part's slice of the gradient, also added to what is there. */
+static void check_slice(enum value_type type, const struct concat_case *c, const struct concatenated *all, uint32_t k,
+                        uint32_t before)
+{
+    const uint32_t stored = stored_of(c->channels[k]);
+    const size_t count = c->pixels * stored;
+    const struct pad_shape shape = {
+        .count = (uint32_t)c->pixels, .channels = c->channels[k], .in_h = 1, .in_w = 1, .in_stored = stored,
+        .out_h = 1, .out_w = 1, .out_stored = all->stored, .before = before, .stride = 1,
+    };
+    float *slice = floats_new(count), *there = draw(type, 30, count), *sum = floats_new(count);
+    for (size_t i = 0; i < count; i++) {
+        slice[i] = i % stored < c->channels[k] ? all->out_gradient[i / stored * all->stored + before + i % stored] : 0;
+        sum[i] = there[i] + slice[i];
+    }
+    const void *from = values_new(type, all->out_gradient, c->pixels * all->stored);
+    void *to = values_poison(type, count), *added = values_new(type, there, count);
+    CUDA_OK(kernel_pad_channels_backward(stream, type, &shape, from, to, false));
+    CUDA_OK(kernel_pad_channels_backward(stream, type, &shape, from, added, true));
+    assert_values(type, to, slice, count);
+    assert_values(type, added, sum, count);
+    areas_close();
+    free(slice);
+    free(there);
+    free(sum);
+}
+
+static void check_concat(enum value_type type, const struct concat_case *c)
+{
+    struct concatenated all;
+    concatenated_open(&all, type, c);
+    struct concat concat = { .pixels = c->pixels, .count = c->count };
+    for (uint32_t k = 0; k < c->count; k++) {
+        concat.parts[k].values = values_new(type, all.parts[k], c->pixels * stored_of(c->channels[k]));
+        concat.parts[k].channels = c->channels[k];
+    }
+    void *const out = values_poison(type, c->pixels * all.stored);
+    CUDA_OK(kernel_concat(stream, type, &concat, out));
+    assert_values(type, out, all.out, c->pixels * all.stored);
+    areas_close();
+    for (uint32_t k = 0, before = 0; k < c->count; before += c->channels[k++])
+        check_slice(type, c, &all, k, before);
+    concatenated_close(&all);
+}
+
+static void concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(concat_cases); i++)
+        check_concat(type, &concat_cases[i]);
+}
+
+/* ---- local response normalisation ---- */
+
+struct response_case {
+    size_t pixels;
+    uint32_t channels;
+    struct local_response_norm how;
+};
+
+static const struct response_case response_cases[] = {
+    /* pixels, channels, size, alpha, beta, k */
+    { 5, 64, { 9, 0.009f, 0.75f, 1 } },         /* cifar_alexnet's: alpha 0.001 a channel */
+    { 3, 24, { 5, 2, 0.75f, 2 } },
+    { 7, 12, { 3, 1.5f, 0.5f, 1 } },
+    { 2, 5, { 1, 3, 1.25f, 0.5f } },            /* only itself */
+    { 4, 20, { 39, 4, 0.75f, 1 } },             /* all channels */
+    { 2, 8, { UINT32_MAX, 1e9f, 1, 1 } },       /* further than there are any */
+    { 3, 9, { 7, 0, 0.75f, 2 } },
+    { 3, 17, { 17, 1, 0, 1 } },                 /* beta 0: the identity */
+    { 0, 8, { 3, 1, 1, 1 } },
+};
+
+struct response_values {
+    float *in, *out_gradient, *before;
+    double *out, *in_gradient;
+    size_t count;
+};
+
+/* The sum over the channels around channel c of what `term` gives. */
+static double root_of(const struct response_case *r, const float *pixel, uint32_t c)
+{
+    const int64_t reach = r->how.size / 2;
+    double sum = 0;
+    for (int64_t i = 0; i < r->channels; i++)
+        if (i - c <= reach && c - i <= reach)
+            sum += (double)pixel[i] * pixel[i];
+    return r->how.k + (double)r->how.alpha / r->how.size * sum;
+}
+
+static double gradient_of(const struct response_case *r, const float *pixel, const float *gradient, uint32_t c)
+{
+    const int64_t reach = r->how.size / 2;
+    double sum = 0;
+    for (int64_t i = 0; i < r->channels; i++)
+        if (i - c <= reach && c - i <= reach)
+            sum += (double)gradient[i] * pixel[i] * pow(root_of(r, pixel, (uint32_t)i), -(double)r->how.beta - 1);
+    return gradient[c] * pow(root_of(r, pixel, c), -(double)r->how.beta) -
+           2.0 * r->how.alpha / r->how.size * r->how.beta * pixel[c] * sum;
+}
+
+static void response_values_open(struct response_values *v, enum value_type type, const struct response_case *r)
+{
+    const uint32_t stored = stored_of(r->channels);
+    v->count = r->pixels * stored;
+    v->in = draw_pixels(type, 1, r->pixels, r->channels);
+    v->out_gradient = draw_pixels(type, 2, r->pixels, r->channels);
+    v->before = draw_pixels(type, 3, r->pixels, r->channels);
+    v->out = calloc(v->count + 1, sizeof(*v->out));
+    v->in_gradient = calloc(v->count + 1, sizeof(*v->in_gradient));
+    assert_true(v->out != NULL && v->in_gradient != NULL);
+    for (size_t i = 0; i < v->count; i++) {
+        const float *pixel = v->in + i / stored * stored, *gradient = v->out_gradient + i / stored * stored;
+        const uint32_t c = (uint32_t)(i % stored);
+        if (c >= r->channels)
+            continue;
+        v->out[i] = pixel[c] * pow(root_of(r, pixel, c), -(double)r->how.beta);
+        v->in_gradient[i] = gradient_of(r, pixel, gradient, c);
+    }
+}
+
+static void response_values_close(struct response_values *v)
+{
+    free(v->in);
+    free(v->out_gradient);
+    free(v->before);
+    free(v->out);
+    free(v->in_gradient);
+}
+
+/* fp32 arithmetic, rounded once; padding is 0. */
+static void assert_rounded(enum value_type type, const void *device, const double *expected, const float *before,
+                           size_t count)
+{
+    static const double steps[VALUE_TYPE_COUNT] = { 0, 0x1p-11, 0x1p-8 };
+    float *found = floats_new(count);
+    values_read(type, device, found, count);
+    for (size_t i = 0; i < count; i++)
+        assert_near(found[i], expected[i] + (before != NULL ? before[i] : 0), 2e-6 + steps[type], 2e-6);
+    free(found);
+}
+
+static void check_response(enum value_type type, const struct response_case *r)
+{
+    const uint32_t stored = stored_of(r->channels);
+    const struct response_shape shape = { r->pixels, r->channels, stored, r->how };
+    struct response_values v;
+    response_values_open(&v, type, r);
+    const void *in = values_new(type, v.in, v.count);
+    void *out = values_poison(type, v.count), *gradient = values_new(type, v.out_gradient, v.count);
+    void *to = values_poison(type, v.count), *added = values_new(type, v.before, v.count);
+    float *terms = area_new(NULL, v.count * sizeof(*terms));
+    CUDA_OK(kernel_response_norm(stream, type, &shape, in, out));
+    CUDA_OK(kernel_response_norm_backward(stream, type, &shape, in, gradient, terms, to, false));
+    CUDA_OK(kernel_response_norm_backward(stream, type, &shape, in, gradient, terms, added, true));
+    CUDA_OK(kernel_response_norm_backward(stream, type, &shape, in, gradient, terms, gradient, false));
+    assert_rounded(type, out, v.out, NULL, v.count);
+    assert_rounded(type, to, v.in_gradient, NULL, v.count);
+    assert_rounded(type, added, v.in_gradient, v.before, v.count);
+    assert_rounded(type, gradient, v.in_gradient, NULL, v.count);
+    areas_close();
+    response_values_close(&v);
+}
+
+static void response_norm_and_its_gradient_equal_those_in_double(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(response_cases); i++)
+        check_response(type, &response_cases[i]);
+}
+
+/* doc: y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. */
+static void response_norm_of_ones_is_the_number_of_the_definition(void **state)
+{
+    static const struct response_shape shape = { 1, 16, 16, { 9, 0.001f, 0.75f, 1 } };
+    float ones[16], found[16];
+    (void)state;
+    for (size_t i = 0; i < 16; i++)
+        ones[i] = 1;
+    void *const out = values_poison(VALUE_FP32, 16);
+    CUDA_OK(kernel_response_norm(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, ones, 16), out));
+    values_read(VALUE_FP32, out, found, 16);
+    assert_near(found[8], 0.9992506, 1e-7, 0);
+    assert_near(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 1e-7, 0);
+    areas_close();
+}
+
+/* ---- refusals ---- */
+
+static void shapes_that_break_a_rule_are_refused(void **state)
+{
+    static const struct concat none = { .pixels = 1 }, many = { .pixels = 1, .count = LAYER_INPUTS_MAX + 1 };
+    static const struct response_shape even = { 1, 8, 8, { 4, 1, 1, 1 } }, narrow = { 1, 4, 4, { 3, 1, 1, 1 } };
+    (void)state;
+    assert_int_equal(kernel_concat(stream, VALUE_FP32, &none, NULL), cudaErrorInvalidValue);
+    assert_int_equal(kernel_concat(stream, VALUE_FP32, &many, NULL), cudaErrorInvalidValue);
+    assert_int_equal(kernel_response_norm(stream, VALUE_FP32, &even, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(kernel_response_norm_backward(stream, VALUE_FP32, &narrow, NULL, NULL, NULL, NULL, false),
+                     cudaErrorInvalidValue);
+}
+
+static void misaligned_memory_is_refused(void **state)
+{
+    static const struct response_shape shape = { 1, 8, 8, { 3, 1, 1, 1 } };
+    unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
+    const struct concat concat = { .pixels = 1, .count = 2, .parts = { { memory, 8 }, { off, 8 } } };
+    (void)state;
+    assert_int_equal(kernel_concat(stream, VALUE_FP16, &concat, memory), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_response_norm(stream, VALUE_FP16, &shape, memory, off), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_response_norm_backward(stream, VALUE_FP16, &shape, memory, memory, (float *)(void *)off,
+                                                   memory, false),
+                     cudaErrorMisalignedAddress);
+    areas_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back),
+        cmocka_unit_test(response_norm_and_its_gradient_equal_those_in_double),
+        cmocka_unit_test(response_norm_of_ones_is_the_number_of_the_definition),
+        cmocka_unit_test(shapes_that_break_a_rule_are_refused),
+        cmocka_unit_test(misaligned_memory_is_refused),
+    };
+    const int status = kernel_test_status();
+    return status != 0 ? status : cmocka_run_group_tests(tests, kernel_test_open, kernel_test_close);
+}

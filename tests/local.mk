@@ -4,10 +4,10 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
-	%D%/helpers/network/network.c %D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c \
-	%D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c %D%/helpers/reduce_bench.c \
-	%D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c %D%/helpers/tfrecord_fixture.c \
-	%D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
+	%D%/helpers/network/network.c \
+	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
+	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
+	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
 LDADD = $(FORMATS)
 
@@ -48,13 +48,16 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion %D%/compute/test_graph \
-	%D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values %D%/compute/test_layers \
-	%D%/compute/test_model %D%/compute/test_net %D%/compute/test_net_layers %D%/compute/test_optimizer \
+compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion \
+	%D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
+	%D%/compute/test_layers %D%/compute/test_model \
+	%D%/compute/test_net %D%/compute/test_net_layers \
+	%D%/compute/test_optimizer \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update \
 	%D%/compute/test_values
 if HAVE_ONEDNN
 compute_tests += %D%/compute/test_bf16 %D%/compute/test_onednn %D%/compute/test_onednn_room %D%/compute/test_winograd
+onednn_scripts = %D%/compute/older_cpus.sh
 endif
 $(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
 
@@ -87,10 +90,11 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
-	%D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
+	%D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh %D%/e2e/e2e_outputs.sh \
+	%D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_real_images.sh \
-	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh $(tree_tests)
+	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh $(onednn_scripts) $(tree_tests)
 
 fuzz_tests = $(loader_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)

@@ -49,7 +49,7 @@ static void gradients_of_branches_are_the_slopes_of_the_loss(void **state)
 static const struct window square = {
     .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .padding = PADDING_SAME,
 };
-static const struct batch_norm soft = { .decay = 0.9f, .epsilon = 0.05f, .with_gamma = true };
+static const struct batch_norm soft = { .decay = 0.9, .epsilon = 0.05f, .with_gamma = true };
 
 /* The result of the first convolution is read three times: by a branch of three layers, by one of
  * one, and by the sum of both. */
@@ -78,25 +78,78 @@ static struct net *net_by_hand(void)
     return net;
 }
 
+/* A net twice, on memory as it comes and on painted memory. */
+struct twins { struct net *net; struct backend_input input; struct network network, painted; };
+
+/* Asserts that nothing depends on what memory held before. Takes over the net. */
+static void twins_open(struct twins *twins, const char *backend, struct net *net, uint32_t seed)
+{
+    twins->net = net;
+    twins->input = network_input(net, COUNT, seed);
+    network_open(&twins->network, backend, net, COUNT, 1);
+    network_open_painted(&twins->painted, backend, net, COUNT);
+    network_draw_weights(&twins->network, seed);
+    network_draw_weights(&twins->painted, seed);
+    network_compare_bits(&twins->painted, &twins->network, &twins->input, COUNT);
+}
+
+static void twins_close(struct twins *twins)
+{
+    network_close(&twins->network);
+    network_close(&twins->painted);
+    network_input_release(&twins->input);
+    net_close(twins->net);
+}
+
+/* Gradients are slopes, and nothing depends on what memory held before. */
+static void check_net(const char *backend, struct net *net, uint32_t seed)
+{
+    struct twins twins;
+    twins_open(&twins, backend, net, seed);
+    network_check_slopes(&twins.network, &twins.input, COUNT, seed);
+    twins_close(&twins);
+}
+
 static void check_by_hand(const char *backend)
 {
-    for (uint32_t seed = 0; seed < 3; seed++) {
-        struct net *const net = net_by_hand();
-        struct backend_input input = network_input(net, COUNT, seed);
-        struct network network;
-        network_open(&network, backend, net, COUNT, 1);
-        network_draw_weights(&network, seed);
-        network_check_slopes(&network, &input, COUNT, seed);
-        network_close(&network);
-        network_input_release(&input);
-        net_close(net);
-    }
+    for (uint32_t seed = 0; seed < 3; seed++)
+        check_net(backend, net_by_hand(), seed);
 }
 
 static void gradients_of_every_backend_are_the_slopes_of_the_loss(void **state)
 {
     (void)state;
     network_for_each_backend(check_by_hand);
+}
+
+/* Two losses of the same logits, and one of logits from which the net goes on. */
+static struct net *net_of_losses(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "losses", (struct shape){ 3, 5, 4 }, 4), 0);
+    net_conv2d(net, "stem", NET_INPUT, 6, square, true);
+    net_relu(net, "relu", 0);
+    net_dense(net, "early", 1, 4, true);
+    net_auxiliary_loss(net, "first", 2, 0.3f);
+    net_relu(net, "hidden", 2);
+    net_dense(net, "classes", 4, 4, true);
+    net_auxiliary_loss(net, "second", 5, 0.5f);
+    net_softmax_loss(net, "loss", 5);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void check_losses(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 3; seed++)
+        check_net(backend, net_of_losses(), seed);
+}
+
+static void logits_may_have_several_losses_and_be_read_by_layers(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_losses);
 }
 
 /* ---- against the reference ---- */
@@ -145,17 +198,9 @@ static void every_layout_gives_what_the_reference_gives(void **state)
 
 static void check_painted(const char *backend, struct net *net, uint32_t seed)
 {
-    struct backend_input input = network_input(net, COUNT, seed);
-    struct network network, painted;
-    network_open(&network, backend, net, COUNT, 1);
-    network_open_painted(&painted, backend, net, COUNT);
-    network_draw_weights(&network, seed);
-    network_draw_weights(&painted, seed);
-    network_compare_bits(&painted, &network, &input, COUNT);
-    network_close(&network);
-    network_close(&painted);
-    network_input_release(&input);
-    net_close(net);
+    struct twins twins;
+    twins_open(&twins, backend, net, seed);
+    twins_close(&twins);
 }
 
 static void check_all_painted(const char *backend)
@@ -177,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_branches_are_the_slopes_of_the_loss),
         cmocka_unit_test(gradients_of_every_backend_are_the_slopes_of_the_loss),
+        cmocka_unit_test(logits_may_have_several_losses_and_be_read_by_layers),
         cmocka_unit_test(every_backend_gives_what_the_reference_gives),
         cmocka_unit_test(every_layout_gives_what_the_reference_gives),
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),

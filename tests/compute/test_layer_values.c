@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/helpers/network/network_check.h"
 
@@ -196,14 +197,57 @@ static void a_value_can_be_added_to_itself(void **state)
     network_for_each_backend(check_sums);
 }
 
+/* ---- concatenation, local response normalisation ---- */
+
+static void check_concat(const char *backend)
+{
+    static const uint8_t pixels[] = { 1, 2, 3, 4 };
+    static const double expected[] = { 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4 };
+    struct net *const net = net_begin(1, 2, 2);
+    net_pad_channels(net, "pad", NET_INPUT, 3, 1);
+    net_concat(net, "concat", (const uint32_t[]){ NET_INPUT, 0, NET_INPUT }, 3);
+    float *const values = values_of(backend, net, pixels);
+    assert_values(values, expected, sizeof(expected) / sizeof(expected[0]));
+    free(values);
+}
+
+static void inputs_lie_one_behind_the_other(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_concat);
+}
+
+/* A window over nine channels that all hold 1, of which the border sees fewer. */
+static void check_response(const char *backend)
+{
+    static const uint8_t ones[11] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    double expected[11];
+    struct net *const net = net_begin(11, 1, 1);
+    net_local_response_norm(net, "lrn", NET_INPUT, (struct local_response_norm){ 9, 0.001f, 0.75f, 1 });
+    for (int c = 0; c < 11; c++) {
+        const int first = c < 4 ? 0 : c - 4, last = c > 6 ? 10 : c + 4;
+        expected[c] = pow(1 + 0.001 / 9 * (last - first + 1), -0.75);
+    }
+    assert_true(fabs(expected[5] - 0.9992506) < 1e-7);
+    float *const values = values_of(backend, net, ones);
+    assert_values(values, expected, 11);
+    free(values);
+}
+
+static void responses_are_divided_by_their_neighbours(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_response);
+}
+
 /* ---- batch normalisation ---- */
 
 enum { NORM_CHANNELS = 2 };
 
-static struct net *net_of_norm(uint32_t height, bool with_gamma)
+static struct net *net_of_norm(uint32_t height, bool with_gamma, double decay)
 {
     struct net *const net = net_begin(NORM_CHANNELS, height, 1);
-    const struct batch_norm how = { .decay = 0.75f, .epsilon = 0.5f, .with_gamma = with_gamma };
+    const struct batch_norm how = { .decay = decay, .epsilon = 0.5f, .with_gamma = with_gamma };
     net_batch_norm(net, "bn", NET_INPUT, how);
     net_end(net);
     return net;
@@ -240,7 +284,7 @@ static void check_running(const char *backend)
 {
     for (uint32_t samples = 1; samples <= 4; samples++)
         for (int with_gamma = 0; with_gamma <= 1; with_gamma++) {
-            struct net *const net = net_of_norm(1, with_gamma != 0);
+            struct net *const net = net_of_norm(1, with_gamma != 0, 0.75);
             struct network network;
             network_open(&network, backend, net, samples, 1);
             network_draw_weights(&network, 5);
@@ -264,10 +308,56 @@ static void running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the
     network_for_each_backend(check_running);
 }
 
+/* 1 - 0.999f is off by 1.3e-5 of itself. */
+static void check_slow(const char *backend)
+{
+    struct net *const net = net_of_norm(1, true, 0.999);
+    struct network network;
+    network_open(&network, backend, net, 4, 1);
+    const struct backend_input input = { .pixels = norm_pixels, .labels = labels };
+    network_run(&network, &input, 0, 4, true);
+    assert_true(fabs(number_of(&network, PARAMETER_RUNNING_MEAN, 0) / (0.001 * 19) - 1) < 1e-6);
+    network_close(&network);
+    net_close(net);
+}
+
+static void a_slow_running_mean_takes_exactly_its_share(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_slow);
+}
+
+/* In a running sum of single precision the last pixels of an image would lose digits, all in the same direction. */
+static void check_large(const char *backend)
+{
+    enum { SIDE = 192 };
+    static uint8_t pixels[SIDE * SIDE];
+    memset(pixels, 200, sizeof(pixels));
+    struct net *const net = net_begin(1, SIDE, SIDE);
+    net_transform(net, 127, NULL, NULL);
+    net_batch_norm(net, "bn", NET_INPUT, (struct batch_norm){ .decay = 0.5, .epsilon = 0.5f, .with_gamma = true });
+    net_end(net);
+    struct network network;
+    network_open(&network, backend, net, 1, 1);
+    network_draw_weights(&network, 5);
+    const double before = (double)number_of(&network, PARAMETER_RUNNING_MEAN, 0);
+    network_run(&network, &(struct backend_input){ .pixels = pixels, .labels = labels }, 0, 1, true);
+    const double mean = 2 * (double)number_of(&network, PARAMETER_RUNNING_MEAN, 0) - before;
+    assert_true(fabs(mean * 127 / 200 - 1) < 1e-5);
+    network_close(&network);
+    net_close(net);
+}
+
+static void the_mean_of_a_large_image_is_as_exact_as_its_pixels(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_large);
+}
+
 /* Four pixels of one sample, so that they can be seen behind the normalisation. */
 static void check_normalised(const char *backend)
 {
-    struct net *const net = net_of_norm(4, true);
+    struct net *const net = net_of_norm(4, true, 0.75);
     struct network network;
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 6);
@@ -300,7 +390,7 @@ static void training_normalises_with_the_biased_variance_of_the_batch(void **sta
 static void check_evaluation(const char *backend)
 {
     static const float dense[CLASSES * NORM_CHANNELS] = { 0.5f, 0, 0, 1, -1, 0.25f }, zeros[CLASSES] = { 0 };
-    struct net *const net = net_of_norm(1, true);
+    struct net *const net = net_of_norm(1, true, 0.75);
     struct network network;
     network_open(&network, backend, net, 1, 1);
     network_draw_weights(&network, 7);
@@ -340,7 +430,11 @@ int main(void)
         cmocka_unit_test(padding_does_not_count_in_an_average),
         cmocka_unit_test(channels_lie_between_zeros_and_every_second_pixel_is_left),
         cmocka_unit_test(a_value_can_be_added_to_itself),
+        cmocka_unit_test(inputs_lie_one_behind_the_other),
+        cmocka_unit_test(responses_are_divided_by_their_neighbours),
         cmocka_unit_test(running_statistics_move_to_the_mean_and_the_unbiased_variance_of_the_batch),
+        cmocka_unit_test(a_slow_running_mean_takes_exactly_its_share),
+        cmocka_unit_test(the_mean_of_a_large_image_is_as_exact_as_its_pixels),
         cmocka_unit_test(training_normalises_with_the_biased_variance_of_the_batch),
         cmocka_unit_test(evaluation_normalises_with_the_running_statistics_and_leaves_them),
     };

@@ -386,6 +386,38 @@ static void the_loss_is_softmax_cross_entropy_at_any_size_of_logits(void **state
     network_for_each_backend(check_loss);
 }
 
+/* The same logits to both losses: training counts the answers once and adds a weighted loss, evaluation
+ * knows the last one only. */
+static void check_auxiliary_loss(const char *backend)
+{
+    static const uint8_t pixels[] = { 255, 0, 255, 255 };
+    static const int32_t two_labels[] = { 1, 0 };
+    static const float weights[] = { 0.5f, -1, 2, 0.25f, 1, 1 };
+    struct net *net;
+    struct network network;
+    assert_int_equal(net_open(&net, "two losses", (struct shape){ 2, 1, 1 }, 3), 0);
+    net_dense(net, "fc", NET_INPUT, 3, false);
+    net_auxiliary_loss(net, "second", 0, 0.5f);
+    net_softmax_loss(net, "loss", 0);
+    assert_int_equal(net_finish(net), 0);
+    network_open(&network, backend, net, 2, 1);
+    network_write(&network, network.weights, 0, weights);
+    const struct backend_input input = { .pixels = pixels, .labels = two_labels };
+    const struct backend_result one = network_forward(&network, &input, 2, false);
+    const struct backend_result both = network_run(&network, &input, 0, 2, true);
+    assert_true(fabs(both.loss_sum - 1.5 * one.loss_sum) < 1e-5 * both.loss_sum);
+    assert_int_equal(both.counted, 2);
+    assert_int_equal(both.correct, one.correct);
+    network_close(&network);
+    net_close(net);
+}
+
+static void an_auxiliary_loss_is_added_in_training_only(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_auxiliary_loss);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_dense_layer_reads_pixels_in_channel_height_width_order),
         cmocka_unit_test(the_first_of_equal_maxima_takes_the_gradient),
         cmocka_unit_test(the_loss_is_softmax_cross_entropy_at_any_size_of_logits),
+        cmocka_unit_test(an_auxiliary_loss_is_added_in_training_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

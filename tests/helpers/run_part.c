@@ -61,7 +61,7 @@ static struct net *make_net(void)
     const struct shape image = { FIXTURE_CHANNELS, FIXTURE_HEIGHT, FIXTURE_WIDTH };
     must(net_open(&net, "part", image, FIXTURE_CLASSES) == 0, "net");
     net_conv2d(net, "conv", NET_INPUT, 6, window_square(3, 1, PADDING_SAME), false);
-    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9f, .epsilon = 1e-3f, .with_gamma = true });
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
     net_relu(net, "relu", 1);
     net_max_pool(net, "pool", 2, window_square(2, 1, PADDING_VALID));
     net_dropout(net, "dropout1", 3, 0.25f);

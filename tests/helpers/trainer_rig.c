@@ -15,7 +15,7 @@ enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
 
 static struct net *net_make(bool normalizes)
 {
-    static const struct batch_norm how = { .decay = 0.5f, .epsilon = 0.01f, .with_gamma = true };
+    static const struct batch_norm how = { .decay = 0.5, .epsilon = 0.01f, .with_gamma = true };
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 1, SIDE, SIDE }, CLASSES), 0);
     uint32_t last = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 3, window_square(3, 1, PADDING_VALID), !normalizes);

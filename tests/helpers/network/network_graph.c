@@ -56,7 +56,7 @@ static uint32_t conv_same(struct draft *draft, uint32_t from)
  * it would be blown up. */
 static uint32_t norm(struct draft *draft, uint32_t from)
 {
-    const struct batch_norm how = { .decay = 0.75f, .epsilon = 0.05f, .with_gamma = draw(draft, 2) == 0 };
+    const struct batch_norm how = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = draw(draft, 2) == 0 };
     return (uint32_t)net_batch_norm(draft->net, name_next(draft), from, how);
 }
 
@@ -76,6 +76,15 @@ static uint32_t average_same(struct draft *draft, uint32_t from)
     return (uint32_t)net_average_pool(draft->net, name_next(draft), from, window);
 }
 
+/* Sums that are felt, and powers that are not all of one kind. */
+static uint32_t response(struct draft *draft, uint32_t from)
+{
+    const struct local_response_norm how = {
+        .size = 1 + 2 * draw(draft, 4), .alpha = 0.5f, .beta = draw(draft, 2) == 0 ? 0.75f : 0.5f, .k = 1,
+    };
+    return (uint32_t)net_local_response_norm(draft->net, name_next(draft), from, how);
+}
+
 static uint32_t add(struct draft *draft, uint32_t left, uint32_t right)
 {
     return (uint32_t)net_add(draft->net, name_next(draft), left, right);
@@ -84,7 +93,7 @@ static uint32_t add(struct draft *draft, uint32_t left, uint32_t right)
 static uint32_t same_layer(struct draft *draft, uint32_t from)
 {
     static uint32_t (*const layers[])(struct draft *, uint32_t) = {
-        conv_same, conv_same, norm, norm, relu, relu, dropout, average_same,
+        conv_same, conv_same, norm, norm, relu, relu, dropout, average_same, response,
     };
     return layers[draw(draft, sizeof(layers) / sizeof(layers[0]))](draft, from);
 }
@@ -150,6 +159,12 @@ static uint32_t pad_channels(struct draft *draft, uint32_t from)
     return (uint32_t)net_pad_channels(draft->net, name_next(draft), from, channels, 1 + draw(draft, 2));
 }
 
+static uint32_t pad_channels_same(struct draft *draft, uint32_t from)
+{
+    const uint32_t channels = shape_at(draft, from).channels + draw(draft, 6);
+    return (uint32_t)net_pad_channels(draft->net, name_next(draft), from, channels, 1);
+}
+
 /* ---- pieces with several ways ---- */
 
 /* One way around up to three layers. */
@@ -178,6 +193,29 @@ static uint32_t twice(struct draft *draft, uint32_t from)
     return add(draft, from, from);
 }
 
+/* Up to four ways of different width. */
+static uint32_t inception(struct draft *draft, uint32_t from)
+{
+    uint32_t ways[4];
+    const uint32_t count = 1 + draw(draft, 4);
+    for (uint32_t k = 0; k < count; k++)
+        ways[k] = same_branch(draft, draw(draft, 2) == 0 ? pad_channels_same(draft, from) : from, draw(draft, 2));
+    return (uint32_t)net_concat(draft->net, name_next(draft), ways, count);
+}
+
+/* What is there, and something new made of it, twice. */
+static uint32_t dense_block(struct draft *draft, uint32_t from)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t growth = 1 + draw(draft, 8);
+        const uint32_t made = relu(draft, norm(draft, from));
+        const uint32_t ways[] = { from, (uint32_t)net_conv2d(draft->net, name_next(draft), made, growth,
+                                                             window_square(3, 1, PADDING_SAME), true) };
+        from = (uint32_t)net_concat(draft->net, name_next(draft), ways, 2);
+    }
+    return from;
+}
+
 /* A residual block of the CIFAR networks that halves the image. */
 static uint32_t shortcut(struct draft *draft, uint32_t from)
 {
@@ -189,13 +227,27 @@ static uint32_t shortcut(struct draft *draft, uint32_t from)
     return relu(draft, add(draft, at, around));
 }
 
+/* All of it is one convolution in evaluation, and its sum lies where `from` does when that is read last. */
+static uint32_t residual_block(struct draft *draft, uint32_t from)
+{
+    const uint32_t at = norm(draft, conv_same(draft, relu(draft, norm(draft, conv_same(draft, from)))));
+    return relu(draft, draw(draft, 2) == 0 ? add(draft, at, from) : add(draft, from, at));
+}
+
 static uint32_t piece(struct draft *draft, uint32_t from)
 {
     static uint32_t (*const pieces[])(struct draft *, uint32_t) = {
         same_layer,   conv,     conv,    max_pool,      average_pool, pad_channels,
         residual,     residual, diamond, three_readers, twice,        shortcut,
+        inception,    dense_block,  residual_block,
     };
     return pieces[draw(draft, sizeof(pieces) / sizeof(pieces[0]))](draft, from);
+}
+
+static void auxiliary_head(struct draft *draft, uint32_t from)
+{
+    from = (uint32_t)net_dense(draft->net, "auxiliary_classes", from, draft->net->classes, draw(draft, 2) == 0);
+    net_auxiliary_loss(draft->net, "auxiliary_loss", from, 0.4f);
 }
 
 struct net *network_random_graph(uint32_t seed, float rate)
@@ -211,7 +263,9 @@ struct net *network_random_graph(uint32_t seed, float rate)
         from = piece(&draft, from);
     if (draw(&draft, 2) == 0)
         from = (uint32_t)net_global_average(draft.net, "mean", from);
-    from = (uint32_t)net_dense(draft.net, "classes", from, classes, true);
+    if (draw(&draft, 3) == 0)
+        auxiliary_head(&draft, from);
+    from = (uint32_t)net_dense(draft.net, "classes", from, classes, draw(&draft, 2) == 0);
     net_softmax_loss(draft.net, "loss", from);
     net_finish(draft.net);
     assert_string_equal(net_error(draft.net), "");

@@ -3,7 +3,10 @@ compute_libcompute_a_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 compute_libcompute_a_CPPFLAGS = $(AM_CPPFLAGS)
 compute_libcompute_a_SOURCES = \
 	%D%/net.c %D%/net_layers.c %D%/net_window.c %D%/model.c \
-	%D%/models/model_mnist.c %D%/models/model_resnet_cifar.c \
+	%D%/models/model_table.c %D%/models/parts.c \
+	%D%/models/model_mnist.c %D%/models/model_cifar10_cnn.c %D%/models/model_trivial.c \
+	%D%/models/model_alexnet_cifar.c %D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \
+	%D%/models/model_vgg_cifar.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/finite.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c %D%/health.c \

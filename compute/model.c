@@ -1,4 +1,4 @@
-/* The table of models. Called while a run is being set up. */
+/* Models by name. Called while a run is being set up. */
 #include "compute/model.h"
 
 #include <errno.h>
@@ -6,28 +6,12 @@
 
 #include "stage/log.h"
 
-const struct model model_table[] = {
-    { "mnist_cnn", "two convolutions of 32 filters and two dense layers for 28x28 grey images",
-      { 1, 28, 28 }, 10, model_build_mnist_cnn },
-    { "mnist_cnn2", "as mnist_cnn with 64 filters in the second convolution",
-      { 1, 28, 28 }, 10, model_build_mnist_cnn2 },
-    { "resnet20_v1", "residual network of 20 layers for 32x32 colour images (CIFAR-10)",
-      { 3, 32, 32 }, 10, model_build_resnet20_v1 },
-    { .name = NULL },
-};
-
 const struct model *model_find(const char *name)
 {
     for (const struct model *model = model_table; model->name != NULL; model++)
-        if (strcmp(model->name, name) == 0)
+        if (strcmp(model->name, name) == 0 || (model->alias != NULL && strcmp(model->alias, name) == 0))
             return model;
     return NULL;
-}
-
-static void replace_transform(struct net *net, const struct input_transform *transform)
-{
-    net_transform(net, transform->divisor, transform->is_plain ? NULL : transform->mean,
-                  transform->is_plain ? NULL : transform->deviation);
 }
 
 int model_open(struct net **net_out, const char *name, const struct model_options *options)
@@ -39,9 +23,9 @@ int model_open(struct net **net_out, const char *name, const struct model_option
     int rc = net_open(&net, model->name, model->input, options->classes ? options->classes : model->classes);
     if (rc < 0)
         return rc;
-    model->build(net, options);
+    model->build(net, options, model->variant);
     if (options->transform != NULL)
-        replace_transform(net, options->transform);
+        net_use_transform(net, options->transform);
     rc = net_finish(net);
     if (rc < 0) {
         log_message(LOG_ERROR, "model %s: %s", name, net_error(net));

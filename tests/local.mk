@@ -4,7 +4,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
-	%D%/helpers/network/network.c \
+	%D%/helpers/network/model_look.c %D%/helpers/network/network.c \
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
 	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
@@ -50,7 +50,7 @@ $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
 compute_tests = %D%/compute/test_arena %D%/compute/test_dropout %D%/compute/test_fusion \
 	%D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
-	%D%/compute/test_layers %D%/compute/test_model \
+	%D%/compute/test_layers %D%/compute/test_model %D%/compute/test_models_cifar \
 	%D%/compute/test_net %D%/compute/test_net_layers \
 	%D%/compute/test_optimizer \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update \

@@ -7,6 +7,8 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_mnist.c %D%/models/model_cifar10_cnn.c %D%/models/model_trivial.c \
 	%D%/models/model_alexnet_cifar.c %D%/models/model_densenet_cifar.c %D%/models/model_resnet_cifar.c \
 	%D%/models/model_vgg_cifar.c \
+	%D%/models/model_googlenet.c %D%/models/model_inception3.c %D%/models/model_lenet.c \
+	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/finite.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c %D%/health.c \

@@ -3,6 +3,7 @@
 
 #define MNIST { 1, 28, 28 }
 #define CIFAR { 3, 32, 32 }
+#define IMAGENET { 3, 224, 224 }
 
 const struct model model_table[] = {
     { "mnist_cnn", NULL, "two convolutions of 32 filters and two dense layers",
@@ -50,5 +51,50 @@ const struct model model_table[] = {
       CIFAR, 10, model_build_densenet_cifar, DENSENET100_K12 },
     { "densenet100_k24", NULL, "densely connected network of 100 layers that each add 24 channels",
       CIFAR, 10, model_build_densenet_cifar, DENSENET100_K24 },
+
+    /* ImageNet, as in tf_cnn_benchmarks */
+    { "imagenet_alexnet", NULL, "AlexNet of one column",
+      { 3, 227, 227 }, 1000, model_build_alexnet_imagenet, 0 },
+    { "imagenet_trivial", NULL, "as cifar_trivial",
+      { 3, 227, 227 }, 1000, model_build_trivial, 0 },
+    { "googlenet", NULL, "GoogLeNet (Inception v1)",
+      IMAGENET, 1000, model_build_googlenet, 0 },
+    { "inception3", NULL, "Inception v3",
+      { 3, 299, 299 }, 1000, model_build_inception3, 0 },
+    { "lenet", NULL, "two convolutions and two dense layers",
+      { 3, 28, 28 }, 1000, model_build_lenet, 0 },
+    { "overfeat", NULL, "OverFeat's fast network",
+      { 3, 231, 231 }, 1000, model_build_overfeat, 0 },
+    { "resnet50_v1", "resnet50", "residual network of 50 layers",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1, 50 },
+    { "resnet50_v1.5", NULL, "as resnet50_v1 with strides in the 3x3 convolutions",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1_5, 50 },
+    { "resnet50_v2", NULL, "as resnet50_v1 with normalisation in front of convolutions",
+      IMAGENET, 1000, model_build_resnet_imagenet_v2, 50 },
+    { "resnet101_v1", "resnet101", "as resnet50_v1 with 101 layers",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1, 101 },
+    { "resnet101_v1.5", NULL, "as resnet50_v1.5 with 101 layers",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1_5, 101 },
+    { "resnet101_v2", NULL, "as resnet50_v2 with 101 layers", IMAGENET, 1000, model_build_resnet_imagenet_v2, 101 },
+    { "resnet152_v1", "resnet152", "as resnet50_v1 with 152 layers",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1, 152 },
+    { "resnet152_v1.5", NULL, "as resnet50_v1.5 with 152 layers",
+      IMAGENET, 1000, model_build_resnet_imagenet_v1_5, 152 },
+    { "resnet152_v2", NULL, "as resnet50_v2 with 152 layers", IMAGENET, 1000, model_build_resnet_imagenet_v2, 152 },
+    { "vgg11", NULL, "VGG of 11 layers", IMAGENET, 1000, model_build_vgg_imagenet, 11 },
+    { "vgg16", NULL, "as vgg11 with 16 layers", IMAGENET, 1000, model_build_vgg_imagenet, 16 },
+    { "vgg19", NULL, "as vgg11 with 19 layers", IMAGENET, 1000, model_build_vgg_imagenet, 19 },
+
+    /* ImageNet, as in torchvision */
+    { "torchvision_resnet18", NULL, "torchvision's residual network of 18 layers",
+      IMAGENET, 1000, model_build_resnet_torchvision, 18 },
+    { "torchvision_resnet34", NULL, "as torchvision_resnet18 with 34 layers",
+      IMAGENET, 1000, model_build_resnet_torchvision, 34 },
+    { "torchvision_resnet50", NULL, "as torchvision_resnet18 with 50 layers, in bottlenecks",
+      IMAGENET, 1000, model_build_resnet_torchvision, 50 },
+    { "torchvision_resnet101", NULL, "as torchvision_resnet50 with 101 layers",
+      IMAGENET, 1000, model_build_resnet_torchvision, 101 },
+    { "torchvision_resnet152", NULL, "as torchvision_resnet50 with 152 layers",
+      IMAGENET, 1000, model_build_resnet_torchvision, 152 },
     { .name = NULL },
 };

@@ -1,0 +1,106 @@
+/* Networks for ImageNet without branches (doc/models.md): convolutions and pools, two wide dense layers, the classes.
+ * AlexNet (Krizhevsky 2014), OverFeat (Sermanet et al. 2013) and VGG (Simonyan, Zisserman 2014) as tf_cnn_benchmarks
+ * has them. Names are torchvision's. */
+#include "compute/models/models.h"
+#include "compute/models/parts.h"
+
+/* A convolution and what pools behind it. */
+struct step {
+    uint32_t kernel, stride;
+    enum padding padding;
+    uint32_t filters;           /* 0: the end */
+    uint32_t pool;              /* windows of so many pixels, two pixels apart; 0: none */
+};
+
+static uint32_t conv(struct list *list, uint32_t from, uint32_t filters, struct window window)
+{
+    const uint32_t at = part_conv_bias(list_next(list), "", from, filters, window);
+    return part_relu(list_next(list), "", at);
+}
+
+static uint32_t hidden(struct list *list, uint32_t from, uint32_t units)
+{
+    uint32_t at = part_dense(list_next(list), "", from, units);
+    at = part_relu(list_next(list), "", at);
+    return part_dropout(list_next(list), "", at, 0.5f);
+}
+
+/* The layers behind the convolutions. */
+static void classify(const struct draft *draft, uint32_t from, uint32_t first, uint32_t second)
+{
+    struct list classifier = { .draft = draft_in(draft, "classifier.") };
+    from = hidden(&classifier, from, first);
+    from = hidden(&classifier, from, second);
+    part_classes(list_next(&classifier), "", from);
+}
+
+static void build(struct net *net, const struct model_options *options, const struct step *steps, uint32_t first,
+                  uint32_t second)
+{
+    const struct draft draft = draft_of(net, options, &style_benchmarks);
+    struct list features = { .draft = draft_in(&draft, "features.") };
+    uint32_t at = NET_INPUT;
+    for (const struct step *step = steps; step->filters > 0; step++) {
+        at = conv(&features, at, step->filters, window_square(step->kernel, step->stride, step->padding));
+        if (step->pool > 0)
+            at = part_max_pool(list_next(&features), "", at, window_valid(step->pool, 2));
+    }
+    classify(&draft, at, first, second);
+}
+
+void model_build_alexnet_imagenet(struct net *net, const struct model_options *options, uint32_t variant)
+{
+    static const struct step steps[] = {
+        { 11, 4, PADDING_VALID, 64, 3 },
+        { 5, 1, PADDING_SAME, 192, 3 },
+        { 3, 1, PADDING_SAME, 384, 0 },
+        { 3, 1, PADDING_SAME, 384, 0 },
+        { 3, 1, PADDING_SAME, 256, 3 },
+        { .filters = 0 },
+    };
+    (void)variant;
+    build(net, options, steps, 4096, 4096);
+}
+
+void model_build_overfeat(struct net *net, const struct model_options *options, uint32_t variant)
+{
+    static const struct step steps[] = {
+        { 11, 4, PADDING_VALID, 96, 2 },
+        { 5, 1, PADDING_VALID, 256, 2 },
+        { 3, 1, PADDING_SAME, 512, 0 },
+        { 3, 1, PADDING_SAME, 1024, 0 },
+        { 3, 1, PADDING_SAME, 1024, 2 },
+        { .filters = 0 },
+    };
+    (void)variant;
+    build(net, options, steps, 3072, 4096);
+}
+
+enum { GROUPS = 5 };
+
+/* Five groups of so many convolutions, with a pool behind each. */
+static void build_vgg(struct net *net, const struct model_options *options, const uint32_t lengths[GROUPS])
+{
+    static const uint32_t filters[GROUPS] = { 64, 128, 256, 512, 512 };
+    const struct draft draft = draft_of(net, options, &style_benchmarks);
+    struct list features = { .draft = draft_in(&draft, "features.") };
+    uint32_t at = NET_INPUT;
+    for (uint32_t group = 0; group < GROUPS; group++) {
+        for (uint32_t i = 0; i < lengths[group]; i++)
+            at = conv(&features, at, filters[group], window_same(3, 1));
+        at = part_max_pool(list_next(&features), "", at, window_valid(2, 2));
+    }
+    classify(&draft, at, 4096, 4096);
+}
+
+void model_build_vgg_imagenet(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    static const struct { uint32_t layers, lengths[GROUPS]; } rows[] = {
+        { 11, { 1, 1, 2, 2, 2 } },
+        { 16, { 2, 2, 3, 3, 3 } },
+        { 19, { 2, 2, 4, 4, 4 } },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].layers == layers)
+            build_vgg(net, options, rows[i].lengths);
+}

@@ -1,0 +1,169 @@
+/* The residual networks for ImageNet (He et al. 2015; v2: 2016; doc/models.md): those of tf_cnn_benchmarks, and
+ * torchvision's, which are v1.5 with another pool, other first weights and another input. Names are torchvision's. */
+#include <math.h>
+
+#include "compute/models/models.h"
+#include "compute/models/parts.h"
+
+enum { STAGES = 4, STEM_FILTERS = 64, BOTTLENECK = 4 };
+
+/* A block of a residual network: what it reads, the filters of its convolutions and of its sum, and its stride. */
+struct block { uint32_t from, filters, sum, stride; };
+
+/* The blocks of the stages. */
+static const uint32_t *depth_of(uint32_t layers)
+{
+    static const struct { uint32_t layers, blocks[STAGES]; } depths[] = {
+        { 18, { 2, 2, 2, 2 } },
+        { 34, { 3, 4, 6, 3 } },
+        { 50, { 3, 4, 6, 3 } },
+        { 101, { 3, 4, 23, 3 } },
+        { 152, { 3, 8, 36, 3 } },
+    };
+    size_t row = 0;
+    while (depths[row].layers != layers)
+        row++;
+    return depths[row].blocks;
+}
+
+/* ---- blocks ---- */
+
+/* The block's input, or where its shape is not the sum's a convolution of it. */
+static uint32_t shortcut(struct draft *draft, const struct block *block)
+{
+    if (channels_of(draft, block->from) == block->sum)
+        return block->from;
+    const uint32_t at = part_conv(draft, "downsample.0", block->from, block->sum, window_centred(1, block->stride));
+    return part_norm(draft, "downsample.1", at);
+}
+
+/* The shortcut comes before the last convolution, so that this one, or the normalisation behind it, can be computed as
+ * one with the sum and the ReLU. */
+static uint32_t basic(struct draft *draft, const struct block *block)
+{
+    uint32_t at = part_conv_norm_relu(draft, "1", block->from, block->filters, window_centred(3, block->stride));
+    const uint32_t around = shortcut(draft, block);
+    at = part_conv_norm(draft, "2", at, block->sum, window_centred(3, 1));
+    at = part_add(draft, "add", at, around);
+    return part_relu(draft, "relu", at);
+}
+
+static uint32_t bottleneck(struct draft *draft, const struct block *block, uint32_t first, uint32_t second)
+{
+    uint32_t at = part_conv_norm_relu(draft, "1", block->from, block->filters, window_centred(1, first));
+    at = part_conv_norm_relu(draft, "2", at, block->filters, window_centred(3, second));
+    const uint32_t around = shortcut(draft, block);
+    at = part_conv_norm(draft, "3", at, block->sum, window_centred(1, 1));
+    at = part_add(draft, "add", at, around);
+    return part_relu(draft, "relu", at);
+}
+
+static uint32_t block_v1(struct draft *draft, const struct block *block)
+{
+    return bottleneck(draft, block, block->stride, 1);
+}
+
+static uint32_t block_v1_5(struct draft *draft, const struct block *block)
+{
+    return bottleneck(draft, block, 1, block->stride);
+}
+
+static uint32_t norm_relu(struct draft *draft, const char *norm, const char *relu, uint32_t from, struct batch_norm how)
+{
+    return part_relu(draft, relu, part_norm_as(draft, norm, from, how));
+}
+
+/* What the block reads is normalised for the branch and for a shortcut that is a convolution, not for the sum. */
+static uint32_t block_v2(struct draft *draft, const struct block *block)
+{
+    const uint32_t ahead = norm_relu(draft, "bn1", "relu1", block->from, norm_without_gamma);
+    uint32_t around = block->from;
+    if (channels_of(draft, block->from) != block->sum)
+        around = part_conv(draft, "downsample", ahead, block->sum, window_centred(1, block->stride));
+    uint32_t at = part_conv(draft, "conv1", ahead, block->filters, window_centred(1, block->stride));
+    at = norm_relu(draft, "bn2", "relu2", at, draft->style->norm);
+    at = part_conv(draft, "conv2", at, block->filters, window_centred(3, 1));
+    at = norm_relu(draft, "bn3", "relu3", at, draft->style->norm);
+    at = part_conv(draft, "conv3", at, block->sum, window_centred(1, 1));
+    return part_add(draft, "add", at, around);
+}
+
+/* ---- networks ---- */
+
+static uint32_t stem(struct draft *draft, struct window pool)
+{
+    const uint32_t at = part_conv_norm_relu(draft, "1", NET_INPUT, STEM_FILTERS, window_centred(7, 2));
+    return part_max_pool(draft, "maxpool", at, pool);
+}
+
+/* Each stage but the first begins with a block of stride 2 and has twice the filters. */
+static uint32_t stages(struct draft *draft, uint32_t from, uint32_t layers, uint32_t widening,
+                       uint32_t (*append)(struct draft *draft, const struct block *block))
+{
+    const uint32_t *const blocks = depth_of(layers);
+    for (uint32_t stage = 0; stage < STAGES; stage++)
+        for (uint32_t i = 0; i < blocks[stage]; i++) {
+            struct block block = { .from = from, .filters = STEM_FILTERS << stage };
+            block.sum = widening * block.filters;
+            block.stride = stage > 0 && i == 0 ? 2 : 1;
+            struct draft inside = draft_in(draft, "layer%u.%u.", stage + 1, i);
+            from = append(&inside, &block);
+        }
+    return from;
+}
+
+static uint32_t head(struct draft *draft, uint32_t from)
+{
+    return part_classes(draft, "fc", part_mean(draft, "avgpool", from));
+}
+
+void model_build_resnet_imagenet_v1(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    struct draft draft = draft_of(net, options, &style_benchmarks);
+    head(&draft, stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v1));
+}
+
+void model_build_resnet_imagenet_v1_5(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    struct draft draft = draft_of(net, options, &style_benchmarks);
+    head(&draft, stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v1_5));
+}
+
+void model_build_resnet_imagenet_v2(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    struct draft draft = draft_of(net, options, &style_benchmarks);
+    const uint32_t at = stages(&draft, stem(&draft, window_same(3, 2)), layers, BOTTLENECK, block_v2);
+    head(&draft, norm_relu(&draft, "bn2", "relu2", at, norm_without_gamma));
+}
+
+/* ---- torchvision's ---- */
+
+static struct initializer he_normal(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_in;
+    return initializer_he_normal(fan_out);
+}
+
+static struct initializer uniform(uint64_t fan_in, uint64_t fan_out)
+{
+    (void)fan_out;
+    return (struct initializer){ INITIALIZER_UNIFORM, 1.0f / sqrtf((float)fan_in) };
+}
+
+static const float mean[] = { 0.485f, 0.456f, 0.406f }, deviation[] = { 0.229f, 0.224f, 0.225f };
+
+static const struct style torchvision = {
+    .divisor = 255, .mean = mean, .deviation = deviation,
+    .conv = he_normal, .hidden = uniform, .classes = uniform,
+    .norm = { .decay = 0.9, .epsilon = 1e-5f, .with_gamma = true },
+};
+
+void model_build_resnet_torchvision(struct net *net, const struct model_options *options, uint32_t layers)
+{
+    const bool is_basic = layers < 50;
+    struct draft draft = draft_of(net, options, &torchvision);
+    const uint32_t from = stem(&draft, window_centred(3, 2));
+    const uint32_t at = stages(&draft, from, layers, is_basic ? 1 : BOTTLENECK, is_basic ? basic : block_v1_5);
+    const uint32_t inputs = channels_of(&draft, at), classes = head(&draft, at);
+    net_initialize(net, classes, PARAMETER_BIAS, uniform(inputs, 0));
+}

@@ -16,6 +16,7 @@
 
 #include "compute/cuda/cublaslt_api.h"
 #include "compute/cuda/cublaslt_dense.h"
+#include "compute/model.h"
 
 #define TEXT(number) #number
 #define SONAME(major) "libcublasLt.so." TEXT(major)
@@ -198,11 +199,52 @@ static void descriptors_hold_what_dense_layers_mean(void **state)
     }
 }
 
+static uint32_t stored(uint32_t channels)
+{
+    return (channels + 7) / 8 * 8;
+}
+
+/* For batches of 256. */
+static void describe_product(struct dense_library *library, const struct layer *layer, int pass, int precision)
+{
+    const uint32_t pixels = layer->in.height * layer->in.width;
+    const struct dense_shape shape = {
+        .pass = (enum dense_pass)pass, .precision = (enum precision)precision,
+        .bias = pass != DENSE_DATA_GRADIENT && layer_has(layer, PARAMETER_BIAS), .count = 256,
+        .features = pixels * stored(layer->in.channels), .units = stored(layer->out.channels),
+    };
+    struct dense_plan *plan;
+    memset(&asked, 0, sizeof(asked));
+    assert_int_equal(dense_plan_open(&plan, library, &shape, DENSE_WORKSPACE), 0);
+    check_layouts(&shape);
+    dense_plan_close(plan);
+}
+
+/* Which algorithm the library has for them, it tells only where there is a device. */
+static void every_product_of_every_model_is_described_to_the_library(void **state)
+{
+    const struct model_options options = { .dropout = true, .auxiliary = true };
+    struct dense_library *library;
+    (void)state;
+    replace_what_needs_a_device();
+    assert_int_equal(dense_library_open(&library, "cuda0"), 0);
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        struct net *net;
+        assert_int_equal(model_open(&net, model->name, &options), 0);
+        for (uint32_t i = 0; i < net->layer_count; i++)
+            for (int k = 0; k < DENSE_PASS_COUNT * PRECISION_COUNT && net->layers[i].kind == LAYER_DENSE; k++)
+                describe_product(library, &net->layers[i], k / PRECISION_COUNT, k % PRECISION_COUNT);
+        net_close(net);
+    }
+    dense_library_close(library);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_all_functions_once),
         cmocka_unit_test(descriptors_hold_what_dense_layers_mean),
+        cmocka_unit_test(every_product_of_every_model_is_described_to_the_library),
     };
     if (cublaslt_api_find() == NULL)
         return 77;      /* its message says why */

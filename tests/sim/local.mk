@@ -14,7 +14,7 @@ AM_CXXFLAGS = -std=c++17 -pthread -fPIE -ffp-contract=off -Wall -Wextra -I$(top_
 tests_helpers_libhelpers_a_SOURCES += \
 	tests/cuda/backend_cuda_rig.c tests/cuda/cudnn_conv_fixture.c tests/cuda/cudnn_planning_fixture.c \
 	tests/cuda/kernel_areas.c tests/cuda/timeline_stand.c %D%/check/sim_cudnn_fixture.c %D%/check/sim_test_kernels.cc
-compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_planning \
+compute_tests += tests/cuda/test_cublaslt tests/cuda/test_cudnn_models tests/cuda/test_cudnn_planning \
 	tests/cuda/test_kernels \
 	tests/cuda/test_kernels_channels tests/cuda/test_kernels_norm tests/cuda/test_kernels_pool \
 	tests/cuda/test_kernels_step
@@ -49,7 +49,7 @@ sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels
 	tests/compute/test_update_sim
 $(sim_compute_tests) $(sim_compute_twins): LDADD = $(SIM) $(HELPERS) compute/libcompute.a $(SIM_STAGE)
 
-sim_sync_tests = tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim
+sim_sync_tests = tests/cuda/test_cuda_launches tests/cuda/test_reduce_cuda tests/cuda/test_timeline_sim
 sim_sync_twins = tests/sync/test_averaging_sim tests/sync/test_reduce_sim tests/sync/test_snapshot_pool_sim \
 	tests/sync/test_statistics_sim tests/sync/test_trainer_sim
 tests_cuda_test_timeline_sim_SOURCES = tests/cuda/test_timeline.c
@@ -66,4 +66,9 @@ $(sim_twins): %_sim: %.$(OBJEXT)
 script_programs += tests/e2e/pipetrain_sim
 tests_e2e_pipetrain_sim_SOURCES = tools/pipetrain.c
 tests_e2e_pipetrain_sim_LDADD = $(SIM) tools/libtools.a sync/libsync.a $(LOADER) compute/libcompute.a $(SIM_STAGE)
+
+# Plans of every convolution of every model, for devices that need not be there: all directions and
+# precisions, where make check takes a few of each.
+check-plans: tests/cuda/test_cudnn_models$(EXEEXT)
+	tests/cuda/test_cudnn_models$(EXEEXT) all
 endif

@@ -1,0 +1,261 @@
+/* What a tower's step asks of the device, counted on a simulated GPU that computes nothing, for nets
+ * and batches of the size they are trained with: queued call by call, and recorded as graphs. With the
+ * argument `table` it prints that for a net of every family (bench/RESULTS.md). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "sync/bucket.h"
+#include "tests/helpers/network/tower_stand.h"
+#include "tests/sim/sim.h"
+
+#define DEVICE_BYTES ((size_t)192 << 30)
+#define BUCKET_BYTES ((size_t)16 << 20) /* sync.bucket on GPUs */
+
+/* By what is asked. */
+enum { OWN_KERNELS, CONVOLUTIONS, PRODUCTS, COPIES, GRAPHS, EVENTS, CALL_COUNT };
+
+static const char *const functions[CALL_COUNT][2] = {
+    [OWN_KERNELS] = { "cudaLaunchKernelEx" },
+    [CONVOLUTIONS] = { "cudnnBackendExecute" },
+    [PRODUCTS] = { "cublasLtMatmul" },
+    [COPIES] = { "cudaMemcpyAsync", "cudaMemsetAsync" },
+    [GRAPHS] = { "cudaGraphLaunch" },
+    [EVENTS] = { "cudaEventRecord", "cudaStreamWaitEvent" },
+};
+
+struct step_calls { uint64_t of[CALL_COUNT]; };
+
+static uint64_t calls_of(int what)
+{
+    uint64_t calls = 0;
+    for (size_t i = 0; i < 2 && functions[what][i] != NULL; i++)
+        calls += sim_calls(functions[what][i]);
+    return calls;
+}
+
+static uint64_t all_calls(const struct step_calls *calls)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < CALL_COUNT; i++)
+        all += calls->of[i];
+    return all;
+}
+
+/* ---- a tower ---- */
+
+/* Buckets of the gradients: updated as backward fills them. */
+struct bench {
+    struct stand stand;
+    struct net *net;
+    struct buckets buckets;
+    size_t updated;
+};
+
+static void open_slot(struct bench *bench, uint32_t batch)
+{
+    struct stand *const stand = &bench->stand;
+    const struct device_ops *const ops = stand->device->ops;
+    void *pixels, *labels;
+    assert_int_equal(ops->alloc(stand->device, batch * shape_count(bench->net->input), &pixels), 0);
+    assert_int_equal(ops->alloc(stand->device, batch * sizeof(int32_t), &labels), 0);
+    stand->slot.pixels = pixels;
+    stand->slot.labels = labels;
+    stand->slot.span = (struct span){ .count = batch, .global_count = batch };
+}
+
+static void cut(struct bench *bench)
+{
+    size_t ends[REGION_BUCKETS_MAX];
+    buckets_add(&bench->buckets, REGION_GRADIENTS, tower_arena(bench->stand.tower), BUCKET_BYTES);
+    for (uint32_t i = 0; i < bench->buckets.count; i++)
+        ends[i] = bench->buckets.bucket[i].offset + bench->buckets.bucket[i].count;
+    assert_int_equal(tower_cut(bench->stand.tower, ends, bench->buckets.count), 0);
+}
+
+static void bench_open(struct bench *bench, const char *model, uint32_t batch, enum precision precision,
+                       enum graph_use graph)
+{
+    const struct model_options options = { .dropout = true, .auxiliary = true };
+    *bench = (struct bench){ .updated = 0 };
+    assert_int_equal(model_open(&bench->net, model, &options), 0);
+    stand_open_device(&bench->stand, "cuda");
+    struct tower_spec spec = stand_spec(&bench->stand, "cuda", bench->net);
+    spec.backend_spec.precision = precision;
+    spec.backend_spec.graph = graph;
+    spec.backend_spec.slice_max = spec.train_counts[0] = batch;
+    spec.evaluate_counts[0] = 0;
+    spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+    stand_open_tower(&bench->stand, &spec);
+    open_slot(bench, batch);
+    cut(bench);
+}
+
+static void bench_close(struct bench *bench)
+{
+    stand_close(&bench->stand);
+    net_close(bench->net);
+}
+
+static void update_bucket(void *arg, size_t floats)
+{
+    struct bench *const bench = arg;
+    assert_true(floats > bench->updated);
+    assert_int_equal(tower_update(bench->stand.tower, bench->updated, floats - bench->updated, 1.0f, 0.1f), 0);
+    bench->updated = floats;
+}
+
+static void queue_step(struct bench *bench)
+{
+    bench->updated = 0;
+    stand_forward(&bench->stand, true);
+    assert_int_equal(tower_backward(bench->stand.tower, update_bucket, bench), 0);
+    assert_int_equal(bench->updated, stand_floats(&bench->stand));
+    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+}
+
+/* Of one step, which is like every other. */
+static struct step_calls count_step(struct bench *bench)
+{
+    struct step_calls first, second;
+    for (int i = 0; i < 2; i++) {
+        struct step_calls *const calls = i == 0 ? &first : &second;
+        sim_calls_clear();
+        queue_step(bench);
+        for (int what = 0; what < CALL_COUNT; what++)
+            calls->of[what] = calls_of(what);
+    }
+    assert_memory_equal(&first, &second, sizeof(first));
+    return second;
+}
+
+static struct step_calls step_of(const char *model, uint32_t batch, enum precision precision, enum graph_use graph)
+{
+    struct bench bench;
+    bench_open(&bench, model, batch, precision, graph);
+    const struct step_calls calls = count_step(&bench);
+    bench_close(&bench);
+    return calls;
+}
+
+/* ---- tests ---- */
+
+static uint32_t layers_of(const struct net *net, enum layer_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        count += net->layers[i].kind == kind;
+    return count;
+}
+
+static void keep_last_line(void *arg, const char *line)
+{
+    snprintf(arg, 128, "%s", line);
+}
+
+/* All three directions of every convolution and product, but the gradient of the image. */
+static void resnet50_asks_for_every_convolution_once(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
+    const struct step_calls calls = count_step(&bench);
+    assert_int_equal(calls.of[CONVOLUTIONS], 3 * layers_of(bench.net, LAYER_CONV2D) - 1);
+    assert_int_equal(calls.of[PRODUCTS], 3 * layers_of(bench.net, LAYER_DENSE));
+    assert_int_equal(calls.of[GRAPHS], 0);
+    bench_close(&bench);
+}
+
+static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
+{
+    struct bench bench;
+    char line[128], expected[128];
+    (void)state;
+    bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_ON);
+    tower_describe(bench.stand.tower, keep_last_line, line);
+    snprintf(expected, sizeof(expected), "steps: recorded, forward as one graph, backward as %" PRIu32,
+             bench.buckets.count);
+    assert_string_equal(line, expected);
+    const struct step_calls calls = count_step(&bench);
+    assert_int_equal(calls.of[GRAPHS], 1 + bench.buckets.count);
+    assert_int_equal(calls.of[CONVOLUTIONS] + calls.of[PRODUCTS], 0);
+    assert_int_equal(calls.of[OWN_KERNELS], 1 + bench.buckets.count);   /* the input and the updates */
+    assert_int_equal(calls.of[COPIES], 1);
+    bench_close(&bench);
+}
+
+static void assert_is_planned(struct stand *stand, const struct net *net, enum precision precision)
+{
+    struct tower_spec spec = stand_spec(stand, "cuda", net);
+    struct tower *tower;
+    spec.backend_spec.precision = precision;
+    assert_int_equal(tower_open(&tower, &spec), 0);
+    tower_close(tower);
+}
+
+static void every_model_is_planned(void **state)
+{
+    const struct model_options options = { .dropout = true, .auxiliary = true };
+    struct stand stand;
+    (void)state;
+    stand_open_device(&stand, "cuda");
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        struct net *net;
+        assert_int_equal(model_open(&net, model->name, &options), 0);
+        assert_is_planned(&stand, net, (enum precision)((model - model_table) % PRECISION_COUNT));
+        net_close(net);
+    }
+    stand_close(&stand);
+}
+
+/* ---- the table ---- */
+
+static void print_row(const char *model, uint32_t batch)
+{
+    const struct step_calls queued = step_of(model, batch, PRECISION_BF16, GRAPH_OFF);
+    const struct step_calls recorded = step_of(model, batch, PRECISION_BF16, GRAPH_ON);
+    printf("| %s | %" PRIu32 " |", model, batch);
+    for (int what = 0; what <= COPIES; what++)
+        printf(" %" PRIu64 " |", queued.of[what]);
+    printf(" %" PRIu64 " | %" PRIu64 " | %" PRIu64 " |\n", all_calls(&queued), recorded.of[GRAPHS],
+           all_calls(&recorded));
+    fflush(stdout);
+}
+
+static void print_table(void **state)
+{
+    static const struct { const char *model; uint32_t batch; } rows[] = {
+        { "mnist_cnn", 128 }, { "cifar10_cnn", 128 }, { "cifar_alexnet", 128 }, { "resnet20_v1", 128 },
+        { "resnet20_v2", 128 }, { "resnet110_v1", 128 }, { "densenet40_k12", 128 }, { "densenet100_k12", 64 },
+        { "vgg19_bn", 128 }, { "imagenet_alexnet", 512 }, { "overfeat", 256 }, { "vgg16", 128 },
+        { "googlenet", 256 }, { "inception3", 256 }, { "resnet50_v1", 256 }, { "resnet50_v1.5", 256 },
+        { "resnet50_v2", 256 }, { "resnet152_v1", 128 }, { "torchvision_resnet50", 256 },
+    };
+    (void)state;
+    printf("| model | batch | own kernels | convolutions | products | copies | calls | graphs | calls with them |\n"
+           "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        print_row(rows[i].model, rows[i].batch);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resnet50_asks_for_every_convolution_once),
+        cmocka_unit_test(every_model_is_planned),
+        cmocka_unit_test(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs),
+    };
+    const struct CMUnitTest table[] = { cmocka_unit_test(print_table) };
+    sim_setup_hollow(DEVICE_BYTES);
+    if (argc == 2 && strcmp(argv[1], "table") == 0)
+        return cmocka_run_group_tests(table, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

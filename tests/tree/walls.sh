@@ -22,6 +22,7 @@ loader              loader/augment loader/images loader/opening loader/order loa
 compute/plan        compute
 compute             compute/plan stage
 compute/models      compute
+compute/netfile     compute stage/text
 compute/null        compute stage
 compute/reference   compute compute/plan stage
 compute/onednn      compute compute/plan stage
@@ -29,7 +30,7 @@ compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
-tools/config        tools formats stage stage/text loader/augment loader/images loader loader/order compute sync
+tools/config        tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert/records  tools/convert formats stage loader/shards
@@ -37,11 +38,11 @@ tools/convert/images   tools/convert tools/convert/writing tools/shards formats 
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
 tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
-tools/results       tools/config formats stage stage/file compute
+tools/results       tools/config formats formats/inputs stage stage/file compute
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/run           tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
-tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute sync
+tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute compute/netfile sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
 long=' '

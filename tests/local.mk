@@ -4,7 +4,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 %C%_helpers_libhelpers_a_SOURCES = \
 	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
-	%D%/helpers/network/model_look.c %D%/helpers/network/network.c \
+	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
 	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
 	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/run_directory_fixture.c
@@ -51,7 +51,7 @@ $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 compute_tests = %D%/compute/test_arena %D%/compute/test_counts %D%/compute/test_dropout %D%/compute/test_fusion \
 	%D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_model %D%/compute/test_models_cifar \
-	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_layers \
+	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_file %D%/compute/test_net_layers \
 	%D%/compute/test_optimizer \
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower %D%/compute/test_update \
 	%D%/compute/test_values
@@ -59,7 +59,8 @@ if HAVE_ONEDNN
 compute_tests += %D%/compute/test_bf16 %D%/compute/test_onednn %D%/compute/test_onednn_room %D%/compute/test_winograd
 onednn_scripts = %D%/compute/older_cpus.sh
 endif
-$(compute_tests): LDADD = $(HELPERS) $(COMPUTE)
+compute_fuzz = %D%/fuzz/fuzz_net_file
+$(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
 sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_mean %D%/sync/test_reduce \
 	%D%/sync/test_snapshot_pool %D%/sync/test_statistics %D%/sync/test_step_clock %D%/sync/test_sync \
@@ -96,7 +97,7 @@ script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_b
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_real_images.sh \
 	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh $(onednn_scripts) $(tree_tests)
 
-fuzz_tests = $(loader_fuzz) $(tools_fuzz)
+fuzz_tests = $(loader_fuzz) $(compute_fuzz) $(tools_fuzz)
 unit_tests = $(formats_tests) $(stage_tests) $(loader_tests) $(compute_tests) $(sync_tests) $(tools_tests) $(sim_tests)
 program_tests = $(unit_tests) $(sim_twins) $(fuzz_tests)
 if HAVE_TESTS

@@ -1,0 +1,374 @@
+/* Tests of networks as texts: what is read, what is refused and in which words, and that every model comes back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/netfile/net_file.h"
+#include "tests/helpers/network/net_compare.h"
+
+#define HEAD "model m\nimage 8x8x3\nclasses 4\n"
+#define TAIL "dense fc units classes\nsoftmax_loss loss\n"
+
+/* "LINE: PROBLEM\n" for each. */
+struct told { char text[4096]; };
+
+static void tell(void *arg, uint32_t line, const char *problem)
+{
+    struct told *const told = arg;
+    const size_t used = strlen(told->text);
+    snprintf(told->text + used, sizeof(told->text) - used, "%u: %s\n", line, problem);
+}
+
+static int read_text(struct net **net_out, const char *text, const struct model_options *options, struct told *told)
+{
+    const struct net_file_sink sink = { tell, told };
+    told->text[0] = '\0';
+    return net_file_read(net_out, text, strlen(text), options, &sink);
+}
+
+static struct net *read_good(const char *text)
+{
+    struct net *net = NULL;
+    struct told told;
+    const int rc = read_text(&net, text, &(struct model_options){ .dropout = true }, &told);
+    assert_string_equal(told.text, "");
+    assert_int_equal(rc, 0);
+    return net;
+}
+
+static void assert_told(const char *text, const char *problems)
+{
+    struct net *net = NULL;
+    struct told told;
+    assert_int_equal(read_text(&net, text, &(struct model_options){ .dropout = true }, &told), -EINVAL);
+    assert_null(net);
+    assert_string_equal(told.text, problems);
+}
+
+static void assert_same(const struct net *a, const struct net *b)
+{
+    const char *const name = net_difference(a, b);
+    if (name != NULL)
+        fail_msg("%s: %s is another", a->model, name);
+}
+
+static char *write_text(const struct net *net)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(net_file_write(net, out), 0);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void assert_comes_back(const struct net *net)
+{
+    char *const text = write_text(net);
+    struct net *const again = read_good(text);
+    assert_same(net, again);
+    net_close(again);
+    free(text);
+}
+
+static void every_model_is_printed_and_read_back_to_the_same_graph(void **state)
+{
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        for (uint32_t how = 0; how < 4; how++) {
+            const struct model_options options = { .classes = (how & 1) != 0 ? 17 : 0, .dropout = (how & 2) != 0,
+                                                   .auxiliary = (how & 2) != 0 };
+            struct net *net;
+            assert_int_equal(model_open(&net, model->name, &options), 0);
+            assert_comes_back(net);
+            net_close(net);
+        }
+}
+
+static void every_kind_of_layer_can_be_written(void **state)
+{
+    (void)state;
+    for (enum layer_kind kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        char text[256], problem[256];
+        snprintf(text, sizeof(text), HEAD "%s x nonsense 1\n" TAIL, layer_kind_name(kind));
+        snprintf(problem, sizeof(problem), "4: %s has no 'nonsense'\n", layer_kind_name(kind));
+        assert_told(text, problem);
+    }
+}
+
+static void every_layer_has_the_words_of_its_function(void **state)
+{
+    (void)state;
+    struct net *const read = read_good(
+        "model m # of many kinds\nimage 9x8x3\nclasses 4\ntransform divisor 127.5 mean 1 deviation 1,2,3\n\n"
+        "conv2d a filters 8 kernel 3x1 stride 2x1 padding 1,0,0,0 no_bias init weight variance_scaling\n"
+        "batch_norm b decay 0.997 epsilon 0.001 no_gamma init beta constant 0.1\n"
+        "relu c\nlocal_response_norm d size 5 alpha 0.002 beta 0.5 k 2\n"
+        "max_pool e kernel 2\naverage_pool f from d kernel 2 padding valid\nconcat g from e,f\n"
+        "pad_channels h channels 20 stride 1\nconv2d i filters 20 kernel 1 from g init bias normal 0.5\n"
+        "add j from h,before\n"
+        "dense k units classes no_bias\nauxiliary_loss l weight 0.4\n"
+        "global_average m from j\ndropout n rate 0.25\ndense fc units 4\nsoftmax_loss loss\n");
+    struct net *made;
+    assert_int_equal(net_open(&made, "m", (struct shape){ 3, 9, 8 }, 4), 0);
+    net_transform(made, 127.5f, (const float[]){ 1, 1, 1 }, (const float[]){ 1, 2, 3 });
+    const struct window tall = { 3, 1, 2, 1, PADDING_EXPLICIT, .top = 1 };
+    const int64_t a = net_conv2d(made, "a", NET_INPUT, 8, tall, false);
+    net_initialize(made, a, PARAMETER_WEIGHT, initializer_variance_scaling(9));
+    const int64_t b = net_batch_norm(made, "b", (uint32_t)a, (struct batch_norm){ 0.997, 0.001f, false });
+    net_initialize(made, b, PARAMETER_BETA, (struct initializer){ INITIALIZER_CONSTANT, 0.1f });
+    net_relu(made, "c", (uint32_t)b);
+    net_local_response_norm(made, "d", 2, (struct local_response_norm){ 5, 0.002f, 0.5f, 2 });
+    net_max_pool(made, "e", 3, window_square(2, 2, PADDING_VALID));
+    net_average_pool(made, "f", 3, window_square(2, 2, PADDING_VALID));
+    net_concat(made, "g", (const uint32_t[]){ 4, 5 }, 2);
+    net_pad_channels(made, "h", 6, 20, 1);
+    const int64_t i = net_conv2d(made, "i", 6, 20, window_square(1, 1, PADDING_VALID), true);
+    net_initialize(made, i, PARAMETER_BIAS, (struct initializer){ INITIALIZER_NORMAL, 0.5f });
+    net_add(made, "j", 7, 8);
+    net_dense(made, "k", 9, 4, false);
+    net_auxiliary_loss(made, "l", 10, 0.4f);
+    net_global_average(made, "m", 9);
+    net_dropout(made, "n", 12, 0.25f);
+    net_softmax_loss(made, "loss", (uint32_t)net_dense(made, "fc", 13, 4, true));
+    assert_int_equal(net_finish(made), 0);
+    assert_same(made, read);
+    assert_comes_back(made);
+    net_close(made);
+    net_close(read);
+}
+
+static void any_float_comes_back(void **state)
+{
+    (void)state;
+    uint32_t bits = 1;
+    for (int i = 0; i < 2000; i++) {
+        float number;
+        bits = bits * 1664525u + 1013904223u;
+        const uint32_t finite = bits % 0x7f800000u;
+        memcpy(&number, &finite, sizeof(number));
+        struct net *const net = read_good(HEAD TAIL);
+        net->parameters[0].initializer = (struct initializer){ INITIALIZER_UNIFORM, number };
+        assert_comes_back(net);
+        net_close(net);
+    }
+}
+
+static void a_repeat_is_its_lines_so_many_times(void **state)
+{
+    (void)state;
+    struct net *const short_one = read_good(
+        HEAD "conv2d stem filters 8 kernel 3 padding same\n"
+        "repeat 2 as s\n repeat 3 as i from 0\n  conv2d b{s}.{i}.conv1 filters 8 kernel 3 padding same\n"
+        "  relu b{s}.{i}.relu\n  conv2d b{s}.{i}.conv2 filters 8 kernel {s} padding same\n"
+        "  add b{s}.{i}.add from before,start\n end\nend\n" TAIL);
+    char text[4096] = HEAD "conv2d stem filters 8 kernel 3 padding same\n", before[48] = "stem";
+    for (int s = 1; s <= 2; s++)
+        for (int i = 0; i < 3; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "b%d.%d", s, i);
+            snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                     "conv2d %s.conv1 filters 8 kernel 3 padding same\nrelu %s.relu\n"
+                     "conv2d %s.conv2 filters 8 kernel %d padding same\nadd %s.add from %s.conv2,%s\n",
+                     name, name, name, s, name, name, before);
+            snprintf(before, sizeof(before), "%s.add", name);
+        }
+    strcat(text, TAIL);
+    struct net *const long_one = read_good(text);
+    assert_int_equal(long_one->layer_count, 1 + 6 * 4 + 2);
+    assert_same(long_one, short_one);
+    net_close(long_one);
+    net_close(short_one);
+}
+
+static void options_are_those_of_a_model_by_name(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD "conv2d a filters 2 kernel 1\ndropout b rate 0.5\nrelu c from b\n" TAIL;
+    const struct input_transform transform = { .divisor = 2, .is_plain = true };
+    struct net *net;
+    struct told told;
+    assert_int_equal(read_text(&net, text, &(struct model_options){ .classes = 7, .transform = &transform }, &told), 0);
+    assert_int_equal(net->classes, 7);
+    assert_int_equal(net->layer_count, 4);
+    assert_int_equal(net->layers[1].inputs[0], 0);
+    assert_int_equal(net->layers[2].out.channels, 7);
+    assert_true(net->transform.divisor == 2.0f);
+    net_close(net);
+}
+
+static void all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it(void **state)
+{
+    (void)state;
+    assert_told(HEAD "conv a filters 8 kernel 3\n"                             /* 4 */
+                "relu b\nconv2d c filter 8 kernel 3\nrelu d from a\n"           /* 5, 6, 7 */
+                "conv2d e from image filters 8 kernel 9\nadd f from e,d\n"      /* 8, 9 */
+                "max_pool pool from image kernel 0 stride two\n"                /* 10 */
+                "relu h from poll\nrelu h from image\nrelu h\n"                 /* 11, 12, 13 */
+                "dropout image rate 0.5\nbatch_norm i from image decay 2\n"     /* 14, 15 */
+                "dense j from nothing\n" TAIL,                                  /* 16 */
+                "4: there is no layer 'conv' (did you mean 'conv2d'?)\n"
+                "6: conv2d has no 'filter' (did you mean 'filters'?)\n"
+                "8: layer 'e': a 9x9 window with stride 1x1 does not fit on 8x8 (on images of 9x9 or more it would)\n"
+                "10: kernel: '0' is neither a whole number above 0 nor HEIGHTxWIDTH\n"
+                "10: stride: 'two' is neither a whole number above 0 nor HEIGHTxWIDTH\n"
+                "11: no layer above is called 'poll' (did you mean 'pool'?)\n"
+                "12: another layer is called 'h' (line 11)\n13: another layer is called 'h' (line 11)\n"
+                "14: no layer can be called 'image', which has a meaning of its own\n"
+                "15: layer 'i': decay 2 is not in [0, 1], or epsilon 1e-05 is not above 0\n"
+                "16: dense needs 'units'\n16: no layer above is called 'nothing'\n");
+}
+
+static void lines_below_a_mistake_are_checked_where_it_says_nothing_of_their_shapes(void **state)
+{
+    (void)state;
+    assert_told(HEAD "conv2d a filters 8 kernel 3\ndropout b rate 1.5\nrelu c form 1\nbatch_norm a\n" /* 4 to 7 */
+                "max_pool d kernel 7\n" TAIL, /* 8 */
+                "5: layer 'b': dropout rate 1.5 is not in [0, 1)\n6: relu has no 'form' (did you mean 'from'?)\n"
+                "7: another layer is called 'a' (line 4)\n"
+                "8: layer 'd': a 7x7 window with stride 7x7 does not fit on 6x6 (on images of 9x9 or more it would)\n");
+    assert_told(HEAD "conv2d a filters 0 kernel 3\ndropout b rate 2\nrelu c\nmax_pool d kernel 99\n" /* 4 to 7 */
+                "batch_norm e decay 7 from nothing\n" TAIL, /* 8 */
+                "4: filters: '0' is no whole number from 1 to 2147483647\n"
+                "5: layer 'b': dropout rate 2 is not in [0, 1)\n8: no layer above is called 'nothing'\n"
+                "8: layer 'e': decay 7 is not in [0, 1], or epsilon 1e-05 is not above 0\n");
+    assert_told(HEAD "dense a units classes\nauxiliary_loss b weight 1\nrelu c\nrelu d\n" TAIL,
+                "6: layer 'c': reads a loss\n");
+}
+
+static void assert_line(const char *line, const char *problem)
+{
+    char text[512], problems[512];
+    snprintf(text, sizeof(text), HEAD "conv2d abc filters 8 kernel 3\n%s\n" TAIL, line);
+    snprintf(problems, sizeof(problems), "5: %s\n", problem);
+    assert_told(text, problems);
+}
+
+static void every_mistake_in_a_line_has_its_words(void **state)
+{
+    (void)state;
+    static const struct { const char *line, *problem; } rows[] = {
+        { "relu", "the layer's name is missing behind 'relu'" },
+        { "conv2d filters 8 kernel 3", "the layer's name is missing behind 'conv2d'" },
+        { "conv2d b kernel 3", "conv2d needs 'filters'" },
+        { "relu a,b", "'a,b' is no name of a layer (1 to 47 of A-Z a-z 0-9 . _ -)" },
+        { "relu abc", "another layer is called 'abc' (line 4)" },
+        { "relu start", "no layer can be called 'start', which has a meaning of its own" },
+        { "relu b from abd", "no layer above is called 'abd' (did you mean 'abc'?)" },
+        { "relu b from abc,image", "relu reads 1 layer, not 2" },
+        { "relu b from start", "'start' is where a turn of a repeat begins, and here is none" },
+        { "add b from abc", "add reads 2 layers, not 1" },
+        { "add b", "add needs 'from'" },
+        { "concat b from image,image,image,image,image,image,image,image,image",
+          "from: 'image' names more layers than any can read" },
+        { "relu b kernel 3", "relu has no 'kernel'" },
+        { "max_pool b kernal 3", "max_pool has no 'kernal' (did you mean 'kernel'?)" },
+        { "max_pool b kernel 3x", "kernel: '3x' is neither a whole number above 0 nor HEIGHTxWIDTH" },
+        { "max_pool b kernel", "kernel: the value is missing" },
+        { "max_pool b kernel 3 padding 1,1", "padding: '1,1' is none of: valid, same, PIXELS, TOP,BOTTOM,LEFT,RIGHT" },
+        { "max_pool b kernel 3 kernel 3", "'kernel' is said twice" },
+        { "dropout b rate 1", "layer 'b': dropout rate 1 is not in [0, 1)" },
+        { "dropout b rate 1e99", "rate: '1e99' is not a number" },
+        { "dense b units 4294967296", "units: '4294967296' is no whole number from 1 to 2147483647" },
+        { "dense b units 4 init gamma constant 1", "layer 'b': has no gamma to begin with anything" },
+        { "dense b units 4 init weights constant 1",
+          "init: 'weights' is none of: weight, bias, gamma, beta, running_mean, running_variance" },
+        { "dense b units 4 init weight constant", "init: 'constant' is not followed by its number" },
+        { "dense b units 4 init weight normal -1", "init: '-1' is below 0" },
+        { "dense b units 4 init bias variance_scaling", "layer 'b': only weights have a fan to scale by" },
+        { "relu b{i}", "there is no counter 'i' here (repeat N as NAME)" },
+        { "relu b{i", "'{' is not followed by the name of a counter and '}'" },
+        { "relu b{i\tj}", "'{' is not followed by the name of a counter and '}'" },
+        { "relu b{}", "'{' is not followed by the name of a counter and '}'" },
+        { "end", "there is no repeat that this ends" },
+        { "repeat 2", "this repeat has no end" },
+        { "transform mean 1", "this belongs in front of the first layer" },
+        { "softmax_loss b", "layer 'b': reads 8x6x6 values for 4 classes" },
+        { "relu b\x1b[2J", "only a comment may hold the byte 0x1b" },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_line(rows[i].line, rows[i].problem);
+}
+
+static void a_mistake_in_a_repeat_is_told_once(void **state)
+{
+    (void)state;
+    assert_told(HEAD "repeat 4 as i\nrelu r{i}\nconv2d c{i} filters 3 kernel 0\nend\n" TAIL,
+                "6: kernel: '0' is neither a whole number above 0 nor HEIGHTxWIDTH\n");
+    assert_told(HEAD "repeat 2 as i\nrelu r\nend\n" TAIL,
+                "5: the layer of each turn is called 'r': put {i} into the name\n");
+    assert_told(HEAD "repeat 1000\nend\n" TAIL, "4: repeat: there is no layer to repeat\n");
+    assert_told(HEAD "repeat many as i\nrelu r{i}\nend\nrelu r2 from r7\n" TAIL,
+                "4: 'repeat' has to be followed by how often, from 1 to 1024\n");
+}
+
+static void loops_that_would_never_end_are_refused(void **state)
+{
+    (void)state;
+    char text[2048] = HEAD;
+    for (int i = 0; i < 8; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "repeat 1024 as i%d\n", i);
+    strcat(text, "relu r{i0}.{i1}.{i2}.{i3}.{i4}.{i5}.{i6}.{i7}\n");
+    for (int i = 0; i < 8; i++)
+        strcat(text, "end\n");
+    assert_told(text, "12: more than 1024 layers\n");
+    assert_told(HEAD "repeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\n"
+                "end\nend\nend\nend\nend\nend\nend\nend\nend\n" TAIL,
+                "12: more than 8 repeats lie in each other\n11: repeat: there is no layer to repeat\n"
+                "10: repeat: there is no layer to repeat\n9: repeat: there is no layer to repeat\n"
+                "8: repeat: there is no layer to repeat\n7: repeat: there is no layer to repeat\n"
+                "6: repeat: there is no layer to repeat\n5: repeat: there is no layer to repeat\n"
+                "4: repeat: there is no layer to repeat\n");
+}
+
+static void a_header_that_is_wrong_is_told_and_the_layers_are_looked_at(void **state)
+{
+    (void)state;
+    assert_told("image 8x8\nclasses 4\nclasses 3\nrelu aaa\ncon2d b\nrelu c from aab\n" TAIL,
+                "1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n3: 'classes' is said twice (first in line 2)\n"
+                "0: the line 'model NAME' is missing\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
+                "6: no layer above is called 'aab' (did you mean 'aaa'?)\n");
+    assert_told("", "0: the line 'model NAME' is missing\n0: the line 'image HEIGHTxWIDTHxCHANNELS' is missing\n"
+                    "0: the line 'classes NUMBER' is missing\n");
+    assert_told(HEAD "transform mean 1,2\n" TAIL,
+                "4: mean and deviation have one number, or 3, as the image has channels\n");
+}
+
+static void the_graph_as_a_whole_is_checked(void **state)
+{
+    (void)state;
+    assert_told(HEAD, "0: there are no layers\n");
+    assert_told(HEAD "relu a\nrelu b\nrelu c from a\n" TAIL, "5: nothing reads 'b'\n");
+    assert_told(HEAD "relu a\n", "4: this is the last layer, and no softmax_loss\n");
+    assert_told(HEAD "global_average a\nconv2d c filters 4 kernel 1\nsoftmax_loss l\nrelu r\nrelu s\n",
+                "7: layer 'r': comes behind the loss\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_is_printed_and_read_back_to_the_same_graph),
+        cmocka_unit_test(every_kind_of_layer_can_be_written),
+        cmocka_unit_test(every_layer_has_the_words_of_its_function),
+        cmocka_unit_test(any_float_comes_back),
+        cmocka_unit_test(a_repeat_is_its_lines_so_many_times),
+        cmocka_unit_test(options_are_those_of_a_model_by_name),
+        cmocka_unit_test(all_that_is_wrong_is_told_with_its_line_and_nothing_that_follows_from_it),
+        cmocka_unit_test(lines_below_a_mistake_are_checked_where_it_says_nothing_of_their_shapes),
+        cmocka_unit_test(every_mistake_in_a_line_has_its_words),
+        cmocka_unit_test(a_mistake_in_a_repeat_is_told_once),
+        cmocka_unit_test(loops_that_would_never_end_are_refused),
+        cmocka_unit_test(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at),
+        cmocka_unit_test(the_graph_as_a_whole_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

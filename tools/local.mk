@@ -1,7 +1,7 @@
 # tools/: the programs
 tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/end_request.c %D%/phase.c \
-	%D%/config/config.c %D%/config/config_hint.c %D%/config/long_option.c \
+	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
 	%D%/config/problems.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \

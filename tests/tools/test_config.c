@@ -373,7 +373,7 @@ static void keys_are_checked_against_each_other(void **state)
                   "run.conf:2: train: is missing: set it in [data], or source = synthetic in [input]");
     expect_finish("[data]\ntrian = x\n", NULL);
     expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cn\n",
-                  "run.conf:4: name: there is no model 'mnist_cn' (did you mean 'mnist_cnn'?)");
+                  "run.conf:4: name: there is no model 'mnist_cn' (did you mean 'mnist_cnn' or 'mnist_cnn2'?)");
     expect_finish("[data]\ntrain = x\n[model]\nname = zzz\n",
                   "run.conf:4: name: there is no model 'zzz' (pipetrain --describe lists them)");
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\nbatch_per_tower = 2\n",

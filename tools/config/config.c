@@ -3,15 +3,13 @@
 #include "tools/config/config.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "stage/text/utf8.h"
 #include "tools/config/config_hint.h"
+#include "tools/config/config_text.h"
 #include "tools/config/options.h"
 
 #define BLANKS " \t"
@@ -257,71 +255,13 @@ int config_parse(struct settings *settings, const char *name, const char *text, 
     return finish(rc, name, problems, problems_before);
 }
 
-/* Bytes of the next read, 0 at the end, or a negative errno: -EAGAIN (try again), -ETIMEDOUT from a pipe or
- * a terminal that gives nothing. */
-static ssize_t read_some(int fd, char *text, size_t room)
-{
-    struct pollfd there = { .fd = fd, .events = POLLIN };
-    const int ready = poll(&there, 1, CONFIG_WAIT_SECONDS * 1000);
-    if (ready == 0)
-        return -ETIMEDOUT;
-    const ssize_t bytes = ready < 0 ? -1 : read(fd, text, room);
-    return bytes >= 0 ? bytes : errno == EINTR ? -EAGAIN : -errno;
-}
-
-/* As much of it as there is room for. */
-static int read_all(int fd, char *text, size_t room, size_t *bytes_out)
-{
-    ssize_t bytes = -EAGAIN;
-    *bytes_out = 0;
-    while ((bytes > 0 || bytes == -EAGAIN) && *bytes_out < room) {
-        bytes = read_some(fd, text + *bytes_out, room - *bytes_out);
-        *bytes_out += bytes > 0 ? (size_t)bytes : 0;
-    }
-    return bytes < 0 ? (int)bytes : 0;
-}
-
-/* The whole file, malloc'ed. 0, or a negative errno (-EFBIG: over CONFIG_FILE_MAX). A pipe that
- * nobody writes to is opened without waiting. */
-static int read_file(const char *path, char **text_out, size_t *bytes_out)
-{
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    char *text = malloc(CONFIG_FILE_MAX + 1);
-    int rc = text == NULL ? -ENOMEM : read_all(fd, text, CONFIG_FILE_MAX + 1, bytes_out);
-    if (rc == 0 && *bytes_out > CONFIG_FILE_MAX)
-        rc = -EFBIG;
-    close(fd);
-    if (rc != 0) {
-        free(text);
-        return rc;
-    }
-    *text_out = text;
-    return 0;
-}
-
-static void report_unread(const char *path, int rc, struct problems *problems)
-{
-    if (rc == -EFBIG)
-        problems_add(problems, path, "larger than %u bytes, which is no configuration file", CONFIG_FILE_MAX);
-    else if (rc == -ETIMEDOUT)
-        problems_add(problems, path, "nothing came from it for %d s, and it has not ended", CONFIG_WAIT_SECONDS);
-    else if (rc == -ENOMEM)
-        problems_add(problems, "pipetrain", "%s: cannot be read: %s", path, strerror(-rc));
-    else
-        problems_add(problems, path, "cannot be read: %s", strerror(-rc));
-}
-
 int config_read(struct settings *settings, const char *path, struct problems *problems)
 {
     char *text = NULL;
     size_t bytes = 0;
-    int rc = read_file(path, &text, &bytes);
-    if (rc != 0) {
-        report_unread(path, rc, problems);
-        return rc == -ENOMEM ? rc : -ENODATA;
-    }
+    int rc = config_text_read(path, CONFIG_FILE_MAX, "configuration file", &text, &bytes, problems);
+    if (rc != 0)
+        return rc;
     rc = config_parse(settings, path, text, bytes, problems);
     free(text);
     return rc;

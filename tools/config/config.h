@@ -17,8 +17,6 @@
 #define CONFIG_LINE_MAX 65536u          /* bytes */
 #define CONFIG_FILE_MAX (4u << 20)      /* bytes */
 
-#define CONFIG_WAIT_SECONDS 10          /* that a pipe or a terminal may give nothing */
-
 /* Read the file at `path`, or what comes from a pipe until it ends. 0, or with problems added: -EINVAL;
  * -ENODATA when it could not be read; -ENOMEM. */
 int config_read(struct settings *settings, const char *path, struct problems *problems);

@@ -8,24 +8,79 @@
 #include "compute/tower.h"
 #include "tools/config/number.h"
 
-static const char *const kind_names[LAYER_KIND_COUNT] = {
-    [LAYER_CONV2D] = "conv2d",
-    [LAYER_DENSE] = "dense",
-    [LAYER_BATCH_NORM] = "batch_norm",
-    [LAYER_RELU] = "relu",
-    [LAYER_MAX_POOL] = "max_pool",
-    [LAYER_AVERAGE_POOL] = "average_pool",
-    [LAYER_DROPOUT] = "dropout",
-    [LAYER_ADD] = "add",
-    [LAYER_PAD_CHANNELS] = "pad_channels",
-    [LAYER_SOFTMAX_LOSS] = "softmax_loss",
-};
+#define COLUMNS 79u
+#define INPUTS_INDENT 4
+
+static int wider(int width, const char *text)
+{
+    const int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
+/* ---- the list ---- */
+
+/* What is too long goes on below itself. */
+static void print_beside(const char *name, int width, const char *text, FILE *out)
+{
+    const size_t room = COLUMNS - (size_t)width - 2;
+    while (*text != '\0') {
+        size_t bytes = strlen(text);
+        if (bytes > room)
+            for (bytes = room; bytes > 0 && text[bytes] != ' ';)
+                bytes--;
+        fprintf(out, "%-*s  %.*s\n", width, name, (int)bytes, text);
+        text += bytes + (text[bytes] == ' ');
+        name = "";
+    }
+}
+
+static bool is_alike(const struct model *a, const struct model *b)
+{
+    return a->input.channels == b->input.channels && a->input.height == b->input.height &&
+           a->input.width == b->input.width && a->classes == b->classes;
+}
+
+/* The first of those with its images and classes? */
+static bool is_first(const struct model *model)
+{
+    for (const struct model *before = model_table; before != model; before++)
+        if (is_alike(before, model))
+            return false;
+    return true;
+}
+
+static int find_name_width(void)
+{
+    int width = 0;
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        width = wider(width, model->name);
+    return width;
+}
+
+static void print_model(const struct model *model, int width, FILE *out)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "%s%s%s%s", model->summary, model->alias != NULL ? " (also called " : "",
+             model->alias != NULL ? model->alias : "", model->alias != NULL ? ")" : "");
+    print_beside(model->name, width, text, out);
+}
 
 void describe_models(FILE *out)
 {
-    for (const struct model *model = model_table; model->name != NULL; model++)
-        fprintf(out, "%-12s %s\n", model->name, model->summary);
+    const int width = find_name_width();
+    for (const struct model *first = model_table; first->name != NULL; first++) {
+        if (!is_first(first))
+            continue;
+        fprintf(out, "%simages of %ux%ux%u, %u classes:\n", first == model_table ? "" : "\n", first->input.height,
+                first->input.width, first->input.channels, first->classes);
+        for (const struct model *model = first; model->name != NULL; model++)
+            if (is_alike(model, first))
+                print_model(model, width, out);
+    }
+    fprintf(out, "\ndata.classes sets another number of classes; --describe=MODEL tells more of one\n");
 }
+
+/* ---- one of them ---- */
 
 /* Numbers that are trained. */
 static uint64_t layer_parameters(const struct net *net, uint32_t layer)
@@ -39,37 +94,33 @@ static uint64_t layer_parameters(const struct net *net, uint32_t layer)
 
 static void describe_window(const struct layer *layer, char *text, size_t text_size)
 {
-    const int used = snprintf(text, text_size, "%ux%u/%u", layer->kernel_h, layer->kernel_w, layer->stride_h);
-    if (layer->pad_top + layer->pad_bottom + layer->pad_left + layer->pad_right > 0)
-        snprintf(text + used, text_size - (size_t)used, " pad %u,%u,%u,%u", layer->pad_top, layer->pad_bottom,
-                 layer->pad_left, layer->pad_right);
+    const uint32_t sides[] = { layer->pad_top, layer->pad_bottom, layer->pad_left, layer->pad_right };
+    const int used = snprintf(text, text_size, " %ux%u/%u", layer->kernel_h, layer->kernel_w, layer->stride_h);
+    char *const rest = text + used;
+    const size_t room = text_size - (size_t)used;
+    const bool are_equal = sides[0] == sides[1] && sides[0] == sides[2] && sides[0] == sides[3];
+    if (are_equal && sides[0] == 0)
+        return;
+    if (are_equal)
+        snprintf(rest, room, " pad %u", sides[0]);
+    else if (sides[0] == sides[2] && sides[1] == sides[3])
+        snprintf(rest, room, " pad %u/%u", sides[0], sides[1]);
+    else
+        snprintf(rest, room, " pad %u,%u,%u,%u", sides[0], sides[1], sides[2], sides[3]);
 }
 
-static const char *input_name(const struct net *net, uint32_t input)
+/* Its kind, and what there is to say of it. */
+static void describe_what(const struct layer *layer, char *text, size_t text_size)
 {
-    return input == NET_INPUT ? "the image" : net->layers[input].name;
-}
-
-/* What it reads, where that is not the layer before. */
-static void describe_inputs(const struct net *net, uint32_t index, char *text, size_t text_size)
-{
-    const struct layer *const layer = &net->layers[index];
-    const uint32_t before = index == 0 ? NET_INPUT : index - 1;
-    if (layer->input_count == 2)
-        snprintf(text, text_size, "%s + %s", input_name(net, layer->inputs[0]), input_name(net, layer->inputs[1]));
-    else if (layer->inputs[0] != before)
-        snprintf(text, text_size, "of %s", input_name(net, layer->inputs[0]));
-}
-
-static void describe_detail(const struct net *net, uint32_t index, char *text, size_t text_size)
-{
-    const struct layer *const layer = &net->layers[index];
-    text[0] = '\0';
-    describe_inputs(net, index, text, text_size);
+    const int used = snprintf(text, text_size, "%s", layer_kind_name(layer->kind));
+    char *const rest = text + used;
+    const size_t room = text_size - (size_t)used;
     if (layer->kernel_h > 0)
-        describe_window(layer, text, text_size);
+        describe_window(layer, rest, room);
     else if (layer->kind == LAYER_DROPOUT)
-        snprintf(text, text_size, "rate %g", (double)layer->rate);
+        snprintf(rest, room, " %g", (double)layer->rate);
+    else if (layer->kind == LAYER_AUXILIARY_LOSS)
+        snprintf(rest, room, " x %g", (double)layer->loss_weight);
 }
 
 static void describe_shape(struct shape shape, char *text, size_t text_size)
@@ -80,65 +131,109 @@ static void describe_shape(struct shape shape, char *text, size_t text_size)
         snprintf(text, text_size, "%ux%ux%u", shape.channels, shape.height, shape.width);
 }
 
-/* One row of the table, and how wide its columns are. */
+/* One row of the table, and how wide its columns are. What is 0 is not said. */
 struct row {
-    const char *name, *kind;
-    char detail[112], shape[40];
-    struct number parameters, macs;
+    const char *name;
+    char what[64], shape[40], parameters[32], macs[32];
 };
 
-struct widths { int name, kind, detail, shape, parameters, macs; };
+struct widths { int name, what, shape, parameters, macs; };
 
 static struct row describe_row(const struct net *net, uint32_t index)
 {
     const struct layer *const layer = &net->layers[index];
-    struct row row = { .name = layer->name,
-                       .kind = kind_names[layer->kind],
-                       .parameters = number_grouped(layer_parameters(net, index)),
-                       .macs = number_grouped(layer->macs) };
-    describe_detail(net, index, row.detail, sizeof(row.detail));
+    const uint64_t parameters = layer_parameters(net, index);
+    struct row row = { .name = layer->name };
+    describe_what(layer, row.what, sizeof(row.what));
     describe_shape(layer->out, row.shape, sizeof(row.shape));
+    if (parameters > 0)
+        snprintf(row.parameters, sizeof(row.parameters), "%s", number_grouped(parameters).text);
+    if (layer->macs > 0)
+        snprintf(row.macs, sizeof(row.macs), "%.3f", (double)layer->macs / 1e6);
     return row;
 }
 
-static int wider(int width, const char *text)
+static const struct row head = { "layer", "kind", "out CxHxW", "trained", "MACs, M" };
+
+static void widen(struct widths *widths, const struct row *row)
 {
-    const int length = (int)strlen(text);
-    return length > width ? length : width;
+    widths->name = wider(widths->name, row->name);
+    widths->what = wider(widths->what, row->what);
+    widths->shape = wider(widths->shape, row->shape);
+    widths->parameters = wider(widths->parameters, row->parameters);
+    widths->macs = wider(widths->macs, row->macs);
 }
 
+/* As wide as what stands in them; of names, what the others leave of a line. */
 static struct widths find_widths(const struct net *net)
 {
-    struct widths widths = { .name = 5, .shape = 9, .parameters = 10, .macs = 4 };
+    struct widths widths = { 0 };
+    widen(&widths, &head);
     for (uint32_t i = 0; i < net->layer_count; i++) {
         const struct row row = describe_row(net, i);
-        widths.name = wider(widths.name, row.name);
-        widths.kind = wider(widths.kind, row.kind);
-        widths.detail = wider(widths.detail, row.detail);
-        widths.shape = wider(widths.shape, row.shape);
-        widths.parameters = wider(widths.parameters, row.parameters.text);
-        widths.macs = wider(widths.macs, row.macs.text);
+        widen(&widths, &row);
     }
+    const int room = (int)COLUMNS - 6 - widths.what - widths.shape - widths.parameters - widths.macs;
+    const int least = (int)strlen(head.name);
+    if (widths.name > room)
+        widths.name = room > least ? room : least;
     return widths;
 }
 
+/* Too long a name stands above the rest. */
 static void print_row(const struct row *row, const struct widths *widths, FILE *out)
 {
-    fprintf(out, "%-*s  %-*s  %-*s  %-*s  %*s  %*s\n", widths->name, row->name, widths->kind, row->kind,
-            widths->detail, row->detail, widths->shape, row->shape, widths->parameters, row->parameters.text,
-            widths->macs, row->macs.text);
+    char line[512];
+    const bool is_above = (int)strlen(row->name) > widths->name;
+    if (is_above)
+        fprintf(out, "%s\n", row->name);
+    int length = snprintf(line, sizeof(line), "%-*s  %-*s  %-*s %*s %*s", widths->name, is_above ? "" : row->name,
+                          widths->what, row->what, widths->shape, row->shape, widths->parameters, row->parameters,
+                          widths->macs, row->macs);
+    while (length > 0 && line[length - 1] == ' ')
+        length--;
+    fprintf(out, "%.*s\n", length, line);
+}
+
+static const char *input_name(const struct net *net, uint32_t input)
+{
+    return input == NET_INPUT ? "the image" : net->layers[input].name;
+}
+
+/* What it reads, on lines of its own, where that is not the layer before. */
+static void print_inputs(const struct net *net, uint32_t index, FILE *out)
+{
+    const struct layer *const layer = &net->layers[index];
+    const uint32_t before = index == 0 ? NET_INPUT : index - 1;
+    char text[LAYER_INPUTS_MAX * (sizeof(layer->name) + 3) + 8] = "of ";
+    if (layer->input_count == 1 && layer->inputs[0] == before)
+        return;
+    for (uint32_t i = 0; i < layer->input_count; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+                 i == 0 ? "" : layer->kind == LAYER_ADD ? " + " : ", ", input_name(net, layer->inputs[i]));
+    print_beside("", INPUTS_INDENT - 2, text, out);
 }
 
 static void print_layers(const struct net *net, FILE *out)
 {
-    const struct row head = { .name = "layer", .kind = "kind", .shape = "out CxHxW",
-                              .parameters = { "parameters" }, .macs = { "MACs" } };
     const struct widths widths = find_widths(net);
     print_row(&head, &widths, out);
     for (uint32_t i = 0; i < net->layer_count; i++) {
         const struct row row = describe_row(net, i);
         print_row(&row, &widths, out);
+        print_inputs(net, i, out);
     }
+}
+
+/* doc/models.md, "Counts". */
+static void print_counts(const struct net *net, FILE *out)
+{
+    const size_t trained = net->trainable_count, statistics = net->statistic_count;
+    fprintf(out, "\nparameters   P = %s, trained (%s)\n", number_grouped(trained).text,
+            number_bytes(trained * sizeof(float)).text);
+    fprintf(out, "variables    G = %s: P, %s statistics, a step counter\n",
+            number_grouped(trained + statistics + 1).text, number_grouped(statistics).text);
+    fprintf(out, "MACs         %s an image, forward\n", number_grouped(net->macs).text);
 }
 
 /* Bytes that the reference needs for values and gradients: planned, not taken. */
@@ -176,12 +271,10 @@ int describe_net(const struct net *net, uint32_t batch, FILE *out)
     const int rc = find_values(net, batch, &values);
     if (rc != 0)
         return rc;
-    fprintf(out, "%s: image %ux%ux%u, %u classes\n\n", net->model, net->input.height, net->input.width,
-            net->input.channels, net->classes);
+    fprintf(out, "%s: image %ux%ux%u, %u class%s\n\n", net->model, net->input.height, net->input.width,
+            net->input.channels, net->classes, net->classes == 1 ? "" : "es");
     print_layers(net, out);
-    fprintf(out, "\nparameters   %s (%s)\n", number_grouped(net->trainable_count).text,
-            number_bytes(net->trainable_count * sizeof(float)).text);
-    fprintf(out, "MACs         %s an image, forward\n", number_grouped(net->macs).text);
+    print_counts(net, out);
     fprintf(out, "activations  %s at most, with gradients, training at batch %u\n",
             number_bytes(values).text, batch);
     return 0;

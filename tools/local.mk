@@ -2,15 +2,15 @@
 tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/end_request.c %D%/phase.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
-	%D%/config/problems.c \
-	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c \
+	%D%/config/model_hint.c %D%/config/problems.c \
+	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c \
 	%D%/run/team_wait.c \
-	%D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
+	%D%/results/first_weights.c %D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/weights.c \
 	%D%/text/progress_line.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compute/netfile/net_file.h"
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
@@ -15,6 +16,7 @@
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
 #include "tools/config/pixels.h"
+#include "tools/config/settings_model.h"
 #include "tools/describe.h"
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
@@ -24,7 +26,7 @@
 #include "tools/version.h"
 
 /* Long options without a letter. */
-enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE };
+enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET };
 
 struct arguments {
     char **argv;
@@ -32,7 +34,7 @@ struct arguments {
     char **assignments;                 /* argc places; count of --set */
     int assignment_count;
     enum run_kind kind;
-    bool help, version, describe, check, dry_run;
+    bool help, version, describe, net, check, dry_run;
     const char *help_name, *describe_name;      /* NULL: all */
 };
 
@@ -42,6 +44,7 @@ static const struct option long_options[] = {
     { "check", no_argument, NULL, OPTION_CHECK },
     { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
+    { "net", no_argument, NULL, OPTION_NET },
     { "help", optional_argument, NULL, 'h' },
     { "version", no_argument, NULL, OPTION_VERSION },
     { NULL, 0, NULL, 0 },
@@ -50,14 +53,16 @@ static const struct option long_options[] = {
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
-                 "       pipetrain --describe[=MODEL] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
+                 "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n"
                  "  -c, --config FILE         train as FILE says, which may be a pipe\n"
                  "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
                  "      --check               check settings and data, start nothing\n"
                  "      --dry-run             build everything, print the plan, run one step\n"
-                 "      --describe[=MODEL]    the models; or the layers of one or of FILE's, and what is done\n"
-                 "                            to its images\n"
+                 "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
+                 "                            and what is done to its images\n"
+                 "      --net                 with --describe: as a file for model.file, to be changed:\n"
+                 "                            pipetrain --describe=mnist_cnn --net > mine.net\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
                  "      --version\n");
 }
@@ -75,6 +80,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         case OPTION_CHECK: arguments->check = true; break;
         case OPTION_DRY_RUN: arguments->dry_run = true; break;
         case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
+        case OPTION_NET: arguments->net = true; break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
         case OPTION_VERSION: arguments->version = true; break;
         default: return -EINVAL;
@@ -87,6 +93,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         arguments->help_name = argv[optind++];
     if (arguments->check && arguments->dry_run) {
         log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: give one of them");
+        return -EINVAL;
+    }
+    const bool names_model = arguments->describe_name != NULL || arguments->config_path != NULL;
+    if (arguments->net && !(arguments->describe && names_model)) {
+        log_message(LOG_ERROR, "--net prints a model: pipetrain --describe=MODEL --net");
         return -EINVAL;
     }
     arguments->kind = arguments->check ? RUN_CHECK : arguments->dry_run ? RUN_DRY : RUN_TRAIN;
@@ -119,6 +130,17 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
+/* The checks between keys. Only a model is described where no file says what it is trained on. */
+static int finish_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
+{
+    const char *const model = arguments->describe_name;
+    const int rc = model != NULL ? settings_choose_model(settings, model, problems) : 0;
+    if (rc != 0)
+        return rc;
+    return arguments->config_path != NULL ? settings_finish(settings, problems)
+                                          : settings_find_model(settings, problems);
+}
+
 /* File, then --set, then checks between keys: every problem is collected before any is printed. Without a file
  * there are only the defaults and --set. Without memory nothing more can be told of problems: -ENOMEM. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
@@ -129,8 +151,8 @@ static int collect_settings(struct settings *settings, const struct arguments *a
     int rc = read;
     for (int i = 0; i < arguments->assignment_count && rc != -ENOMEM; i++)
         rc = config_set(settings, arguments->assignments[i], problems);
-    if (rc != -ENOMEM && has_file && !is_unread)
-        rc = settings_finish(settings, problems);
+    if (rc != -ENOMEM && !is_unread)
+        rc = finish_settings(settings, arguments, problems);
     return rc;
 }
 
@@ -146,32 +168,33 @@ static int read_settings(struct settings *settings, const struct arguments *argu
     return code;
 }
 
-/* The layers of a model, and what the settings do to its images. */
-static int describe_model(const struct settings *settings, const char *name)
+/* The layers of the model, and what the settings do to its images. */
+static int describe_layers(const struct settings *settings, const struct net *net)
+{
+    const int rc = describe_net(net, 128, stdout);
+    if (rc != 0)
+        return rc;
+    printf("\n");
+    pixels_print(settings, net, stdout);
+    return 0;
+}
+
+static int describe_model(const struct settings *settings, bool as_file)
 {
     struct net *net = NULL;
-    int rc = settings_open_net(settings, name, &net);
-    if (rc == -ENOENT) {
-        log_message(LOG_ERROR, "there is no model '%s' (--describe lists them)", name);
-        return EXIT_CODE_USAGE;
-    }
+    int rc = settings_open_net(settings, &net);
     if (rc == 0)
-        rc = describe_net(net, 128, stdout);
-    if (rc == 0) {
-        printf("\n");
-        pixels_print(settings, net, stdout);
-    }
+        rc = as_file ? net_file_write(net, stdout) : describe_layers(settings, net);
     net_close(net);
     if (rc != 0)
-        log_message(LOG_ERROR, "the model '%s' could not be described: %s", name, exit_cause(rc));
+        log_message(LOG_ERROR, "the model could not be described: %s", exit_cause(rc));
     return rc == 0 ? EXIT_CODE_OK : exit_code_of(rc, EXIT_CODE_INTERNAL);
 }
 
 static int describe(const struct arguments *arguments)
 {
-    const char *const name = arguments->describe_name;
     struct settings settings;
-    if (name == NULL && arguments->config_path == NULL) {
+    if (arguments->describe_name == NULL && arguments->config_path == NULL) {
         describe_models(stdout);
         return EXIT_CODE_OK;
     }
@@ -179,7 +202,7 @@ static int describe(const struct arguments *arguments)
         return out_of_memory("the settings");
     int code = read_settings(&settings, arguments);
     if (code == EXIT_CODE_OK)
-        code = describe_model(&settings, name != NULL ? name : settings.model.name);
+        code = describe_model(&settings, arguments->net);
     settings_release(&settings);
     return code;
 }
@@ -205,7 +228,8 @@ static int start_threads(void)
 static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
     signals_hold();
-    if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) && run_has_teams(settings))
+    if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
+        (*settings->model.file == '\0' || can_be_read_again(settings->model.file)) && run_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
     const int code = start_threads();
     return code == EXIT_CODE_OK ? run_execute(settings, arguments->kind, process_start_ns) : code;

@@ -11,6 +11,7 @@
 
 #include "tools/config/config.h"
 #include "tools/config/pixels.h"
+#include "tools/config/settings_model.h"
 
 static int setup(void **state)
 {
@@ -61,11 +62,14 @@ static void every_key_reaches_the_augmentation(void **state)
     assert_int_equal(augment.filter, FILTER_BICUBIC);
 }
 
-static struct pixels_text describe(const struct settings *settings, const char *model)
+static struct pixels_text describe(struct settings *settings, const char *model)
 {
     struct pixels_text text;
     struct net *net;
-    assert_int_equal(settings_open_net(settings, model, &net), 0);
+    struct problems problems;
+    problems_init(&problems);
+    assert_int_equal(settings_choose_model(settings, model, &problems), 0);
+    assert_int_equal(settings_open_net(settings, &net), 0);
     pixels_describe(settings, net, &text);
     net_close(net);
     return text;

@@ -1,8 +1,9 @@
 /* What is done to pixels. Called by main. */
 #include "tools/config/pixels.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "stage/text/decimal.h"
 
 #define DIVISOR_DEFAULT 255.0
 #define COLUMNS 79u
@@ -47,16 +48,6 @@ bool pixels_transform(const struct settings *settings, struct input_transform *t
     return true;
 }
 
-/* A decimal that reads back as `value`, with no more digits than that takes. */
-static void format_float(float value, char *text, size_t text_size)
-{
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, text_size, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value)
-            break;
-    }
-}
-
 /* What is the same in all channels is said once. */
 static void format_channels(const float *values, uint32_t channels, char *text, size_t text_size)
 {
@@ -68,7 +59,7 @@ static void format_channels(const float *values, uint32_t channels, char *text, 
         const size_t used = c == 0 ? 0 : strlen(text) + 1;
         if (c > 0)
             text[used - 1] = ' ';
-        format_float(values[c], text + used, text_size - used);
+        decimal_write_float(values[c], text + used, text_size - used);
     }
 }
 
@@ -77,7 +68,7 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     const struct input_transform *const transform = &net->transform;
     const struct augment augment = pixels_augment(settings);
     const uint32_t told = net->input.channels <= NET_CHANNELS_MAX ? net->input.channels : 1;
-    format_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
+    decimal_write_float(transform->divisor, text_out->divisor, sizeof(text_out->divisor));
     format_channels(transform->mean, told, text_out->mean, sizeof(text_out->mean));
     format_channels(transform->deviation, told, text_out->deviation, sizeof(text_out->deviation));
     for (enum pass pass = 0; pass < PASS_COUNT; pass++)

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/model.h"
-#include "stage/text/nearest.h"
 #include "tools/config/options.h"
-#include "tools/config/pixels.h"
+#include "tools/config/settings_model.h"
 
 #define BATCH_DEFAULT 128
 
@@ -38,23 +36,21 @@ void settings_release(struct settings *settings)
         if (is_text(option))
             free(*(char **)option_field(option, settings));
     free(settings->config_path);
+    free(settings->model_text);
     *settings = (struct settings){ .config_path = NULL };
 }
 
-/* What is known of the option of a field. */
-static struct option_origin *origin_of(struct settings *settings, enum section section, const char *key)
+struct option_origin *settings_origin(struct settings *settings, enum section section, const char *key)
 {
     const struct option_row *option = option_find(section, key);
     assert(option != NULL);
     return &settings->origins[option_index(option)];
 }
 
-/* Report a problem with an option where it was given, or in the file where it was not, unless
- * it has one already. */
-static void report(struct settings *settings, struct problems *problems, enum section section, const char *key,
-                   const char *message)
+void settings_report(struct settings *settings, struct problems *problems, enum section section, const char *key,
+                     const char *message)
 {
-    struct option_origin *origin = origin_of(settings, section, key);
+    struct option_origin *origin = settings_origin(settings, section, key);
     if (origin->is_bad)
         return;
     origin->is_bad = true;
@@ -116,11 +112,11 @@ static void check_batch(struct settings *settings, struct problems *problems)
 {
     struct train_settings *train = &settings->train;
     if (train->batch > 0 && train->batch_per_tower > 0) {
-        const enum origin batch = origin_of(settings, SECTION_TRAIN, "batch")->origin;
-        const enum origin per_tower = origin_of(settings, SECTION_TRAIN, "batch_per_tower")->origin;
+        const enum origin batch = settings_origin(settings, SECTION_TRAIN, "batch")->origin;
+        const enum origin per_tower = settings_origin(settings, SECTION_TRAIN, "batch_per_tower")->origin;
         if (batch == per_tower)
-            report(settings, problems, SECTION_TRAIN, "batch_per_tower",
-                   "batch is given as well; only one of them can decide");
+            settings_report(settings, problems, SECTION_TRAIN, "batch_per_tower",
+                            "batch is given as well; only one of them can decide");
         else if (batch > per_tower)
             train->batch_per_tower = 0;
         else
@@ -133,51 +129,18 @@ static void check_batch(struct settings *settings, struct problems *problems)
         char message[128];
         snprintf(message, sizeof(message), "%lld samples in all towers together are over the limit of %lld",
                  (long long)settings_global_batch(settings), (long long)batch->most);
-        report(settings, problems, SECTION_TRAIN, "batch_per_tower", message);
+        settings_report(settings, problems, SECTION_TRAIN, "batch_per_tower", message);
     }
 }
 
 static void check_data(struct settings *settings, struct problems *problems)
 {
     if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC)
-        report(settings, problems, SECTION_DATA, "train",
-               "is missing: set it in [data], or source = synthetic in [input]");
+        settings_report(settings, problems, SECTION_DATA, "train",
+                        "is missing: set it in [data], or source = synthetic in [input]");
     if (settings->data.validation_split > 0 && *settings->data.validation != '\0')
-        report(settings, problems, SECTION_DATA, "validation_split",
-               "validation names a set as well; only one of them can be validated on");
-}
-
-/* One number for all channels, or one for each. */
-static void check_numbers(struct settings *settings, struct problems *problems, const char *key,
-                          const struct numbers *numbers, const struct model *model)
-{
-    char message[192];
-    if (numbers->count <= 1 || numbers->count == model->input.channels)
-        return;
-    snprintf(message, sizeof(message), "has %u numbers, and images of '%s' have %u channel%s", numbers->count,
-             model->name, model->input.channels, model->input.channels == 1 ? "" : "s");
-    report(settings, problems, SECTION_MODEL, key, message);
-}
-
-static void check_model(struct settings *settings, struct problems *problems)
-{
-    const char *name = settings->model.name;
-    const struct model *const found = model_find(name);
-    if (found != NULL) {
-        check_numbers(settings, problems, "mean", &settings->model.mean, found);
-        check_numbers(settings, problems, "deviation", &settings->model.deviation, found);
-        return;
-    }
-    struct nearest nearest = { .name = name };
-    for (const struct model *model = model_table; model->name != NULL; model++)
-        nearest_offer(&nearest, model->name, model->name);
-    char message[256];
-    if (nearest.best != NULL)
-        snprintf(message, sizeof(message), "there is no model '%.80s' (did you mean '%s'?)", name,
-                 (const char *)nearest.best);
-    else
-        snprintf(message, sizeof(message), "there is no model '%.80s' (pipetrain --describe lists them)", name);
-    report(settings, problems, SECTION_MODEL, "name", message);
+        settings_report(settings, problems, SECTION_DATA, "validation_split",
+                        "validation names a set as well; only one of them can be validated on");
 }
 
 int settings_finish(struct settings *settings, struct problems *problems)
@@ -189,7 +152,8 @@ int settings_finish(struct settings *settings, struct problems *problems)
         return rc;
     }
     check_data(settings, problems);
-    check_model(settings, problems);
+    if (settings_find_model(settings, problems) == -ENOMEM)
+        return -ENOMEM;
     check_batch(settings, problems);
     return problems->count > problems_before ? -EINVAL : 0;
 }
@@ -212,15 +176,6 @@ int64_t settings_global_batch(const struct settings *settings)
 {
     const struct train_settings *train = &settings->train;
     return train->batch > 0 ? train->batch : train->batch_per_tower * settings->devices.towers;
-}
-
-int settings_open_net(const struct settings *settings, const char *model, struct net **net_out)
-{
-    struct input_transform transform;
-    const struct model_options options = { .classes = (uint32_t)settings->data.classes,
-                                           .dropout = settings->model.dropout,
-                                           .transform = pixels_transform(settings, &transform) ? &transform : NULL };
-    return model_open(net_out, model, &options);
 }
 
 /* Would the reader take something else from the plain value? */

@@ -79,8 +79,10 @@ struct augment_settings {
 };
 
 struct model_settings {
-    char *name;
-    bool dropout;
+    char *name;                 /* "" where a file describes it; settings_finish sees to that */
+    char *file;                 /* compute/netfile/net_file.h; "" = it has a name */
+    char *init;                 /* safetensors file to begin with; "" = as the model begins */
+    bool dropout, auxiliary;
     /* The transform of pixels: the model's own without any of these; divisor 0 = 255. One number for all channels, or
      * one for each; none = mean 0, deviation 1. */
     double divisor;
@@ -147,6 +149,8 @@ struct settings {
     struct sync_settings sync;
     struct report_settings report;
     char *config_path;          /* the file that was read, "" = none */
+    char *model_text;           /* what model.file held when settings_finish read it; NULL = it was not read */
+    size_t model_bytes;
     struct option_origin origins[OPTIONS_MAX];  /* by row of option_table */
 };
 
@@ -161,9 +165,6 @@ int settings_finish(struct settings *settings, struct problems *problems);
 int settings_usual(struct settings *settings, const char *config_path);
 /* Samples of a full global batch. After settings_finish. */
 int64_t settings_global_batch(const struct settings *settings);
-
-/* The net of a model with the settings' classes, dropout and transform of pixels. As model_open. */
-int settings_open_net(const struct settings *settings, const char *model, struct net **net_out);
 
 /* A complete configuration file that reads back as the same settings. 0, or a
  * negative errno from writing. */

@@ -22,9 +22,11 @@
 #define DIRECTORIES_MAX 10000   /* runs/NAME-10000 ends the search for a free name */
 #define ENTRIES_MAX 100         /* tries to enter a directory that others make and remove */
 
+#define MODEL_FILE "run.net"    /* what model.file held */
+
 static const char *const result_names[] = {
     "run.conf",            "metrics.jsonl", "quarantine.jsonl", "summary.json",
-    "weights.safetensors", "weights.previous.safetensors",
+    "weights.safetensors", "weights.previous.safetensors",      MODEL_FILE,
 };
 #define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
 
@@ -39,7 +41,7 @@ struct run_directory {
     int fd, lock_fd;
     struct lines_file lines[RUN_LINES_COUNT];
     bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
-    bool has_begun;
+    bool has_begun, has_model;
     char obstacle[128];         /* what stands in the place of a file, "" = nothing */
 };
 
@@ -238,6 +240,16 @@ static void remove_leftovers(const struct run_directory *directory)
 
 /* ---- opening and beginning ---- */
 
+/* The file that describes the model may change: its text stays with the results, and run.conf there names that. */
+static int write_model(struct run_directory *directory, const struct settings *settings)
+{
+    directory->has_model = settings->model_text != NULL;
+    if (!directory->has_model)
+        return 0;
+    const struct file_part text = { settings->model_text, settings->model_bytes };
+    return whole_file_prepare(directory->fd, MODEL_FILE, &text, 1);
+}
+
 /* A stream in memory fails for want of memory only; its end may say so by no text alone. */
 static int write_settings(const struct run_directory *directory, const struct settings *settings)
 {
@@ -246,7 +258,12 @@ static int write_settings(const struct run_directory *directory, const struct se
     FILE *const out = open_memstream(&text, &bytes);
     if (out == NULL)
         return -ENOMEM;
-    const int written = settings_write(settings, out);
+    char model_path[PATH_MAX + sizeof("/" MODEL_FILE)];
+    struct settings told = *settings;
+    snprintf(model_path, sizeof(model_path), "%s/%s", directory->path, MODEL_FILE);
+    if (settings->model_text != NULL)
+        told.model.file = model_path;
+    const int written = settings_write(&told, out);
     int rc = fclose(out) == 0 && written == 0 && text != NULL ? 0 : -ENOMEM;
     if (rc == 0)
         rc = whole_file_prepare(directory->fd, "run.conf", &(struct file_part){ text, bytes }, 1);
@@ -275,6 +292,8 @@ static int prepare(struct run_directory *directory, const struct settings *setti
                                      : enter_free_name(directory, settings->run.dir);
     if (rc == 0)
         remove_leftovers(directory);
+    if (rc == 0)
+        rc = write_model(directory, settings);
     if (rc == 0)
         rc = write_settings(directory, settings);
     return rc == 0 ? make_lines(directory, settings) : rc;
@@ -325,12 +344,16 @@ int run_directory_room(const struct run_directory *directory, uint64_t bytes, ch
 }
 
 /* This run's, or none: that of an earlier one goes. */
-static int begin_lines(const struct run_directory *directory, enum run_lines which)
+static int begin_file(const struct run_directory *directory, const char *name, bool is_ours)
 {
-    const char *const name = lines_names[which];
-    if (directory->lines[which].fd >= 0)
+    if (is_ours)
         return whole_file_appear(directory->fd, name);
     return unlinkat(directory->fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+static int begin_lines(const struct run_directory *directory, enum run_lines which)
+{
+    return begin_file(directory, lines_names[which], directory->lines[which].fd >= 0);
 }
 
 /* From the first name that is another on the directory is this run's. */
@@ -345,6 +368,8 @@ int run_directory_begin(struct run_directory *directory)
     directory->has_begun = rc == 0;
     if (rc == 0)
         rc = begin_lines(directory, RUN_QUARANTINE);
+    if (rc == 0)
+        rc = begin_file(directory, MODEL_FILE, directory->has_model);
     if (rc == 0)
         rc = whole_file_appear(fd, "run.conf");
     return rc == 0 ? whole_file_sync_names(fd) : rc;
@@ -398,6 +423,7 @@ void run_directory_close(struct run_directory *directory)
         return;
     if (directory->fd >= 0) {
         whole_file_drop(directory->fd, "run.conf");
+        whole_file_drop(directory->fd, MODEL_FILE);
         for (size_t i = 0; i < RUN_LINES_COUNT; i++)
             whole_file_drop(directory->fd, lines_names[i]);
     }

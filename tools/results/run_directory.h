@@ -1,4 +1,5 @@
-/* The directory of a run: resolved run.conf, metrics.jsonl, quarantine.jsonl, summary.json, weights.
+/* The directory of a run: resolved run.conf, run.net where a file describes the model, metrics.jsonl,
+ * quarantine.jsonl, summary.json, weights.
  * One run at a time: a lock file is held while the run lasts. Used by main only, but for lines. */
 #ifndef PIPETRAIN_RUN_DIRECTORY_H
 #define PIPETRAIN_RUN_DIRECTORY_H

@@ -118,13 +118,14 @@ static void print_libraries(const struct libraries *libraries, FILE *out)
     fputc('\n', out);
 }
 
-/* The run directory stands on the first line, the seed in front of the others. */
+/* The run directory stands on the first line, the seed in front of the others. A name that gave way to a file is
+ * nothing to tell. */
 static bool is_told(const struct option_row *row, const struct settings *settings, const struct settings *usual)
 {
     struct option_text ours, theirs;
+    const char *const value = option_format(row, settings, &ours);
     return settings->origins[option_index(row)].origin != ORIGIN_DEFAULT && strcmp(row->key, "seed") != 0 &&
-           strcmp(row->key, "dir") != 0 &&
-           strcmp(option_format(row, settings, &ours), option_format(row, usual, &theirs)) != 0;
+           strcmp(row->key, "dir") != 0 && *value != '\0' && strcmp(value, option_format(row, usual, &theirs)) != 0;
 }
 
 static void write_settings(const struct settings *settings, const struct settings *usual, FILE *out)

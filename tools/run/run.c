@@ -9,7 +9,9 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "tools/config/settings_model.h"
 #include "tools/phase.h"
+#include "tools/results/first_weights.h"
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
@@ -31,6 +33,7 @@ struct run {
     enum run_kind kind;
     uint64_t process_start_ns;
     struct net *net;
+    struct first_weights *first_weights;        /* NULL: the model's own */
     struct dataset *datasets[PASS_COUNT];
     struct run_plan plan;
     struct stop *stop;
@@ -56,19 +59,17 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-static int open_net(struct run *run, struct problems *problems)
+/* That the settings fit it was seen when they were read. */
+static int open_net(struct run *run)
 {
-    const struct settings *const settings = run->settings;
-    const int rc = settings_open_net(settings, settings->model.name, &run->net);
-    if (rc == 0)
-        return 0;
-    if (rc == -ENOMEM)
-        return out_of_memory("the model");
-    problems_add(problems, "[model] name",
-                 rc == -ENOENT ? "there is no model '%s' (--describe lists them)"
-                               : "'%s' cannot be built with these settings",
-                 settings->model.name);
-    return refuse(problems, EXIT_CODE_USAGE);
+    return settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
+}
+
+static int open_weights(struct run *run, struct problems *problems)
+{
+    const char *const path = run->settings->model.init;
+    const int rc = *path == '\0' ? 0 : first_weights_open(&run->first_weights, path, run->net, problems);
+    return rc == 0 ? 0 : refuse(problems, rc == -EINVAL ? EXIT_CODE_USAGE : exit_code_of(rc, EXIT_CODE_DATA));
 }
 
 static const struct dataset *const *datasets_of(const struct run *run)
@@ -109,7 +110,9 @@ static int prepare(struct run *run)
 {
     struct problems problems;
     problems_init(&problems);
-    int code = open_net(run, &problems);
+    int code = open_net(run);
+    if (code == 0)
+        code = open_weights(run, &problems);
     phase_enter(RUN_PHASE_INDEXING);
     const int rc = code == 0
                              ? run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK, &problems)
@@ -292,8 +295,9 @@ static void print_plan(struct run *run)
 static void print_files(const struct run *run)
 {
     if (run->results.directory != NULL && account_step(run->account) > 0)
-        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s}",
+        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s}",
                       run_directory_path(run->results.directory),
+                      run->settings->model_text != NULL ? ", run.net" : "",
                       run->plan.devices.backend->computes ? ", weights.safetensors" : "",
                       run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }
@@ -313,11 +317,24 @@ static void print_next(const struct run *run)
                               "input.source=synthetic; all keys: --help");
 }
 
+/* All towers begin with the same. */
+static int write_weights(struct run *run)
+{
+    int rc = 0;
+    for (uint32_t d = 0; d < run->plan.devices.towers.count && run->first_weights != NULL && rc == 0; d++)
+        rc = first_weights_write(run->first_weights, pipeline_tower(run->pipeline, d));
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: %s", run->settings->model.init,
+                rc == -EDOM ? "holds numbers that are not finite" : exit_cause(rc));
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : exit_code_of(rc, EXIT_CODE_DATA);
+}
+
 static int start_pipeline(struct run *run)
 {
     phase_enter(RUN_PHASE_ALLOCATING);
     signals_give(pipeline_request_stop, run->pipeline);
-    return pipeline_allocate(run->pipeline) == 0 ? 0 : (int)stop_code(run->stop);
+    return pipeline_allocate(run->pipeline) == 0 ? write_weights(run) : (int)stop_code(run->stop);
 }
 
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
@@ -412,6 +429,7 @@ static void release(struct run *run)
     results_close(&run->results);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         dataset_close(run->datasets[pass]);
+    first_weights_close(run->first_weights);
     net_close(run->net);
     stop_close(run->stop);
 }

@@ -1,0 +1,21 @@
+/* Weights that a run begins with, from a safetensors file with PyTorch's names (model.init). Used by main only. */
+#ifndef PIPETRAIN_FIRST_WEIGHTS_H
+#define PIPETRAIN_FIRST_WEIGHTS_H
+
+#include "compute/tower.h"
+#include "tools/config/problems.h"
+
+struct first_weights;
+
+/* Open the file and compare it with `net` (lent): all its parameters and statistics have to be there, nothing else but
+ * PyTorch's counts of batches. 0; or with problems added -EINVAL when they are another network's, with what is missing,
+ * unknown or has another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
+int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net,
+                       struct problems *problems);
+/* Write them into a tower that does no steps now. 0 or a negative errno: -EDOM when one is not a finite number,
+ * -EBADMSG when the file has become shorter, -EREMOTEIO when the tower does not take them. */
+int first_weights_write(const struct first_weights *weights, struct tower *tower);
+/* Accepts NULL. */
+void first_weights_close(struct first_weights *weights);
+
+#endif

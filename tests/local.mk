@@ -85,9 +85,9 @@ wrap = -Wl,--wrap=
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
-script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/resnet_steps %D%/e2e/run_at %D%/e2e/shard_maker
+script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker
 %C%_e2e_decode_image_LDADD = $(LOADER)
-%C%_e2e_resnet_steps_LDADD = $(HELPERS) $(COMPUTE)
+%C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \

@@ -14,9 +14,11 @@ passed=0 failed=0
 
 export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1 PIPETRAIN_SANITIZER=no
 
-programs='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
-    cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
-    sync/test_reduce sync/test_trainer cuda/test_timeline'
+kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_norm cuda/test_kernels_pool
+    cuda/test_kernels_step'
+programs="stage/test_device stage/test_device_events stage/test_slots $kernels
+    compute/test_layers compute/test_graph compute/test_tower compute/test_update
+    sync/test_reduce sync/test_trainer cuda/test_timeline"
 scripts='batches threads towers gpu'
 
 # check NAME COMMAND...: passed when the exit code is 0; 77 (skipped) is a failure here.
@@ -51,7 +53,7 @@ done
 if [ "$sanitize" = yes ]; then
     sanitizer=$(command -v compute-sanitizer) || { echo 'FAILED  there is no compute-sanitizer'; exit 1; }
     for tool in memcheck racecheck; do
-        for name in cuda/test_kernels cuda/test_kernels_step; do
+        for name in $kernels; do
             check "$tool $name" "$sanitizer" --tool $tool --error-exitcode 9 "$build/tests/$name"
         done
     done

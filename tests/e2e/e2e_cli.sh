@@ -36,6 +36,16 @@ if [ "$code" -eq 71 ] && grep -q 'there is no cuda device to use' "$work/err" &&
     expect_out_joined ' devices cuda 0, fp32: none is here \(.+\), what it has and can do is not checked '
 fi
 
+# What is handed out as an example is a configuration without a mistake, whatever data are there.
+for example in "$(dirname "$0")"/../../examples/*.conf; do
+    less=
+    [ "${example##*/}" != imagenet_resnet50.conf ] || less='--set train.batch=2'
+    run "$pipetrain" -c "$example" --check --set input.source=synthetic --set data.train= --set data.validation= $less
+    expect_code 0 "a check of $example"
+    expect_out '^model '
+    expect_err_lines 0
+done
+
 # The program starts itself again only where teams of threads compute, and keeps its name. The
 # dynamic linker tells of every start.
 starts() {
@@ -178,4 +188,15 @@ expect_err 'epoch 1 step 10/10.*loss'
 if grep -q "$(printf '[\r\033]')" "$work/err" "$work/out"; then
     fail 'control characters in what is not a terminal'
 fi
+# bf16 is for CPUs that have it; others say what they lack. oneDNN may be told that the CPU has less.
+bf16="-c $work/tiny.conf --set devices.kind=cpu --set devices.precision=bf16 --set run.dir=$work/runs/bf16"
+run env ONEDNN_MAX_CPU_ISA=AVX2 "$pipetrain" $bf16 --check
+expect_code 2 'bf16 without the instructions'
+expect_err 'precision: .*computes in fp32 only'
+run "$pipetrain" $bf16 --set train.steps=2
+case $code in
+    0) expect_summary bf16 precision bf16 ;;
+    *) expect_err 'precision: .*computes in fp32 only' ;;
+esac
+
 finish

@@ -38,7 +38,7 @@ for backend in onednn reference; do
         --set devices.backend=$backend
     expect_err 'needs [0-9.]+ GiB \(.*slots [0-9.]+ MiB, weights and states [0-9.]+ MiB, activations [0-9.]+ GiB'
     batch=$(sed -n 's/.* a batch of \([0-9]*\) would fit.*/\1/p' "$work/err")
-    [ "${batch:-0}" -gt 1000 ] || fail 'no batch that would fit'
+    [ "${batch:-0}" -gt 900 ] || fail 'no batch that would fit'
     budget=$([ "$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)" -gt 9000000 ] && echo 8GiB || echo skip)
     [ "$budget" = skip ] && continue
     run "$pipetrain" -c "$work/resnet.conf" --set "train.batch=${batch:-1}" --set input.ram_budget=$budget \
@@ -117,7 +117,7 @@ expect_out '^ +tower 1: 8 samples'
 run "$pipetrain" --describe resnet20_v1
 expect_code 0 'a description'
 expect_out '^activations  1[0-9][0-9]\.[0-9] MiB at most, with gradients, training at batch 128$'
-[ "$(awk '{ print length }' "$work/out" | sort -n | tail -n 1)" -le 100 ] || fail 'a wide description'
+expect_narrow 'a description'
 
 # A control group's limit, in a mount namespace whose /sys/fs/cgroup is made here.
 group=$(sed -n 's/^[0-9]*:\(.*,\)\{0,1\}memory\(,.*\)\{0,1\}:/memory/p' /proc/self/cgroup)
@@ -152,7 +152,7 @@ unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no c
 if [ -z "$finish_note" ]; then
     limited 300000000
     expect_code 4 'a batch larger than the control group'
-    expect_err '^pipetrain: memory: the run needs 19[0-9]\.[0-9] MiB .* the control group leaves 186\.7 MiB: a batch of 1[12][0-9] would fit'
+    expect_err '^pipetrain: memory: the run needs (19|20)[0-9]\.[0-9] MiB .* the control group leaves 186\.7 MiB: a batch of 1[12][0-9] would fit'
     limited 500000000
     expect_code 0 'a batch as large as the control group'
     limited max

@@ -1,0 +1,149 @@
+#!/bin/sh
+# Models in files: the example of doc/model-files.md trains, its text stays with the results, and what is wrong with
+# such a file is told before anything starts.
+. "$(dirname "$0")/e2e.sh"
+page=$(cd "$(dirname "$0")/../../doc" && pwd)/model-files.md
+cd "$work" || exit 99
+
+# The lines of the page from one that begins so to one that ends so.
+example() {
+    sed -n "/^    $1/,/^    $2/p" "$page" | sed 's/^    //'
+}
+example '# A small residual network' 'softmax_loss' >small.net
+example '\[model\]$' 'learning_rate' | awk '/^\[model\]/ { text = "" } { text = text $0 "\n" } END { printf "%s", text }' \
+    >small.conf
+
+run "$pipetrain" --describe=small.net
+expect_code 0 'the description of a file'
+expect_out '^small: image 32x32x3, 10 classes$'
+run "$pipetrain" -c small.conf --check
+expect_code 0 'a check'
+sed 's/^file = .*/name = mnist_cnn/' small.conf >named.conf
+run "$pipetrain" -c named.conf --set model.file=small.net --check
+expect_code 0 'a file in place of a name'
+expect_out_joined ' settings seed 1, input.source synthetic, model.file small.net, train.steps 3,'
+run "$pipetrain" -c small.conf --set devices.kind=$kind
+expect_code 0 'three steps of a file'
+expect_out '^model +small, 14,650 parameters'
+expect_out 'run\.net'
+[ "$("$json_value" runs/small/summary.json steps)" = 3 ] || fail 'three steps are done'
+cmp small.net runs/small/run.net || fail 'the text stays with the results'
+
+# What was trained can be repeated when the file is another.
+echo 'relu more' >>small.net
+run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set devices.kind=$kind
+expect_code 0 'the run again'
+cmp runs/small/weights.safetensors again/weights.safetensors || fail 'the run again is another'
+run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set model.name=mnist_cnn --set devices.kind=$kind
+expect_code 0 'a name in place of the file'
+[ ! -e again/run.net ] || fail 'the text of an earlier run stays'
+
+# The lines of the page about branches fit into its example.
+example 'max_pool pool' 'concat mix from' >branches
+sed -e '/^global_average/{' -e 'r branches' -e 'N' -e '}' small.net | sed '/^relu more$/d' >branched.net
+run "$pipetrain" --describe=branched.net
+expect_code 0 'branches'
+expect_out '^mix +concat +56x'
+
+# A model that is printed is the same model.
+run "$pipetrain" --describe=mnist_cnn --net
+expect_code 0 'a model as a file'
+cp out printed.net
+run "$pipetrain" --describe=printed.net
+sed 1d out >described
+run "$pipetrain" --describe=mnist_cnn
+sed 1d out | cmp - described || fail 'the printed model is another'
+
+# The list and the descriptions fit a terminal; counts are told as tables of others have them.
+run "$pipetrain" --describe
+expect_out '^images of 32x32x3, 10 classes:$'
+expect_out '^resnet20_v1 +residual network of 20 layers \(also called resnet20\)$'
+expect_narrow 'the list'
+run "$pipetrain" --describe=resnet20 --set data.classes=11
+expect_out '^parameters   P = 269,787, trained'
+expect_out '^variables    G = 271,164: P, 1,376 statistics, a step counter$'
+expect_out '^    of layer3.0.bn2 \+ layer3.0.shortcut$'
+expect_narrow 'the description'
+run "$pipetrain" --describe=googlenet
+expect_out_joined ' of inception5b.branch1.relu, inception5b.branch2.1.relu, inception5b.branch3.1.relu, inception5b.branch4.1.relu '
+"$pipetrain" --describe=densenet40_k12 --net |
+    sed '/transition1.conv/s/filters 24/filters 160/; /transition2.conv/s/filters 24/filters 304/' >densenet40_paper.net
+run "$pipetrain" --describe=densenet40_paper.net --set data.classes=11
+expect_out '^parameters   P = 1,021,083, trained'
+run "$pipetrain" --describe=densenet40_k12
+expect_out_joined ' features.denseblock3.denselayer12.conv conv2d 3x3/1 pad 1 12x8x8 16,860 1.078 '
+expect_narrow 'the description with long names'
+
+# Weights to begin with: those of the same network, on every tower; without a rate they stay as they are.
+weights=runs/small/weights.safetensors
+on_small="-c small.conf --set model.file=runs/small/run.net --set devices.kind=$kind --set train.steps=1"
+run "$pipetrain" $on_small --set model.init=$weights --set run.dir=on --set train.learning_rate=0 --set devices.towers=2
+expect_code 0 'weights to begin with'
+for dir in runs/small on; do
+    tail -c 600 $dir/weights.safetensors >${dir##*/}.last          # of stem.weight, which comes last
+done
+cmp small.last on.last || fail 'the weights are others'
+run "$pipetrain" $on_small --set run.dir=drawn --set run.seed=7 --set train.learning_rate=0
+tail -c 600 drawn/weights.safetensors | cmp -s - on.last && fail 'weights to begin with change nothing'
+run "$pipetrain" $on_small --set model.init=$weights --set data.classes=11 --check
+expect_code 2 'weights of another network'
+expect_err_lines 2
+expect_err "^$weights: holds the weights of another network than 'small', which has 37 tensors:$"
+expect_err "^$weights: 2 of another shape or type: fc.weight \(F32 10x16, not F32 11x16\), fc.bias \(F32 10, not F32 11\)$"
+run "$pipetrain" -c small.conf --set model.file= --set model.name=resnet20 --set model.init=$weights
+expect_code 2 'weights of quite another network'
+expect_err ' not in the file: conv1.weight, '
+expect_err ' not of the network: '
+run "$pipetrain" $on_small --set model.init=small.conf
+expect_code 3 'weights that are none'
+expect_err '^small.conf: is no safetensors file$'
+head -c -1 $weights >cut.safetensors
+run "$pipetrain" $on_small --set model.init=cut.safetensors
+expect_code 3 'weights that were cut'
+expect_err "^cut.safetensors: ends before its tensor 'stem.weight' does: it may have been cut$"
+run "$pipetrain" $on_small --set model.init=nothing
+expect_code 3 'weights that are not there'
+
+# What is wrong.
+sed 's/filters 16 kernel 3 padding same no_bias/filters 16 kernal 3/' runs/small/run.net >bad.net
+run "$pipetrain" -c small.conf --set model.file=bad.net --set run.dir=bad
+expect_code 2 'a wrong file'
+expect_err_lines 3
+expect_err "^bad.net:7: conv2d has no 'kernal' \(did you mean 'kernel'\?\)$"
+expect_err "^bad.net:12: conv2d has no 'kernal'"
+expect_err "^bad.net:15: conv2d has no 'kernal'"
+[ ! -e bad ] || fail 'a wrong file starts a run'
+run "$pipetrain" --describe=bad.net
+expect_code 2 'the description of a wrong file'
+run "$pipetrain" -c small.conf --set model.file=nothing.net
+expect_code 2 'a file that is not there'
+expect_err '^nothing.net: cannot be read'
+run "$pipetrain" -c small.conf --set model.file=runs/small/run.net --set model.name=mnist_cnn
+expect_code 2 'a file and a name'
+expect_err 'only one of them can decide'
+run "$pipetrain" -c small.conf --set model.file=runs/small/run.net --set model.auxiliary=yes
+expect_code 2 'an auxiliary head for a file'
+expect_err 'auxiliary: is for models by name'
+run "$pipetrain" --describe=inception3 --set model.auxiliary=yes
+expect_code 0 'an auxiliary head'
+expect_out 'auxiliary_loss'
+run "$pipetrain" --describe=vgg19 --set model.auxiliary=yes
+expect_code 2 'an auxiliary head that is not there'
+expect_err "auxiliary: 'vgg19' has no auxiliary head"
+run "$pipetrain" --describe=vgg
+expect_code 2 'part of a name'
+expect_err "^--describe: there is no model 'vgg' .did you mean 'vgg11', 'vgg[0-9]+', .* or '.*vgg.*'\\?.$"
+run "$pipetrain" --describe=densenet121
+expect_err "^--describe: there is no model 'densenet121' .did you mean 'densenet40_k12', 'densenet100_k12' or 'densenet100_k24'\?.$"
+run "$pipetrain" --describe=alexnet
+expect_err "did you mean 'cifar_alexnet', 'imagenet_alexnet' or 'lenet'\?"
+run "$pipetrain" --describe=resnet18
+expect_err "did you mean 'torchvision_resnet18'\?"
+run "$pipetrain" --describe=vgg19 --set data.classes=600000
+expect_code 2 'more classes than fit'
+expect_err "^pipetrain: model vgg19: layer 'classifier.6': 600000 outputs of 4096 weights each do not fit \(1 to 524287 would\)$"
+expect_err '^--set data.classes: classes: this network cannot have so many$'
+run "$pipetrain" --net
+expect_code 2 'no model to print'
+
+finish

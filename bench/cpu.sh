@@ -61,7 +61,7 @@ known="$comparisons $old_comparisons"
 run_of() { echo "python3 '$bench/ours.py' '$1/pipetrain' model.name=mnist_cnn 'data.train=$shards'"; }
 ours() { echo "$(run_of "$build") $*"; }
 resnet20() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=resnet20_v1 input.source=synthetic $*"; }
-torch_resnet20() { echo "'$torch' '$bench/peer_torch_resnet20.py' --threads $cores $*"; }
+torch_resnet20() { echo "'$torch' '$bench/peer_zoo.py' resnet20_v1 --threads $cores $*"; }
 torch() { echo "'$torch' '$bench/peer_torch.py' --threads $cores $mnist $*"; }
 keras() { echo "'$tensorflow' '$bench/peer_keras.py' --threads $cores $mnist $*"; }
 ddp() { echo "'$torch' '$bench/peer_ddp.py' $mnist $*"; }
@@ -94,7 +94,7 @@ run_torch_resnet20()
 {
     compare --name 'images/s, resnet20_v1, batch 128: ours / PyTorch' --target '>= 1.2' \
         --a "$(resnet20 train.batch=128 train.optimizer=momentum train.learning_rate=0.1 train.steps=60)" \
-        --b "$(torch_resnet20 --batch 128 --steps 50)"
+        --b "$(torch_resnet20 --batch 128)"
 }
 run_keras1024()
 {

@@ -5,6 +5,7 @@ Data are ready before the first step: float32 in [0, 1], NHWC, as numpy arrays.
 
 import argparse
 import ctypes
+import gc
 import gzip
 import json
 import os
@@ -28,14 +29,38 @@ def keep_freed_memory():
         library.mallopt(M_TRIM_THRESHOLD, -1)
 
 
-def argument_parser(description):
+def status_bytes(name):
+    """A number of this process: VmRSS, its memory now, or VmHWM, the most there was."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+
+def begin_memory():
+    """Bytes in use now, freed memory given back; from now on VmHWM is of what follows."""
+    gc.collect()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+    return status_bytes("VmRSS")
+
+
+def machine_parser(description):
+    """What every peer is told: how large its steps are, and what they may use."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--batch", type=int, default=128, help="samples per step and process (default %(default)s)")
-    parser.add_argument("--steps", type=int, default=40, help="measured steps (default %(default)s)")
-    parser.add_argument("--warmup", type=int, default=10, help="steps before them (default %(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="CPU threads (default: the cores this process may use)")
     parser.add_argument("--return-memory", action="store_true", help="leave the C library's allocator as it is")
+    return parser
+
+
+def argument_parser(description):
+    """Those, and of peers that train so many steps on MNIST."""
+    parser = machine_parser(description)
+    parser.add_argument("--steps", type=int, default=40, help="measured steps (default %(default)s)")
+    parser.add_argument("--warmup", type=int, default=10, help="steps before them (default %(default)s)")
     parser.add_argument("--mnist", metavar="DIR", help="folder of the MNIST IDX files; random data without it")
     return parser
 

@@ -10,7 +10,7 @@ describe()
     echo "- machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $cores cores, $(uname -sr)"
     echo "- pipetrain: $("$build/pipetrain" --version | head -1)"
     describe_peers
-    echo "- command: bench/$script -n $pairs $*"
+    echo "- command: bench/$script ${pairs:+-n $pairs }$*"
     echo
 }
 

@@ -3,7 +3,8 @@
 
 #include "tools/run/tower_plan.h"
 
-#define PLANS_MAX 6u            /* that are tried; two or three do, since memory grows almost as the batch does */
+#define PLANS_MAX 8u            /* that are tried; two or three do where memory grows as the batch does */
+#define ROUNDING 64u            /* batches are offered to a power of two of at most this part of them */
 
 /* What a batch takes. */
 struct point { uint32_t batch; size_t bytes; };
@@ -59,11 +60,21 @@ static size_t bytes_of(const struct memory_fit *fit, uint32_t batch)
     return rc == 0 ? memory_plan_bytes(&plan.memory) : SIZE_MAX;
 }
 
-/* On the line between two batches. */
-static uint32_t batch_between(struct point low, struct point high, size_t there)
+/* What convolutions need beside the values jumps where their work has no divisors that suit a cache; batches that
+ * divide well seldom meet that. */
+static uint32_t round_down(uint32_t batch)
 {
-    const double share = (double)(there - low.bytes) / (double)(high.bytes - low.bytes);
-    return low.batch + (uint32_t)(share * (double)(high.batch - low.batch));
+    uint32_t unit = 1;
+    while (unit * 2 * ROUNDING <= batch)
+        unit *= 2;
+    return batch / unit * unit;
+}
+
+/* On the line between two batches, or, where memory jumps and the line leads nowhere, in the middle. */
+static uint32_t batch_between(struct point low, struct point high, size_t there, bool on_line)
+{
+    const double share = on_line ? (double)(there - low.bytes) / (double)(high.bytes - low.bytes) : 0.5;
+    return round_down(low.batch + (uint32_t)(share * (double)(high.batch - low.batch)));
 }
 
 uint32_t memory_fit(const struct memory_fit *fit, size_t there)
@@ -73,7 +84,7 @@ uint32_t memory_fit(const struct memory_fit *fit, size_t there)
     if (low.bytes > there)
         return 0;
     for (uint32_t i = 0; i < PLANS_MAX && there - low.bytes > there / 100; i++) {
-        const uint32_t batch = batch_between(low, high, there);
+        const uint32_t batch = batch_between(low, high, there, i < PLANS_MAX / 2 || i % 2 == 0);
         if (batch <= low.batch || batch >= high.batch)
             break;
         const struct point point = { batch, bytes_of(fit, batch) };

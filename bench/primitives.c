@@ -2,29 +2,29 @@
  *
  *     primitives [MODEL [BATCH [THREADS [REPEATS]]]]
  *
- * For every convolution, dense and max-pool layer and every direction a training step
- * needs, all of oneDNN's implementations, those by Winograd's algorithm too, are tried
- * in its own choice of layouts, in nhwc, nchw and the blocked layouts, in turns, so that
- * a slow moment of the machine meets all of them. Printed are the fastest of each (median and least of the repeats)
- * and their sum: a training step cannot be faster than that without better primitives.
- * ReLU is fused into forward; dropout, loss, update, batch normalisation and what joins
- * branches are not counted. A layer as another one before it is measured once. */
+ * For every convolution, dense, max-pool and batch normalisation layer and every direction a training step needs, all
+ * of oneDNN's implementations, those by Winograd's algorithm too, are tried in its own choice of layouts, in nhwc, nchw
+ * and the blocked layouts, in turns, so that a slow moment of the machine meets all of them. Printed are the fastest of
+ * each (median and least of the repeats) and their sum, with the share of batch normalisation: a training step of
+ * these primitives cannot be faster. ReLU is fused into forward, and behind batch normalisation into backward, too;
+ * dropout, loss, update and what joins branches are not counted. A layer as another one before it is measured once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/norm_list.h"
 #include "compute/model.h"
 #include "compute/onednn/onednn_api.h"
 #include "compute/team.h"
 #include "stage/clock.h"
 
 #define CANDIDATES_MAX 64
-#define ARGS_MAX 8
 
 static const int arg_kinds[] = {
     DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_BIAS,
     DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_WORKSPACE, DNNL_ARG_SCRATCHPAD,
+    DNNL_ARG_MEAN, DNNL_ARG_VARIANCE, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT,
 };
 enum { ARG_KINDS = sizeof(arg_kinds) / sizeof(arg_kinds[0]) };
 
@@ -32,8 +32,8 @@ struct candidate {
     dnnl_primitive_desc_t pd;
     dnnl_primitive_t primitive;
     int arg_count;
-    dnnl_exec_arg_t args[ARGS_MAX];
-    int kinds[ARGS_MAX];        /* index into arg_kinds */
+    dnnl_exec_arg_t args[ARG_KINDS];
+    int kinds[ARG_KINDS];        /* index into arg_kinds */
     char layouts[128];
     double *times_ms;           /* one per repeat */
 };
@@ -48,6 +48,7 @@ struct bench {
     void *memory[ARG_KINDS];    /* shared by them: only one runs at a time */
     struct taken *taken;        /* what layers have taken so far: 3 directions each */
     double sum_ms, least_sum_ms;
+    double norm_ms;             /* of sum_ms, batch normalisation */
 };
 
 /* By the fastest primitive of one direction; 0: not measured. */
@@ -75,7 +76,9 @@ static void layout_append(struct candidate *candidate, int arg, nn_md md)
 {
     char layout[32];
     const size_t used = strlen(candidate->layouts);
-    if (arg == DNNL_ARG_SCRATCHPAD || arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS)
+    const bool is_named = arg == DNNL_ARG_SRC || arg == DNNL_ARG_DIFF_SRC || arg == DNNL_ARG_DST ||
+                          arg == DNNL_ARG_DIFF_DST || arg == DNNL_ARG_WEIGHTS || arg == DNNL_ARG_DIFF_WEIGHTS;
+    if (!is_named)
         return;
     nn_md_describe(md, layout, sizeof(layout));
     snprintf(candidate->layouts + used, sizeof(candidate->layouts) - used, " %s", layout);
@@ -205,16 +208,24 @@ static void op_init(struct nn_op *op, const struct bench *bench, const struct la
     };
 }
 
+static int list(const struct bench *bench, const struct layer *layer, const struct shapes *shapes, bool winograd,
+                enum nn_direction direction, const_dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *pds_out)
+{
+    struct nn_op op;
+    if (layer->kind == LAYER_BATCH_NORM)
+        return norm_list(bench->engine, shapes->dst, has_relu(bench, layer), direction == NN_FORWARD ? NULL : forward,
+                         pds_out);
+    op_init(&op, bench, layer, shapes, winograd, direction);
+    return nn_op_list(&op, bench->engine, forward, pds_out);
+}
+
 /* Append all implementations but the "ref" ones for these layouts. */
 static int candidates_add(struct bench *bench, const struct layer *layer, const struct shapes *shapes, bool winograd,
                           enum nn_direction direction, struct candidate *candidates, int *count)
 {
     dnnl_primitive_desc_t forward[NN_IMPLEMENTATIONS_MAX], pds[NN_IMPLEMENTATIONS_MAX];
-    struct nn_op op;
-    op_init(&op, bench, layer, shapes, winograd, NN_FORWARD);
-    const int forward_count = nn_op_list(&op, bench->engine, NULL, forward);
-    op_init(&op, bench, layer, shapes, winograd, direction);
-    const int pd_count = forward_count > 0 ? nn_op_list(&op, bench->engine, forward[0], pds) : 0;
+    const int forward_count = list(bench, layer, shapes, winograd, NN_FORWARD, NULL, forward);
+    const int pd_count = forward_count > 0 ? list(bench, layer, shapes, winograd, direction, forward[0], pds) : 0;
     int rc = 0;
     for (int i = 0; i < pd_count; i++)
         if (rc || nn_pd_is_ref(pds[i]) || *count == CANDIDATES_MAX)
@@ -292,6 +303,8 @@ static void taken_add(struct bench *bench, const struct layer *layer, enum nn_di
     bench->taken[(layer - bench->net->layers) * 3 + direction] = taken;
     bench->sum_ms += taken.median_ms;
     bench->least_sum_ms += taken.least_ms;
+    if (layer->kind == LAYER_BATCH_NORM)
+        bench->norm_ms += taken.median_ms;
 }
 
 static int direction_run(struct bench *bench, const struct layer *layer, enum nn_direction direction)
@@ -325,7 +338,7 @@ static int layers_run(struct bench *bench)
     for (uint32_t i = 0; i < net->layer_count && rc == 0; i++) {
         const struct layer *layer = &net->layers[i];
         const bool has_weights = layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER;
-        if (!has_weights && layer->kind != LAYER_MAX_POOL)
+        if (!has_weights && layer->kind != LAYER_MAX_POOL && layer->kind != LAYER_BATCH_NORM)
             continue;
         rc = direction_run(bench, layer, NN_FORWARD);
         if (rc == 0 && !is_first)
@@ -367,9 +380,9 @@ int main(int argc, char **argv)
         free(bench.taken);
     }
     if (rc == 0)
-        printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s)\n", bench.sum_ms,
-               (double)bench.batch / bench.sum_ms * 1e3, bench.least_sum_ms,
-               (double)bench.batch / bench.least_sum_ms * 1e3);
+        printf("sum %.3f ms (%.0f images/s), least %.3f ms (%.0f images/s), batch normalisation %.3f ms of it\n",
+               bench.sum_ms, (double)bench.batch / bench.sum_ms * 1e3, bench.least_sum_ms,
+               (double)bench.batch / bench.least_sum_ms * 1e3, bench.norm_ms);
     if (bench.stream != NULL)
         dnnl_stream_destroy(bench.stream);
     if (bench.engine != NULL)

@@ -9,6 +9,9 @@
 
 #include <jansson.h>
 
+#define METADATA "__metadata__"
+#define COUNT_END (INT64_C(1) << 48)
+
 uint64_t safetensors_header_bytes(const uint8_t length[8])
 {
     uint64_t bytes = 0;
@@ -26,7 +29,7 @@ static bool read_count(const json_t *value, uint64_t *count_out)
 {
     const json_int_t count = is_a(value, JSON_INTEGER) ? json_integer_value(value) : -1;
     *count_out = (uint64_t)count;
-    return count >= 0;
+    return count >= 0 && count < COUNT_END;
 }
 
 static bool read_shape(struct safetensors_tensor *tensor, const json_t *shape)
@@ -51,22 +54,36 @@ static bool read_place(struct safetensors_tensor *tensor, const json_t *offsets)
     return true;
 }
 
-/* Types that nobody here reads may have any size. */
+/* Of one number; 0: the format knows no such type. */
+static uint32_t bits_of(const char *dtype)
+{
+    static const struct { const char *name; uint32_t bits; } types[] = {
+        { "BOOL", 8 },        { "U8", 8 },          { "I8", 8 },          { "I16", 16 },    { "U16", 16 },
+        { "F16", 16 },        { "BF16", 16 },       { "I32", 32 },        { "U32", 32 },    { "F32", 32 },
+        { "F64", 64 },        { "I64", 64 },        { "U64", 64 },        { "C64", 64 },    { "F8_E4M3", 8 },
+        { "F8_E5M2", 8 },     { "F8_E8M0", 8 },     { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 },
+        { "F6_E2M3", 6 },     { "F6_E3M2", 6 },     { "F4", 4 },
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (strcmp(types[i].name, dtype) == 0)
+            return types[i].bits;
+    return 0;
+}
+
 static bool size_agrees(const struct safetensors_tensor *tensor)
 {
-    uint64_t bytes = sizeof(float);
-    if (strcmp(tensor->dtype, "F32") != 0)
-        return true;
+    uint64_t bits = bits_of(tensor->dtype);
     for (uint32_t i = 0; i < tensor->rank; i++)
-        if (__builtin_mul_overflow(bytes, tensor->dims[i], &bytes))
+        if (__builtin_mul_overflow(bits, tensor->dims[i], &bits))
             return false;
-    return bytes == tensor->bytes;
+    return bits_of(tensor->dtype) > 0 && bits % 8 == 0 && bits / 8 == tensor->bytes;
 }
 
 static bool read_tensor(struct safetensors_tensor *tensor, const char *name, const json_t *entry)
 {
     *tensor = (struct safetensors_tensor){ .name = name, .dtype = json_string_value(json_object_get(entry, "dtype")) };
-    return tensor->dtype != NULL && read_shape(tensor, json_object_get(entry, "shape")) &&
+    return json_object_size(entry) == 3 && tensor->dtype != NULL &&
+           read_shape(tensor, json_object_get(entry, "shape")) &&
            read_place(tensor, json_object_get(entry, "data_offsets")) && size_agrees(tensor);
 }
 
@@ -75,7 +92,7 @@ static int read_tensors(struct safetensors_index *index, json_t *root, uint64_t 
 {
     for (void *at = json_object_iter(root); at != NULL; at = json_object_iter_next(root, at)) {
         const char *const name = json_object_iter_key(at);
-        if (strcmp(name, "__metadata__") == 0)
+        if (strcmp(name, METADATA) == 0)
             continue;
         struct safetensors_tensor *const tensor = &index->tensors[index->count++];
         const bool is_right = read_tensor(tensor, name, json_object_iter_value(at));
@@ -88,25 +105,74 @@ static int read_tensors(struct safetensors_index *index, json_t *root, uint64_t 
     return 0;
 }
 
+static int check_metadata(const json_t *root, char *problem_out, size_t problem_size)
+{
+    json_t *const texts = json_object_get(root, METADATA);
+    bool are_texts = texts == NULL || is_a(texts, JSON_OBJECT);
+    for (void *at = json_object_iter(texts); at != NULL; at = json_object_iter_next(texts, at))
+        are_texts = are_texts && is_a(json_object_iter_value(at), JSON_STRING);
+    if (are_texts)
+        return 0;
+    snprintf(problem_out, problem_size, "its metadata are no texts");
+    return -EBADMSG;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct safetensors_tensor *const a = left, *const b = right;
+    const int begins = (a->offset > b->offset) - (a->offset < b->offset);
+    return begins != 0 ? begins : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+/* The tensors lie one behind the other and fill the file. */
+static int check_cover(struct safetensors_index *index, uint64_t data_bytes, char *problem_out, size_t problem_size)
+{
+    uint64_t end = 0;
+    bool is_chain = true;
+    qsort(index->tensors, index->count, sizeof(*index->tensors), by_place);
+    for (size_t i = 0; i < index->count; i++) {
+        is_chain = is_chain && index->tensors[i].offset == end;
+        end = index->tensors[i].offset + index->tensors[i].bytes;
+    }
+    if (is_chain && end == data_bytes)
+        return 0;
+    snprintf(problem_out, problem_size, "%s",
+             is_chain ? "has bytes behind its tensors" : "its tensors overlap, or leave gaps");
+    return -EBADMSG;
+}
+
+static int read_header(struct safetensors_index *index, uint64_t data_bytes, char *problem_out, size_t problem_size)
+{
+    index->tensors = calloc(json_object_size(index->root) + 1, sizeof(*index->tensors));
+    int rc = index->tensors == NULL ? -ENOMEM : check_metadata(index->root, problem_out, problem_size);
+    if (rc == 0)
+        rc = read_tensors(index, index->root, data_bytes, problem_out, problem_size);
+    return rc == 0 ? check_cover(index, data_bytes, problem_out, problem_size) : rc;
+}
+
 int safetensors_index_read(struct safetensors_index *index_out, const char *header, size_t bytes, uint64_t data_bytes,
                            char *problem_out, size_t problem_size)
 {
     json_error_t error;
-    json_t *const root = json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error);
+    const bool may_be = bytes > 0 && header[0] == '{';
+    json_t *const root = may_be ? json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (!is_a(root, JSON_OBJECT)) {
         json_decref(root);
         snprintf(problem_out, problem_size, "its header is no JSON object");
         return -EBADMSG;
     }
     struct safetensors_index index = { .root = root };
-    index.tensors = calloc(json_object_size(root) + 1, sizeof(*index.tensors));
-    const int rc = index.tensors == NULL ? -ENOMEM
-                                         : read_tensors(&index, root, data_bytes, problem_out, problem_size);
+    const int rc = read_header(&index, data_bytes, problem_out, problem_size);
     if (rc == 0)
         *index_out = index;
     else
         safetensors_index_release(&index);
     return rc;
+}
+
+const char *safetensors_index_text(const struct safetensors_index *index, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(index->root, METADATA), key));
 }
 
 void safetensors_index_release(struct safetensors_index *index)

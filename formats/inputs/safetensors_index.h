@@ -16,7 +16,7 @@ struct safetensors_tensor {
 };
 
 struct safetensors_index {
-    struct safetensors_tensor *tensors;
+    struct safetensors_tensor *tensors;     /* as they lie in the file, without gap or overlap */
     size_t count;
     void *root;                 /* of the header, which holds the texts */
 };
@@ -25,6 +25,8 @@ struct safetensors_index {
  * problem_out. */
 int safetensors_index_read(struct safetensors_index *index_out, const char *header, size_t bytes, uint64_t data_bytes,
                            char *problem_out, size_t problem_size);
+/* The text of `key` in the metadata, untrusted and in the index; NULL: there is none. */
+const char *safetensors_index_text(const struct safetensors_index *index, const char *key);
 /* Accepts an index that is all 0. */
 void safetensors_index_release(struct safetensors_index *index);
 /* Bytes of the header from what stands in front of it. */

@@ -184,25 +184,89 @@ static void what_is_written_is_read(void **state)
     safetensors_index_release(&index);
 }
 
+/* A header of one tensor. */
+#define ONE(dtype, shape, offsets) "{\"a\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static int read_header(const char *header, uint64_t data_bytes, char *problem, size_t problem_size)
+{
+    struct safetensors_index index = { .count = 0 };
+    *problem = '\0';
+    const int rc = safetensors_index_read(&index, header, strlen(header), data_bytes, problem, problem_size);
+    safetensors_index_release(&index);
+    return rc;
+}
+
+static void reads_what_others_may_write(void **state)
+{
+    (void)state;
+    static const struct { const char *header; uint64_t data_bytes; } rows[] = {
+        { "{}", 0 },
+        { "{} \r\n\t ", 0 },
+        { "{\"__metadata__\":{\"format\":\"pt\"}}", 0 },
+        { ONE("\"F32\"", "[]", "[0,4]"), 4 },
+        { ONE("\"F32\"", "[2,0]", "[0,0]"), 0 },
+        { ONE("\"F4\"", "[6]", "[0,3]"), 3 },
+        { "{\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[4,7]},"
+          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 7 },
+    };
+    char problem[128];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(read_header(rows[i].header, rows[i].data_bytes, problem, sizeof(problem)), 0);
+}
+
+/* Each is right but for one thing. */
 static void refuses_headers_that_cannot_be_true(void **state)
 {
     (void)state;
-    static const char *const headers[] = {
-        "", "[]", "{\"a\":1}", "{\"a\":{}}", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,8]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[60,68]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}",
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
+    static const struct { const char *header; uint64_t data_bytes; } rows[] = {
+        { "", 0 }, { "{", 0 }, { "[]", 0 }, { " {}", 0 }, { "{}x", 0 }, { "\xff{}", 0 }, { "{\"\xff\":1}", 0 },
+        { "{\"a\":1}", 0 }, { "{\"a\":{}}", 0 }, { "{\"a\":{\"\":{\"\":{\"\":{}}}}}", 0 },
+        { "{\"__metadata__\":[]}", 0 }, { "{\"__metadata__\":{\"a\":1}}", 0 },
+        { "{\"__metadata__\":{\"a\":\"1\",\"a\":\"1\"}}", 0 }, { "{\"__metadata__\":{},\"__metadata__\":{}}", 0 },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4 },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4 },
+        { ONE("\"F31\"", "[1]", "[0,4]"), 4 }, { ONE("1", "[1]", "[0,4]"), 4 },
+        { ONE("\"F4\"", "[3]", "[0,2]"), 2 },
+        { ONE("\"F32\"", "2", "[0,8]"), 8 }, { ONE("\"F32\"", "[2]", "[0]"), 8 },
+        { ONE("\"F32\"", "[2]", "[0,8,8]"), 8 }, { ONE("\"F32\"", "[2]", "[0,8.0]"), 8 },
+        { ONE("\"F32\"", "[2]", "[\"0\",8]"), 8 }, { ONE("\"F32\"", "[2.0]", "[0,8]"), 8 },
+        { ONE("\"F32\"", "[3]", "[0,8]"), 8 }, { ONE("\"F32\"", "[-2]", "[0,8]"), 8 },
+        { ONE("\"F32\"", "[-2,-1]", "[0,8]"), 8 }, { ONE("\"F32\"", "[2]", "[8,0]"), 8 },
+        { ONE("\"F32\"", "[2]", "[-8,0]"), 8 }, { ONE("\"F32\"", "[2]", "[0,8]"), 7 },
+        { ONE("\"F32\"", "[2]", "[0,8]"), 9 }, { ONE("\"F32\"", "[2]", "[4,12]"), 12 },
+        { ONE("\"I32\"", "[2,2]", "[0,4]"), 4 },
+        { ONE("\"F32\"", "[4611686018427387904,4]", "[0,0]"), 0 },
+        { ONE("\"F32\"", "[2,18446744073709551614]", "[0,0]"), 0 },
+        { ONE("\"F32\"", "[0,281474976710656]", "[0,0]"), 0 },
+        { ONE("\"F32\"", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+          "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+          "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[3,7]}}", 7 },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+          "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}", 8 },
     };
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        struct safetensors_index index;
-        char problem[128] = "";
-        assert_int_equal(safetensors_index_read(&index, headers[i], strlen(headers[i]), 64, problem, sizeof(problem)),
-                         -EBADMSG);
+    char problem[128];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (read_header(rows[i].header, rows[i].data_bytes, problem, sizeof(problem)) != -EBADMSG)
+            fail_msg("row %zu was taken: %s", i, rows[i].header);
         assert_true(*problem != '\0');
     }
+}
+
+static void metadata_are_found_by_key(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"}}";
+    struct safetensors_index index;
+    char problem[128];
+    assert_int_equal(safetensors_index_read(&index, header, strlen(header), 0, problem, sizeof(problem)), 0);
+    assert_string_equal(safetensors_index_text(&index, "format"), "pt");
+    assert_null(safetensors_index_text(&index, "forma"));
+    safetensors_index_release(&index);
+    assert_int_equal(safetensors_index_read(&index, "{}", 2, 0, problem, sizeof(problem)), 0);
+    assert_null(safetensors_index_text(&index, "format"));
+    safetensors_index_release(&index);
 }
 
 int main(void)
@@ -215,7 +279,9 @@ int main(void)
         cmocka_unit_test(the_same_entries_again_take_no_more_room),
         cmocka_unit_test(refuses_entries_that_no_reader_would_take),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(reads_what_others_may_write),
         cmocka_unit_test(refuses_headers_that_cannot_be_true),
+        cmocka_unit_test(metadata_are_found_by_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

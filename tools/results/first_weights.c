@@ -7,62 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compute/finite.h"
-#include "formats/inputs/safetensors_index.h"
-#include "stage/file/file_read.h"
+#include "tools/results/tensor_file.h"
 
-#define LENGTH_BYTES 8u
 #define NAMED_MAX 4u            /* tensors that are named of each kind of difference */
 #define LIST_BYTES 512u
 
 struct first_weights {
     const struct net *net;
-    int fd;
-    uint64_t data_at;           /* where the tensors begin in the file */
-    struct safetensors_index index;
+    struct tensor_file file;
     const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter */
 };
-
-/* ---- the file ---- */
-
-static int read_header(struct first_weights *weights, uint64_t file_bytes, char *problem, size_t problem_size)
-{
-    uint8_t length[LENGTH_BYTES];
-    int rc = file_bytes < LENGTH_BYTES ? -EBADMSG : file_read_at(weights->fd, 0, length, sizeof(length));
-    const uint64_t bytes = rc == 0 ? safetensors_header_bytes(length) : 0;
-    if (rc == 0 && (bytes > SAFETENSORS_HEADER_MAX || bytes > file_bytes - LENGTH_BYTES))
-        rc = -EBADMSG;
-    if (rc != 0)
-        return rc;
-    char *const header = malloc(bytes + 1);
-    rc = header == NULL ? -ENOMEM : file_read_at(weights->fd, LENGTH_BYTES, header, bytes);
-    weights->data_at = LENGTH_BYTES + bytes;
-    if (rc == 0)
-        rc = safetensors_index_read(&weights->index, header, bytes, file_bytes - weights->data_at, problem,
-                                    problem_size);
-    free(header);
-    return rc;
-}
-
-static int open_file(struct first_weights *weights, const char *path, char *problem, size_t problem_size)
-{
-    struct stat status;
-    weights->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (weights->fd < 0 || fstat(weights->fd, &status) != 0) {
-        snprintf(problem, problem_size, "cannot be read: %s", strerror(errno));
-        return -ENODATA;
-    }
-    const int rc = S_ISREG(status.st_mode) ? read_header(weights, (uint64_t)status.st_size, problem, problem_size)
-                                           : -EBADMSG;
-    if (rc == -EBADMSG && *problem == '\0')
-        snprintf(problem, problem_size, "is no safetensors file");
-    else if (rc != 0 && *problem == '\0')
-        snprintf(problem, problem_size, "cannot be read: %s", strerror(-rc));
-    return rc == 0 || rc == -EBADMSG || rc == -ENOMEM ? rc : -ENODATA;
-}
 
 /* ---- what differs ---- */
 
@@ -136,8 +92,8 @@ static void compare(struct first_weights *weights, struct differences *differenc
 {
     const struct net *const net = weights->net;
     *differences = (struct differences){ .count = { 0 } };
-    for (size_t i = 0; i < weights->index.count; i++) {
-        const struct safetensors_tensor *const tensor = &weights->index.tensors[i];
+    for (size_t i = 0; i < weights->file.index.count; i++) {
+        const struct safetensors_tensor *const tensor = &weights->file.index.tensors[i];
         const uint32_t parameter = parameter_of(net, tensor->name);
         if (parameter < net->parameter_count)
             weights->tensors[parameter] = tensor;
@@ -180,8 +136,8 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
         problems_add(problems, "pipetrain", "%s: %s", path, strerror(ENOMEM));
         return -ENOMEM;
     }
-    *weights = (struct first_weights){ .net = net, .fd = -1 };
-    int rc = open_file(weights, path, problem, sizeof(problem));
+    *weights = (struct first_weights){ .net = net, .file = { .fd = -1 } };
+    int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
     if (rc != 0) {
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
     } else {
@@ -198,8 +154,7 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
 static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter, float *numbers)
 {
     const size_t count = weights->net->parameters[parameter].count;
-    const int rc = file_read_at(weights->fd, weights->data_at + weights->tensors[parameter]->offset, numbers,
-                                count * sizeof(*numbers));
+    const int rc = tensor_file_read(&weights->file, weights->tensors[parameter], numbers);
     if (rc != 0)
         return rc;
     if (finite_count(numbers, count) != count)
@@ -226,8 +181,6 @@ void first_weights_close(struct first_weights *weights)
 {
     if (weights == NULL)
         return;
-    if (weights->fd >= 0)
-        close(weights->fd);
-    safetensors_index_release(&weights->index);
+    tensor_file_close(&weights->file);
     free(weights);
 }

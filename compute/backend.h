@@ -92,7 +92,7 @@ struct backend_needs {
  * samples, the rest does not. 0: not one. */
 uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size_t there);
 
-/* The memory of the arenas. */
+/* The memory of the arenas; gradients NULL: there are plans for evaluation only. */
 struct backend_memory { float *weights, *gradients, *statistics; };
 
 struct backend_ops {
@@ -149,6 +149,9 @@ struct backend_ops {
     /* Queue the result of the last forward into *result_out (pinned host memory), which
      * holds it once the compute stream has come that far. */
     int (*result)(struct plan *plan, struct backend_result *result_out);
+    /* The logits of the last forward of an evaluation plan, count x classes floats sample by sample, to memory of
+     * the host. Waits for the compute stream, so that what was queued before is there, too; allocates nothing. */
+    int (*logits)(struct plan *plan, float *logits_out);
     /* The caller needs layer_done only after the layers whose `ends` is true (by layer
      * index): all between may be run as one piece. Once, after all plans are made; until
      * then every layer with parameters is an end. NULL: makes no difference. */

@@ -41,20 +41,25 @@ static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
     return rc;
 }
 
-static int alloc_arenas(struct tower *tower)
+/* What only training writes. */
+static int alloc_gradients(struct tower *tower)
 {
     const size_t count = tower->arenas.trained.count;
-    int rc = alloc_floats(tower, count, &tower->weights);
-    if (rc == 0)
-        rc = alloc_floats(tower, count, &tower->gradients);
+    const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
+    int rc = alloc_floats(tower, count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
-    if (rc == 0 && tower->arenas.statistics.count > 0)
-        rc = alloc_floats(tower, tower->arenas.statistics.count, &tower->statistics);
-    const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
     for (uint32_t i = 0; i < states && rc == 0; i++)
         rc = alloc_floats(tower, count, &tower->states[i]);
     return rc;
+}
+
+static int alloc_arenas(struct tower *tower)
+{
+    int rc = alloc_floats(tower, tower->arenas.trained.count, &tower->weights);
+    if (rc == 0 && tower->arenas.statistics.count > 0)
+        rc = alloc_floats(tower, tower->arenas.statistics.count, &tower->statistics);
+    return rc == 0 && !tower->spec.evaluates_only ? alloc_gradients(tower) : rc;
 }
 
 static int lay_out(struct tower *tower)
@@ -183,8 +188,9 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
 
 struct tower_needs tower_needs(const struct tower *tower)
 {
-    const size_t copies = 2 + optimizer_state_count(tower->spec.optimizer.kind);
-    const size_t floats = copies * tower->arenas.trained.count + tower->arenas.statistics.count + ZERO_FLOATS;
+    const size_t trained = tower->arenas.trained.count;
+    const size_t more = (1 + optimizer_state_count(tower->spec.optimizer.kind)) * trained + ZERO_FLOATS;
+    const size_t floats = trained + tower->arenas.statistics.count + (tower->spec.evaluates_only ? 0 : more);
     struct tower_needs needs = { .arenas = floats * sizeof(float), .initial = initial_bytes(tower->spec.net) };
     tower->spec.backend->needs(tower->backend, &needs.backend);
     return needs;
@@ -196,7 +202,7 @@ int tower_allocate(struct tower *tower)
     const struct backend_memory memory = { tower->weights, tower->gradients, tower->statistics };
     if (rc == 0)
         rc = tower->spec.backend->bind(tower->backend, &memory);
-    if (rc == 0)
+    if (rc == 0 && !tower->spec.evaluates_only)
         rc = set_weights(tower);
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
@@ -366,6 +372,11 @@ int tower_result(struct tower *tower, struct backend_result *result_out)
 {
     *result_out = (struct backend_result){ .loss_scale = 1 };
     return tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
+}
+
+int tower_logits(struct tower *tower, float *logits_out)
+{
+    return tower->last != NULL ? tower->spec.backend->logits(tower->last, logits_out) : 0;
 }
 
 const struct arena *tower_arena(const struct tower *tower)

@@ -18,6 +18,8 @@ struct tower_spec {
     uint64_t seed;                      /* of the initial weights */
     /* Slice sizes this tower will see; 0 entries are allowed and need no plan. */
     uint32_t train_counts[2], evaluate_counts[2];
+    bool evaluates_only;                /* no train_counts: no gradients and no optimizer buffers, and the weights
+                                         * are 0 until tower_write says what they are */
 };
 
 /* Bytes of device memory by purpose. */
@@ -35,7 +37,7 @@ void tower_close(struct tower *tower);
 /* What tower_allocate takes. */
 struct tower_needs tower_needs(const struct tower *tower);
 /* Take it, and set the initial weights (a function of the seed only: the same for any backend,
- * layout and tower). Once, before anything below. 0 or a negative errno. */
+ * layout and tower) unless the tower only evaluates. Once, before anything below. 0 or a negative errno. */
 int tower_allocate(struct tower *tower);
 
 /* Queue input and forward for the slot's samples, which the caller has made the compute stream
@@ -62,12 +64,16 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);
 /* Queue loss and counts of the last forward into *result_out (pinned host memory): there
  * once the compute stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
+/* The logits of the last forward, which was not training: the slice's count x classes floats sample by sample, to
+ * memory of the host. Blocks until the compute stream has come that far: a result queued before is there, too. */
+int tower_logits(struct tower *tower, float *logits_out);
 
 /* Of weights, gradients and states. */
 const struct arena *tower_arena(const struct tower *tower);
 /* The one a parameter lies in: that, or the statistics'. */
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
+/* NULL where the tower only evaluates. */
 float *tower_gradients(struct tower *tower);
 /* The running statistics of the tower's layers, one after the other: device memory, changed by
  * every forward pass in training. */

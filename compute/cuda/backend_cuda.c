@@ -320,6 +320,7 @@ const struct backend_ops backend_cuda_ops = {
     .forward = cuda_plan_forward,
     .backward = cuda_plan_backward,
     .result = cuda_backend_result,
+    .logits = cuda_logits,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
     .update = cuda_backend_update,

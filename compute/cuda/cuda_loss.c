@@ -1,10 +1,13 @@
 /* The softmax loss and the auxiliary ones, by a kernel of our own: forward leaves the logits'
  * gradient. The first of a step writes the result, the others add to it. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/cuda/cuda_plan.h"
 #include "stage/cuda/cuda_call.h"
+#include "stage/cuda/device_cuda.h"
 
 struct loss {
     uint32_t samples;           /* buffer */
@@ -48,6 +51,60 @@ static int loss_forward(struct plan *plan, uint32_t head)
                                          cuda_plan_data(plan, plan->labels), backend->scale,
                                          in_gradient(plan, head, 0), cuda_plan_data(plan, state->samples),
                                          cuda_plan_data(plan, plan->result)));
+}
+
+/* ---- logits on the host ---- */
+
+/* IEEE 754's binary16. */
+static float fp16_widened(uint16_t half)
+{
+    const int exponent = half >> 10 & 31, mantissa = half & 1023;
+    const float magnitude = exponent == 31  ? (mantissa != 0 ? NAN : INFINITY)
+                            : exponent == 0 ? ldexpf((float)mantissa, -24)
+                                            : ldexpf((float)(mantissa | 1024), exponent - 25);
+    return (half & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+static float value_widened(enum value_type type, const void *values, size_t index)
+{
+    const uint16_t half = type == VALUE_FP32 ? 0 : ((const uint16_t *)values)[index];
+    const uint32_t bits = (uint32_t)half << 16;
+    float number;
+    if (type == VALUE_FP16)
+        return fp16_widened(half);
+    memcpy(&number, type == VALUE_BF16 ? (const void *)&bits : (const float *)values + index, sizeof(number));
+    return number;
+}
+
+/* A piece of the rows with their padding: values [begin, begin + count), of which `values` is the first. */
+static void take_logits(const struct plan *plan, size_t stored, size_t begin, size_t count, float *logits_out)
+{
+    const struct backend *const backend = plan->base.backend;
+    const size_t classes = plan_net(plan)->classes;
+    for (size_t i = 0; i < count; i++) {
+        const size_t row = (begin + i) / stored, column = (begin + i) % stored;
+        if (column < classes)
+            logits_out[row * classes + column] = value_widened(backend->type, backend->bounce, i);
+    }
+}
+
+int cuda_logits(struct plan *plan, float *logits_out)
+{
+    struct backend *const backend = plan->base.backend;
+    const struct device_ops *const ops = backend->spec.device->ops;
+    const uint32_t value = plan_input(&plan->base, plan_net(plan)->layer_count - 1, 0);
+    const char *const logits = cuda_plan_data(plan, plan->base.values.values[value].buffer);
+    const size_t size = value_bytes(backend->type), count = value_counts(plan, value), most = BOUNCE_BYTES / size;
+    int rc = cuda_enter(backend->spec.device);
+    for (size_t at = 0; at < count && rc == 0; at += most) {
+        const size_t piece = count - at < most ? count - at : most;
+        rc = ops->copy(backend->spec.compute, backend->bounce, logits + at * size, piece * size, COPY_FROM_DEVICE);
+        if (rc == 0)
+            rc = cuda_store_wait(backend);
+        if (rc == 0)
+            take_logits(plan, value_stored(plan, value), at, piece, logits_out);
+    }
+    return rc;
 }
 
 const struct layer_ops cuda_softmax_loss_ops = {

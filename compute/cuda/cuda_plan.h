@@ -158,6 +158,8 @@ int cuda_store_counts(struct backend *backend, size_t *stored_counts);
 int cuda_store_pack(struct backend *backend, uint32_t parameter, const float *plain, float *stored);
 int cuda_store_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int cuda_store_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
+/* cuda_loss.c: */
+int cuda_logits(struct plan *plan, float *logits_out);
 /* cuda_plan.c: */
 int cuda_plan_open(struct backend *backend, uint32_t count, bool training, struct plan **plan_out);
 void cuda_plan_close(struct plan *plan);

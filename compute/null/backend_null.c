@@ -137,6 +137,15 @@ static int null_result(struct plan *plan, struct backend_result *result_out)
     return 0;
 }
 
+static int null_logits(struct plan *plan, float *logits_out)
+{
+    const struct plan_base *const base = &((const struct null_plan *)plan)->base;
+    const size_t count = (size_t)base->count * ((const struct null_backend *)base->backend)->net->classes;
+    for (size_t i = 0; i < count; i++)
+        logits_out[i] = 0;
+    return 0;
+}
+
 static int null_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
                        float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
 {
@@ -172,6 +181,7 @@ const struct backend_ops backend_null_ops = {
     .forward = null_forward,
     .backward = null_backward,
     .result = null_result,
+    .logits = null_logits,
     .update = null_update,
     .scale = null_scale,
 };

@@ -274,6 +274,7 @@ const struct backend_ops backend_onednn_ops = {
     .forward = onednn_forward,
     .backward = onednn_backward,
     .result = onednn_result,
+    .logits = onednn_logits,
     .update = onednn_update,
     .scale = onednn_scale,
     .find_broken = backend_find_broken,

@@ -12,6 +12,8 @@ int onednn_input(struct plan *plan, const struct backend_input *input);
 int onednn_forward(struct plan *plan);
 int onednn_backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg);
 int onednn_result(struct plan *plan, struct backend_result *result_out);
+/* onednn_loss.c: */
+int onednn_logits(struct plan *plan, float *logits_out);
 /* onednn_store.c: */
 int onednn_plain(const struct backend *backend, uint32_t parameter, const float *stored, float *plain);
 int onednn_unpack(struct backend *backend, uint32_t parameter, const float *stored, float *plain);

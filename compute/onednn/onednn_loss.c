@@ -1,6 +1,7 @@
 /* Softmax cross-entropy with integer labels: sum of losses, correct answers, and in a
  * training plan the gradient of the logits' sum of losses. An auxiliary loss is one with a
  * weight, whose answers do not count. */
+#include "compute/onednn/backend_onednn.h"
 #include "compute/onednn/onednn_plan.h"
 
 #include <assert.h>
@@ -149,6 +150,17 @@ static int loss_forward(struct plan *plan, uint32_t layer)
     };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 16, loss_samples, &work);
     result_add(plan, work.outcomes, plan_layer(plan, layer)->kind == LAYER_SOFTMAX_LOSS);
+    return 0;
+}
+
+/* What the last loss has read, which nothing comes behind in evaluation. */
+int onednn_logits(struct plan *plan, float *logits_out)
+{
+    const uint32_t value = plan_input(&plan->base, plan->base.net->layer_count - 1, 0);
+    const struct loss_work work = {
+        .type = plan_type(plan), .edge = &plan->edges[value], .logits = plan_value(plan, value) };
+    for (size_t i = 0; i < plan->base.count; i++)
+        read_row(&work, i, logits_out + i * work.edge->shape.channels);
     return 0;
 }
 

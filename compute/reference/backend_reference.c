@@ -57,8 +57,9 @@ static void find_parameters(struct view *view)
         const struct net *const net = backend->spec.net;
         const size_t offset = arenas_of(backend->arenas, net, parameter)->ranges[parameter].offset;
         const bool is_trained = net->parameters[parameter].is_trained;
+        float *const gradients = is_trained ? backend->memory.gradients : NULL;
         view->parameters[kind] = (is_trained ? backend->memory.weights : backend->memory.statistics) + offset;
-        view->slopes[kind] = is_trained ? backend->memory.gradients + offset : NULL;
+        view->slopes[kind] = gradients != NULL ? gradients + offset : NULL;
     }
 }
 
@@ -340,6 +341,15 @@ static int reference_result(struct plan *base, struct backend_result *result_out
     return 0;
 }
 
+static int reference_logits(struct plan *base, float *logits_out)
+{
+    const struct reference_plan *const plan = reference_plan_of(base);
+    const struct net *const net = plan->base.net;
+    const float *const logits = value_of(plan, plan_input(&plan->base, net->layer_count - 1, 0));
+    memcpy(logits_out, logits, (size_t)plan->base.count * net->classes * sizeof(*logits));
+    return 0;
+}
+
 static int reference_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
                             float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
 {
@@ -379,6 +389,7 @@ const struct backend_ops backend_reference_ops = {
     .forward = reference_forward,
     .backward = reference_backward,
     .result = reference_result,
+    .logits = reference_logits,
     .update = reference_update,
     .scale = reference_scale,
     .find_broken = backend_find_broken,

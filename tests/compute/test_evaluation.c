@@ -1,0 +1,171 @@
+/* Tests of towers that only evaluate, and of logits, on every backend: the numbers are those of a tower that trains,
+ * and what only training needs is not there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/helpers/network/tower_stand.h"
+#include "tests/helpers/test_device_kind.h"
+
+/* A tower without training, with the weights and statistics of another. */
+static void open_evaluating(struct stand *stand, const char *backend, const struct net *net, const struct stand *from)
+{
+    stand_open_device(stand, backend);
+    struct tower_spec spec = stand_spec(stand, backend, net);
+    memset(spec.train_counts, 0, sizeof(spec.train_counts));
+    spec.evaluates_only = true;
+    stand_open_tower(stand, &spec);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        float *const values = malloc(net->parameters[p].count * sizeof(*values));
+        assert_non_null(values);
+        assert_int_equal(tower_read(from->tower, p, values), 0);
+        assert_int_equal(tower_write(stand->tower, p, values), 0);
+        free(values);
+    }
+}
+
+static float *read_logits(struct stand *stand, const struct net *net)
+{
+    float *const logits = malloc((size_t)STAND_BATCH * net->classes * sizeof(*logits));
+    assert_non_null(logits);
+    assert_int_equal(tower_logits(stand->tower, logits), 0);
+    return logits;
+}
+
+/* Two steps change weights and statistics from what they begin with. */
+static void check_same_numbers(const char *backend)
+{
+    for (uint32_t seed = 0; seed < 8; seed++) {
+        struct net *net = network_random_graph(7000 + seed, 0.3f);
+        struct backend_input input = network_input(net, STAND_BATCH, seed);
+        struct stand stand, alone;
+        stand_open(&stand, backend, net);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        for (int step = 0; step < 2; step++) {
+            stand_train(&stand);
+            assert_int_equal(tower_update(stand.tower, 0, stand_floats(&stand), 1.0f / STAND_BATCH, 0.01f), 0);
+        }
+        open_evaluating(&alone, backend, net, &stand);
+        stand_fill(&alone, net, &input, 0, STAND_BATCH);
+        const struct backend_result expected = stand_evaluate(&stand), result = stand_evaluate(&alone);
+        assert_true(result.loss_sum == expected.loss_sum);
+        assert_int_equal(result.correct, expected.correct);
+        float *const logits = read_logits(&stand, net), *const alike = read_logits(&alone, net);
+        assert_memory_equal(logits, alike, (size_t)STAND_BATCH * net->classes * sizeof(*logits));
+        free(logits);
+        free(alike);
+        stand_close(&alone);
+        stand_close(&stand);
+        network_input_release(&input);
+        net_close(net);
+    }
+}
+
+static void a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_same_numbers);
+}
+
+static uint32_t first_largest(const float *logits, uint32_t classes)
+{
+    uint32_t best = 0;
+    for (uint32_t c = 1; c < classes; c++)
+        best = logits[c] > logits[best] ? c : best;
+    return best;
+}
+
+static double loss_of(const float *logits, uint32_t classes, int32_t label)
+{
+    const double shift = (double)logits[first_largest(logits, classes)];
+    double sum = 0;
+    for (uint32_t c = 0; c < classes; c++)
+        sum += exp((double)logits[c] - shift);
+    return log(sum) + shift - (double)logits[label];
+}
+
+static void check_sums(struct stand *stand, const struct net *net, const struct backend_input *input, uint32_t count)
+{
+    stand_fill(stand, net, input, 0, count);
+    const struct backend_result result = stand_evaluate(stand);
+    float *const logits = read_logits(stand, net);
+    double loss = 0;
+    uint32_t correct = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        const float *const row = logits + (size_t)n * net->classes;
+        loss += loss_of(row, net->classes, input->labels[n]);
+        correct += first_largest(row, net->classes) == (uint32_t)input->labels[n];
+    }
+    assert_int_equal(correct, result.correct);
+    assert_true(fabs(loss - result.loss_sum) <= 1e-5 * result.loss_sum);
+    free(logits);
+}
+
+/* In every precision there is, and of slices of both sizes: the last one of a pass has a plan of its own. */
+static void check_logits(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (enum precision precision = 0; precision < PRECISION_COUNT; precision++) {
+        struct stand stand;
+        struct refusal refusal;
+        stand_open_device(&stand, backend);
+        struct tower_spec spec = stand_spec(&stand, backend, net);
+        spec.backend_spec.precision = precision;
+        spec.evaluate_counts[1] = STAND_BATCH - 1;
+        if (spec.backend->supports(&spec.backend_spec, &refusal) == 0) {
+            stand_open_tower(&stand, &spec);
+            check_sums(&stand, net, &input, STAND_BATCH);
+            check_sums(&stand, net, &input, STAND_BATCH - 1);
+        }
+        stand_close(&stand);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void logits_are_those_that_the_loss_is_made_of(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_logits);
+}
+
+static void check_needs(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand, alone;
+    stand_open(&stand, backend, net);
+    open_evaluating(&alone, backend, net, &stand);
+    assert_null(tower_gradients(alone.tower));
+    assert_null(tower_state(alone.tower, 0));
+    const struct tower_needs all = tower_needs(stand.tower), less = tower_needs(alone.tower);
+    assert_true(less.arenas <= stand_floats(&alone) * sizeof(float));
+    assert_true(less.arenas < all.arenas / 2);
+    assert_true(less.backend.values <= all.backend.values);
+    stand_close(&alone);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void a_tower_that_only_evaluates_takes_nothing_for_training(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_needs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tower_that_only_evaluates_gives_the_numbers_of_one_that_trains),
+        cmocka_unit_test(logits_are_those_that_the_loss_is_made_of),
+        cmocka_unit_test(a_tower_that_only_evaluates_takes_nothing_for_training),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -35,6 +35,8 @@ uint64_t schedule_step_count(const struct schedule *schedule)
 uint64_t schedule_batch_count(const struct schedule *schedule)
 {
     const uint64_t steps = schedule_step_count(schedule);
+    if (schedule->records[PASS_TRAIN] == 0)
+        return schedule_batches_per_evaluation(schedule);
     if (steps == 0)
         return 0;
     const uint64_t epochs = divide_up(steps, schedule_steps_per_epoch(schedule));

@@ -20,7 +20,8 @@ enum pass { PASS_TRAIN, PASS_EVALUATE, PASS_COUNT };
 struct tower_range { uint32_t first, count; };
 
 struct schedule {
-    uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation */
+    uint64_t records[PASS_COUNT];   /* records per pass; 0 evaluation records = no evaluation; 0 training
+                                     * records = nothing but one evaluation */
     uint32_t batch;                 /* samples of a full global batch, >= 1 */
     uint32_t towers;                /* of the run, >= 1 */
     struct tower_range here;        /* those of this process; count 0: all of them (schedule_here) */

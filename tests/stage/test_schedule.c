@@ -267,6 +267,28 @@ static void a_run_without_a_full_batch_has_no_batches(void **state)
     assert_int_equal(schedule_find(&schedule, 0, 0, &span), -ENODATA);
 }
 
+static void without_training_records_there_is_one_evaluation(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 0, 25 }, .batch = 10, .towers = 2, .epochs = 3 };
+    static const uint32_t counts[3][2] = { { 5, 5 }, { 5, 5 }, { 3, 2 } };
+    struct span span;
+    assert_int_equal(schedule_step_count(&schedule), 0);
+    assert_int_equal(schedule_batch_count(&schedule), 3);
+    for (uint64_t number = 0; number < 3; number++)
+        for (uint32_t tower = 0; tower < 2; tower++) {
+            assert_int_equal(schedule_find(&schedule, number, tower, &span), 0);
+            assert_int_equal(span.pass, PASS_EVALUATE);
+            assert_int_equal(span.epoch, 0);
+            assert_int_equal(span.step, number);
+            assert_int_equal(span.count, counts[number][tower]);
+            assert_int_equal(span.first_position, number * 10 + tower * counts[number][0]);
+            assert_int_equal(span.first_of_pass, number == 0);
+            assert_int_equal(span.last_of_pass, number == 2);
+        }
+    assert_int_equal(schedule_find(&schedule, 3, 0, &span), -ENODATA);
+}
+
 static void numbers_may_be_large(void **state)
 {
     (void)state;
@@ -293,6 +315,7 @@ int main(void)
         cmocka_unit_test(places_the_run_does_not_have_are_refused),
         cmocka_unit_test(a_shorter_and_a_longer_run_agree_on_the_places_they_both_have),
         cmocka_unit_test(a_run_without_a_full_batch_has_no_batches),
+        cmocka_unit_test(without_training_records_there_is_one_evaluation),
         cmocka_unit_test(numbers_may_be_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

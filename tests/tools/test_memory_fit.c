@@ -73,7 +73,7 @@ static void plan_release(struct planned *planned)
 
 static size_t bytes_of(const char *model, uint32_t batch, uint32_t towers, enum convolution convolution)
 {
-    struct planned planned;
+    struct planned planned = { .net = NULL };
     plan_make(&planned, model, batch, towers, convolution);
     const size_t bytes = memory_plan_bytes(&planned.plan.memory);
     plan_release(&planned);
@@ -82,7 +82,7 @@ static size_t bytes_of(const char *model, uint32_t batch, uint32_t towers, enum 
 
 static uint32_t fit_into(const char *model, uint32_t batch, uint32_t towers, enum convolution convolution, size_t there)
 {
-    struct planned planned;
+    struct planned planned = { .net = NULL };
     plan_make(&planned, model, batch, towers, convolution);
     const struct memory_fit fit = { &planned.settings, &planned.plan, planned.net, no_datasets, &planned.needs };
     const uint32_t found = memory_fit(&fit, there);

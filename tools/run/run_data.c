@@ -108,23 +108,38 @@ static int tell_left_out(struct dataset *const datasets[PASS_COUNT], struct prob
     return rc;
 }
 
+/* What of the files is which set: one of the two that are named, or a part of the one that is shared out. */
+static struct dataset_options options_of_pass(const struct data_settings *data, const struct net *net, enum pass pass)
+{
+    const bool is_shared = data->validation_split > 0;
+    struct dataset_options options = options_of(data, net);
+    options.what = what[is_shared ? PASS_TRAIN : pass];
+    options.part = !is_shared ? DATASET_ALL : pass == PASS_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
+    options.held_out = data->validation_split;
+    options.pattern = pass == PASS_TRAIN || is_shared ? data->train : data->validation;
+    return options;
+}
+
+int run_data_open_validation(struct dataset **dataset_out, const struct settings *settings, const struct net *net,
+                             bool is_any_label_taken, struct problems *problems)
+{
+    struct dataset_options options = options_of_pass(&settings->data, net, PASS_EVALUATE);
+    options.is_any_label_taken = is_any_label_taken;
+    const int rc = open_set(dataset_out, &options, problems);
+    return rc == 0 || rc == -ENOMEM ? rc : -EINVAL;
+}
+
 int run_data_open(struct dataset *datasets[PASS_COUNT], const struct settings *settings, const struct net *net,
                   bool is_check, struct problems *problems)
 {
     const struct data_settings *const data = &settings->data;
     const bool is_shared = data->validation_split > 0;
-    const char *const patterns[PASS_COUNT] = {
-        [PASS_TRAIN] = data->train, [PASS_EVALUATE] = is_shared ? data->train : data->validation };
     struct shard_counts counts = { 0 };
     int rc = 0;
     for (int pass = 0; pass < PASS_COUNT && rc != -ENOMEM && !(is_shared && rc != 0); pass++) {
-        struct dataset_options options = options_of(data, net);
+        struct dataset_options options = options_of_pass(data, net, pass);
         options.counts = &counts;
         options.is_any_label_taken = is_check;
-        options.what = what[is_shared ? PASS_TRAIN : pass];
-        options.part = !is_shared ? DATASET_ALL : pass == PASS_TRAIN ? DATASET_REST : DATASET_HELD_OUT;
-        options.held_out = data->validation_split;
-        options.pattern = patterns[pass];
         rc = open_set(&datasets[pass], &options, problems);
     }
     shard_counts_release(&counts);

@@ -58,6 +58,10 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
         schedule->records[pass] = datasets[pass] != NULL ? datasets[pass]->record_count : 0;
     if (datasets[PASS_TRAIN] == NULL)
         schedule->records[PASS_TRAIN] = SYNTHETIC_RECORDS;
+    if (plan->only_evaluated == 0)
+        return;
+    schedule->records[PASS_TRAIN] = 0;
+    schedule->records[PASS_EVALUATE] = plan->only_evaluated;
 }
 
 static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
@@ -106,6 +110,8 @@ static void init_threads(struct run_plan *plan, const struct settings *settings)
 static int check_schedule(const struct run_plan *plan, struct problems *problems)
 {
     const struct schedule *const schedule = &plan->schedule;
+    if (plan->only_evaluated > 0)
+        return 0;
     if (schedule->records[PASS_TRAIN] == 0)
         problems_add(problems, "[data] train", "the training set has no records");
     else if (schedule_steps_per_epoch(schedule) == 0)
@@ -212,7 +218,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .datasets = { datasets[PASS_TRAIN], datasets[PASS_EVALUATE] },
         .schedule = &plan->schedule,
         .layout = &plan->layout,
-        .shuffle = settings->data.shuffle,
+        .shuffle = plan->only_evaluated > 0 ? SHUFFLE_NONE : settings->data.shuffle,
         .block_bytes = (size_t)settings->input.read_block,
         .window_bytes = window_bytes(settings),
         .seed = (uint64_t)settings->run.seed,

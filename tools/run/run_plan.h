@@ -22,6 +22,8 @@ struct run_plan {
     struct schedule schedule;
     struct batch_layout layout;         /* of one tower's batch */
     struct device_plan devices;
+    uint64_t only_evaluated;            /* not 0: nothing is trained, and so many samples are evaluated once; set
+                                         * before run_plan_init */
     size_t bucket_bytes;                /* of the gradients of a bucket, at least */
     uint32_t threads_per_tower;
     uint32_t read_threads, decode_threads;
@@ -33,8 +35,8 @@ struct run_plan {
     struct memory_plan memory;          /* without towers, until they are planned */
 };
 
-/* Decide everything but the devices, which are there already. `datasets` may hold NULLs
- * (synthetic input, no validation). 0, or -EINVAL with one message per problem in `problems`. */
+/* Decide everything but the devices and only_evaluated, which are there already. `datasets` may hold NULLs
+ * (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems);
 /* What the loader is told, but for rings and stop. */

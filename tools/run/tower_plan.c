@@ -7,7 +7,7 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
     const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
     const uint64_t steps = schedule_step_count(schedule);
     struct span span;
-    if (schedule_find(schedule, 0, tower, &span) == 0)
+    if (steps > 0 && schedule_find(schedule, 0, tower, &span) == 0)
         spec->train_counts[0] = span.count;
     if (train_last < steps && schedule_find(schedule, train_last, tower, &span) == 0)
         spec->train_counts[1] = span.count;
@@ -41,6 +41,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
         .optimizer = plan->optimizer,
         .seed = (uint64_t)settings->run.seed,
+        .evaluates_only = plan->only_evaluated > 0,
     };
     find_counts(&plan->schedule, tower, &spec);
     return spec;

@@ -11,6 +11,7 @@ tools_libtools_a_SOURCES = \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c \
 	%D%/run/team_wait.c \
 	%D%/results/first_weights.c %D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/tensor_file.c %D%/results/weights.c \
+	%D%/results/class_names_give.c \
 	%D%/text/progress_line.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \
 	%D%/convert/file_bytes.c %D%/convert/glyph.c %D%/convert/glyph_shapes.c %D%/convert/packing.c \

@@ -134,7 +134,7 @@ static int out_of_memory(const char *what)
 static int finish_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
 {
     const char *const model = arguments->describe_name;
-    const int rc = model != NULL ? settings_choose_model(settings, model, problems) : 0;
+    const int rc = model != NULL ? settings_choose_model(settings, "--describe", model, problems) : 0;
     if (rc != 0)
         return rc;
     return arguments->config_path != NULL ? settings_finish(settings, problems)

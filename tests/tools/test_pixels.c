@@ -68,7 +68,7 @@ static struct pixels_text describe(struct settings *settings, const char *model)
     struct net *net;
     struct problems problems;
     problems_init(&problems);
-    assert_int_equal(settings_choose_model(settings, model, &problems), 0);
+    assert_int_equal(settings_choose_model(settings, "--describe", model, &problems), 0);
     assert_int_equal(settings_open_net(settings, &net), 0);
     pixels_describe(settings, net, &text);
     net_close(net);

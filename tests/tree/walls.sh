@@ -38,7 +38,7 @@ tools/convert/images   tools/convert tools/convert/writing tools/shards formats 
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
 tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
-tools/results       tools/config formats formats/inputs stage stage/file compute
+tools/results       tools/config tools/shards formats formats/inputs stage stage/file compute compute/netfile loader
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/run           tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync

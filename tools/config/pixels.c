@@ -4,11 +4,15 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
+#include "tools/config/options.h"
 
 #define DIVISOR_DEFAULT 255.0
 #define COLUMNS 79u
 #define INPUT_INDENT 10u
 #define IMAGES_INDENT 21u       /* of what is done to images */
+
+const char *const pixels_settings[PIXELS_SETTINGS] = { "augment.evaluation", "augment.evaluation_scale",
+                                                       "augment.filter" };
 
 struct augment pixels_augment(const struct settings *settings)
 {
@@ -73,6 +77,11 @@ void pixels_describe(const struct settings *settings, const struct net *net, str
     format_channels(transform->deviation, told, text_out->deviation, sizeof(text_out->deviation));
     for (enum pass pass = 0; pass < PASS_COUNT; pass++)
         augment_describe(&augment, pass, text_out->images[pass], sizeof(text_out->images[pass]));
+    for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
+        struct option_text room;
+        const struct option_row *const option = option_find(SECTION_AUGMENT, strchr(pixels_settings[i], '.') + 1);
+        snprintf(text_out->settings[i], sizeof(text_out->settings[i]), "%s", option_format(option, settings, &room));
+    }
 }
 
 /* Bytes of what stands on a line: all of it, or as far as the last comma that fits. */

@@ -10,11 +10,16 @@
 #include "loader/augment/augment.h"
 #include "tools/config/settings.h"
 
+/* "SECTION.KEY" of what decides how validation images are scaled. */
+#define PIXELS_SETTINGS 3u
+extern const char *const pixels_settings[PIXELS_SETTINGS];
+
 /* The network's input is (pixel / divisor - mean) / deviation, where mean and deviation are one number
  * for all channels or, with blanks between them, one for each. */
 struct pixels_text {
     char divisor[24], mean[24 * NET_CHANNELS_MAX], deviation[24 * NET_CHANNELS_MAX];
     char images[PASS_COUNT][256];       /* augment_describe */
+    char settings[PIXELS_SETTINGS][64]; /* the values of pixels_settings */
 };
 
 struct augment pixels_augment(const struct settings *settings);

@@ -44,7 +44,7 @@ static bool is_file(const char *model)
     return strchr(model, '/') != NULL || (length > 4 && strcmp(model + length - 4, ".net") == 0);
 }
 
-int settings_choose_model(struct settings *settings, const char *model, struct problems *problems)
+int settings_choose_model(struct settings *settings, const char *where, const char *model, struct problems *problems)
 {
     struct model_settings *const fields = &settings->model;
     const struct option_row *const option = option_find(SECTION_MODEL, is_file(model) ? "file" : "name");
@@ -57,7 +57,7 @@ int settings_choose_model(struct settings *settings, const char *model, struct p
     if (rc == 0)
         clear(is_file(model) ? fields->name : fields->file);
     else if (rc == -EINVAL)
-        problems_add(problems, "--describe", "%s", problem);
+        problems_add(problems, where, "%s", problem);
     return rc;
 }
 

@@ -14,8 +14,8 @@ int settings_find_model(struct settings *settings, struct problems *problems);
 int settings_open_net(const struct settings *settings, struct net **net_out);
 
 /* In place of what the file and --set say: a name, or a file where there is a slash in it or it ends in ".net". 0; or
- * with a problem added, of --describe, -EINVAL when it is neither; or -ENOMEM. */
-int settings_choose_model(struct settings *settings, const char *model, struct problems *problems);
+ * with a problem added, of the option `where`, -EINVAL when it is neither; or -ENOMEM. */
+int settings_choose_model(struct settings *settings, const char *where, const char *model, struct problems *problems);
 
 /* What is known of the option of a field. */
 struct option_origin *settings_origin(struct settings *settings, enum section section, const char *key);

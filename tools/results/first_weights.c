@@ -162,6 +162,11 @@ static int write_parameter(const struct first_weights *weights, struct tower *to
     return tower_write(tower, parameter, numbers) == 0 ? 0 : -EREMOTEIO;
 }
 
+const char *first_weights_text(const struct first_weights *weights, const char *key)
+{
+    return safetensors_index_text(&weights->file.index, key);
+}
+
 int first_weights_write(const struct first_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;

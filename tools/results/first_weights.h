@@ -12,6 +12,8 @@ struct first_weights;
  * unknown or has another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
 int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net,
                        struct problems *problems);
+/* What the file's metadata say under the key, an untrusted text that lives as long as the weights; NULL: nothing. */
+const char *first_weights_text(const struct first_weights *weights, const char *key);
 /* Write them into a tower that does no steps now. 0 or a negative errno: -EDOM when one is not a finite number,
  * -EBADMSG when the file has become shorter, -EREMOTEIO when the tower does not take them. */
 int first_weights_write(const struct first_weights *weights, struct tower *tower);

@@ -7,7 +7,6 @@
 
 #include "stage/log.h"
 
-#define WEIGHTS_FILE "weights.safetensors"
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
 #define PROBLEM_BYTES 8192u
 

@@ -10,11 +10,15 @@
 #include <xxhash.h>
 
 #include "compute/finite.h"
+#include "compute/netfile/net_file.h"
 #include "formats/safetensors.h"
 
-/* Metadata besides the hashes: format, model, steps, and what is done to pixels. */
-#define FIXED_TEXTS 9u
+/* Metadata besides the hashes: format, model, steps, and what is done to pixels; and what there need not be: the text
+ * of the network, which some names do not fit into, and names of classes. */
+#define FIXED_TEXTS (9u + PIXELS_SETTINGS)
+#define FURTHER_TEXTS 2u
 #define TENSOR_TEXT_BYTES 1024u /* at most, in the header; in fact some 200 */
+#define LAYER_TEXT_BYTES 512u   /* of a line of the network's text, twice; in fact some 100 */
 
 struct tensor { uint32_t parameter; float *data; char hash_key[80], hash[24]; };
 
@@ -22,12 +26,15 @@ struct weights {
     const struct net *net;
     struct tensor *tensors;     /* parameter_count, sorted by name */
     struct safetensors_entry *entries;  /* of the tensors */
-    struct safetensors_text *texts;     /* FIXED_TEXTS and a hash of every tensor */
+    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and further_texts */
+    uint32_t further_texts;
     float *data;                /* of all tensors, one behind the other */
     size_t data_bytes;
     struct json header;
     char steps[24];
     struct pixels_text pixels;
+    char setting_keys[PIXELS_SETTINGS][64];
+    char *net_text, *class_names;       /* NULL: there is none */
 };
 
 static size_t float_count(const struct net *net)
@@ -42,8 +49,9 @@ size_t weights_bytes(const struct net *net)
 {
     const size_t per_tensor = sizeof(struct tensor) + sizeof(struct safetensors_entry) +
                               sizeof(struct safetensors_text) + TENSOR_TEXT_BYTES;
-    return sizeof(struct weights) + FIXED_TEXTS * TENSOR_TEXT_BYTES + net->parameter_count * per_tensor +
-           float_count(net) * sizeof(float);
+    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + (size_t)net->layer_count * LAYER_TEXT_BYTES +
+                         (size_t)net->classes * WEIGHTS_CLASS_BYTES;
+    return sizeof(struct weights) + texts + net->parameter_count * per_tensor + float_count(net) * sizeof(float);
 }
 
 /* ---- opening ---- */
@@ -54,7 +62,7 @@ static int take_room(struct weights *weights)
     weights->data_bytes = float_count(weights->net) * sizeof(float);
     weights->tensors = calloc(count + 1, sizeof(*weights->tensors));
     weights->entries = calloc(count + 1, sizeof(*weights->entries));
-    weights->texts = calloc(count + FIXED_TEXTS, sizeof(*weights->texts));
+    weights->texts = calloc(count + FIXED_TEXTS + FURTHER_TEXTS, sizeof(*weights->texts));
     weights->data = malloc(weights->data_bytes + sizeof(float));
     if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->data == NULL)
         return -ENOMEM;
@@ -97,7 +105,7 @@ static void name_tensors(struct weights *weights)
 static void place_fixed_texts(struct weights *weights)
 {
     const struct pixels_text *const pixels = &weights->pixels;
-    const struct safetensors_text texts[FIXED_TEXTS] = {
+    const struct safetensors_text texts[FIXED_TEXTS - PIXELS_SETTINGS] = {
         { "format", "pt" },
         { "pipetrain.model", weights->net->model },
         { "pipetrain.steps", weights->steps },
@@ -109,6 +117,31 @@ static void place_fixed_texts(struct weights *weights)
         { "pipetrain.images.validation", pixels->images[PASS_EVALUATE] },
     };
     memcpy(weights->texts, texts, sizeof(texts));
+    for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
+        char *const key = weights->setting_keys[i];
+        snprintf(key, sizeof(weights->setting_keys[i]), WEIGHTS_SETTING "%s", pixels_settings[i]);
+        weights->texts[FIXED_TEXTS - PIXELS_SETTINGS + i] = (struct safetensors_text){ key, pixels->settings[i] };
+    }
+}
+
+static void add_text(struct weights *weights, const char *key, const char *text)
+{
+    const uint32_t place = FIXED_TEXTS + weights->net->parameter_count + weights->further_texts++;
+    weights->texts[place] = (struct safetensors_text){ key, text };
+}
+
+/* Without a text where a name of the network does not fit into one. */
+static int describe_net(struct weights *weights)
+{
+    size_t bytes;
+    FILE *const out = open_memstream(&weights->net_text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    const int rc = net_file_write(weights->net, out);
+    const bool is_written = fclose(out) == 0 && rc == 0;
+    if (is_written)
+        add_text(weights, WEIGHTS_NET, weights->net_text);
+    return is_written || rc == -EINVAL ? 0 : -ENOMEM;
 }
 
 static void place_data(struct weights *weights)
@@ -124,7 +157,8 @@ static int make_header(struct weights *weights, uint64_t steps)
 {
     const uint32_t count = weights->net->parameter_count;
     snprintf(weights->steps, sizeof(weights->steps), "%" PRIu64, steps);
-    return safetensors_header(&weights->header, weights->entries, count, weights->texts, count + FIXED_TEXTS);
+    return safetensors_header(&weights->header, weights->entries, count, weights->texts,
+                              count + FIXED_TEXTS + weights->further_texts);
 }
 
 int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels)
@@ -140,8 +174,10 @@ int weights_open(struct weights **weights_out, const struct net *net, const stru
         name_tensors(weights);
         place_fixed_texts(weights);
         place_data(weights);
-        rc = make_header(weights, UINT64_MAX);
+        rc = describe_net(weights);
     }
+    if (rc == 0)
+        rc = make_header(weights, UINT64_MAX);
     if (rc != 0) {
         weights_close(weights);
         return rc;
@@ -150,11 +186,23 @@ int weights_open(struct weights **weights_out, const struct net *net, const stru
     return 0;
 }
 
+int weights_name_classes(struct weights *weights, char *names)
+{
+    const bool is_short = strlen(names) <= (size_t)weights->net->classes * WEIGHTS_CLASS_BYTES / 2;
+    weights->class_names = names;
+    if (!is_short)
+        return 0;
+    add_text(weights, WEIGHTS_CLASS_NAMES, names);
+    return make_header(weights, UINT64_MAX);
+}
+
 void weights_close(struct weights *weights)
 {
     if (weights == NULL)
         return;
     json_release(&weights->header);
+    free(weights->net_text);
+    free(weights->class_names);
     free(weights->data);
     free(weights->texts);
     free(weights->entries);

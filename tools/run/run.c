@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "tools/config/settings_model.h"
 #include "tools/phase.h"
+#include "tools/results/class_names_give.h"
 #include "tools/results/first_weights.h"
 #include "tools/results/results.h"
 #include "tools/run/about.h"
@@ -161,6 +162,8 @@ static int open_outputs(struct run *run)
     if (code != 0)
         return code;
     int rc = account_open(&run->account, &run->plan.schedule);
+    if (rc == 0)
+        rc = class_names_give(run->results.weights, run->datasets[PASS_TRAIN]);
     if (rc == 0)
         rc = open_report(run);
     if (rc == 0)

@@ -52,11 +52,30 @@ static int find_format(const char *name)
     return format;
 }
 
+static void add_subject(struct text *problem, const struct stored_image *image)
+{
+    if (image->key != NULL)
+        text_add(problem, "feature '%s' ", image->key);
+}
+
+static void report_file(const struct stored_image *image, const char *name, const struct image_shape *shape,
+                        struct text *problem)
+{
+    if (shape->channels != 1 && shape->channels != 3)
+        text_add(problem, "JPEG and PNG images have 1 or 3 channels; the network wants %" PRIu32, shape->channels);
+    else if (name != NULL)
+        text_add(problem, "holds a %s image: JPEG and PNG can be read", name);
+    else
+        text_add(problem, "holds %zu bytes that begin like no image (JPEG, PNG)", image->byte_count);
+}
+
 static void report_kind(const struct stored_image *image, const char *name, const struct image_shape *shape,
                         struct text *problem)
 {
     size_t bytes;
-    if (shape->channels != 1 && shape->channels != 3)
+    if (image->key == NULL)
+        report_file(image, name, shape, problem);
+    else if (shape->channels != 1 && shape->channels != 3)
         text_add(problem, "feature '%s' is of encoded images, which have 1 or 3 channels; the network wants %" PRIu32,
                  image->key, shape->channels);
     else if (name != NULL)
@@ -124,9 +143,10 @@ static int decode_encoded(void *codec, const struct stored_image *image, const s
         report_kind(image, name, &request->shape, &problem);
     else
         rc = decode_format(codec, format, image, request, pixels_out, &reason);
-    if (words[0] != '\0')
-        text_add(&problem, "feature '%s' holds a %s image that %s: %s", image->key, name,
-                 rc == 0 ? "has flaws" : "cannot be decoded", words);
+    if (words[0] == '\0')
+        return rc;
+    add_subject(&problem, image);
+    text_add(&problem, "holds a %s image that %s: %s", name, rc == 0 ? "has flaws" : "cannot be decoded", words);
     return rc;
 }
 

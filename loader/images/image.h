@@ -53,7 +53,7 @@ enum image_layout { IMAGE_LAYOUT_AUTO, IMAGE_LAYOUT_HWC, IMAGE_LAYOUT_CHW };
 
 /* An image as a record holds it. */
 struct stored_image {
-    const char *key;            /* of its feature, for messages */
+    const char *key;            /* of its feature, for messages; NULL: it is a file, which they follow the name of */
     const uint8_t *bytes;
     size_t byte_count;
     const struct feature *list;         /* the feature where it is a list of numbers, and then there are no bytes */

@@ -41,8 +41,9 @@ tools/shards        tools tools/config tools/convert formats stage stage/file st
 tools/results       tools/config tools/shards formats formats/inputs stage stage/file compute compute/netfile loader
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
+tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
 tools/run           tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
-tools               tools/config tools/convert tools/limits tools/results tools/run formats stage stage/text loader compute compute/netfile sync
+tools               tools/config tools/convert tools/limits tools/predict tools/results tools/run formats stage stage/text loader compute compute/netfile sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
 long=' '

@@ -1,0 +1,170 @@
+/* Tests of what evaluations count: the order of classes by logits, top-k, and the confusion matrix, against plain
+ * loops over random logits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/predict/confusion.h"
+#include "tools/predict/evaluation_report.h"
+#include "tools/predict/ranking.h"
+
+enum { CLASSES = 7, SAMPLES = 500 };
+
+/* A few values, so that many are equal. */
+static void draw(float logits[CLASSES])
+{
+    for (int c = 0; c < CLASSES; c++)
+        logits[c] = (float)(rand() % 5) / 2 - 1;
+}
+
+static uint32_t place_of(const float logits[CLASSES], uint32_t class)
+{
+    uint32_t place = 0;
+    for (uint32_t c = 0; c < CLASSES; c++)
+        if (logits[c] > logits[class] || (logits[c] == logits[class] && c < class))
+            place++;
+    return place;
+}
+
+static void the_first_classes_are_those_of_a_sort(void **state)
+{
+    (void)state;
+    srand(1);
+    for (int sample = 0; sample < SAMPLES; sample++) {
+        float logits[CLASSES];
+        struct ranked top[CLASSES];
+        draw(logits);
+        for (uint32_t count = 1; count <= CLASSES; count++) {
+            double sum = 0;
+            ranking_top(logits, CLASSES, count, top);
+            for (uint32_t i = 0; i < count; i++) {
+                assert_int_equal(place_of(logits, top[i].class), i);
+                assert_int_equal(ranking_place(logits, CLASSES, top[i].class), i);
+                sum += top[i].probability;
+            }
+            assert_true(count < CLASSES ? sum < 1 : fabs(sum - 1) < 1e-12);
+        }
+        assert_int_equal(ranking_best(logits, CLASSES), top[0].class);
+    }
+}
+
+static void probabilities_are_the_softmax(void **state)
+{
+    (void)state;
+    const float logits[3] = { 1000.0f, 1000.0f + logf(3.0f), -1000.0f };
+    struct ranked top[3];
+    ranking_top(logits, 3, 3, top);
+    assert_int_equal(top[0].class, 1);
+    assert_true(fabs(top[0].probability - 0.75) < 1e-4);
+    assert_true(fabs(top[1].probability - 0.25) < 1e-4);
+    assert_true(top[2].probability == 0);
+}
+
+static void cells_are_what_a_matrix_counts(void **state)
+{
+    (void)state;
+    uint64_t matrix[CLASSES][CLASSES] = { 0 }, among_five = 0, correct = 0;
+    struct confusion confusion;
+    srand(2);
+    assert_int_equal(confusion_init(&confusion, CLASSES, SAMPLES), 0);
+    for (int sample = 0; sample < SAMPLES; sample++) {
+        float logits[CLASSES];
+        draw(logits);
+        const uint32_t label = (uint32_t)rand() % (CLASSES - 1), best = ranking_best(logits, CLASSES);
+        matrix[label][best]++;
+        correct += label == best;
+        among_five += place_of(logits, label) < 5;
+        confusion_add(&confusion, logits, label);
+    }
+    confusion_finish(&confusion);
+    assert_int_equal(confusion.samples, SAMPLES);
+    assert_int_equal(confusion.correct, correct);
+    assert_int_equal(confusion.among_five, among_five);
+    for (uint32_t label = 0; label < CLASSES; label++) {
+        const struct class_score score = confusion_class(&confusion, label);
+        uint64_t samples = 0;
+        for (uint32_t c = 0; c < CLASSES; c++)
+            samples += matrix[label][c];
+        assert_int_equal(score.samples, samples);
+        assert_int_equal(score.correct, matrix[label][label]);
+        for (size_t i = 0; i < score.cell_count; i++) {
+            assert_int_equal(score.cells[i].samples, matrix[label][score.cells[i].predicted]);
+            if (score.cells[i].predicted != label)
+                assert_true(score.cells[i].samples <= score.mostly->samples);
+        }
+    }
+    assert_int_equal(confusion_class(&confusion, CLASSES - 1).samples, 0);
+    confusion_release(&confusion);
+}
+
+/* So many classes as make the matrix too wide, and long names of them. */
+static char *report_of(uint32_t classes, void (*write)(const struct evaluation_report *report, FILE *out))
+{
+    const char **const names = calloc(classes, sizeof(*names));
+    float *const logits = calloc(classes, sizeof(*logits));
+    struct confusion confusion;
+    char *text;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    assert_true(names != NULL && logits != NULL && out != NULL);
+    assert_int_equal(confusion_init(&confusion, classes, 2 * classes), 0);
+    for (uint32_t c = 0; c < classes; c++) {
+        names[c] = c % 3 == 0 ? "" : "a class with a \"name\" that is\nrather long, longer than a column";
+        for (uint32_t i = 0; i < 2; i++) {
+            logits[(c + i) % classes] = 1;
+            confusion_add(&confusion, logits, c);
+            logits[(c + i) % classes] = 0;
+        }
+    }
+    confusion_finish(&confusion);
+    const struct evaluation_report report = { .model = "m", .weights = "w", .confusion = &confusion, .names = names,
+                                              .loss = 0.5, .seconds = 1 };
+    write(&report, out);
+    fclose(out);
+    confusion_release(&confusion);
+    free(logits);
+    free(names);
+    return text;
+}
+
+static void reports_fit_a_terminal(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = { 1, 2, 10, 30, 100, 101, 1000 };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        char *const text = report_of(counts[i], evaluation_print), *rest = NULL;
+        for (const char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+            assert_true(strlen(line) <= 80);
+        free(text);
+    }
+}
+
+static void a_csv_has_a_line_for_each_class_and_doubled_quotes(void **state)
+{
+    (void)state;
+    char *const text = report_of(3, evaluation_write_csv);
+    static const char name[] = "\"a class with a \"\"name\"\" that is\nrather long, longer than a column\"";
+    char wanted[512];
+    snprintf(wanted, sizeof(wanted), "class,0,%s,%s\n0,1,1,0\n%s,0,1,1\n%s,1,0,1\n", name, name, name, name);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_classes_are_those_of_a_sort),
+        cmocka_unit_test(probabilities_are_the_softmax),
+        cmocka_unit_test(cells_are_what_a_matrix_counts),
+        cmocka_unit_test(reports_fit_a_terminal),
+        cmocka_unit_test(a_csv_has_a_line_for_each_class_and_doubled_quotes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+/* Building a tower for evaluation, and running batches through it. */
+#include "tools/predict/inference.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/team.h"
+#include "stage/log.h"
+#include "tools/run/lane.h"
+#include "tools/run/tower_plan.h"
+
+/* What a batch leaves on the host, pinned. */
+struct outcome { struct backend_result result; int32_t labels[]; };
+
+struct inference {
+    struct inference_parts parts;
+    struct lane lane;
+    struct tower *tower;
+    struct outcome *outcome;
+    uint64_t *ids;
+    float *logits;
+};
+
+static uint32_t capacity_of(const struct inference *inference)
+{
+    return inference->parts.plan->layout.capacity;
+}
+
+static size_t logits_bytes(const struct inference *inference)
+{
+    return (size_t)capacity_of(inference) * inference->parts.net->classes * sizeof(float);
+}
+
+/* ---- planning ---- */
+
+/* 0, or the exit code after a message. */
+static int fail(const struct inference *inference, const char *what, int rc)
+{
+    if (rc == 0)
+        return 0;
+    stop_fail(inference->parts.stop, exit_code_of(rc, EXIT_CODE_DEVICE), "the network could not be %s: %s", what,
+              exit_cause(rc));
+    return (int)stop_code(inference->parts.stop);
+}
+
+/* The members of a team belong to the thread that computes, which is main's. */
+static int plan_tower(struct inference *inference)
+{
+    const struct run_plan *const plan = inference->parts.plan;
+    struct tower_spec spec = tower_plan(plan, inference->parts.settings, 0);
+    spec.net = inference->parts.net;
+    spec.device = inference->lane.device;
+    spec.compute = inference->lane.compute;
+    const int rc = spec.backend->has_teams ? team_start(spec.backend_spec.threads) : 0;
+    return rc == 0 ? tower_open(&inference->tower, &spec) : rc;
+}
+
+static void add_memory(const struct inference *inference)
+{
+    struct memory_plan *const memory = &inference->parts.plan->memory;
+    const struct trainer_needs needs = { .tower = tower_needs(inference->tower), .samples = capacity_of(inference) };
+    memory_plan_add_tower(memory, 0, &needs);
+    memory_share_add(&memory->host, MEMORY_RESULTS, logits_bytes(inference));
+}
+
+static int check_memory(const struct inference *inference)
+{
+    const struct run_plan *const plan = inference->parts.plan;
+    struct device *const device = inference->lane.device;
+    struct memory_there there;
+    struct problems problems;
+    size_t total;
+    memory_host_there(&plan->memory, &there);
+    const int rc = plan->memory.device_count > 0 ? device->ops->memory(device, &there.devices[0], &total) : 0;
+    if (rc != 0)
+        return fail(inference, "planned", rc);
+    problems_init(&problems);
+    int code = 0;
+    if (memory_plan_check(&plan->memory, inference->parts.settings, &there, NULL, &problems) != 0) {
+        problems_print(&problems);
+        code = EXIT_CODE_MEMORY;
+    }
+    problems_release(&problems);
+    return code;
+}
+
+static int plan(struct inference *inference)
+{
+    int rc = lane_open(&inference->lane, &inference->parts.plan->devices, 0);
+    if (rc == 0)
+        rc = stop_on_failure(inference->parts.stop, device_cancel, inference->lane.device);
+    if (rc == 0)
+        rc = plan_tower(inference);
+    if (rc != 0)
+        return fail(inference, "planned", rc);
+    add_memory(inference);
+    return check_memory(inference);
+}
+
+int inference_open(struct inference **inference_out, const struct inference_parts *parts)
+{
+    struct inference *const inference = calloc(1, sizeof(*inference));
+    if (inference == NULL) {
+        log_message(LOG_ERROR, "the network: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    inference->parts = *parts;
+    const int code = plan(inference);
+    if (code == 0)
+        *inference_out = inference;
+    else
+        inference_close(inference);
+    return code;
+}
+
+/* ---- memory, weights and threads ---- */
+
+static int take_room(struct inference *inference)
+{
+    struct device *const device = inference->lane.device;
+    const size_t count = capacity_of(inference);
+    void *memory;
+    inference->ids = calloc(count, sizeof(*inference->ids));
+    inference->logits = malloc(logits_bytes(inference));
+    if (inference->ids == NULL || inference->logits == NULL)
+        return -ENOMEM;
+    const int rc = device->ops->alloc_pinned(device, sizeof(struct outcome) + count * sizeof(int32_t), &memory);
+    if (rc == 0)
+        inference->outcome = memory;
+    return rc;
+}
+
+/* What blocks is registered with stop before any thread that it could block. */
+static int open_stages(struct inference *inference)
+{
+    const struct inference_parts *const parts = &inference->parts;
+    const struct input_settings *const input = &parts->settings->input;
+    struct lane *const lane = &inference->lane;
+    int rc = lane_open_ring(lane, (uint32_t)input->prefetch_depth, &parts->plan->layout);
+    if (rc == 0)
+        rc = stop_on_failure(parts->stop, ring_cancel, lane->ring);
+    if (rc == 0)
+        rc = slots_open(&lane->slots, lane->device, (uint32_t)input->staging_depth, &parts->plan->layout);
+    if (rc == 0)
+        rc = stop_on_failure(parts->stop, slots_cancel, lane->slots);
+    if (rc == 0)
+        rc = take_room(inference);
+    return rc == 0 ? tower_allocate(inference->tower) : rc;
+}
+
+static int start_feeder(struct inference *inference)
+{
+    const struct inference_parts *const parts = &inference->parts;
+    struct lane *const lane = &inference->lane;
+    const struct feeder_spec spec = {
+        .name = lane->feeder_name,
+        .device = lane->device,
+        .ring = lane->ring,
+        .slots = lane->slots,
+        .stop = parts->stop,
+        .schedule = &parts->plan->schedule,
+        .classes = parts->net->classes,
+        .layout = &parts->plan->layout,
+    };
+    ring_range(lane->ring, 0, schedule_batch_count(&parts->plan->schedule));
+    return feeder_start(&lane->feeder, &spec);
+}
+
+static int write_weights(const struct inference *inference)
+{
+    const int rc = first_weights_write(inference->parts.weights, inference->tower);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: %s", inference->parts.weights_path,
+                rc == -EDOM ? "holds numbers that are not finite" : exit_cause(rc));
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : (int)exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+int inference_begin(struct inference *inference)
+{
+    int code = fail(inference, "set up", open_stages(inference));
+    if (code == 0)
+        code = write_weights(inference);
+    return code != 0 ? code : fail(inference, "set up", start_feeder(inference));
+}
+
+struct ring *inference_ring(struct inference *inference)
+{
+    return inference->lane.ring;
+}
+
+/* ---- batches ---- */
+
+/* The slot goes back as soon as what reads it is queued. */
+static int run_slot(struct inference *inference, struct slot *slot)
+{
+    const struct device_ops *const ops = inference->lane.device->ops;
+    struct stream *const compute = inference->lane.compute;
+    const uint32_t count = slot->span.count;
+    int rc = stream_wait(compute, slot->ready);
+    if (rc == 0)
+        rc = ops->copy(compute, inference->outcome->labels, slot->labels, count * sizeof(*slot->labels),
+                       COPY_FROM_DEVICE);
+    if (rc == 0)
+        rc = tower_forward(inference->tower, slot, false);
+    memcpy(inference->ids, slot->ids, count * sizeof(*slot->ids));
+    slots_give_back(inference->lane.slots, slot);
+    if (rc == 0)
+        rc = tower_result(inference->tower, &inference->outcome->result);
+    return rc == 0 ? tower_logits(inference->tower, inference->logits) : rc;
+}
+
+int inference_next(struct inference *inference, struct inference_batch *batch_out)
+{
+    struct slot *slot;
+    int rc = slots_take(inference->lane.slots, &slot);
+    if (rc != 0)
+        return rc;
+    const struct span span = slot->span;
+    rc = run_slot(inference, slot);
+    if (rc != 0)
+        return rc == -ECANCELED ? rc : stop_fail(inference->parts.stop, exit_code_of(rc, EXIT_CODE_DEVICE),
+                                                 "batch %llu could not be computed: %s",
+                                                 (unsigned long long)span.number + 1, exit_cause(rc));
+    *batch_out = (struct inference_batch){ span, inference->ids, inference->outcome->labels, inference->logits,
+                                           inference->outcome->result };
+    return 0;
+}
+
+/* ---- the end ---- */
+
+void inference_end(void *ended)
+{
+    struct inference *const inference = ended;
+    ring_cancel(inference->lane.ring);
+    slots_cancel(inference->lane.slots);
+}
+
+static void join_feeder(struct lane *lane)
+{
+    if (lane->ring != NULL)
+        ring_cancel(lane->ring);
+    if (lane->slots != NULL)
+        slots_end(lane->slots);
+    feeder_join(lane->feeder, NULL);
+}
+
+/* What was lent comes back first: the tower's streams and memory are the device's. */
+void inference_close(struct inference *inference)
+{
+    if (inference == NULL)
+        return;
+    struct device *const device = inference->lane.device;
+    join_feeder(&inference->lane);
+    stop_forget(inference->parts.stop);
+    lane_close_stream(&inference->lane.communication);
+    tower_close(inference->tower);
+    if (inference->outcome != NULL)
+        device->ops->free_pinned(device, inference->outcome);
+    lane_close(&inference->lane);
+    if (device != NULL)
+        device->ops->close(device);
+    free(inference->logits);
+    free(inference->ids);
+    free(inference);
+}

@@ -1,0 +1,91 @@
+/* Looking for names of classes. */
+#include "tools/predict/known_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/shards/text_file.h"
+#include "stage/log.h"
+#include "tools/results/weights.h"
+
+/* 0; -ENODATA when the list cannot be used, after a message; or -ENOMEM. */
+static int read_list(struct class_names *listed, const char *text, size_t bytes, const char *path)
+{
+    char problem[256] = "";
+    const int rc = class_names_read(listed, text, bytes, problem, sizeof(problem));
+    if (rc == 0 || rc == -ENOMEM)
+        return rc;
+    log_message(LOG_ERROR, "%s: %s", path, problem);
+    return -ENODATA;
+}
+
+static int read_file(struct class_names *listed, const char *path)
+{
+    char *text;
+    size_t bytes;
+    int rc = text_file_read(path, CLASS_NAMES_BYTES_MAX, &text, &bytes);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s: %s", path, text_file_problem(rc));
+        return rc == -ENOMEM ? rc : -ENODATA;
+    }
+    rc = read_list(listed, text, bytes, path);
+    free(text);
+    return rc;
+}
+
+/* A data set has read the file that was named, or one beside its shards. */
+static int find_list(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+{
+    const char *const path = trained->settings->data.class_names;
+    const char *const text = first_weights_text(trained->weights, WEIGHTS_CLASS_NAMES);
+    if (dataset != NULL && dataset->class_names.count > 0)
+        return 0;
+    if (*path != '\0')
+        return read_file(&names->listed, path);
+    if (dataset != NULL)
+        label_names_read(&names->beside, dataset->paths[0]);
+    const bool is_beside = names->beside.manifest.class_count > 0 || names->beside.listed.count > 0;
+    return is_beside || text == NULL ? 0 : read_list(&names->listed, text, strlen(text), trained->weights_path);
+}
+
+static const char *name_of(const struct known_names *names, const struct dataset *dataset, uint32_t class)
+{
+    const struct class_names *const own = &names->listed;
+    const struct class_names *const listed = own->count > 0 || dataset == NULL ? own : &dataset->class_names;
+    if (listed->count > 0)
+        return class < listed->count ? listed->names[class] : "";
+    const char *const beside = label_names_find(&names->beside, class);
+    return beside != NULL ? beside : "";
+}
+
+int known_names_find(struct known_names *names, const struct trained *trained, const struct dataset *dataset)
+{
+    const uint32_t classes = trained->net->classes;
+    bool has_any = false;
+    const int rc = find_list(names, trained, dataset);
+    const char **const all = rc == 0 ? calloc(classes, sizeof(*all)) : NULL;
+    if (rc == -ENOMEM || (rc == 0 && all == NULL)) {
+        log_message(LOG_ERROR, "the names of classes: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    if (rc != 0)
+        return EXIT_CODE_DATA;
+    for (uint32_t c = 0; c < classes; c++) {
+        all[c] = name_of(names, dataset, c);
+        has_any |= all[c][0] != '\0';
+    }
+    if (has_any)
+        names->names = all;
+    else
+        free(all);
+    return 0;
+}
+
+void known_names_release(struct known_names *names)
+{
+    free(names->names);
+    class_names_release(&names->listed);
+    label_names_release(&names->beside);
+    *names = (struct known_names){ .names = NULL };
+}

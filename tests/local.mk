@@ -85,8 +85,10 @@ wrap = -Wl,--wrap=
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
-script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker
+script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
+	%D%/e2e/use/jpeg_maker
 %C%_e2e_decode_image_LDADD = $(LOADER)
+%C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
@@ -94,6 +96,7 @@ script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_b
 	%D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
+	%D%/e2e/use/e2e_evaluate.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_pytorch.sh %D%/e2e/test_real_images.sh \
 	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/e2e/test_tensorflow.sh $(onednn_scripts) $(tree_tests)
 

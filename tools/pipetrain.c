@@ -20,6 +20,7 @@
 #include "tools/describe.h"
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
+#include "tools/predict/evaluate_command.h"
 #include "tools/run/run.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
@@ -53,6 +54,7 @@ static const struct option long_options[] = {
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
+                 "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n"
                  "  -c, --config FILE         train as FILE says, which may be a pipe\n"
@@ -63,6 +65,7 @@ static void print_usage(FILE *out)
                  "                            and what is done to its images\n"
                  "      --net                 with --describe: as a file for model.file, to be changed:\n"
                  "                            pipetrain --describe=mnist_cnn --net > mine.net\n"
+                 "  evaluate                  how well a trained network does (evaluate --help)\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
                  "      --version\n");
 }
@@ -265,6 +268,34 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
     return describe(arguments);
 }
 
+/* Programs of their own, by their first word. */
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv, uint64_t process_start_ns);
+} commands[] = {
+    { "evaluate", evaluate_command },
+};
+
+static const struct command *find_command(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int train(int argc, char **argv, uint64_t process_start_ns)
+{
+    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
+    if (arguments.assignments == NULL)
+        return out_of_memory("the command line");
+    int code = EXIT_CODE_USAGE;
+    if (parse_arguments(&arguments, argc, argv) == 0)
+        code = dispatch(&arguments, process_start_ns);
+    free(arguments.assignments);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t process_start_ns = team_wait_begin();
@@ -273,12 +304,7 @@ int main(int argc, char **argv)
     output_fill_closed();
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
-    struct arguments arguments = { .argv = argv, .assignments = calloc((size_t)argc + 1, sizeof(char *)) };
-    if (arguments.assignments == NULL)
-        return out_of_memory("the command line");
-    int code = EXIT_CODE_USAGE;
-    if (parse_arguments(&arguments, argc, argv) == 0)
-        code = dispatch(&arguments, process_start_ns);
-    free(arguments.assignments);
+    const struct command *const command = find_command(argc, argv);
+    const int code = command != NULL ? command->run(argc, argv, process_start_ns) : train(argc, argv, process_start_ns);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

@@ -1,0 +1,133 @@
+#!/bin/sh
+# pipetrain evaluate: its counts are those that training itself reports for the same weights, from any data, with any
+# batch; nothing of the run changes; what is wrong is told before anything is computed.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+cd "$work" || exit 99
+
+# evaluate NAME WORD... - of the run, on its own settings
+evaluate() {
+    name=$1
+    shift
+    run "$pipetrain" evaluate -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" "$@"
+}
+
+result() {
+    "$json_value" result.json "$1"
+}
+
+# Counts and loss of the evaluation in result.json are those of the run's last one.
+expect_same_counts() {
+    for pair in samples:images top1.correct:correct loss:loss; do
+        expect_equal "$(result "${pair%:*}")" "$(summary "$1" "validation.${pair#*:}")" "$2: ${pair%:*}"
+    done
+}
+
+state_of() {
+    (cd "$1" && ls -la --full-time && cat ./* | cksum)
+}
+
+# Raw pixels, and JPEGs of another size, which are scaled.
+train raw
+"$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
+    fail 'no JPEGs'
+grep -qa JFIF jpeg/validation-* || fail 'the images are no JPEGs'
+jpeg="--set data.train=$work/jpeg/train-* --set data.validation=$work/jpeg/validation-*"
+train jpeg $jpeg --set augment.crop=resized
+state_of runs/raw >before
+for name in raw jpeg; do
+    [ $name = raw ] && data= || data=$jpeg
+    evaluate $name $data --json
+    expect_code 0 "the evaluation of $name"
+    expect_err_lines 0
+    cp out result.json
+    expect_same_counts $name "$name"
+    expect_equal "$(result samples)" 150 'samples'
+done
+state_of runs/raw >after
+expect_same_file before after 'the run directory'
+
+# Part of the training set, and by default the file of the run's own configuration.
+train split --set data.validation= --set data.validation_split=0.3
+run "$pipetrain" evaluate -c runs/split/run.conf --json
+expect_code 0 'the evaluation of what was held out'
+cp out result.json
+expect_same_counts split 'held out'
+
+# Other batches and several towers: the same counts.
+train towers --set devices.towers=3 --set train.batch=63
+for how in '--set train.batch=7' '--set train.batch=1000' '--set devices.towers=3' '--set data.shuffle=block'; do
+    evaluate towers $how --json
+    expect_code 0 "an evaluation with $how"
+    cp out result.json
+    expect_equal "$(result top1.correct)" "$(summary towers validation.correct)" "right with $how"
+done
+
+# For people, and as a table.
+evaluate raw --csv confusion.csv
+expect_code 0 'the report'
+expect_out "^result    150 samples, loss $(printf '%.4f' "$(summary raw validation.loss)"), top-1 "
+expect_out '^speed '
+expect_out '^confusion matrix'
+expect_narrow 'the report'
+[ "$(wc -l <confusion.csv)" -eq 11 ] || fail 'a line for each class, and one for their names'
+awk -F, -v correct="$(summary raw validation.correct)" \
+    'NR > 1 { for (i = 2; i <= NF; i++) all += $i; right += $NR } END { exit !(all == 150 && right == correct) }' \
+    confusion.csv || fail 'the table counts other samples'
+evaluate raw --weights runs/raw/weights.safetensors --set run.dir=nothing
+expect_code 0 'weights that are named'
+
+# Damage ends it, or is left out.
+cp -r data damaged
+shard=$(ls damaged/validation-* | head -n 1)
+flip "$shard" 400
+evaluate raw --set "data.validation=damaged/validation-*"
+expect_code 3 'a damaged record'
+evaluate raw --set "data.validation=damaged/validation-*" --set data.on_corrupt=skip --json
+expect_code 0 'a damaged record that is left out'
+cp out result.json
+expect_equal "$(result samples) $(result unreadable)" '149 1' 'samples and what is unreadable'
+
+# What is wrong.
+run "$pipetrain" evaluate --help
+expect_code 0 'the help'
+expect_out '^Usage: pipetrain evaluate '
+expect_narrow 'the help'
+run "$pipetrain" evaluate
+expect_code 2 'no configuration'
+run "$pipetrain" evaluate -c
+expect_code 2 'an option without its value'
+expect_err "'-c' needs a value"
+run "$pipetrain" evaluate -c tiny.conf --weigths=x
+expect_code 2 'a misspelt option'
+expect_err "did you mean '--weights'"
+evaluate raw more
+expect_code 2 'a word too many'
+evaluate raw --set train.bacth=1 --set train.epochs=x
+expect_code 2 'wrong settings'
+expect_err_lines 2
+evaluate nothing
+expect_code 3 'no weights'
+expect_err "/runs/nothing/weights.safetensors: cannot be read: No such file"
+evaluate raw --weights tiny.conf
+expect_code 3 'a text in place of weights'
+expect_err '^tiny.conf: is no safetensors file$'
+evaluate raw --set data.classes=11
+expect_code 2 'weights of another network'
+expect_err 'holds the weights of another network than'
+evaluate raw --set data.validation=
+expect_code 2 'nothing to evaluate on'
+expect_err 'set data.validation'
+evaluate raw --set data.validation=nothing
+expect_code 3 'data that are not there'
+evaluate raw --set devices.kind=null
+expect_code 2 'a device that computes nothing'
+evaluate raw --csv nothing/confusion.csv
+expect_code 5 'a table that cannot be written'
+if [ -w /dev/full ]; then
+    run sh -c "'$pipetrain' evaluate -c tiny.conf --set run.dir=runs/raw >/dev/full"
+    expect_code 5 'a report on a full disk'
+    expect_err 'standard output: .*No space left'
+fi
+
+finish

@@ -17,6 +17,7 @@
 #include <jansson.h>
 #include <xxhash.h>
 
+#include "compute/netfile/net_file.h"
 #include "tests/helpers/file_fixture.h"
 #include "tools/config/config.h"
 #include "tools/results/weights.h"
@@ -46,7 +47,8 @@ void *__wrap_realloc(void *memory, size_t bytes)
 }
 
 static const struct pixels_text pixels = {
-    .divisor = "127.5", .mean = "1 0.5", .deviation = "0.25", .images = { "cut", "as \"they\" are" } };
+    .divisor = "127.5", .mean = "1 0.5", .deviation = "0.25", .images = { "cut", "as \"they\" are" },
+    .settings = { "central", "1.25", "area" } };
 
 /* A tower of its own with a directory to save to. */
 struct fixture {
@@ -193,6 +195,9 @@ static const struct { const char *key, *value; } metadata[] = {
     { "pipetrain.input.deviation", "0.25" },
     { "pipetrain.images.train", "cut" },
     { "pipetrain.images.validation", "as \"they\" are" },
+    { "pipetrain.setting.augment.evaluation", "central" },
+    { "pipetrain.setting.augment.evaluation_scale", "1.25" },
+    { "pipetrain.setting.augment.filter", "area" },
 };
 
 static void the_file_holds_the_weights_of_the_tower(void **state)
@@ -221,6 +226,64 @@ static void the_file_holds_the_weights_of_the_tower(void **state)
     assert_int_equal((uint64_t)ftell(file), data_begin + net->trainable_count * sizeof(float));
     json_decref(header);
     fclose(file);
+}
+
+static void tell_nobody(void *arg, uint32_t line, const char *problem)
+{
+    (void)arg, (void)line, (void)problem;
+}
+
+/* The metadata of a file that is saved now; to be released. */
+static json_t *save_metadata(struct fixture *fixture)
+{
+    const char *broken = NULL;
+    uint64_t data_begin;
+    assert_int_equal(save(fixture, "w.safetensors", 1, &broken), 0);
+    FILE *file = file_open("w.safetensors");
+    json_t *header = header_read(file, &data_begin), *texts = json_object_get(header, "__metadata__");
+    json_incref(texts);
+    json_decref(header);
+    fclose(file);
+    return texts;
+}
+
+static void the_network_can_be_made_of_the_metadata(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct model_options options = { .dropout = true };
+    const struct net_file_sink sink = { tell_nobody, NULL };
+    json_t *texts = save_metadata(fixture);
+    const char *text = json_string_value(json_object_get(texts, WEIGHTS_NET));
+    struct net *net;
+    assert_non_null(text);
+    assert_int_equal(net_file_read(&net, text, strlen(text), &options, &sink), 0);
+    assert_int_equal(net->parameter_count, fixture->net->parameter_count);
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        assert_string_equal(net->parameters[i].name, fixture->net->parameters[i].name);
+    assert_int_equal(net->classes, fixture->net->classes);
+    net_close(net);
+    json_decref(texts);
+}
+
+static void names_of_classes_are_kept_unless_they_are_too_long(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char names[] = "0:a \"cat\"\n2:dog\n";
+    assert_int_equal(weights_name_classes(fixture->weights, strdup(names)), 0);
+    json_t *texts = save_metadata(fixture);
+    assert_string_equal(json_string_value(json_object_get(texts, WEIGHTS_CLASS_NAMES)), names);
+    json_decref(texts);
+    struct weights *other;
+    char *const much = calloc(1, 3 * WEIGHTS_CLASS_BYTES + 1);
+    assert_non_null(much);
+    memset(much, 'x', 3 * WEIGHTS_CLASS_BYTES);
+    assert_int_equal(weights_open(&other, fixture->net, &pixels), 0);
+    assert_int_equal(weights_name_classes(other, much), 0);
+    weights_close(fixture->weights);
+    fixture->weights = other;
+    texts = save_metadata(fixture);
+    assert_null(json_object_get(texts, WEIGHTS_CLASS_NAMES));
+    json_decref(texts);
 }
 
 static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
@@ -303,6 +366,8 @@ int main(void)
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_holds_the_weights_of_the_tower),
+        cmocka_unit_test(the_network_can_be_made_of_the_metadata),
+        cmocka_unit_test(names_of_classes_are_kept_unless_they_are_too_long),
         cmocka_unit_test(tensors_lie_in_the_order_of_their_names_without_gaps),
         cmocka_unit_test(saving_takes_no_memory),
         cmocka_unit_test(opening_without_memory_fails),

@@ -1,0 +1,162 @@
+/* From words to paths. */
+#include "tools/predict/image_words.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "loader/shards/shard_list.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+
+static int out_of_memory(void)
+{
+    log_message(LOG_ERROR, "the list of images: %s", strerror(ENOMEM));
+    return EXIT_CODE_MEMORY;
+}
+
+static int add_path(struct image_words *words, const char *path)
+{
+    if (words->count == words->room) {
+        const uint64_t room = words->room > 0 ? 2 * words->room : 64;
+        char **const larger = reallocarray(words->paths, room, sizeof(*larger));
+        if (larger == NULL)
+            return out_of_memory();
+        words->paths = larger;
+        words->room = room;
+    }
+    words->paths[words->count] = strdup(path);
+    return words->paths[words->count] != NULL ? (words->count++, 0) : out_of_memory();
+}
+
+static int add_shards(struct image_words *words, const char *pattern)
+{
+    char *joined;
+    if (asprintf(&joined, "%s%s%s", words->shards != NULL ? words->shards : "", words->shards != NULL ? "," : "",
+                 pattern) < 0)
+        return out_of_memory();
+    free(words->shards);
+    words->shards = joined;
+    return 0;
+}
+
+/* ---- folders ---- */
+
+static bool is_image_name(const char *name)
+{
+    static const char *const endings[] = { ".jpg", ".jpeg", ".png" };
+    const char *const dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof(endings) / sizeof(endings[0]); i++)
+        if (strcasecmp(dot, endings[i]) == 0)
+            return true;
+    return false;
+}
+
+static int compare_names(const FTSENT **left, const FTSENT **right)
+{
+    return strcmp((*left)->fts_name, (*right)->fts_name);
+}
+
+static int walk(struct image_words *words, FTS *tree)
+{
+    int code = 0;
+    for (FTSENT *entry = fts_read(tree); entry != NULL && code == 0; entry = fts_read(tree))
+        if (entry->fts_info == FTS_F && is_image_name(entry->fts_name))
+            code = add_path(words, entry->fts_path);
+        else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
+            log_message(LOG_ERROR, "%s: cannot be read: %s", entry->fts_path, strerror(entry->fts_errno));
+    return code;
+}
+
+static int add_folder(struct image_words *words, const char *folder)
+{
+    char name[] = "", *paths[] = { name, NULL };
+    const uint64_t before = words->count;
+    paths[0] = strdup(folder);
+    FTS *const tree = paths[0] != NULL ? fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, compare_names) : NULL;
+    const int code = tree != NULL ? walk(words, tree) : out_of_memory();
+    if (tree != NULL)
+        (void)fts_close(tree);
+    free(paths[0]);
+    if (code != 0 || words->count > before)
+        return code;
+    log_message(LOG_RUN, "%s: holds no images (.jpg, .jpeg, .png) and no shards", folder);
+    words->empty_folders++;
+    return 0;
+}
+
+/* All its shards, of whatever set, or else its images. */
+static int look_into(struct image_words *words, const char *folder)
+{
+    struct shard_list list = { .count = 0 };
+    int code = shard_list_folder(&list, folder) == -ENOMEM ? out_of_memory() : 0;
+    shard_list_sort(&list);
+    for (uint32_t i = 0; i < list.count && code == 0; i++)
+        code = add_shards(words, list.paths[i]);
+    if (code == 0 && list.count == 0)
+        code = add_folder(words, folder);
+    shard_list_release(&list);
+    return code;
+}
+
+/* ---- words ---- */
+
+static int add_lines(struct image_words *words)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t bytes;
+    int code = 0;
+    while (code == 0 && (bytes = getline(&line, &room, stdin)) >= 0) {
+        if (bytes > 0 && line[bytes - 1] == '\n')
+            line[bytes - 1] = '\0';
+        if (line[0] != '\0')
+            code = add_path(words, line);
+    }
+    free(line);
+    if (code != 0 || !ferror(stdin))
+        return code;
+    log_message(LOG_ERROR, "the list on standard input cannot be read");
+    return EXIT_CODE_DATA;
+}
+
+static int add_word(struct image_words *words, const char *word)
+{
+    struct stat status;
+    const char *const slash = strrchr(word, '/');
+    const bool is_there = stat(word, &status) == 0;
+    if (strcmp(word, "-") == 0)
+        return add_lines(words);
+    if (is_there && S_ISDIR(status.st_mode))
+        return look_into(words, word);
+    if (is_there ? shard_list_is_shard(slash != NULL ? slash + 1 : word) : strpbrk(word, "*?[") != NULL)
+        return add_shards(words, word);
+    return add_path(words, word);
+}
+
+int image_words_read(struct image_words *words, char *const *argv, int count)
+{
+    int code = 0;
+    for (int i = 0; i < count && code == 0; i++)
+        code = add_word(words, argv[i]);
+    if (code != 0 || (words->count > 0) != (words->shards != NULL))
+        return code;
+    if (words->count == 0 && words->empty_folders > 0)
+        return EXIT_CODE_DATA;
+    log_message(LOG_ERROR, words->count > 0 ? "shards and images are predicted one after the other, not together"
+                                            : "there are no images to look at (pipetrain predict --help tells more)");
+    return EXIT_CODE_USAGE;
+}
+
+void image_words_release(struct image_words *words)
+{
+    for (uint64_t i = 0; i < words->count; i++)
+        free(words->paths[i]);
+    free(words->paths);
+    free(words->shards);
+    *words = (struct image_words){ .count = 0 };
+}

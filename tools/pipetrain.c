@@ -21,6 +21,7 @@
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluate_command.h"
+#include "tools/predict/predict_command.h"
 #include "tools/run/run.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
@@ -55,6 +56,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
+                 "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n"
                  "  -c, --config FILE         train as FILE says, which may be a pipe\n"
@@ -66,6 +68,7 @@ static void print_usage(FILE *out)
                  "      --net                 with --describe: as a file for model.file, to be changed:\n"
                  "                            pipetrain --describe=mnist_cnn --net > mine.net\n"
                  "  evaluate                  how well a trained network does (evaluate --help)\n"
+                 "  predict                   what it takes images for (predict --help)\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
                  "      --version\n");
 }
@@ -274,6 +277,7 @@ static const struct command {
     int (*run)(int argc, char **argv, uint64_t process_start_ns);
 } commands[] = {
     { "evaluate", evaluate_command },
+    { "predict", predict_command },
 };
 
 static const struct command *find_command(int argc, char **argv)

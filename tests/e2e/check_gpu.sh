@@ -17,7 +17,7 @@ export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIR
 kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_norm cuda/test_kernels_pool
     cuda/test_kernels_step'
 programs="stage/test_device stage/test_device_events stage/test_slots $kernels
-    compute/test_layers compute/test_graph compute/test_tower compute/test_update
+    compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update
     sync/test_reduce sync/test_trainer cuda/test_timeline"
 scripts='batches threads towers gpu'
 

@@ -1,0 +1,158 @@
+#!/bin/sh
+# pipetrain predict: images become what evaluation takes the same images for, by the weights alone; what cannot be read
+# is told and the others go on; what is wrong is told before anything is computed.
+. "$(dirname "$0")/../e2e.sh"
+cd "$work" || exit 99
+"$build/tests/e2e/use/jpeg_maker" photos 10 60 && "$convert" folder photos -o jpeg --validation=0.25 >/dev/null 2>&1 ||
+    { fail 'no JPEGs'; finish; }
+"$build/tests/e2e/use/jpeg_maker" others 10 9
+cat >tiny.conf <<END
+[data]
+train = jpeg/train-*
+validation = jpeg/validation-*
+[model]
+name = mnist_cnn
+[train]
+batch = 50
+epochs = 8
+[devices]
+kind = $kind
+threads_per_tower = 1
+[augment]
+evaluation_scale = 1
+[report]
+progress = no
+END
+weights=runs/tiny/weights.safetensors
+run "$pipetrain" -c tiny.conf
+expect_code 0 'the training'
+
+# predict WORD... - by the weights alone
+predict() {
+    run "$pipetrain" predict -w $weights --set devices.kind=$kind "$@"
+}
+
+# The right ones of those that tell their class in their path, as evaluation counts them.
+predict --top 1 --tsv others
+expect_code 0 'a folder'
+expect_err_lines 0
+cp out by_file
+expect_equal "$(sed 1d by_file | wc -l)" 90 'images of the folder'
+"$convert" folder others -o shards --shards=2 >/dev/null 2>&1 || fail 'no shards'
+run "$pipetrain" evaluate -c tiny.conf --set 'data.validation=shards/train-*' --json
+cp out result.json
+right=$(awk -F '\t' 'NR > 1 { split($1, parts, "/"); right += parts[2] == $4 } END { print right }' by_file)
+expect_equal "$right" "$("$json_value" result.json top1.correct)" 'right, by predict and by evaluate'
+[ "$right" -gt 30 ] || fail "only $right of 90 are right: the network learned nothing"
+
+# Of the shards the same, in their order; and for any batch.
+predict --top 1 --tsv shards
+expect_code 0 'shards'
+cut -f 3,5 out | sort >by_record
+cut -f 3,5 by_file | sort | cmp - by_record || fail 'images and records are taken for other classes'
+expect_out '^shards/train-00001-of-00002:0	1	'
+for batch in 1 7 1000; do
+    predict --top 1 --tsv --batch $batch others
+    cut -f 1-4 out >other
+    cut -f 1-4 by_file | cmp - other || fail "other classes in batches of $batch"
+done
+
+# Paths from standard input; a configuration in place of the weights' own words; a model by name.
+first=others/class0/0.jpg
+find others -name '*.jpg' | sort | run "$pipetrain" predict -w $weights --set devices.kind=$kind --tsv --top 1 -
+find others -name '*.jpg' | sort >list
+"$pipetrain" predict -w $weights --set devices.kind=$kind --tsv --top 1 - <list >out
+sed 1d out | sort | cut -f 1-4 >from_list
+sed 1d by_file | sort | cut -f 1-4 | cmp - from_list || fail 'other classes of a list'
+predict --json $first
+cp out own
+run "$pipetrain" predict -c tiny.conf --json $first
+expect_code 0 'a configuration'
+expect_same_file own out 'by the configuration'
+run "$pipetrain" predict -w $weights -m mnist_cnn --set devices.kind=$kind --json $first
+expect_code 0 'a model'
+expect_same_file own out 'by the model'
+expect_equal "$("$json_value" own image) $("$json_value" own top.4.name | cut -c 1-5)" "$first class" 'the line of JSON'
+predict --top 20 --json $first
+"$json_value" out top.9.class >/dev/null || fail 'all ten classes are told'
+awk 'BEGIN { RS = "probability\":" } NR > 1 { sum += $1 } END { exit !(sum > 0.999 && sum < 1.001) }' out ||
+    fail 'the probabilities of all classes are no 1'
+predict photos/class0/0.jpg photos/class3/17.jpg
+expect_code 0 'a table'
+expect_out '^image  *class  *probability$'
+expect_out '^photos/class3/17.jpg +[0-9] class[0-9] +[0-9.]+ %$'
+expect_narrow 'a table'
+
+# What cannot be read is told, and the others go on.
+head -c 300 $first >cut.jpg
+echo 'no image' >text.jpg
+mkdir empty folder.jpg
+predict --json nothing.jpg $first text.jpg cut.jpg folder.jpg $first
+expect_code 3 'images that cannot be read'
+expect_equal "$(grep -c '"top"' out) $(grep -c '"problem"' out)" '2 3' 'predictions and problems'
+expect_err '^nothing.jpg: cannot be read: No such file or directory$'
+expect_err '^text.jpg: holds 9 bytes that begin like no image'
+expect_err '^folder.jpg: holds no images'
+classes_of() {
+    grep '"top"' "$1" | sed 's/"probability":[^}]*//g' | sort -u
+}
+classes_of out >between
+classes_of own | cmp - between || fail 'a good image between bad ones is another'
+predict empty
+expect_code 3 'an empty folder'
+expect_err '^empty: holds no images'
+predict $first shards
+expect_code 2 'images and shards'
+cp -r shards damaged
+flip damaged/train-00000-of-00002 400
+predict --tsv --top 1 damaged
+expect_code 3 'a damaged record'
+expect_equal "$(sed 1d out | wc -l)" 89 'records that can be read'
+
+# What is wrong.
+run "$pipetrain" predict --help
+expect_code 0 'the help'
+expect_out '^Usage: pipetrain predict '
+expect_narrow 'the help'
+run "$pipetrain" predict $first
+expect_code 2 'no weights'
+expect_err 'no weights given'
+predict
+expect_code 2 'no images'
+predict --top 0 $first
+expect_code 2 'no class'
+expect_err "'0' is not a whole number from 1 to"
+predict --jsn $first
+expect_code 2 'a misspelt option'
+expect_err "did you mean '--json'"
+run "$pipetrain" predict -w nothing $first
+expect_code 3 'weights that are not there'
+run "$pipetrain" predict -w tiny.conf $first
+expect_code 3 'a text in place of weights'
+expect_err '^tiny.conf: is no safetensors file$'
+predict -m lenet $first
+expect_code 2 'weights of another network'
+expect_err 'holds the weights of another network than'
+predict -m lnet $first
+expect_code 2 'a model that is not there'
+expect_err "^--model: .*did you mean 'lenet'"
+predict -m mnist_cnn -c tiny.conf $first
+expect_code 2 'a model and a configuration'
+head -c 8 $weights >bare
+printf '{"__metadata__":{"format":"pt"}}' >header
+{ printf '\040\000\000\000\000\000\000\000'; cat header; } >bare
+run "$pipetrain" predict -w bare $first
+expect_code 2 'weights that say nothing of their network'
+expect_err '^bare: says nothing of its network: name it with --model=NAME'
+predict --set train.bacth=1 $first
+expect_code 2 'a wrong key'
+predict --set devices.kind=null $first
+expect_code 2 'a device that computes nothing'
+if [ -w /dev/full ]; then
+    run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >/dev/full"
+    expect_code 5 'predictions on a full disk'
+fi
+run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >&-"
+expect_code 0 'predictions to a closed output'
+
+finish

@@ -1,0 +1,97 @@
+/* From the metadata of a file of weights to settings. */
+#include "tools/predict/own_network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/net.h"
+#include "stage/stop.h"
+#include "tools/config/config.h"
+#include "tools/config/pixels.h"
+#include "tools/config/settings_model.h"
+#include "tools/results/tensor_file.h"
+#include "tools/results/weights.h"
+
+/* How images were scaled, key by key. What another program wrote has none. */
+static int take_scaling(struct settings *settings, const struct safetensors_index *index, struct problems *problems)
+{
+    int rc = 0;
+    for (size_t i = 0; i < PIXELS_SETTINGS && rc == 0; i++) {
+        char key[96], *assignment;
+        snprintf(key, sizeof(key), WEIGHTS_SETTING "%s", pixels_settings[i]);
+        const char *const value = safetensors_index_text(index, key);
+        if (value == NULL)
+            continue;
+        if (asprintf(&assignment, "%s=%s", pixels_settings[i], value) < 0)
+            return -ENOMEM;
+        rc = config_set(settings, assignment, problems);
+        free(assignment);
+    }
+    return rc;
+}
+
+/* The text is untrusted; what is wrong with it is nobody's to mend. */
+static int take_text(struct settings *settings, const char *text, const char *path, struct problems *problems)
+{
+    struct net *net = NULL;
+    settings->model_text = strdup(text);
+    settings->model_bytes = strlen(text);
+    if (settings->model_text == NULL)
+        return -ENOMEM;
+    const int rc = settings_open_net(settings, &net);
+    if (rc == -EINVAL)
+        problems_add(problems, path, "its description of a network makes none: name one with --model=NAME, or give the "
+                                     "configuration with -c FILE");
+    net_close(net);
+    return rc;
+}
+
+static int take_model(struct settings *settings, const struct own_network *network,
+                      const struct safetensors_index *index, struct problems *problems)
+{
+    const char *const text = safetensors_index_text(index, WEIGHTS_NET);
+    if (network->model == NULL && text != NULL)
+        return take_text(settings, text, network->weights, problems);
+    if (network->model == NULL) {
+        problems_add(problems, network->weights, "says nothing of its network: name it with --model=NAME, or give the "
+                                                 "configuration with -c FILE");
+        return -EINVAL;
+    }
+    const int rc = settings_choose_model(settings, "--model", network->model, problems);
+    return rc == 0 ? settings_find_model(settings, problems) : rc;
+}
+
+static int take_all(struct settings *settings, const struct own_network *network, struct problems *problems)
+{
+    char problem[256];
+    struct tensor_file file;
+    int rc = tensor_file_open(&file, AT_FDCWD, network->weights, problem, sizeof(problem));
+    if (rc != 0) {
+        problems_add(problems, network->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
+        return rc;
+    }
+    rc = take_scaling(settings, &file.index, problems);
+    for (int i = 0; i < network->assignment_count && (rc == 0 || rc == -EINVAL); i++)
+        rc = config_set(settings, network->assignments[i], problems);
+    if (rc == 0 && problems->count == 0)
+        rc = take_model(settings, network, &file.index, problems);
+    tensor_file_close(&file);
+    return rc;
+}
+
+int own_network_settings(struct settings *settings, const struct own_network *network)
+{
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = take_all(settings, network, &problems);
+    if (rc == -ENOMEM && problems.count == 0)
+        problems_add(&problems, network->weights, "%s", strerror(ENOMEM));
+    problems_print(&problems);
+    const int code = rc == -EBADMSG || rc == -ENODATA ? EXIT_CODE_DATA : (int)exit_code_of(rc, EXIT_CODE_USAGE);
+    const bool is_right = rc == 0 && problems.count == 0;
+    const int wrong = problems_code(&problems, code);
+    problems_release(&problems);
+    return is_right ? 0 : wrong;
+}

@@ -1,0 +1,223 @@
+/* pipetrain predict: words and options -> settings -> predictions. */
+#include "tools/predict/predict_command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "stage/text/output.h"
+#include "tools/config/long_option.h"
+#include "tools/predict/own_network.h"
+#include "tools/predict/predict.h"
+#include "tools/predict/trained.h"
+#include "tools/results/weights.h"
+#include "tools/run/signals.h"
+#include "tools/run/team_wait.h"
+
+#define TOP_DEFAULT 5u
+#define TOP_MOST 1000u
+#define BATCH_DEFAULT 64u
+#define BATCH_MOST 65536u
+
+/* Long options without a letter. */
+enum { OPTION_SET = 256, OPTION_TOP, OPTION_BATCH, OPTION_TSV, OPTION_JSON };
+
+static const struct option long_options[] = {
+    { "weights", required_argument, NULL, 'w' },
+    { "config", required_argument, NULL, 'c' },
+    { "model", required_argument, NULL, 'm' },
+    { "set", required_argument, NULL, OPTION_SET },
+    { "top", required_argument, NULL, OPTION_TOP },
+    { "batch", required_argument, NULL, OPTION_BATCH },
+    { "tsv", no_argument, NULL, OPTION_TSV },
+    { "json", no_argument, NULL, OPTION_JSON },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+struct arguments {
+    struct trained_settings source;     /* room for a --set in every word */
+    struct predict_request request;
+    const char *model;
+    char **words;
+    int word_count;
+    bool help;
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
+          "Tell what a trained network takes images for.\n\n"
+          "  -w, --weights FILE        its weights\n"
+          "  -c, --config FILE         its configuration, where the weights do not say all\n"
+          "                            (-w: by default weights.safetensors in run.dir)\n"
+          "  -m, --model NAME          or its model, by name or as a file (mine.net)\n"
+          "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
+          "      --top N               the N likeliest classes (default 5)\n"
+          "      --batch N             images computed at a time, at most (default 64)\n"
+          "      --tsv                 tab-separated: image, rank, class, name, probability\n"
+          "      --json                a JSON object a line\n"
+          "  -h, --help\n\n"
+          "An IMAGE is a JPEG or PNG file of any size. Of a FOLDER these are all files in\n"
+          "it and below that end in .jpg, .jpeg or .png. SHARDS are TFRecord files, folders\n"
+          "of them or globs in quotes; their labels are not looked at. With - paths come\n"
+          "from standard input, a line each. Images are decoded and scaled as those of the\n"
+          "validation set were in training. One that cannot be read is told on standard\n"
+          "error, the others go on, and the exit status is 3.\n\n"
+          "  pipetrain predict -w runs/run/weights.safetensors photo.jpg\n"
+          "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
+          "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
+          "  find photos -name '*.jpg' | pipetrain predict -w best.safetensors --json -\n", out);
+}
+
+static int usage_error(const char *message, const char *word)
+{
+    log_message(LOG_ERROR, "predict: '%s' %s (pipetrain predict --help shows the usage)", word, message);
+    return -EINVAL;
+}
+
+static int take_number(const char *text, uint32_t most, uint32_t *number_out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long number = strtoul(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && number >= 1 && number <= most) {
+        *number_out = (uint32_t)number;
+        return 0;
+    }
+    char message[64];
+    snprintf(message, sizeof(message), "is not a whole number from 1 to %" PRIu32, most);
+    return usage_error(message, text);
+}
+
+static int take_letter(struct arguments *arguments, int letter, char **argv)
+{
+    struct predict_request *const request = &arguments->request;
+    switch (letter) {
+    case 'w': request->weights = optarg; return 0;
+    case 'c': arguments->source.config_path = optarg; return 0;
+    case 'm': arguments->model = optarg; return 0;
+    case OPTION_SET: arguments->source.assignments[arguments->source.count++] = optarg; return 0;
+    case OPTION_TOP: return take_number(optarg, TOP_MOST, &request->top);
+    case OPTION_BATCH: return take_number(optarg, BATCH_MOST, &request->batch);
+    case OPTION_TSV: request->form = PREDICTION_TSV; return 0;
+    case OPTION_JSON: request->form = PREDICTION_JSON; return 0;
+    case 'h': arguments->help = true; return 0;
+    case ':': return usage_error("needs a value behind it", argv[optind - 1]);
+    default: return usage_error("is no option", argv[optind - 1]);
+    }
+}
+
+static int check_arguments(const struct arguments *arguments)
+{
+    const char *const config = arguments->source.config_path;
+    if (config != NULL && arguments->model != NULL)
+        return usage_error("is named by -m, and -c names a network as well: give one of them", arguments->model);
+    if (config == NULL && arguments->request.weights == NULL) {
+        log_message(LOG_ERROR, "no weights given: pipetrain predict -w weights.safetensors photo.jpg (--help tells "
+                               "more)");
+        return -EINVAL;
+    }
+    if (arguments->word_count > 0)
+        return 0;
+    log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (--help tells more)");
+    return -EINVAL;
+}
+
+/* 0, or -EINVAL after a message. */
+static int parse_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    int letter, rc = long_option_check(argc, argv, long_options);
+    opterr = 0;
+    while (rc == 0 && (letter = getopt_long(argc, argv, ":w:c:m:h", long_options, NULL)) != -1)
+        rc = take_letter(arguments, letter, argv);
+    if (rc != 0 || arguments->help)
+        return rc;
+    arguments->words = argv + optind;
+    arguments->word_count = argc - optind;
+    return check_arguments(arguments);
+}
+
+static int read_settings(struct settings *settings, const struct arguments *arguments)
+{
+    const struct own_network network = {
+        .weights = arguments->request.weights,
+        .model = arguments->model,
+        .assignments = arguments->source.assignments,
+        .assignment_count = arguments->source.count,
+    };
+    return arguments->source.config_path != NULL ? trained_read_settings(settings, &arguments->source)
+                                                 : own_network_settings(settings, &network);
+}
+
+/* From here on a request ends the work behind a batch. */
+static int predict_images(struct settings *settings, const struct image_words *words,
+                          const struct predict_request *request)
+{
+    signals_hold();
+    const int rc = signals_start();
+    if (rc == 0)
+        return predict(settings, words, request);
+    log_message(LOG_ERROR, "signals could not be begun: %s", exit_cause(rc));
+    return EXIT_CODE_MEMORY;
+}
+
+static int predict_words(struct settings *settings, const struct arguments *arguments)
+{
+    struct predict_request request = arguments->request;
+    struct image_words words = { .count = 0 };
+    char *path = NULL;
+    if (request.weights == NULL && asprintf(&path, "%s/" WEIGHTS_FILE, settings->run.dir) < 0) {
+        log_message(LOG_ERROR, "the weights: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    request.weights = request.weights != NULL ? request.weights : path;
+    int code = image_words_read(&words, arguments->words, arguments->word_count);
+    if (code == 0)
+        code = predict_images(settings, &words, &request);
+    image_words_release(&words);
+    free(path);
+    return code;
+}
+
+static int run(const struct arguments *arguments, char **argv, uint64_t process_start_ns)
+{
+    struct settings settings;
+    if (settings_init(&settings) != 0) {
+        log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = read_settings(&settings, arguments);
+    if (code == 0 && trained_may_restart(&settings))
+        team_wait_shorten(argv, process_start_ns);
+    if (code == 0)
+        code = predict_words(&settings, arguments);
+    settings_release(&settings);
+    return code;
+}
+
+static int help(void)
+{
+    (void)output_start();       /* without it writing is direct */
+    print_usage(stdout);
+    return EXIT_CODE_OK;
+}
+
+int predict_command(int argc, char **argv, uint64_t process_start_ns)
+{
+    struct arguments arguments = { .request = { .top = TOP_DEFAULT, .batch = BATCH_DEFAULT },
+                                   .source.assignments = calloc((size_t)argc, sizeof(char *)) };
+    if (arguments.source.assignments == NULL) {
+        log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    int code = EXIT_CODE_USAGE;
+    if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
+        code = arguments.help ? help() : run(&arguments, argv, process_start_ns);
+    free(arguments.source.assignments);
+    return code;
+}

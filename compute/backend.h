@@ -162,8 +162,8 @@ struct backend_ops {
     int (*check)(struct backend *backend, const float *gradients, size_t count);
 
     /* One optimizer pass over ranges of the arenas (device memory), on the compute stream. */
-    int (*update)(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                  float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count);
+    int (*update)(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
+                  const struct optimizer_range *ranges, uint32_t range_count);
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);

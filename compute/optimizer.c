@@ -9,13 +9,13 @@
  * that call it vectorised with the compiler's default options. */
 float sqrtf(float value) __attribute__((const));
 
-/* What every rule needs of a step. */
-struct step { float rate, scale, decay, momentum, rho, epsilon; };
+/* What every rule computes with. */
+struct numbers { float rate, scale, decay, momentum, rho, epsilon; };
 
 VECTOR_LOOPS
-static void update_sgd(const struct step *step, float *restrict w, const float *restrict gradients, size_t count)
+static void update_sgd(const struct numbers *numbers, float *restrict w, const float *restrict gradients, size_t count)
 {
-    const struct step s = *step;
+    const struct numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         w[i] -= s.rate * g;
@@ -23,10 +23,10 @@ static void update_sgd(const struct step *step, float *restrict w, const float *
 }
 
 VECTOR_LOOPS
-static void update_momentum(const struct step *step, float *restrict w, const float *restrict gradients,
+static void update_momentum(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, size_t count)
 {
-    const struct step s = *step;
+    const struct numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.momentum * a[i] + g;
@@ -35,10 +35,10 @@ static void update_momentum(const struct step *step, float *restrict w, const fl
 }
 
 VECTOR_LOOPS
-static void update_nesterov(const struct step *step, float *restrict w, const float *restrict gradients,
+static void update_nesterov(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, size_t count)
 {
-    const struct step s = *step;
+    const struct numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.momentum * a[i] + g;
@@ -48,10 +48,10 @@ static void update_nesterov(const struct step *step, float *restrict w, const fl
 
 /* As in Keras: the step is scaled by the old average of squared steps. */
 VECTOR_LOOPS
-static void update_adadelta(const struct step *step, float *restrict w, const float *restrict gradients,
+static void update_adadelta(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, float *restrict d, size_t count)
 {
-    const struct step s = *step;
+    const struct numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.rho * a[i] + (1.0f - s.rho) * g * g;
@@ -61,29 +61,29 @@ static void update_adadelta(const struct step *step, float *restrict w, const fl
     }
 }
 
-static void run_sgd(const struct step *step, const struct optimizer_range *range)
+static void run_sgd(const struct numbers *numbers, const struct optimizer_range *range)
 {
-    update_sgd(step, range->weights, range->gradients, range->count);
+    update_sgd(numbers, range->weights, range->gradients, range->count);
 }
 
-static void run_momentum(const struct step *step, const struct optimizer_range *range)
+static void run_momentum(const struct numbers *numbers, const struct optimizer_range *range)
 {
-    update_momentum(step, range->weights, range->gradients, range->states[0], range->count);
+    update_momentum(numbers, range->weights, range->gradients, range->states[0], range->count);
 }
 
-static void run_nesterov(const struct step *step, const struct optimizer_range *range)
+static void run_nesterov(const struct numbers *numbers, const struct optimizer_range *range)
 {
-    update_nesterov(step, range->weights, range->gradients, range->states[0], range->count);
+    update_nesterov(numbers, range->weights, range->gradients, range->states[0], range->count);
 }
 
-static void run_adadelta(const struct step *step, const struct optimizer_range *range)
+static void run_adadelta(const struct numbers *numbers, const struct optimizer_range *range)
 {
-    update_adadelta(step, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+    update_adadelta(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
 }
 
 static const struct rule {
     uint32_t state_count;
-    void (*run)(const struct step *step, const struct optimizer_range *range);
+    void (*run)(const struct numbers *numbers, const struct optimizer_range *range);
 } rules[OPTIMIZER_KIND_COUNT] = {
     [OPTIMIZER_SGD] = { 0, run_sgd },
     [OPTIMIZER_MOMENTUM] = { 1, run_momentum },
@@ -96,12 +96,13 @@ uint32_t optimizer_state_count(enum optimizer_kind kind)
     return rules[kind].state_count;
 }
 
-void optimizer_update(const struct optimizer *optimizer, float learning_rate, float gradient_scale,
+void optimizer_update(const struct optimizer *optimizer, const struct optimizer_step *step,
                       const struct optimizer_range *range)
 {
-    const struct step step = {
-        .rate = learning_rate, .scale = gradient_scale, .decay = range->decays ? optimizer->weight_decay : 0.0f,
+    const struct numbers numbers = {
+        .rate = step->learning_rate, .scale = step->gradient_scale,
+        .decay = range->decays ? optimizer->weight_decay : 0.0f,
         .momentum = optimizer->momentum, .rho = optimizer->rho, .epsilon = optimizer->epsilon,
     };
-    rules[optimizer->kind].run(&step, range);
+    rules[optimizer->kind].run(&numbers, range);
 }

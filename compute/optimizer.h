@@ -16,6 +16,13 @@ struct optimizer {
     float weight_decay;         /* g += weight_decay * w in ranges that decay */
 };
 
+/* One training step of the run. */
+struct optimizer_step {
+    uint64_t number;            /* counted from 0 over all epochs (span.step) */
+    float learning_rate;
+    float gradient_scale;       /* 1 / samples the gradients are sums over */
+};
+
 #define OPTIMIZER_STATES_MAX 2
 
 /* Flat ranges of equal length. */
@@ -30,8 +37,8 @@ struct optimizer_range {
 /* Buffers of arena size the rule keeps: 0, 1 or 2; all start at zero. */
 uint32_t optimizer_state_count(enum optimizer_kind kind);
 /* One update on the host, in the calling thread:
- * g = gradient_scale * gradients (+ weight decay), then the rule with `learning_rate`. */
-void optimizer_update(const struct optimizer *optimizer, float learning_rate, float gradient_scale,
+ * g = gradient_scale * gradients (+ weight decay), then the rule with the step's learning rate. */
+void optimizer_update(const struct optimizer *optimizer, const struct optimizer_step *step,
                       const struct optimizer_range *range);
 
 #endif

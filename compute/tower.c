@@ -311,11 +311,10 @@ static uint32_t cut_ranges(struct tower *tower, size_t offset, size_t end)
     return count;
 }
 
-int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate)
+int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const uint32_t ranges = cut_ranges(tower, offset, offset + count);
-    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, learning_rate, gradient_scale,
-                                       tower->ranges, ranges);
+    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, step, tower->ranges, ranges);
 }
 
 bool tower_updates_at_once(const struct tower *tower)

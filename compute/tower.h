@@ -48,8 +48,8 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training);
  * prefix of the gradient arena is queued to become final; the last call names the whole
  * arena. A slice of 0 samples sets the gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
-/* Queue the update of arena range [offset, offset + count). gradient_scale = 1 / global count. */
-int tower_update(struct tower *tower, size_t offset, size_t count, float gradient_scale, float learning_rate);
+/* Queue the update of arena range [offset, offset + count). */
+int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
 /* Must every bucket be checked by tower_check, and then the whole arena be updated by one
  * tower_update? (fp16; backend.h says why.) Else buckets are updated as they come. */
 bool tower_updates_at_once(const struct tower *tower);

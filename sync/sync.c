@@ -166,8 +166,12 @@ int sync_poll(struct sync *sync)
 
 static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)
 {
-    const float rate = (float)learning_rate_at(sync->spec.learning_rate, span->step);
-    return tower_update(sync->spec.tower, offset, count, 1.0f / (float)samples, rate);
+    const struct optimizer_step step = {
+        .number = span->step,
+        .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, span->step),
+        .gradient_scale = 1.0f / (float)samples,
+    };
+    return tower_update(sync->spec.tower, offset, count, &step);
 }
 
 int sync_update(struct sync *sync, const struct span *span, uint32_t samples)

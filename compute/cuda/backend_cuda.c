@@ -221,24 +221,25 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
 }
 
-static int update_range(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                        float gradient_scale, const struct optimizer_range *range)
+static int update_range(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
+                        const struct optimizer_range *range)
 {
     const size_t offset = (size_t)(range->weights - backend->memory.weights);
     void *const shadow =
         backend->shadow != NULL ? (char *)backend->shadow + offset * value_bytes(backend->type) : NULL;
     assert(offset + range->count <= backend->arenas->trained.count);
-    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, learning_rate, gradient_scale,
-                                                  backend->scale, range, backend->type, shadow));
+    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, step, backend->scale, range,
+                                                  backend->type, shadow));
 }
 
 /* The loss scale is adjusted once, behind all ranges. */
-static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                               float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
+static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer,
+                               const struct optimizer_step *step, const struct optimizer_range *ranges,
+                               uint32_t range_count)
 {
     int rc = cuda_enter(backend->spec.device);
     for (uint32_t i = 0; i < range_count && rc == 0; i++)
-        rc = update_range(backend, optimizer, learning_rate, gradient_scale, &ranges[i]);
+        rc = update_range(backend, optimizer, step, &ranges[i]);
     if (rc == 0 && backend->scale != NULL)
         rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale));
     return rc;

@@ -223,8 +223,8 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
 /* compute/optimizer.h's rule over a range (device pointers) in one launch. shadow (NULL: none)
  * gets the new weights as `type`, element by element. scale (NULL: 1): gradients are divided
  * by its factor, and nothing is written when it overflowed. */
-cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer /* host */, float learning_rate,
-                          float gradient_scale, const struct loss_scale *scale,
+cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer /* host */,
+                          const struct optimizer_step *step /* host */, const struct loss_scale *scale,
                           const struct optimizer_range *range /* host struct of device pointers */,
                           enum value_type type, void *shadow);
 

@@ -8,19 +8,19 @@
 
 /* ---- update: the rules of compute/optimizer.c, in the same order of operations ---- */
 
-struct step { float rate, scale, decay, momentum, rho, epsilon; };
+struct numbers { float rate, scale, decay, momentum, rho, epsilon; };
 
 /* One number's weight and states. */
 struct number { float w, a, d; };
 
 struct sgd {
     enum { STATES = 0 };
-    static __device__ inline void run(const step &s, float g, number *n) { n->w -= s.rate * g; }
+    static __device__ inline void run(const numbers &s, float g, number *n) { n->w -= s.rate * g; }
 };
 
 struct momentum {
     enum { STATES = 1 };
-    static __device__ inline void run(const step &s, float g, number *n)
+    static __device__ inline void run(const numbers &s, float g, number *n)
     {
         n->a = s.momentum * n->a + g;
         n->w -= s.rate * n->a;
@@ -29,7 +29,7 @@ struct momentum {
 
 struct nesterov {
     enum { STATES = 1 };
-    static __device__ inline void run(const step &s, float g, number *n)
+    static __device__ inline void run(const numbers &s, float g, number *n)
     {
         n->a = s.momentum * n->a + g;
         n->w -= s.rate * (g + s.momentum * n->a);
@@ -38,7 +38,7 @@ struct nesterov {
 
 struct adadelta {
     enum { STATES = 2 };
-    static __device__ inline void run(const step &s, float g, number *n)
+    static __device__ inline void run(const numbers &s, float g, number *n)
     {
         n->a = s.rho * n->a + (1.0f - s.rho) * g * g;
         const float u = g * sqrtf((n->d + s.epsilon) / (n->a + s.epsilon));
@@ -60,7 +60,7 @@ static __device__ inline void write_shadow(enum value_type type, void *shadow, s
 }
 
 template <typename RULE>
-static __global__ void update(step step, const struct loss_scale *__restrict__ scale, optimizer_range range,
+static __global__ void update(numbers s, const struct loss_scale *__restrict__ scale, optimizer_range range,
                               enum value_type type, void *__restrict__ shadow)
 {
     const size_t i = thread_number() * QUAD;
@@ -68,7 +68,7 @@ static __global__ void update(step step, const struct loss_scale *__restrict__ s
         return;
     const size_t rest = range.count - i;
     if (scale != NULL)
-        step.scale /= scale->factor;
+        s.scale /= scale->factor;
     const floats<QUAD> gradient = read_some<QUAD>(range.gradients + i, rest);
     floats<QUAD> w = read_some<QUAD>(range.weights + i, rest), a = {}, d = {};
     if (RULE::STATES > 0)
@@ -77,7 +77,7 @@ static __global__ void update(step step, const struct loss_scale *__restrict__ s
         d = read_some<QUAD>(range.states[1] + i, rest);
     for (uint32_t k = 0; k < QUAD; k++) {
         number n = { w.value[k], a.value[k], d.value[k] };
-        RULE::run(step, step.scale * gradient.value[k] + step.decay * n.w, &n);
+        RULE::run(s, s.scale * gradient.value[k] + s.decay * n.w, &n);
         w.value[k] = n.w, a.value[k] = n.a, d.value[k] = n.d;
     }
     write_some(range.weights + i, w, rest);
@@ -89,20 +89,21 @@ static __global__ void update(step step, const struct loss_scale *__restrict__ s
         write_shadow(type, shadow, i, w, rest);
 }
 
-cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer, float learning_rate,
-                          float gradient_scale, const struct loss_scale *scale, const struct optimizer_range *range,
-                          enum value_type type, void *shadow)
+cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer, const struct optimizer_step *step,
+                          const struct loss_scale *scale, const struct optimizer_range *range, enum value_type type,
+                          void *shadow)
 {
     /* In the order of optimizer_kind. */
-    static void (*const kernels[OPTIMIZER_KIND_COUNT])(struct step, const struct loss_scale *, optimizer_range,
+    static void (*const kernels[OPTIMIZER_KIND_COUNT])(numbers, const struct loss_scale *, optimizer_range,
                                                        enum value_type, void *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
     };
-    const struct step step = { learning_rate, gradient_scale, range->decays ? optimizer->weight_decay : 0.0f,
-                               optimizer->momentum, optimizer->rho, optimizer->epsilon };
+    const numbers numbers = { step->learning_rate, step->gradient_scale,
+                              range->decays ? optimizer->weight_decay : 0.0f, optimizer->momentum, optimizer->rho,
+                              optimizer->epsilon };
     if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))
         return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(range->count, QUAD), kernels[optimizer->kind], step, scale, *range, type,
+    return launch_threads(stream, pieces(range->count, QUAD), kernels[optimizer->kind], numbers, scale, *range, type,
                           shadow);
 }
 

@@ -146,10 +146,10 @@ static int null_logits(struct plan *plan, float *logits_out)
     return 0;
 }
 
-static int null_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                       float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
+static int null_update(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
+                       const struct optimizer_range *ranges, uint32_t range_count)
 {
-    (void)backend, (void)optimizer, (void)learning_rate, (void)gradient_scale, (void)ranges, (void)range_count;
+    (void)backend, (void)optimizer, (void)step, (void)ranges, (void)range_count;
     return 0;
 }
 

@@ -194,7 +194,7 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
 
 struct update_work {
     const struct optimizer *optimizer;
-    float learning_rate, gradient_scale;
+    const struct optimizer_step *step;
     const struct optimizer_range *range;
 };
 
@@ -209,14 +209,14 @@ static void update_part(void *arg, uint32_t member, size_t first, size_t end)
         if (part.states[i] != NULL)
             part.states[i] += first;
     part.count = end - first;
-    optimizer_update(work->optimizer, work->learning_rate, work->gradient_scale, &part);
+    optimizer_update(work->optimizer, work->step, &part);
 }
 
-static int onednn_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                         float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
+static int onednn_update(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
+                         const struct optimizer_range *ranges, uint32_t range_count)
 {
     for (uint32_t i = 0; i < range_count; i++) {
-        struct update_work work = { optimizer, learning_rate, gradient_scale, &ranges[i] };
+        struct update_work work = { optimizer, step, &ranges[i] };
         team_run(backend->spec.threads, ranges[i].count, UPDATE_GRAIN, update_part, &work);
     }
     return 0;

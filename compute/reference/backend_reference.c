@@ -350,12 +350,13 @@ static int reference_logits(struct plan *base, float *logits_out)
     return 0;
 }
 
-static int reference_update(struct backend *backend, const struct optimizer *optimizer, float learning_rate,
-                            float gradient_scale, const struct optimizer_range *ranges, uint32_t range_count)
+static int reference_update(struct backend *backend, const struct optimizer *optimizer,
+                            const struct optimizer_step *step, const struct optimizer_range *ranges,
+                            uint32_t range_count)
 {
     (void)backend;
     for (uint32_t i = 0; i < range_count; i++)
-        optimizer_update(optimizer, learning_rate, gradient_scale, &ranges[i]);
+        optimizer_update(optimizer, step, &ranges[i]);
     return 0;
 }
 

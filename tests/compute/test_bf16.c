@@ -295,13 +295,14 @@ static struct net *small_net(void)
 static double learn(struct network *network, const struct backend_input *input, uint32_t count, uint32_t steps)
 {
     const struct optimizer optimizer = { .kind = OPTIMIZER_SGD };
+    const struct optimizer_step step = { .learning_rate = 0.02f, .gradient_scale = 1.0f / (float)count };
     const size_t floats = network->arenas.trained.count;
     const struct optimizer_range range = { .weights = network->weights, .gradients = network->gradients,
                                            .count = floats };
     double loss = 0;
     for (uint32_t i = 0; i < steps; i++) {
         loss = network_run(network, input, 0, count, true).loss_sum;
-        assert_int_equal(network->ops->update(network->backend, &optimizer, 0.02f, 1.0f / (float)count, &range, 1), 0);
+        assert_int_equal(network->ops->update(network->backend, &optimizer, &step, &range, 1), 0);
     }
     return loss;
 }

@@ -74,11 +74,11 @@ static void gradients_init(struct arenas *arenas, uint32_t step)
         arenas->g[i] = gradient_at(step, i);
 }
 
-static void update(const struct optimizer *optimizer, struct arenas *arenas, size_t from, size_t to)
+static void update(const struct optimizer *optimizer, uint32_t step, struct arenas *arenas, size_t from, size_t to)
 {
     const struct optimizer_range range = { arenas->w + from, arenas->g + from,
                                            { arenas->states[0] + from, arenas->states[1] + from }, to - from, true };
-    optimizer_update(optimizer, 0.1f, 1.0f / 64, &range);
+    optimizer_update(optimizer, &(struct optimizer_step){ step, 0.1f, 1.0f / 64 }, &range);
 }
 
 static void every_rule_follows_its_formula_over_many_steps(void **state)
@@ -92,7 +92,7 @@ static void every_rule_follows_its_formula_over_many_steps(void **state)
             expected[i].w = arenas.w[i];
         for (uint32_t step = 0; step < STEPS; step++) {
             gradients_init(&arenas, step);
-            update(&optimizers[o], &arenas, 0, COUNT);
+            update(&optimizers[o], step, &arenas, 0, COUNT);
             for (size_t i = 0; i < COUNT; i++)
                 rule_in_double(&optimizers[o], 0.1f, 1.0 / 64, gradient_at(step, i), &expected[i]);
         }
@@ -112,9 +112,9 @@ static void any_split_of_a_range_gives_the_same_bits(void **state)
             for (uint32_t step = 0; step < 2; step++) {
                 gradients_init(&whole, step);
                 gradients_init(&split, step);
-                update(&optimizers[o], &whole, 0, COUNT);
-                update(&optimizers[o], &split, cut, COUNT);
-                update(&optimizers[o], &split, 0, cut);
+                update(&optimizers[o], step, &whole, 0, COUNT);
+                update(&optimizers[o], step, &split, cut, COUNT);
+                update(&optimizers[o], step, &split, 0, cut);
             }
             assert_memory_equal(&whole, &split, sizeof(whole));
         }
@@ -127,7 +127,7 @@ static void gradients_are_only_read(void **state)
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         arenas_init(&arenas);
         gradients_init(&arenas, 3);
-        update(&optimizers[o], &arenas, 0, COUNT);
+        update(&optimizers[o], 0, &arenas, 0, COUNT);
         for (size_t i = 0; i < COUNT; i++)
             assert_true(arenas.g[i] == gradient_at(3, i));
     }
@@ -138,10 +138,11 @@ static void the_scale_divides_the_sum_of_gradients_once(void **state)
     float w = 1, g = 12;
     (void)state;
     const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f };
-    optimizer_update(&sgd, 0.25f, 1.0f / 4, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, true });
+    const struct optimizer_step quarter = { .learning_rate = 0.25f, .gradient_scale = 1.0f / 4 };
+    optimizer_update(&sgd, &quarter, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, true });
     assert_true(w == 1 - 0.25f * (3 + 0.5f));
     w = 1;
-    optimizer_update(&sgd, 0.25f, 1.0f / 4, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, false });
+    optimizer_update(&sgd, &quarter, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, false });
     assert_true(w == 1 - 0.25f * 3);
 }
 
@@ -150,7 +151,8 @@ static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
     float w = 0, g = 1, a = 0, d = 0;
     (void)state;
     const struct optimizer adadelta = { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
-    optimizer_update(&adadelta, 1.0f, 1.0f, &(struct optimizer_range){ &w, &g, { &a, &d }, 1, true });
+    optimizer_update(&adadelta, &(struct optimizer_step){ 0, 1.0f, 1.0f },
+                     &(struct optimizer_range){ &w, &g, { &a, &d }, 1, true });
     assert_true(fabs(w + 4.4721e-4) < 1e-8);
     assert_true(fabs(a - 0.05) < 1e-7);
     assert_true(fabs(d - 0.05 * 4.4721e-4 * 4.4721e-4) < 1e-12);
@@ -165,7 +167,7 @@ static void a_zero_gradient_and_no_decay_leave_the_weights(void **state)
             continue;
         arenas_init(&arenas);
         before = arenas;
-        update(&optimizers[o], &arenas, 0, COUNT);
+        update(&optimizers[o], 0, &arenas, 0, COUNT);
         assert_memory_equal(&arenas, &before, sizeof(before));
     }
 }
@@ -178,7 +180,7 @@ static void a_gradient_that_is_not_finite_shows_in_the_weights(void **state)
         arenas_init(&arenas);
         gradients_init(&arenas, 0);
         arenas.g[17] = NAN;
-        update(&optimizers[o], &arenas, 0, COUNT);
+        update(&optimizers[o], 0, &arenas, 0, COUNT);
         assert_true(isnan(arenas.w[17]));
         assert_false(isnan(arenas.w[16]));
     }

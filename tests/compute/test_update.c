@@ -51,7 +51,7 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
         for (int step = 0; step < 3; step++) {
             stand_train(&stand);
             stand_update(&stand);
-            optimizer_update(&optimizers[o], 0.5f, 1.0f / STAND_BATCH,
+            optimizer_update(&optimizers[o], &stand_step,
                              &(struct optimizer_range){ arenas, tower_gradients(stand.tower),
                                                         { arenas + arena->count, arenas + 2 * arena->count },
                                                         arena->count, true });
@@ -72,7 +72,7 @@ static void update_in_pieces(struct stand *stand)
     const struct arena *arena = tower_arena(stand->tower);
     for (uint32_t p = 0; p < arena->parameter_count; p++)
         assert_int_equal(tower_update(stand->tower, arena->ranges[p].offset, (arena->ranges[p].count + 15) / 16 * 16,
-                                      1.0f / STAND_BATCH, 0.5f), 0);
+                                      &stand_step), 0);
 }
 
 static void check_pieces(const char *backend)
@@ -115,9 +115,10 @@ static void check_learning(const char *backend)
         stand_fill(&stand, net, &input, 0, STAND_BATCH);
         const double first = stand_train(&stand).loss_sum;
         const size_t count = stand_floats(&stand);
-        const float rate = optimizers[o].kind == OPTIMIZER_ADADELTA ? 1.0f : 0.05f;
-        for (int step = 0; step < 150; step++) {
-            assert_int_equal(tower_update(stand.tower, 0, count, 1.0f / STAND_BATCH, rate), 0);
+        struct optimizer_step step = stand_step;
+        step.learning_rate = optimizers[o].kind == OPTIMIZER_ADADELTA ? 1.0f : 0.05f;
+        for (; step.number < 150; step.number++) {
+            assert_int_equal(tower_update(stand.tower, 0, count, &step), 0);
             stand_train(&stand);
         }
         const struct backend_result last = stand_evaluate(&stand);

@@ -231,7 +231,8 @@ void rig_update_by(struct rig *rig, enum optimizer_kind kind, float *const state
     };
     if (rig->ops->check != NULL)
         assert_int_equal(rig->ops->check(rig->backend, range.gradients, range.count), 0);
-    assert_int_equal(rig->ops->update(rig->backend, &optimizer, learning_rate, 1.0f / SAMPLES, &range, 1), 0);
+    const struct optimizer_step step = { .learning_rate = learning_rate, .gradient_scale = 1.0f / SAMPLES };
+    assert_int_equal(rig->ops->update(rig->backend, &optimizer, &step, &range, 1), 0);
 }
 
 void rig_update(struct rig *rig, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX])

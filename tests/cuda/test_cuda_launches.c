@@ -107,9 +107,10 @@ static void bench_close(struct bench *bench)
 
 static void update_bucket(void *arg, size_t floats)
 {
+    static const struct optimizer_step step = { .learning_rate = 0.1f, .gradient_scale = 1 };
     struct bench *const bench = arg;
     assert_true(floats > bench->updated);
-    assert_int_equal(tower_update(bench->stand.tower, bench->updated, floats - bench->updated, 1.0f, 0.1f), 0);
+    assert_int_equal(tower_update(bench->stand.tower, bench->updated, floats - bench->updated, &step), 0);
     bench->updated = floats;
 }
 

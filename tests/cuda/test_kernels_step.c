@@ -75,13 +75,14 @@ static void assert_updated(const struct ranges *ranges, enum value_type type, co
 static void check_update(enum value_type type, const struct optimizer *optimizer, size_t count,
                          const struct loss_scale *scale, bool has_shadow)
 {
-    const float factor = scale != NULL ? scale->factor : 1, rate = 0.05f, gradient_scale = 1.0f / 96;
+    struct optimizer_step step = { .number = 3, .learning_rate = 0.05f, .gradient_scale = 1.0f / 96 };
     struct ranges ranges = ranges_open(optimizer, count);
     void *shadow = has_shadow ? values_poison(type, count) : NULL;
     const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
-    CUDA_OK(kernel_update(stream, optimizer, rate, gradient_scale, scale ? area_new(scale, sizeof(*scale)) : NULL,
-                          &device, type, shadow));
-    optimizer_update(optimizer, rate, gradient_scale / factor, &host);
+    CUDA_OK(kernel_update(stream, optimizer, &step, scale ? area_new(scale, sizeof(*scale)) : NULL, &device, type,
+                          shadow));
+    step.gradient_scale /= scale != NULL ? scale->factor : 1;
+    optimizer_update(optimizer, &step, &host);
     assert_updated(&ranges, type, shadow);
     areas_close();
     ranges_close(&ranges);
@@ -112,8 +113,8 @@ static void update_writes_nothing_after_an_overflow(void **state)
             struct ranges ranges = ranges_open(&optimizers[o], COUNT);
             const struct optimizer_range device = range_of(ranges.device, COUNT);
             void *shadow = values_poison(type, COUNT);
-            CUDA_OK(kernel_update(stream, &optimizers[o], 0.1f, 1, area_new(&scale, sizeof(scale)), &device, type,
-                                  shadow));
+            CUDA_OK(kernel_update(stream, &optimizers[o], &(struct optimizer_step){ 0, 0.1f, 1 },
+                                  area_new(&scale, sizeof(scale)), &device, type, shadow));
             for (uint32_t i = 0; i < ranges.arrays; i++)
                 assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
             assert_holds(shadow, poison, COUNT * value_bytes(type));
@@ -371,12 +372,13 @@ static void misaligned_memory_is_refused(void **state)
     unsigned char *memory = area_new(NULL, 256);
     float *values = (float *)(void *)(memory + 4);
     const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
+    const struct optimizer_step step = { .learning_rate = 1, .gradient_scale = 1 };
     const struct tower_arenas arenas = { .count = 1, .floats = { values } };
     (void)state;
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_update(stream, &optimizers[0], 1, 1, NULL, &range, VALUE_FP32, NULL),
+    assert_int_equal(kernel_update(stream, &optimizers[0], &step, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);

@@ -155,7 +155,7 @@ static void save_probabilities(struct network *network, const struct backend_inp
     free(labels);
 }
 
-static void update(struct network *network, float *momenta)
+static void update(struct network *network, uint64_t number, float *momenta)
 {
     const struct optimizer_range range = {
         .weights = network->weights,
@@ -163,8 +163,8 @@ static void update(struct network *network, float *momenta)
         .states = { momenta },
         .count = network->arenas.trained.count,
     };
-    const float scale = 1.0f / (float)samples;
-    assert_int_equal(network->ops->update(network->backend, &optimizer, learning_rate, scale, &range, 1), 0);
+    const struct optimizer_step step = { number, learning_rate, 1.0f / (float)samples };
+    assert_int_equal(network->ops->update(network->backend, &optimizer, &step, &range, 1), 0);
 }
 
 static void take_steps(struct network *network, const struct backend_input *input)
@@ -176,7 +176,7 @@ static void take_steps(struct network *network, const struct backend_input *inpu
         losses[step] = network_run(network, input, 0, samples, true).loss_sum;
         if (step == 0)
             save_first_step(network);
-        update(network, momenta);
+        update(network, step, momenta);
     }
     losses[STEPS] = network_forward(network, input, samples, false).loss_sum;
     save("", "losses", losses, sizeof(losses));

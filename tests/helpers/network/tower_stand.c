@@ -13,6 +13,8 @@
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/tower_stand.h"
 
+const struct optimizer_step stand_step = { .learning_rate = 0.5f, .gradient_scale = 1.0f / STAND_BATCH };
+
 struct net *stand_net(float dropout)
 {
     struct net *net;
@@ -138,7 +140,7 @@ struct backend_result stand_evaluate(struct stand *stand)
 
 void stand_update(struct stand *stand)
 {
-    assert_int_equal(tower_update(stand->tower, 0, stand_floats(stand), 1.0f / STAND_BATCH, 0.5f), 0);
+    assert_int_equal(tower_update(stand->tower, 0, stand_floats(stand), &stand_step), 0);
 }
 
 size_t stand_floats(const struct stand *stand)

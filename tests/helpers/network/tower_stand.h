@@ -39,7 +39,8 @@ struct backend_result stand_evaluate(struct stand *stand);
 struct backend_result stand_result(struct stand *stand);
 /* For tower_backward: remembers the prefix. */
 void stand_note_ready(void *stand, size_t floats);
-/* One update of the whole arena, at rate 0.5. */
+/* One update of the whole arena: the run's first, at rate 0.5. */
+extern const struct optimizer_step stand_step;
 void stand_update(struct stand *stand);
 
 size_t stand_floats(const struct stand *stand);

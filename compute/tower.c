@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "compute/init.h"
+#include "compute/update/update_cut.h"
 
 #define ZERO_FLOATS 16384u      /* gradients are cleared in copies of so many */
 #define PLANS_MAX 4u            /* training and evaluation, full and last slice */
-
-/* A range of the arena of which all or nothing takes part in weight decay. */
-struct run { size_t offset, end; bool decays; };
 
 struct tower {
     struct tower_spec spec;
@@ -19,9 +17,7 @@ struct tower {
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[OPTIMIZER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
-    struct run *runs;           /* in the order of the arena, which they cover */
-    struct optimizer_range *ranges;     /* room for the runs of one update */
-    uint32_t run_count;
+    struct update_cut cut;
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* of the last forward, NULL when its slice was empty */
@@ -74,33 +70,6 @@ static int lay_out(struct tower *tower)
         tower->spec.backend->lay_out(tower->backend, &tower->arenas);
     free(counts);
     return rc;
-}
-
-/* The run goes on, or the next begins. */
-static void extend_runs(struct tower *tower, const struct parameter *parameter, size_t offset)
-{
-    if (tower->run_count > 0 && tower->runs[tower->run_count - 1].decays == parameter->decays)
-        return;
-    if (tower->run_count > 0)
-        tower->runs[tower->run_count - 1].end = offset;
-    tower->runs[tower->run_count++] = (struct run){ offset, tower->arenas.trained.count, parameter->decays };
-}
-
-/* Parameters in the order of the arena: the last layer's first. */
-static int find_runs(struct tower *tower)
-{
-    const struct net *const net = tower->spec.net;
-    tower->runs = calloc(net->parameter_count, sizeof(*tower->runs));
-    tower->ranges = calloc(net->parameter_count, sizeof(*tower->ranges));
-    if (tower->runs == NULL || tower->ranges == NULL)
-        return -ENOMEM;
-    for (uint32_t layer = net->layer_count; layer-- > 0;)
-        for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-            const uint32_t parameter = net->layers[layer].parameters[kind];
-            if (parameter != NET_NO_PARAMETER && net->parameters[parameter].is_trained)
-                extend_runs(tower, &net->parameters[parameter], tower->arenas.trained.ranges[parameter].offset);
-        }
-    return 0;
 }
 
 /* Bytes of the largest parameter. */
@@ -160,7 +129,7 @@ static int open_all(struct tower *tower)
     if (rc == 0)
         rc = lay_out(tower);
     if (rc == 0)
-        rc = find_runs(tower);
+        rc = update_cut_init(&tower->cut, spec->net, &tower->arenas.trained);
     if (rc == 0)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
@@ -224,8 +193,7 @@ void tower_close(struct tower *tower)
         if (arenas[i] != NULL)
             device->ops->free(device, arenas[i]);
     arenas_release(&tower->arenas);
-    free(tower->runs);
-    free(tower->ranges);
+    update_cut_release(&tower->cut);
     free(tower);
 }
 
@@ -284,37 +252,13 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
     return rc;
 }
 
-static struct optimizer_range range_at(const struct tower *tower, size_t offset, size_t end, bool decays)
-{
-    struct optimizer_range range = {
-        .weights = tower->weights + offset, .gradients = tower->gradients + offset, .count = end - offset,
-        .decays = decays };
-    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        range.states[i] = tower->states[i] != NULL ? tower->states[i] + offset : NULL;
-    return range;
-}
-
-/* Where nothing decays, the range is one; else one for each run that lies in it. */
-static uint32_t cut_ranges(struct tower *tower, size_t offset, size_t end)
-{
-    uint32_t count = 0;
-    if (tower->spec.optimizer.weight_decay == 0.0f) {
-        tower->ranges[count++] = range_at(tower, offset, end, false);
-        return count;
-    }
-    for (uint32_t i = 0; i < tower->run_count; i++) {
-        const struct run *const run = &tower->runs[i];
-        const size_t first = run->offset > offset ? run->offset : offset, last = run->end < end ? run->end : end;
-        if (first < last)
-            tower->ranges[count++] = range_at(tower, first, last, run->decays);
-    }
-    return count;
-}
-
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
-    const uint32_t ranges = cut_ranges(tower, offset, offset + count);
-    return tower->spec.backend->update(tower->backend, &tower->spec.optimizer, step, tower->ranges, ranges);
+    const struct optimizer *const optimizer = &tower->spec.optimizer;
+    const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
+                                           .states = { tower->states[0], tower->states[1] } };
+    const uint32_t ranges = update_cut_at(&tower->cut, optimizer, &whole, offset, offset + count);
+    return tower->spec.backend->update(tower->backend, optimizer, step, tower->cut.ranges, ranges);
 }
 
 bool tower_updates_at_once(const struct tower *tower)

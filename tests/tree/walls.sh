@@ -20,7 +20,8 @@ loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
 loader              loader/augment loader/images loader/opening loader/order loader/packed loader/samples loader/shards formats stage
 compute/plan        compute
-compute             compute/plan stage
+compute/update      compute
+compute             compute/plan compute/update stage
 compute/models      compute
 compute/netfile     compute stage/text
 compute/null        compute stage

@@ -8,14 +8,13 @@
 /* Declared here, as setting no errno, and not by <math.h>: only then are the loops
  * that call it vectorised with the compiler's default options. */
 float sqrtf(float value) __attribute__((const));
-
-/* What every rule computes with. */
-struct numbers { float rate, scale, decay, momentum, rho, epsilon; };
+double sqrt(double value), pow(double base, double exponent);
 
 VECTOR_LOOPS
-static void update_sgd(const struct numbers *numbers, float *restrict w, const float *restrict gradients, size_t count)
+static void update_sgd(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
+                       size_t count)
 {
-    const struct numbers s = *numbers;
+    const struct optimizer_numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         w[i] -= s.rate * g;
@@ -23,10 +22,10 @@ static void update_sgd(const struct numbers *numbers, float *restrict w, const f
 }
 
 VECTOR_LOOPS
-static void update_momentum(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
+static void update_momentum(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, size_t count)
 {
-    const struct numbers s = *numbers;
+    const struct optimizer_numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.momentum * a[i] + g;
@@ -35,10 +34,10 @@ static void update_momentum(const struct numbers *numbers, float *restrict w, co
 }
 
 VECTOR_LOOPS
-static void update_nesterov(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
+static void update_nesterov(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, size_t count)
 {
-    const struct numbers s = *numbers;
+    const struct optimizer_numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.momentum * a[i] + g;
@@ -48,10 +47,10 @@ static void update_nesterov(const struct numbers *numbers, float *restrict w, co
 
 /* As in Keras: the step is scaled by the old average of squared steps. */
 VECTOR_LOOPS
-static void update_adadelta(const struct numbers *numbers, float *restrict w, const float *restrict gradients,
+static void update_adadelta(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
                             float *restrict a, float *restrict d, size_t count)
 {
-    const struct numbers s = *numbers;
+    const struct optimizer_numbers s = *numbers;
     for (size_t i = 0; i < count; i++) {
         const float g = s.scale * gradients[i] + s.decay * w[i];
         a[i] = s.rho * a[i] + (1.0f - s.rho) * g * g;
@@ -61,34 +60,118 @@ static void update_adadelta(const struct numbers *numbers, float *restrict w, co
     }
 }
 
-static void run_sgd(const struct numbers *numbers, const struct optimizer_range *range)
+VECTOR_LOOPS
+static void update_rmsprop(const struct optimizer_numbers *numbers, float *restrict w,
+                           const float *restrict gradients, float *restrict a, float *restrict m, size_t count)
+{
+    const struct optimizer_numbers s = *numbers;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.rho * a[i] + s.rho_rest * g * g;
+        m[i] = s.momentum * m[i] + s.rate * (g / sqrtf(a[i] + s.epsilon));
+        w[i] -= m[i];
+    }
+}
+
+VECTOR_LOOPS
+static void update_rmsprop_keras(const struct optimizer_numbers *numbers, float *restrict w,
+                                 const float *restrict gradients, float *restrict a, size_t count)
+{
+    const struct optimizer_numbers s = *numbers;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.rho * a[i] + s.rho_rest * g * g;
+        w[i] -= s.rate * (g / (sqrtf(a[i]) + s.epsilon));
+    }
+}
+
+/* For adamw, too: one of decay and shrink is 0. */
+VECTOR_LOOPS
+static void update_adam(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
+                        float *restrict m, float *restrict v, size_t count)
+{
+    const struct optimizer_numbers s = *numbers;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        m[i] = s.momentum * m[i] + s.momentum_rest * g;
+        v[i] = s.rho * v[i] + s.rho_rest * g * g;
+        w[i] -= s.shrink * w[i] + s.rate * (m[i] / (s.root * sqrtf(v[i]) + s.epsilon));
+    }
+}
+
+static void run_sgd(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_sgd(numbers, range->weights, range->gradients, range->count);
 }
 
-static void run_momentum(const struct numbers *numbers, const struct optimizer_range *range)
+static void run_momentum(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_momentum(numbers, range->weights, range->gradients, range->states[0], range->count);
 }
 
-static void run_nesterov(const struct numbers *numbers, const struct optimizer_range *range)
+static void run_nesterov(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_nesterov(numbers, range->weights, range->gradients, range->states[0], range->count);
 }
 
-static void run_adadelta(const struct numbers *numbers, const struct optimizer_range *range)
+static void run_adadelta(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_adadelta(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
 }
 
+static void run_rmsprop(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
+{
+    update_rmsprop(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+}
+
+static void run_rmsprop_keras(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
+{
+    update_rmsprop_keras(numbers, range->weights, range->gradients, range->states[0], range->count);
+}
+
+static void run_adam(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
+{
+    update_adam(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+}
+
+/* ---- what differs between rules beside their loops ---- */
+
+/* Means that begin at 0 are too small by 1 - beta^t. */
+static void correct_adam(const struct optimizer *optimizer, const struct optimizer_step *step,
+                         struct optimizer_numbers *numbers)
+{
+    const double t = (double)step->number + 1;
+    numbers->momentum = (float)optimizer->beta1;
+    numbers->momentum_rest = (float)(1 - optimizer->beta1);
+    numbers->rho = (float)optimizer->beta2;
+    numbers->rho_rest = (float)(1 - optimizer->beta2);
+    numbers->rate = (float)((double)step->learning_rate / (1 - pow(optimizer->beta1, t)));
+    numbers->root = (float)(1 / sqrt(1 - pow(optimizer->beta2, t)));
+}
+
+static void correct_adamw(const struct optimizer *optimizer, const struct optimizer_step *step,
+                          struct optimizer_numbers *numbers)
+{
+    correct_adam(optimizer, step, numbers);
+    numbers->shrink = (float)((double)step->learning_rate * (double)numbers->decay);
+    numbers->decay = 0.0f;
+}
+
 static const struct rule {
     uint32_t state_count;
-    void (*run)(const struct numbers *numbers, const struct optimizer_range *range);
+    float starts[OPTIMIZER_STATES_MAX];
+    void (*correct)(const struct optimizer *optimizer, const struct optimizer_step *step,
+                    struct optimizer_numbers *numbers);     /* NULL: the numbers are the optimizer's */
+    void (*run)(const struct optimizer_numbers *numbers, const struct optimizer_range *range);
 } rules[OPTIMIZER_KIND_COUNT] = {
-    [OPTIMIZER_SGD] = { 0, run_sgd },
-    [OPTIMIZER_MOMENTUM] = { 1, run_momentum },
-    [OPTIMIZER_NESTEROV] = { 1, run_nesterov },
-    [OPTIMIZER_ADADELTA] = { 2, run_adadelta },
+    [OPTIMIZER_SGD] = { 0, { 0 }, NULL, run_sgd },
+    [OPTIMIZER_MOMENTUM] = { 1, { 0 }, NULL, run_momentum },
+    [OPTIMIZER_NESTEROV] = { 1, { 0 }, NULL, run_nesterov },
+    [OPTIMIZER_ADADELTA] = { 2, { 0 }, NULL, run_adadelta },
+    [OPTIMIZER_RMSPROP] = { 2, { 1.0f, 0 }, NULL, run_rmsprop },
+    [OPTIMIZER_RMSPROP_KERAS] = { 1, { 0 }, NULL, run_rmsprop_keras },
+    [OPTIMIZER_ADAM] = { 2, { 0 }, correct_adam, run_adam },
+    [OPTIMIZER_ADAMW] = { 2, { 0 }, correct_adamw, run_adam },
 };
 
 uint32_t optimizer_state_count(enum optimizer_kind kind)
@@ -96,13 +179,32 @@ uint32_t optimizer_state_count(enum optimizer_kind kind)
     return rules[kind].state_count;
 }
 
+float optimizer_state_start(enum optimizer_kind kind, uint32_t state)
+{
+    return rules[kind].starts[state];
+}
+
+struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, const struct optimizer_step *step,
+                                           bool decays)
+{
+    struct optimizer_numbers numbers = {
+        .rate = step->learning_rate,
+        .scale = step->gradient_scale,
+        .decay = decays ? optimizer->weight_decay : 0.0f,
+        .epsilon = optimizer->epsilon,
+        .momentum = optimizer->momentum,
+        .rho = (float)optimizer->rho,
+        .rho_rest = (float)(1 - optimizer->rho),
+    };
+    const struct rule *const rule = &rules[optimizer->kind];
+    if (rule->correct != NULL)
+        rule->correct(optimizer, step, &numbers);
+    return numbers;
+}
+
 void optimizer_update(const struct optimizer *optimizer, const struct optimizer_step *step,
                       const struct optimizer_range *range)
 {
-    const struct numbers numbers = {
-        .rate = step->learning_rate, .scale = step->gradient_scale,
-        .decay = range->decays ? optimizer->weight_decay : 0.0f,
-        .momentum = optimizer->momentum, .rho = optimizer->rho, .epsilon = optimizer->epsilon,
-    };
+    const struct optimizer_numbers numbers = optimizer_numbers(optimizer, step, range->decays);
     rules[optimizer->kind].run(&numbers, range);
 }

@@ -7,18 +7,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_NESTEROV, OPTIMIZER_ADADELTA, OPTIMIZER_KIND_COUNT };
+enum optimizer_kind {
+    OPTIMIZER_SGD,
+    OPTIMIZER_MOMENTUM,
+    OPTIMIZER_NESTEROV,
+    OPTIMIZER_ADADELTA,         /* Keras' (Zeiler 2012) */
+    OPTIMIZER_RMSPROP,          /* TensorFlow's: epsilon under the root, momentum, a mean square that begins at 1 */
+    OPTIMIZER_RMSPROP_KERAS,    /* Keras' and, without momentum, PyTorch's: epsilon beside the root */
+    OPTIMIZER_ADAM,             /* Kingma, Ba 2015, as PyTorch has it: epsilon is added to the corrected root.
+                                 * TensorFlow's is this with epsilon / sqrt(1 - beta2^t): added before it */
+    OPTIMIZER_ADAMW,            /* the same, weights decay beside it (Loshchilov, Hutter 2019), as PyTorch has it */
+    OPTIMIZER_KIND_COUNT
+};
 
 struct optimizer {
     enum optimizer_kind kind;
-    float momentum;             /* momentum, nesterov */
-    float rho, epsilon;         /* adadelta */
-    float weight_decay;         /* g += weight_decay * w in ranges that decay */
+    float momentum;             /* momentum, nesterov, rmsprop */
+    double rho;                 /* adadelta, rmsprop, rmsprop_keras: of the running averages */
+    double beta1, beta2;        /* adam, adamw: of the averages of gradients and of their squares */
+    float epsilon;              /* of those with rho or betas */
+    float weight_decay;         /* in ranges that decay g += weight_decay * w; adamw: w -= rate * weight_decay * w */
 };
 
 /* One training step of the run. */
 struct optimizer_step {
-    uint64_t number;            /* counted from 0 over all epochs (span.step) */
+    uint64_t number;            /* counted from 0 over all epochs (span.step): t of a rule is number + 1 */
     float learning_rate;
     float gradient_scale;       /* 1 / samples the gradients are sums over */
 };
@@ -34,8 +47,22 @@ struct optimizer_range {
     bool decays;                /* weight decay applies */
 };
 
-/* Buffers of arena size the rule keeps: 0, 1 or 2; all start at zero. */
+/* What a rule computes with in one step: of doubles, each rounded once. */
+struct optimizer_numbers {
+    float rate, scale, decay, epsilon;
+    float momentum, momentum_rest;      /* adam: beta1; the rest to 1 */
+    float rho, rho_rest;                /* adam: beta2 */
+    float root;                         /* adam: factor of the root of squares */
+    float shrink;                       /* adamw: share of the weight that goes */
+};
+
+/* Buffers of arena size the rule keeps: 0, 1 or 2. */
 uint32_t optimizer_state_count(enum optimizer_kind kind);
+/* What every number of buffer `state` begins with. */
+float optimizer_state_start(enum optimizer_kind kind, uint32_t state);
+/* For the update of a range in a step; `decays` is the range's. */
+struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, const struct optimizer_step *step,
+                                           bool decays);
 /* One update on the host, in the calling thread:
  * g = gradient_scale * gradients (+ weight decay), then the rule with the step's learning rate. */
 void optimizer_update(const struct optimizer *optimizer, const struct optimizer_step *step,

@@ -97,6 +97,27 @@ static int set_weights(struct tower *tower)
     return rc;
 }
 
+/* Where a buffer of the optimizer does not begin at 0, as its memory does. */
+static int start_states(struct tower *tower)
+{
+    const struct net *const net = tower->spec.net;
+    const enum optimizer_kind kind = tower->spec.optimizer.kind;
+    const size_t most = initial_bytes(net) / sizeof(float);
+    float *const plain = malloc(most * sizeof(*plain));
+    int rc = plain != NULL ? 0 : -ENOMEM;
+    for (uint32_t state = 0; state < optimizer_state_count(kind) && rc == 0; state++) {
+        const float start = optimizer_state_start(kind, state);
+        for (size_t i = 0; i < most; i++)
+            plain[i] = start;
+        for (uint32_t i = 0; i < net->parameter_count && start != 0.0f && rc == 0; i++)
+            if (net->parameters[i].is_trained)
+                rc = tower->spec.backend->pack(tower->backend, i, plain,
+                                               tower->states[state] + tower->arenas.trained.ranges[i].offset);
+    }
+    free(plain);
+    return rc;
+}
+
 /* ---- plans ---- */
 
 static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
@@ -173,6 +194,8 @@ int tower_allocate(struct tower *tower)
         rc = tower->spec.backend->bind(tower->backend, &memory);
     if (rc == 0 && !tower->spec.evaluates_only)
         rc = set_weights(tower);
+    if (rc == 0 && !tower->spec.evaluates_only)
+        rc = start_states(tower);
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
 

@@ -37,7 +37,8 @@ void tower_close(struct tower *tower);
 /* What tower_allocate takes. */
 struct tower_needs tower_needs(const struct tower *tower);
 /* Take it, and set the initial weights (a function of the seed only: the same for any backend,
- * layout and tower) unless the tower only evaluates. Once, before anything below. 0 or a negative errno. */
+ * layout and tower) and what the optimizer's buffers begin with, unless the tower only evaluates. Once,
+ * before anything below. 0 or a negative errno. */
 int tower_allocate(struct tower *tower);
 
 /* Queue input and forward for the slot's samples, which the caller has made the compute stream

@@ -228,7 +228,8 @@ static int update_range(struct backend *backend, const struct optimizer *optimiz
     void *const shadow =
         backend->shadow != NULL ? (char *)backend->shadow + offset * value_bytes(backend->type) : NULL;
     assert(offset + range->count <= backend->arenas->trained.count);
-    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer, step, backend->scale, range,
+    const struct optimizer_numbers numbers = optimizer_numbers(optimizer, step, range->decays);
+    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer->kind, &numbers, backend->scale, range,
                                                   backend->type, shadow));
 }
 

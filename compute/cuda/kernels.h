@@ -220,11 +220,12 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
                                 const void *logits, const int32_t *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
 
-/* compute/optimizer.h's rule over a range (device pointers) in one launch. shadow (NULL: none)
- * gets the new weights as `type`, element by element. scale (NULL: 1): gradients are divided
- * by its factor, and nothing is written when it overflowed. */
-cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer /* host */,
-                          const struct optimizer_step *step /* host */, const struct loss_scale *scale,
+/* compute/optimizer.h's rule over a range (device pointers) in one launch, with what
+ * optimizer_numbers gives for it. shadow (NULL: none) gets the new weights as `type`, element by
+ * element. scale (NULL: 1): gradients are divided by its factor, and nothing is written when it
+ * overflowed. */
+cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
+                          const struct optimizer_numbers *numbers /* host */, const struct loss_scale *scale,
                           const struct optimizer_range *range /* host struct of device pointers */,
                           enum value_type type, void *shadow);
 

@@ -8,7 +8,7 @@
 
 /* ---- update: the rules of compute/optimizer.c, in the same order of operations ---- */
 
-struct numbers { float rate, scale, decay, momentum, rho, epsilon; };
+typedef struct optimizer_numbers numbers;
 
 /* One number's weight and states. */
 struct number { float w, a, d; };
@@ -44,6 +44,36 @@ struct adadelta {
         const float u = g * sqrtf((n->d + s.epsilon) / (n->a + s.epsilon));
         n->w -= s.rate * u;
         n->d = s.rho * n->d + (1.0f - s.rho) * u * u;
+    }
+};
+
+struct rmsprop {
+    enum { STATES = 2 };
+    static __device__ inline void run(const numbers &s, float g, number *n)
+    {
+        n->a = s.rho * n->a + s.rho_rest * g * g;
+        n->d = s.momentum * n->d + s.rate * (g / sqrtf(n->a + s.epsilon));
+        n->w -= n->d;
+    }
+};
+
+struct rmsprop_keras {
+    enum { STATES = 1 };
+    static __device__ inline void run(const numbers &s, float g, number *n)
+    {
+        n->a = s.rho * n->a + s.rho_rest * g * g;
+        n->w -= s.rate * (g / (sqrtf(n->a) + s.epsilon));
+    }
+};
+
+/* For adamw, too. */
+struct adam {
+    enum { STATES = 2 };
+    static __device__ inline void run(const numbers &s, float g, number *n)
+    {
+        n->a = s.momentum * n->a + s.momentum_rest * g;
+        n->d = s.rho * n->d + s.rho_rest * g * g;
+        n->w -= s.shrink * n->w + s.rate * (n->a / (s.root * sqrtf(n->d) + s.epsilon));
     }
 };
 
@@ -89,22 +119,20 @@ static __global__ void update(numbers s, const struct loss_scale *__restrict__ s
         write_shadow(type, shadow, i, w, rest);
 }
 
-cudaError_t kernel_update(cudaStream_t stream, const struct optimizer *optimizer, const struct optimizer_step *step,
+cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const struct optimizer_numbers *numbers,
                           const struct loss_scale *scale, const struct optimizer_range *range, enum value_type type,
                           void *shadow)
 {
     /* In the order of optimizer_kind. */
-    static void (*const kernels[OPTIMIZER_KIND_COUNT])(numbers, const struct loss_scale *, optimizer_range,
-                                                       enum value_type, void *) = {
+    static void (*const kernels[])(struct optimizer_numbers, const struct loss_scale *, optimizer_range,
+                                   enum value_type, void *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
+        update<rmsprop>, update<rmsprop_keras>, update<adam>, update<adam>,
     };
-    const numbers numbers = { step->learning_rate, step->gradient_scale,
-                              range->decays ? optimizer->weight_decay : 0.0f, optimizer->momentum, optimizer->rho,
-                              optimizer->epsilon };
+    static_assert(sizeof(kernels) / sizeof(*kernels) == OPTIMIZER_KIND_COUNT, "every rule has a kernel");
     if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))
         return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(range->count, QUAD), kernels[optimizer->kind], numbers, scale, *range, type,
-                          shadow);
+    return launch_threads(stream, pieces(range->count, QUAD), kernels[kind], *numbers, scale, *range, type, shadow);
 }
 
 /* ---- between fp32 and the type of activations ---- */

@@ -27,13 +27,30 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f, .weight_decay = 0.001f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1.0f },
+    { .kind = OPTIMIZER_RMSPROP, .rho = 0.99, .momentum = 0.5f, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-3f },
+    { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.95, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-2f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3f, .weight_decay = 0.1f },
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
-static void rule_in_double(const struct optimizer *o, double rate, double scale, double gradient, struct scalars *v)
+static void adam_in_double(const struct optimizer *o, double rate, double g, double t, struct scalars *v)
+{
+    double *m = &v->state[0], *u = &v->state[1];
+    *m = o->beta1 * *m + (1 - o->beta1) * g;
+    *u = o->beta2 * *u + (1 - o->beta2) * g * g;
+    v->w -= rate * (*m / (1 - pow(o->beta1, t))) / (sqrt(*u / (1 - pow(o->beta2, t))) + o->epsilon);
+}
+
+static void rule_in_double(const struct optimizer *o, uint32_t step, double rate, double scale, double gradient,
+                           struct scalars *v)
 {
     double *a = &v->state[0], *d = &v->state[1];
-    const double g = scale * gradient + o->weight_decay * v->w;
+    const bool decays_beside = o->kind == OPTIMIZER_ADAMW;
+    const double g = scale * gradient + (decays_beside ? 0 : o->weight_decay * v->w);
     switch (o->kind) {
     case OPTIMIZER_SGD:
         v->w -= rate * g;
@@ -45,6 +62,22 @@ static void rule_in_double(const struct optimizer *o, double rate, double scale,
     case OPTIMIZER_NESTEROV:
         *a = o->momentum * *a + g;
         v->w -= rate * (g + o->momentum * *a);
+        break;
+    case OPTIMIZER_RMSPROP:
+        *a = o->rho * *a + (1 - o->rho) * g * g;
+        *d = o->momentum * *d + rate * g / sqrt(*a + o->epsilon);
+        v->w -= *d;
+        break;
+    case OPTIMIZER_RMSPROP_KERAS:
+        *a = o->rho * *a + (1 - o->rho) * g * g;
+        v->w -= rate * g / (sqrt(*a) + o->epsilon);
+        break;
+    case OPTIMIZER_ADAM:
+        adam_in_double(o, rate, g, step + 1.0, v);
+        break;
+    case OPTIMIZER_ADAMW:
+        v->w *= 1 - rate * o->weight_decay;
+        adam_in_double(o, rate, g, step + 1.0, v);
         break;
     default: {
         const double rho = o->rho, epsilon = o->epsilon;
@@ -61,11 +94,14 @@ static float gradient_at(uint32_t step, size_t i)
     return 40.0f * (random_uniform(random_key(5, RANDOM_DRAW, step), i) - 0.5f);
 }
 
-static void arenas_init(struct arenas *arenas)
+static void arenas_init(struct arenas *arenas, const struct optimizer *optimizer)
 {
     memset(arenas, 0, sizeof(*arenas));
     for (size_t i = 0; i < COUNT; i++)
         arenas->w[i] = random_uniform(random_key(1, RANDOM_DRAW, 99), i) - 0.5f;
+    for (uint32_t state = 0; state < optimizer_state_count(optimizer->kind); state++)
+        for (size_t i = 0; i < COUNT; i++)
+            arenas->states[state][i] = optimizer_state_start(optimizer->kind, state);
 }
 
 static void gradients_init(struct arenas *arenas, uint32_t step)
@@ -87,14 +123,14 @@ static void every_rule_follows_its_formula_over_many_steps(void **state)
     (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         struct scalars expected[COUNT] = { 0 };
-        arenas_init(&arenas);
+        arenas_init(&arenas, &optimizers[o]);
         for (size_t i = 0; i < COUNT; i++)
-            expected[i].w = arenas.w[i];
+            expected[i] = (struct scalars){ arenas.w[i], { arenas.states[0][i], arenas.states[1][i] } };
         for (uint32_t step = 0; step < STEPS; step++) {
             gradients_init(&arenas, step);
             update(&optimizers[o], step, &arenas, 0, COUNT);
             for (size_t i = 0; i < COUNT; i++)
-                rule_in_double(&optimizers[o], 0.1f, 1.0 / 64, gradient_at(step, i), &expected[i]);
+                rule_in_double(&optimizers[o], step, 0.1f, 1.0 / 64, gradient_at(step, i), &expected[i]);
         }
         for (size_t i = 0; i < COUNT; i++)
             assert_true(fabs(arenas.w[i] - expected[i].w) <= 2e-6);
@@ -107,8 +143,8 @@ static void any_split_of_a_range_gives_the_same_bits(void **state)
     (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++)
         for (size_t cut = 0; cut <= COUNT; cut++) {
-            arenas_init(&whole);
-            arenas_init(&split);
+            arenas_init(&whole, &optimizers[o]);
+            arenas_init(&split, &optimizers[o]);
             for (uint32_t step = 0; step < 2; step++) {
                 gradients_init(&whole, step);
                 gradients_init(&split, step);
@@ -125,7 +161,7 @@ static void gradients_are_only_read(void **state)
     static struct arenas arenas;
     (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
-        arenas_init(&arenas);
+        arenas_init(&arenas, &optimizers[o]);
         gradients_init(&arenas, 3);
         update(&optimizers[o], 0, &arenas, 0, COUNT);
         for (size_t i = 0; i < COUNT; i++)
@@ -165,10 +201,10 @@ static void a_zero_gradient_and_no_decay_leave_the_weights(void **state)
     for (size_t o = 0; o < OPTIMIZERS; o++) {
         if (optimizers[o].weight_decay > 0)
             continue;
-        arenas_init(&arenas);
+        arenas_init(&arenas, &optimizers[o]);
         before = arenas;
         update(&optimizers[o], 0, &arenas, 0, COUNT);
-        assert_memory_equal(&arenas, &before, sizeof(before));
+        assert_memory_equal(arenas.w, before.w, sizeof(before.w));
     }
 }
 
@@ -177,13 +213,36 @@ static void a_gradient_that_is_not_finite_shows_in_the_weights(void **state)
     static struct arenas arenas;
     (void)state;
     for (size_t o = 0; o < OPTIMIZERS; o++) {
-        arenas_init(&arenas);
+        arenas_init(&arenas, &optimizers[o]);
         gradients_init(&arenas, 0);
         arenas.g[17] = NAN;
         update(&optimizers[o], 0, &arenas, 0, COUNT);
         assert_true(isnan(arenas.w[17]));
         assert_false(isnan(arenas.w[16]));
     }
+}
+
+/* What a run that goes on at a step computes must not depend on where it began. */
+static void the_correction_of_adam_is_that_of_the_step_of_the_run(void **state)
+{
+    const struct optimizer adam = { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f };
+    (void)state;
+    for (uint64_t number = 0; number < 2000; number += 7) {
+        float w = 1, m = 0.02f, v = 0.0009f, g = 0;
+        optimizer_update(&adam, &(struct optimizer_step){ number, 0.5f, 1.0f },
+                         &(struct optimizer_range){ &w, &g, { &m, &v }, 1, true });
+        const double t = (double)number + 1, root = sqrt(0.0009 * 0.999 / (1 - pow(0.999, t)));
+        assert_true(fabs(w - (1 - 0.5 * 0.02 * 0.9 / (1 - pow(0.9, t)) / (root + 1e-8))) < 2e-6);
+    }
+}
+
+static void only_the_mean_square_of_rmsprop_begins_at_1(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < optimizer_state_count((enum optimizer_kind)kind); i++)
+            assert_true(optimizer_state_start((enum optimizer_kind)kind, i) ==
+                        (kind == OPTIMIZER_RMSPROP && i == 0 ? 1.0f : 0.0f));
 }
 
 static void every_kind_has_its_number_of_states(void **state)
@@ -193,6 +252,10 @@ static void every_kind_has_its_number_of_states(void **state)
     assert_int_equal(optimizer_state_count(OPTIMIZER_MOMENTUM), 1);
     assert_int_equal(optimizer_state_count(OPTIMIZER_NESTEROV), 1);
     assert_int_equal(optimizer_state_count(OPTIMIZER_ADADELTA), 2);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_RMSPROP), 2);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_RMSPROP_KERAS), 1);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_ADAM), 2);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_ADAMW), 2);
 }
 
 int main(void)
@@ -205,6 +268,8 @@ int main(void)
         cmocka_unit_test(the_first_step_of_adadelta_is_4_4721e_4),
         cmocka_unit_test(a_zero_gradient_and_no_decay_leave_the_weights),
         cmocka_unit_test(a_gradient_that_is_not_finite_shows_in_the_weights),
+        cmocka_unit_test(the_correction_of_adam_is_that_of_the_step_of_the_run),
+        cmocka_unit_test(only_the_mean_square_of_rmsprop_begins_at_1),
         cmocka_unit_test(every_kind_has_its_number_of_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

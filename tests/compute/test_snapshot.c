@@ -21,6 +21,8 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_SGD, .weight_decay = 0.001f },
     { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
+    { .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1.0f },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f },
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 

@@ -20,6 +20,15 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
     { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f },
+    { .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1e-2f, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-2f },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-2f },
+    { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-2f, .weight_decay = 0.001f },
+};
+static const float rates[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_SGD] = 0.05f, [OPTIMIZER_MOMENTUM] = 0.05f, [OPTIMIZER_NESTEROV] = 0.05f, [OPTIMIZER_ADADELTA] = 1.0f,
+    [OPTIMIZER_RMSPROP] = 0.02f, [OPTIMIZER_RMSPROP_KERAS] = 0.01f, [OPTIMIZER_ADAM] = 0.02f,
+    [OPTIMIZER_ADAMW] = 0.02f,
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
@@ -45,6 +54,8 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
         const struct arena *arena = tower_arena(stand.tower);
         float *arenas = calloc(3 * arena->count, sizeof(*arenas));
         assert_non_null(arenas);
+        for (size_t i = 0; i < 2 * arena->count; i++)
+            arenas[arena->count + i] = optimizer_state_start(optimizers[o].kind, i >= arena->count);
         for (uint32_t p = 0; p < net->parameter_count; p++)
             assert_int_equal(tower_read(stand.tower, p, arenas + arena->ranges[p].offset), 0);
         stand_fill(&stand, net, &input, 0, STAND_BATCH);
@@ -116,7 +127,7 @@ static void check_learning(const char *backend)
         const double first = stand_train(&stand).loss_sum;
         const size_t count = stand_floats(&stand);
         struct optimizer_step step = stand_step;
-        step.learning_rate = optimizers[o].kind == OPTIMIZER_ADADELTA ? 1.0f : 0.05f;
+        step.learning_rate = rates[optimizers[o].kind];
         for (; step.number < 150; step.number++) {
             assert_int_equal(tower_update(stand.tower, 0, count, &step), 0);
             stand_train(&stand);

@@ -220,7 +220,9 @@ struct backend_result cuda_rig_run(struct rig *rig, uint32_t count, bool trainin
 void rig_update_by(struct rig *rig, enum optimizer_kind kind, float *const states[OPTIMIZER_STATES_MAX],
                    float learning_rate)
 {
-    const struct optimizer optimizer = { .kind = kind, .momentum = 0.9f, .rho = 0.95f, .epsilon = 1e-6f,
+    /* Small gradients, which rounding moves most, stay small where epsilon is added to their size. */
+    const struct optimizer optimizer = { .kind = kind, .momentum = 0.9f, .rho = 0.95f, .beta1 = 0.9, .beta2 = 0.999,
+                                         .epsilon = kind == OPTIMIZER_ADADELTA ? 1e-6f : 1e-2f,
                                          .weight_decay = 1e-3f };
     const struct optimizer_range range = {
         .weights = rig->weights,

@@ -25,6 +25,10 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_NESTEROV, .momentum = 0.9f, .weight_decay = 0.001f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-6f },
     { .kind = OPTIMIZER_ADADELTA, .rho = 0.9f, .epsilon = 1e-7f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
 };
 
 enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES + OPTIMIZER_STATES_MAX };
@@ -32,13 +36,21 @@ enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES
 /* The same numbers on the host and on the device. */
 struct ranges { float *host[RANGE_ARRAYS]; float *device[RANGE_ARRAYS]; uint32_t arrays; size_t count; };
 
+/* Whose mean square is never negative? */
+static bool has_squares(enum optimizer_kind kind, uint32_t state)
+{
+    const bool is_second = kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
+    const bool is_first = kind == OPTIMIZER_RMSPROP || kind == OPTIMIZER_RMSPROP_KERAS;
+    return kind == OPTIMIZER_ADADELTA || (state == 0 ? is_first : is_second);
+}
+
 static struct ranges ranges_open(const struct optimizer *optimizer, size_t count)
 {
     struct ranges ranges = { .arrays = RANGE_STATES + optimizer_state_count(optimizer->kind), .count = count };
     for (uint32_t i = 0; i < ranges.arrays; i++) {
         ranges.host[i] = draw(VALUE_FP32, 20 + i, count);
         for (size_t k = 0; k < count && i >= RANGE_STATES; k++)
-            ranges.host[i][k] *= optimizer->kind == OPTIMIZER_ADADELTA ? ranges.host[i][k] : 1;
+            ranges.host[i][k] *= has_squares(optimizer->kind, i - RANGE_STATES) ? ranges.host[i][k] : 1;
         ranges.device[i] = values_new(VALUE_FP32, ranges.host[i], count);
     }
     return ranges;
@@ -54,7 +66,7 @@ static struct optimizer_range range_of(float *const arrays[RANGE_ARRAYS], size_t
 {
     return (struct optimizer_range){
         .weights = arrays[RANGE_WEIGHTS], .gradients = arrays[RANGE_GRADIENTS],
-        .states = { arrays[RANGE_STATES], arrays[RANGE_STATES + 1] }, .count = count,
+        .states = { arrays[RANGE_STATES], arrays[RANGE_STATES + 1] }, .count = count, .decays = true,
     };
 }
 
@@ -79,8 +91,9 @@ static void check_update(enum value_type type, const struct optimizer *optimizer
     struct ranges ranges = ranges_open(optimizer, count);
     void *shadow = has_shadow ? values_poison(type, count) : NULL;
     const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
-    CUDA_OK(kernel_update(stream, optimizer, &step, scale ? area_new(scale, sizeof(*scale)) : NULL, &device, type,
-                          shadow));
+    const struct optimizer_numbers numbers = optimizer_numbers(optimizer, &step, true);
+    CUDA_OK(kernel_update(stream, optimizer->kind, &numbers, scale ? area_new(scale, sizeof(*scale)) : NULL, &device,
+                          type, shadow));
     step.gradient_scale /= scale != NULL ? scale->factor : 1;
     optimizer_update(optimizer, &step, &host);
     assert_updated(&ranges, type, shadow);
@@ -113,8 +126,10 @@ static void update_writes_nothing_after_an_overflow(void **state)
             struct ranges ranges = ranges_open(&optimizers[o], COUNT);
             const struct optimizer_range device = range_of(ranges.device, COUNT);
             void *shadow = values_poison(type, COUNT);
-            CUDA_OK(kernel_update(stream, &optimizers[o], &(struct optimizer_step){ 0, 0.1f, 1 },
-                                  area_new(&scale, sizeof(scale)), &device, type, shadow));
+            const struct optimizer_step step = { .learning_rate = 0.1f, .gradient_scale = 1 };
+            const struct optimizer_numbers numbers = optimizer_numbers(&optimizers[o], &step, true);
+            CUDA_OK(kernel_update(stream, optimizers[o].kind, &numbers, area_new(&scale, sizeof(scale)), &device, type,
+                                  shadow));
             for (uint32_t i = 0; i < ranges.arrays; i++)
                 assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
             assert_holds(shadow, poison, COUNT * value_bytes(type));
@@ -372,13 +387,13 @@ static void misaligned_memory_is_refused(void **state)
     unsigned char *memory = area_new(NULL, 256);
     float *values = (float *)(void *)(memory + 4);
     const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
-    const struct optimizer_step step = { .learning_rate = 1, .gradient_scale = 1 };
+    const struct optimizer_numbers numbers = { .rate = 1, .scale = 1 };
     const struct tower_arenas arenas = { .count = 1, .floats = { values } };
     (void)state;
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_update(stream, &optimizers[0], &step, NULL, &range, VALUE_FP32, NULL),
+    assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);

@@ -18,6 +18,7 @@
 #include "compute/net.h"
 #include "compute/optimizer.h"
 #include "compute/plan/plan.h"
+#include "compute/update/squares.h"
 #include "stage/device.h"
 
 enum layout { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
@@ -161,6 +162,8 @@ struct backend_ops {
      * loss scale when one held a number that is not finite. NULL: nothing to check. */
     int (*check)(struct backend *backend, const float *gradients, size_t count);
 
+    /* The sums of squares of ranges of the arenas (device memory), on the compute stream. */
+    int (*squares)(struct backend *backend, const struct squares *squares, uint32_t count);
     /* One optimizer pass over ranges of the arenas (device memory), on the compute stream. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                   const struct optimizer_range *ranges, uint32_t range_count);

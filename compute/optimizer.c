@@ -99,6 +99,19 @@ static void update_adam(const struct optimizer_numbers *numbers, float *restrict
     }
 }
 
+/* As in the paper, the buffer holds what the weights move by: a rate that changes does not change steps before. */
+VECTOR_LOOPS
+static void update_lars(const struct optimizer_numbers *numbers, float *restrict w, const float *restrict gradients,
+                        float *restrict a, size_t count)
+{
+    const struct optimizer_numbers s = *numbers;
+    for (size_t i = 0; i < count; i++) {
+        const float g = s.scale * gradients[i] + s.decay * w[i];
+        a[i] = s.momentum * a[i] + s.rate * g;
+        w[i] -= a[i];
+    }
+}
+
 static void run_sgd(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_sgd(numbers, range->weights, range->gradients, range->count);
@@ -132,6 +145,21 @@ static void run_rmsprop_keras(const struct optimizer_numbers *numbers, const str
 static void run_adam(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
 {
     update_adam(numbers, range->weights, range->gradients, range->states[0], range->states[1], range->count);
+}
+
+/* Of the rate: 1 where a norm says nothing. */
+static double trust_ratio(const struct optimizer_numbers *numbers, double weight_squares, double gradient_squares)
+{
+    const double w = sqrt(weight_squares), g = (double)numbers->scale * sqrt(gradient_squares);
+    return w > 0 && g > 0 ? numbers->trust * w / (g + (double)numbers->decay * w) : 1;
+}
+
+static void run_lars(const struct optimizer_numbers *numbers, const struct optimizer_range *range)
+{
+    struct optimizer_numbers own = *numbers;
+    if (range->weight_squares != NULL)
+        own.rate = (float)((double)own.rate * trust_ratio(numbers, *range->weight_squares, *range->gradient_squares));
+    update_lars(&own, range->weights, range->gradients, range->states[0], range->count);
 }
 
 /* ---- what differs between rules beside their loops ---- */
@@ -172,6 +200,7 @@ static const struct rule {
     [OPTIMIZER_RMSPROP_KERAS] = { 1, { 0 }, NULL, run_rmsprop_keras },
     [OPTIMIZER_ADAM] = { 2, { 0 }, correct_adam, run_adam },
     [OPTIMIZER_ADAMW] = { 2, { 0 }, correct_adamw, run_adam },
+    [OPTIMIZER_LARS] = { 1, { 0 }, NULL, run_lars },
 };
 
 uint32_t optimizer_state_count(enum optimizer_kind kind)
@@ -195,6 +224,7 @@ struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, co
         .momentum = optimizer->momentum,
         .rho = (float)optimizer->rho,
         .rho_rest = (float)(1 - optimizer->rho),
+        .trust = optimizer->trust,
     };
     const struct rule *const rule = &rules[optimizer->kind];
     if (rule->correct != NULL)

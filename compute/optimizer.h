@@ -17,14 +17,17 @@ enum optimizer_kind {
     OPTIMIZER_ADAM,             /* Kingma, Ba 2015, as PyTorch has it: epsilon is added to the corrected root.
                                  * TensorFlow's is this with epsilon / sqrt(1 - beta2^t): added before it */
     OPTIMIZER_ADAMW,            /* the same, weights decay beside it (Loshchilov, Hutter 2019), as PyTorch has it */
+    OPTIMIZER_LARS,             /* You, Gitman, Ginsburg 2017: momentum, each parameter at a rate of its own:
+                                 * rate * trust * |w| / (|g| + weight_decay * |w|), and rate where a norm is 0 */
     OPTIMIZER_KIND_COUNT
 };
 
 struct optimizer {
     enum optimizer_kind kind;
-    float momentum;             /* momentum, nesterov, rmsprop */
+    float momentum;             /* momentum, nesterov, rmsprop, lars */
     double rho;                 /* adadelta, rmsprop, rmsprop_keras: of the running averages */
     double beta1, beta2;        /* adam, adamw: of the averages of gradients and of their squares */
+    double trust;               /* lars */
     float epsilon;              /* of those with rho or betas */
     float weight_decay;         /* in ranges that decay g += weight_decay * w; adamw: w -= rate * weight_decay * w */
 };
@@ -45,6 +48,9 @@ struct optimizer_range {
     float *states[OPTIMIZER_STATES_MAX];
     size_t count;
     bool decays;                /* weight decay applies */
+    /* lars: the range is a parameter with a rate of its own, and these are the sums of squares of all its weights and
+     * gradients (squares.h); NULL: at the rate of the step. */
+    const double *weight_squares, *gradient_squares;
 };
 
 /* What a rule computes with in one step: of doubles, each rounded once. */
@@ -54,7 +60,14 @@ struct optimizer_numbers {
     float rho, rho_rest;                /* adam: beta2 */
     float root;                         /* adam: factor of the root of squares */
     float shrink;                       /* adamw: share of the weight that goes */
+    double trust;                       /* lars */
 };
+
+/* Does the rule look at the norms of every parameter? */
+static inline bool optimizer_adapts(enum optimizer_kind kind)
+{
+    return kind == OPTIMIZER_LARS;
+}
 
 /* Buffers of arena size the rule keeps: 0, 1 or 2. */
 uint32_t optimizer_state_count(enum optimizer_kind kind);

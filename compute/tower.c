@@ -18,6 +18,7 @@ struct tower {
     float *weights, *gradients, *statistics, *states[OPTIMIZER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
     struct update_cut cut;
+    void *sums;                 /* of squares, NULL where updates need none */
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* of the last forward, NULL when its slice was empty */
@@ -37,6 +38,18 @@ static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
     return rc;
 }
 
+static int alloc_sums(struct tower *tower)
+{
+    struct device *const device = tower->spec.device;
+    const size_t bytes = update_cut_bytes(&tower->cut);
+    if (bytes == 0)
+        return 0;
+    const int rc = device->ops->alloc(device, bytes, &tower->sums);
+    if (rc == 0)
+        update_cut_bind(&tower->cut, tower->sums);
+    return rc;
+}
+
 /* What only training writes. */
 static int alloc_gradients(struct tower *tower)
 {
@@ -47,7 +60,7 @@ static int alloc_gradients(struct tower *tower)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
     for (uint32_t i = 0; i < states && rc == 0; i++)
         rc = alloc_floats(tower, count, &tower->states[i]);
-    return rc;
+    return rc == 0 ? alloc_sums(tower) : rc;
 }
 
 static int alloc_arenas(struct tower *tower)
@@ -150,7 +163,7 @@ static int open_all(struct tower *tower)
     if (rc == 0)
         rc = lay_out(tower);
     if (rc == 0)
-        rc = update_cut_init(&tower->cut, spec->net, &tower->arenas.trained);
+        rc = update_cut_init(&tower->cut, spec->net, &tower->arenas.trained, &spec->optimizer);
     if (rc == 0)
         rc = open_plans(tower, spec->train_counts, true);
     if (rc == 0)
@@ -179,9 +192,11 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
 struct tower_needs tower_needs(const struct tower *tower)
 {
     const size_t trained = tower->arenas.trained.count;
-    const size_t more = (1 + optimizer_state_count(tower->spec.optimizer.kind)) * trained + ZERO_FLOATS;
-    const size_t floats = trained + tower->arenas.statistics.count + (tower->spec.evaluates_only ? 0 : more);
-    struct tower_needs needs = { .arenas = floats * sizeof(float), .initial = initial_bytes(tower->spec.net) };
+    const size_t states = optimizer_state_count(tower->spec.optimizer.kind) * trained;
+    const size_t more = (trained + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut);
+    const size_t always = (trained + tower->arenas.statistics.count) * sizeof(float);
+    struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
+                                 .initial = initial_bytes(tower->spec.net) };
     tower->spec.backend->needs(tower->backend, &needs.backend);
     return needs;
 }
@@ -215,6 +230,8 @@ void tower_close(struct tower *tower)
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             device->ops->free(device, arenas[i]);
+    if (tower->sums != NULL)
+        device->ops->free(device, tower->sums);
     arenas_release(&tower->arenas);
     update_cut_release(&tower->cut);
     free(tower);
@@ -277,11 +294,13 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
-    const struct optimizer *const optimizer = &tower->spec.optimizer;
+    const struct backend_ops *const backend = tower->spec.backend;
+    struct update_cut *const cut = &tower->cut;
     const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
                                            .states = { tower->states[0], tower->states[1] } };
-    const uint32_t ranges = update_cut_at(&tower->cut, optimizer, &whole, offset, offset + count);
-    return tower->spec.backend->update(tower->backend, optimizer, step, tower->cut.ranges, ranges);
+    update_cut_at(cut, &whole, offset, offset + count);
+    const int rc = cut->squares_count > 0 ? backend->squares(tower->backend, cut->squares, cut->squares_count) : 0;
+    return rc != 0 ? rc : backend->update(tower->backend, &tower->spec.optimizer, step, cut->ranges, cut->range_count);
 }
 
 bool tower_updates_at_once(const struct tower *tower)

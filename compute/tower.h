@@ -24,7 +24,7 @@ struct tower_spec {
 
 /* Bytes of device memory by purpose. */
 struct tower_needs {
-    size_t arenas;              /* weights, gradients, optimizer states, statistics */
+    size_t arenas;              /* weights, gradients, optimizer states, statistics, and sums over them */
     size_t initial;             /* of the host's memory: the initial values of one parameter at a time */
     struct backend_needs backend;
 };
@@ -49,7 +49,7 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training);
  * prefix of the gradient arena is queued to become final; the last call names the whole
  * arena. A slice of 0 samples sets the gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
-/* Queue the update of arena range [offset, offset + count). */
+/* Queue the update of arena range [offset, offset + count): whole parameters. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
 /* Must every bucket be checked by tower_check, and then the whole arena be updated by one
  * tower_update? (fp16; backend.h says why.) Else buckets are updated as they come. */

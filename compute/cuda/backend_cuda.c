@@ -221,6 +221,12 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
 }
 
+static int cuda_backend_squares(struct backend *backend, const struct squares *squares, uint32_t count)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_squares(backend->stream, squares, count));
+}
+
 static int update_range(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                         const struct optimizer_range *range)
 {
@@ -325,6 +331,7 @@ const struct backend_ops backend_cuda_ops = {
     .logits = cuda_logits,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
+    .squares = cuda_backend_squares,
     .update = cuda_backend_update,
     .scale = cuda_backend_scale,
     .find_broken = cuda_backend_find_broken,

@@ -220,6 +220,10 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
                                 const void *logits, const int32_t *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
 
+/* Sums of squares, as compute/update/squares.h has it, of any number of ranges. */
+cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,
+                           uint32_t count);
+
 /* compute/optimizer.h's rule over a range (device pointers) in one launch, with what
  * optimizer_numbers gives for it. shadow (NULL: none) gets the new weights as `type`, element by
  * element. scale (NULL: 1): gradients are divided by its factor, and nothing is written when it

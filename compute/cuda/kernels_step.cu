@@ -6,6 +6,72 @@
 
 #define QUAD 4u             /* floats a thread reads at once */
 
+/* ---- sums of squares: a block for each part, then one for each range ---- */
+
+#define RANGES_AT_ONCE 32u
+
+struct squared_range { const float *floats; size_t count, part; double *sum; };
+struct squared_ranges { squared_range of[RANGES_AT_ONCE]; };
+
+/* Of all threads of the block, in thread 0. */
+static __device__ inline double block_sum(double mine, double *sums)
+{
+    sums[threadIdx.x] = mine;
+    for (uint32_t step = THREADS / 2; step > 0; step /= 2) {
+        __syncthreads();
+        if (threadIdx.x < step)
+            sums[threadIdx.x] += sums[threadIdx.x + step];
+    }
+    return sums[0];
+}
+
+static __global__ void square_part(squared_ranges ranges)
+{
+    __shared__ double sums[THREADS];
+    const squared_range range = ranges.of[blockIdx.y];
+    const size_t begin = blockIdx.x * range.part, end = begin + range.part < range.count ? begin + range.part
+                                                                                         : range.count;
+    double sum = 0;
+    FOUR_AT_ONCE
+    for (size_t i = begin + threadIdx.x * QUAD; i < end; i += THREADS * QUAD) {
+        const floats<QUAD> values = read_some<QUAD>(range.floats + i, end - i);
+        for (uint32_t k = 0; k < QUAD; k++)
+            sum += (double)values.value[k] * (double)values.value[k];
+    }
+    sum = block_sum(sum, sums);
+    if (threadIdx.x == 0)
+        range.sum[1 + blockIdx.x] = sum;
+}
+
+static __global__ void sum_square_parts(squared_ranges ranges)
+{
+    __shared__ double sums[THREADS];
+    const squared_range range = ranges.of[blockIdx.x];
+    const double sum = block_sum(threadIdx.x < SQUARES_PARTS ? range.sum[1 + threadIdx.x] : 0, sums);
+    if (threadIdx.x == 0)
+        range.sum[0] = sum;
+}
+
+cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares, uint32_t count)
+{
+    static_assert(SQUARES_PARTS <= THREADS, "one block sums all parts");
+    cudaError_t status = cudaSuccess;
+    for (uint32_t first = 0; first < count && status == cudaSuccess; first += RANGES_AT_ONCE) {
+        const uint32_t some = count - first < RANGES_AT_ONCE ? count - first : RANGES_AT_ONCE;
+        squared_ranges ranges = {};
+        for (uint32_t i = 0; i < some; i++) {
+            const struct squares &from = squares[first + i];
+            if (!is_aligned({ from.floats }))
+                return cudaErrorMisalignedAddress;
+            ranges.of[i] = squared_range{ from.floats, from.count, squares_part_floats(from.count), from.sum };
+        }
+        status = launch_blocks(stream, SQUARES_PARTS, some, square_part, ranges);
+        if (status == cudaSuccess)
+            status = launch_blocks(stream, some, 1, sum_square_parts, ranges);
+    }
+    return status;
+}
+
 /* ---- update: the rules of compute/optimizer.c, in the same order of operations ---- */
 
 typedef struct optimizer_numbers numbers;
@@ -13,12 +79,17 @@ typedef struct optimizer_numbers numbers;
 /* One number's weight and states. */
 struct number { float w, a, d; };
 
-struct sgd {
+/* A rule; but for those that adapt, the rate is that of the step in all ranges. */
+struct rule {
+    static __device__ inline void adapt(numbers *, const optimizer_range &) {}
+};
+
+struct sgd : rule {
     enum { STATES = 0 };
     static __device__ inline void run(const numbers &s, float g, number *n) { n->w -= s.rate * g; }
 };
 
-struct momentum {
+struct momentum : rule {
     enum { STATES = 1 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
@@ -27,7 +98,7 @@ struct momentum {
     }
 };
 
-struct nesterov {
+struct nesterov : rule {
     enum { STATES = 1 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
@@ -36,7 +107,7 @@ struct nesterov {
     }
 };
 
-struct adadelta {
+struct adadelta : rule {
     enum { STATES = 2 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
@@ -47,7 +118,7 @@ struct adadelta {
     }
 };
 
-struct rmsprop {
+struct rmsprop : rule {
     enum { STATES = 2 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
@@ -57,7 +128,7 @@ struct rmsprop {
     }
 };
 
-struct rmsprop_keras {
+struct rmsprop_keras : rule {
     enum { STATES = 1 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
@@ -67,13 +138,30 @@ struct rmsprop_keras {
 };
 
 /* For adamw, too. */
-struct adam {
+struct adam : rule {
     enum { STATES = 2 };
     static __device__ inline void run(const numbers &s, float g, number *n)
     {
         n->a = s.momentum * n->a + s.momentum_rest * g;
         n->d = s.rho * n->d + s.rho_rest * g * g;
         n->w -= s.shrink * n->w + s.rate * (n->a / (s.root * sqrtf(n->d) + s.epsilon));
+    }
+};
+
+struct lars {
+    enum { STATES = 1 };
+    static __device__ inline void adapt(numbers *s, const optimizer_range &range)
+    {
+        if (range.weight_squares == NULL)
+            return;
+        const double w = sqrt(*range.weight_squares), g = (double)s->scale * sqrt(*range.gradient_squares);
+        if (w > 0 && g > 0)
+            s->rate = (float)((double)s->rate * (s->trust * w / (g + (double)s->decay * w)));
+    }
+    static __device__ inline void run(const numbers &s, float g, number *n)
+    {
+        n->a = s.momentum * n->a + s.rate * g;
+        n->w -= n->a;
     }
 };
 
@@ -99,6 +187,7 @@ static __global__ void update(numbers s, const struct loss_scale *__restrict__ s
     const size_t rest = range.count - i;
     if (scale != NULL)
         s.scale /= scale->factor;
+    RULE::adapt(&s, range);
     const floats<QUAD> gradient = read_some<QUAD>(range.gradients + i, rest);
     floats<QUAD> w = read_some<QUAD>(range.weights + i, rest), a = {}, d = {};
     if (RULE::STATES > 0)
@@ -127,7 +216,7 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const s
     static void (*const kernels[])(struct optimizer_numbers, const struct loss_scale *, optimizer_range,
                                    enum value_type, void *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
-        update<rmsprop>, update<rmsprop_keras>, update<adam>, update<adam>,
+        update<rmsprop>, update<rmsprop_keras>, update<adam>, update<adam>, update<lars>,
     };
     static_assert(sizeof(kernels) / sizeof(*kernels) == OPTIMIZER_KIND_COUNT, "every rule has a kernel");
     if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))

@@ -146,6 +146,12 @@ static int null_logits(struct plan *plan, float *logits_out)
     return 0;
 }
 
+static int null_squares(struct backend *backend, const struct squares *squares, uint32_t count)
+{
+    (void)backend, (void)squares, (void)count;
+    return 0;
+}
+
 static int null_update(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                        const struct optimizer_range *ranges, uint32_t range_count)
 {
@@ -182,6 +188,7 @@ const struct backend_ops backend_null_ops = {
     .backward = null_backward,
     .result = null_result,
     .logits = null_logits,
+    .squares = null_squares,
     .update = null_update,
     .scale = null_scale,
 };

@@ -192,6 +192,22 @@ static int onednn_pack(struct backend *backend, uint32_t parameter, const float 
     return nn_room_result(rc);
 }
 
+static void square_parts(void *arg, uint32_t member, size_t first, size_t end)
+{
+    (void)member;
+    squares_sum_parts(arg, first, end);
+}
+
+static int onednn_squares(struct backend *backend, const struct squares *squares, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct squares one = squares[i];
+        team_run(backend->spec.threads, SQUARES_PARTS, 1, square_parts, &one);
+        squares_sum(&one);
+    }
+    return 0;
+}
+
 struct update_work {
     const struct optimizer *optimizer;
     const struct optimizer_step *step;
@@ -275,6 +291,7 @@ const struct backend_ops backend_onednn_ops = {
     .backward = onednn_backward,
     .result = onednn_result,
     .logits = onednn_logits,
+    .squares = onednn_squares,
     .update = onednn_update,
     .scale = onednn_scale,
     .find_broken = backend_find_broken,

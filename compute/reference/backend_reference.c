@@ -350,6 +350,16 @@ static int reference_logits(struct plan *base, float *logits_out)
     return 0;
 }
 
+static int reference_squares(struct backend *backend, const struct squares *squares, uint32_t count)
+{
+    (void)backend;
+    for (uint32_t i = 0; i < count; i++) {
+        squares_sum_parts(&squares[i], 0, SQUARES_PARTS);
+        squares_sum(&squares[i]);
+    }
+    return 0;
+}
+
 static int reference_update(struct backend *backend, const struct optimizer *optimizer,
                             const struct optimizer_step *step, const struct optimizer_range *ranges,
                             uint32_t range_count)
@@ -391,6 +401,7 @@ const struct backend_ops backend_reference_ops = {
     .backward = reference_backward,
     .result = reference_result,
     .logits = reference_logits,
+    .squares = reference_squares,
     .update = reference_update,
     .scale = reference_scale,
     .find_broken = backend_find_broken,

@@ -1,32 +1,48 @@
 /* Which parts of the arena are updated in the same way. Called by the tower. */
 #include "compute/update/update_cut.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 /* The run goes on, or the next begins. */
-static void extend_runs(struct update_cut *cut, const struct parameter *parameter, size_t offset, size_t end)
+static void extend_runs(struct update_cut *cut, struct update_run next)
 {
-    if (cut->run_count > 0 && cut->runs[cut->run_count - 1].decays == parameter->decays)
+    struct update_run *const last = cut->run_count > 0 ? &cut->runs[cut->run_count - 1] : NULL;
+    if (last != NULL && last->decays == next.decays && !last->adapts && !next.adapts)
         return;
-    if (cut->run_count > 0)
-        cut->runs[cut->run_count - 1].end = offset;
-    cut->runs[cut->run_count++] = (struct update_run){ offset, end, parameter->decays };
+    if (last != NULL)
+        last->end = next.offset;
+    cut->runs[cut->run_count++] = next;
 }
 
 /* Parameters in the order of the arena: the last layer's first. */
-int update_cut_init(struct update_cut *cut, const struct net *net, const struct arena *arena)
+static void find_runs(struct update_cut *cut, const struct net *net, const struct arena *arena,
+                      const struct optimizer *optimizer)
 {
-    *cut = (struct update_cut){ .runs = calloc(net->parameter_count, sizeof(*cut->runs)),
-                                .ranges = calloc(net->parameter_count, sizeof(*cut->ranges)) };
-    if (cut->runs == NULL || cut->ranges == NULL)
-        return -ENOMEM;
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             const uint32_t parameter = net->layers[layer].parameters[kind];
             if (parameter != NET_NO_PARAMETER && net->parameters[parameter].is_trained)
-                extend_runs(cut, &net->parameters[parameter], arena->ranges[parameter].offset, arena->count);
+                extend_runs(cut, (struct update_run){
+                                     .offset = arena->ranges[parameter].offset, .end = arena->count,
+                                     .decays = net->parameters[parameter].decays,
+                                     .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
         }
+}
+
+int update_cut_init(struct update_cut *cut, const struct net *net, const struct arena *arena,
+                    const struct optimizer *optimizer)
+{
+    *cut = (struct update_cut){
+        .runs = calloc(net->parameter_count, sizeof(*cut->runs)),
+        .is_whole = optimizer->weight_decay == 0.0f && !optimizer_adapts(optimizer->kind),
+        .ranges = calloc(net->parameter_count, sizeof(*cut->ranges)),
+        .squares = calloc(2 * (size_t)net->parameter_count, sizeof(*cut->squares)),
+    };
+    if (cut->runs == NULL || cut->ranges == NULL || cut->squares == NULL)
+        return -ENOMEM;
+    find_runs(cut, net, arena, optimizer);
     return 0;
 }
 
@@ -34,31 +50,62 @@ void update_cut_release(struct update_cut *cut)
 {
     free(cut->runs);
     free(cut->ranges);
+    free(cut->squares);
 }
 
-static struct optimizer_range range_at(const struct optimizer_range *whole, size_t offset, size_t end, bool decays)
+size_t update_cut_bytes(const struct update_cut *cut)
 {
-    struct optimizer_range range = {
-        .weights = whole->weights + offset, .gradients = whole->gradients + offset, .count = end - offset,
-        .decays = decays };
+    size_t adapting = 0;
+    for (uint32_t i = 0; i < cut->run_count; i++)
+        adapting += cut->runs[i].adapts;
+    return adapting * 2 * SQUARES_ROOM * sizeof(double);
+}
+
+void update_cut_bind(struct update_cut *cut, double *sums)
+{
+    for (uint32_t i = 0; i < cut->run_count; i++)
+        if (cut->runs[i].adapts) {
+            cut->runs[i].sums = sums;
+            sums += 2 * SQUARES_ROOM;
+        }
+}
+
+static struct optimizer_range *add_range(struct update_cut *cut, const struct optimizer_range *whole, size_t offset,
+                                         size_t end)
+{
+    struct optimizer_range *const range = &cut->ranges[cut->range_count++];
+    *range = (struct optimizer_range){
+        .weights = whole->weights + offset, .gradients = whole->gradients + offset, .count = end - offset };
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        range.states[i] = whole->states[i] != NULL ? whole->states[i] + offset : NULL;
+        range->states[i] = whole->states[i] != NULL ? whole->states[i] + offset : NULL;
     return range;
 }
 
-uint32_t update_cut_at(struct update_cut *cut, const struct optimizer *optimizer, const struct optimizer_range *whole,
-                       size_t offset, size_t end)
+static void add_squares(struct update_cut *cut, struct optimizer_range *range, double *sums)
 {
-    uint32_t count = 0;
-    if (optimizer->weight_decay == 0.0f) {
-        cut->ranges[count++] = range_at(whole, offset, end, false);
-        return count;
+    range->weight_squares = sums;
+    range->gradient_squares = sums + SQUARES_ROOM;
+    cut->squares[cut->squares_count++] = (struct squares){ range->weights, range->count, sums };
+    cut->squares[cut->squares_count++] = (struct squares){ range->gradients, range->count, sums + SQUARES_ROOM };
+}
+
+void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, size_t offset, size_t end)
+{
+    cut->range_count = 0;
+    cut->squares_count = 0;
+    if (cut->is_whole) {
+        add_range(cut, whole, offset, end);
+        return;
     }
     for (uint32_t i = 0; i < cut->run_count; i++) {
         const struct update_run *const run = &cut->runs[i];
         const size_t first = run->offset > offset ? run->offset : offset, last = run->end < end ? run->end : end;
-        if (first < last)
-            cut->ranges[count++] = range_at(whole, first, last, run->decays);
+        if (first >= last)
+            continue;
+        struct optimizer_range *const range = add_range(cut, whole, first, last);
+        range->decays = run->decays;
+        assert(!run->adapts || (first == run->offset && last == run->end));
+        if (run->adapts)
+            add_squares(cut, range, run->sums);
     }
-    return count;
 }

@@ -5,23 +5,38 @@
 
 #include "compute/arena.h"
 #include "compute/optimizer.h"
+#include "compute/update/squares.h"
 
-/* A range of the arena of which all or nothing takes part in weight decay. */
-struct update_run { size_t offset, end; bool decays; };
+/* A range of the arena of which all or nothing takes part in weight decay. A parameter that has a rate
+ * of its own is a run by itself. */
+struct update_run {
+    size_t offset, end;
+    bool decays, adapts;
+    double *sums;                       /* where it adapts, 2 * SQUARES_ROOM: of weights and of gradients */
+};
 
 struct update_cut {
     struct update_run *runs;            /* in the order of the arena, which they cover */
-    struct optimizer_range *ranges;     /* room for the runs of one update */
     uint32_t run_count;
+    bool is_whole;                      /* all runs are updated alike */
+    /* What update_cut_at finds, with room for all runs. */
+    struct optimizer_range *ranges;
+    struct squares *squares;            /* due before the update */
+    uint32_t range_count, squares_count;
 };
 
-/* Find the runs of the arena of net's trained parameters. 0 or -ENOMEM. */
-int update_cut_init(struct update_cut *cut, const struct net *net, const struct arena *arena);
+/* Find the runs of the arena of net's trained parameters, as the optimizer sees them. Weights of convolutions and
+ * dense layers have rates of their own where the rule adapts; biases, gammas and betas have not. 0 or -ENOMEM. */
+int update_cut_init(struct update_cut *cut, const struct net *net, const struct arena *arena,
+                    const struct optimizer *optimizer);
 /* Accepts what is all zero, or half made. */
 void update_cut_release(struct update_cut *cut);
-/* The ranges of [offset, end) in cut->ranges, one where nothing decays, else one for each run that
- * lies in it. `whole` is all of the arena. Returns how many. */
-uint32_t update_cut_at(struct update_cut *cut, const struct optimizer *optimizer, const struct optimizer_range *whole,
-                       size_t offset, size_t end);
+/* Bytes of memory of the device that sums of squares need; may be 0. */
+size_t update_cut_bytes(const struct update_cut *cut);
+/* That memory, lent. Not called where it is none. */
+void update_cut_bind(struct update_cut *cut, double *sums);
+/* Find the ranges of [offset, end), which holds every parameter as a whole or not at all, and the squares
+ * they need. `whole` is all of the arena. */
+void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, size_t offset, size_t end);
 
 #endif

@@ -34,6 +34,8 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f },
     { .kind = OPTIMIZER_ADAM, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-2f, .weight_decay = 0.01f },
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3f, .weight_decay = 0.1f },
+    { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.5 },
+    { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.001, .weight_decay = 0.01f },
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
@@ -75,6 +77,10 @@ static void rule_in_double(const struct optimizer *o, uint32_t step, double rate
     case OPTIMIZER_ADAM:
         adam_in_double(o, rate, g, step + 1.0, v);
         break;
+    case OPTIMIZER_LARS:        /* of a range that does not adapt */
+        *a = o->momentum * *a + rate * g;
+        v->w -= *a;
+        break;
     case OPTIMIZER_ADAMW:
         v->w *= 1 - rate * o->weight_decay;
         adam_in_double(o, rate, g, step + 1.0, v);
@@ -112,8 +118,9 @@ static void gradients_init(struct arenas *arenas, uint32_t step)
 
 static void update(const struct optimizer *optimizer, uint32_t step, struct arenas *arenas, size_t from, size_t to)
 {
-    const struct optimizer_range range = { arenas->w + from, arenas->g + from,
-                                           { arenas->states[0] + from, arenas->states[1] + from }, to - from, true };
+    const struct optimizer_range range = { .weights = arenas->w + from, .gradients = arenas->g + from,
+                                           .states = { arenas->states[0] + from, arenas->states[1] + from },
+                                           .count = to - from, .decays = true };
     optimizer_update(optimizer, &(struct optimizer_step){ step, 0.1f, 1.0f / 64 }, &range);
 }
 
@@ -169,16 +176,21 @@ static void gradients_are_only_read(void **state)
     }
 }
 
+/* A range of one number. */
+#define ONE(w, g, first, second, does_decay) \
+    (&(struct optimizer_range){ .weights = (w), .gradients = (g), .states = { (first), (second) }, .count = 1, \
+                                .decays = (does_decay) })
+
 static void the_scale_divides_the_sum_of_gradients_once(void **state)
 {
     float w = 1, g = 12;
     (void)state;
     const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f };
     const struct optimizer_step quarter = { .learning_rate = 0.25f, .gradient_scale = 1.0f / 4 };
-    optimizer_update(&sgd, &quarter, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, true });
+    optimizer_update(&sgd, &quarter, ONE(&w, &g, NULL, NULL, true));
     assert_true(w == 1 - 0.25f * (3 + 0.5f));
     w = 1;
-    optimizer_update(&sgd, &quarter, &(struct optimizer_range){ &w, &g, { NULL, NULL }, 1, false });
+    optimizer_update(&sgd, &quarter, ONE(&w, &g, NULL, NULL, false));
     assert_true(w == 1 - 0.25f * 3);
 }
 
@@ -188,7 +200,7 @@ static void the_first_step_of_adadelta_is_4_4721e_4(void **state)
     (void)state;
     const struct optimizer adadelta = { .kind = OPTIMIZER_ADADELTA, .rho = 0.95f, .epsilon = 1e-8f };
     optimizer_update(&adadelta, &(struct optimizer_step){ 0, 1.0f, 1.0f },
-                     &(struct optimizer_range){ &w, &g, { &a, &d }, 1, true });
+                     ONE(&w, &g, &a, &d, true));
     assert_true(fabs(w + 4.4721e-4) < 1e-8);
     assert_true(fabs(a - 0.05) < 1e-7);
     assert_true(fabs(d - 0.05 * 4.4721e-4 * 4.4721e-4) < 1e-12);
@@ -230,10 +242,33 @@ static void the_correction_of_adam_is_that_of_the_step_of_the_run(void **state)
     for (uint64_t number = 0; number < 2000; number += 7) {
         float w = 1, m = 0.02f, v = 0.0009f, g = 0;
         optimizer_update(&adam, &(struct optimizer_step){ number, 0.5f, 1.0f },
-                         &(struct optimizer_range){ &w, &g, { &m, &v }, 1, true });
+                         ONE(&w, &g, &m, &v, true));
         const double t = (double)number + 1, root = sqrt(0.0009 * 0.999 / (1 - pow(0.999, t)));
         assert_true(fabs(w - (1 - 0.5 * 0.02 * 0.9 / (1 - pow(0.9, t)) / (root + 1e-8))) < 2e-6);
     }
+}
+
+static void lars_scales_the_rate_by_the_norms_of_the_whole_parameter(void **state)
+{
+    const struct optimizer lars = { .kind = OPTIMIZER_LARS, .trust = 0.01, .weight_decay = 0.1f };
+    const struct optimizer_step step = { .learning_rate = 2.0f, .gradient_scale = 1.0f / 4 };
+    double w_squares = 25, g_squares = 16;
+    float w = 3, g = 8, a = 0;
+    struct optimizer_range range = { &w, &g, { &a }, 1, true, &w_squares, &g_squares };
+    (void)state;
+    optimizer_update(&lars, &step, &range);
+    const double rate = 2 * 0.01 * 5 / (1 + 0.1 * 5);
+    assert_true(fabs(w - (3 - rate * (2 + 0.1 * 3))) < 1e-6);
+    w_squares = 0;
+    w = a = 0;
+    optimizer_update(&lars, &step, &range);
+    assert_true(w == -4);
+    w_squares = 25;
+    g_squares = 0;
+    w = 3;
+    g = a = 0;
+    optimizer_update(&lars, &step, &range);
+    assert_true(fabs(w - (3 - 2 * 0.1 * 3)) < 1e-6);
 }
 
 static void only_the_mean_square_of_rmsprop_begins_at_1(void **state)
@@ -256,6 +291,7 @@ static void every_kind_has_its_number_of_states(void **state)
     assert_int_equal(optimizer_state_count(OPTIMIZER_RMSPROP_KERAS), 1);
     assert_int_equal(optimizer_state_count(OPTIMIZER_ADAM), 2);
     assert_int_equal(optimizer_state_count(OPTIMIZER_ADAMW), 2);
+    assert_int_equal(optimizer_state_count(OPTIMIZER_LARS), 1);
 }
 
 int main(void)
@@ -269,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_zero_gradient_and_no_decay_leave_the_weights),
         cmocka_unit_test(a_gradient_that_is_not_finite_shows_in_the_weights),
         cmocka_unit_test(the_correction_of_adam_is_that_of_the_step_of_the_run),
+        cmocka_unit_test(lars_scales_the_rate_by_the_norms_of_the_whole_parameter),
         cmocka_unit_test(only_the_mean_square_of_rmsprop_begins_at_1),
         cmocka_unit_test(every_kind_has_its_number_of_states),
     };

@@ -24,11 +24,13 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-2f },
     { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-2f },
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-2f, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.1, .weight_decay = 0.001f },
+    { .kind = OPTIMIZER_LARS, .momentum = 0.5f, .trust = 0.1 },
 };
 static const float rates[OPTIMIZER_KIND_COUNT] = {
     [OPTIMIZER_SGD] = 0.05f, [OPTIMIZER_MOMENTUM] = 0.05f, [OPTIMIZER_NESTEROV] = 0.05f, [OPTIMIZER_ADADELTA] = 1.0f,
     [OPTIMIZER_RMSPROP] = 0.02f, [OPTIMIZER_RMSPROP_KERAS] = 0.01f, [OPTIMIZER_ADAM] = 0.02f,
-    [OPTIMIZER_ADAMW] = 0.02f,
+    [OPTIMIZER_ADAMW] = 0.02f, [OPTIMIZER_LARS] = 0.05f,
 };
 enum { OPTIMIZERS = sizeof(optimizers) / sizeof(optimizers[0]) };
 
@@ -50,6 +52,8 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
     struct backend_input input = network_input(net, STAND_BATCH, 4);
     for (int o = 0; o < OPTIMIZERS; o++) {
         struct stand stand;
+        if (optimizer_adapts(optimizers[o].kind))
+            continue;
         stand_open_with(&stand, "reference", net, o);
         const struct arena *arena = tower_arena(stand.tower);
         float *arenas = calloc(3 * arena->count, sizeof(*arenas));
@@ -63,9 +67,10 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
             stand_train(&stand);
             stand_update(&stand);
             optimizer_update(&optimizers[o], &stand_step,
-                             &(struct optimizer_range){ arenas, tower_gradients(stand.tower),
-                                                        { arenas + arena->count, arenas + 2 * arena->count },
-                                                        arena->count, true });
+                             &(struct optimizer_range){
+                                 .weights = arenas, .gradients = tower_gradients(stand.tower),
+                                 .states = { arenas + arena->count, arenas + 2 * arena->count },
+                                 .count = arena->count, .decays = true });
         }
         float *weights = stand_weights(&stand, net), *next = weights;
         for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
@@ -76,6 +81,91 @@ static void an_update_is_the_optimizer_over_the_arenas(void **state)
     }
     network_input_release(&input);
     net_close(net);
+}
+
+/* A stored parameter after a step from weights and buffer as they are, in double. */
+static void lars_in_double(const struct optimizer *o, bool adapts, size_t count, const float *g, double *w, double *v)
+{
+    double rate = stand_step.learning_rate, w_squares = 0, g_squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        w_squares += w[i] * w[i];
+        g_squares += (double)g[i] * g[i] / STAND_BATCH / STAND_BATCH;
+    }
+    if (adapts)
+        rate *= o->trust * sqrt(w_squares) / (sqrt(g_squares) + o->weight_decay * sqrt(w_squares));
+    for (size_t i = 0; i < count; i++) {
+        v[i] = o->momentum * v[i] + rate * ((double)g[i] / STAND_BATCH + o->weight_decay * w[i]);
+        w[i] -= v[i];
+    }
+}
+
+/* In the reference backend a stored parameter is the plain one. */
+static void lars_gives_every_weight_but_no_bias_a_rate_of_its_own(void **state)
+{
+    (void)state;
+    if (!test_device_is_inline())
+        skip();
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand stand;
+    stand_open_with(&stand, "reference", net, OPTIMIZERS - 2);
+    const struct arena *arena = tower_arena(stand.tower);
+    double *w = calloc(2 * arena->count, sizeof(*w));
+    assert_non_null(w);
+    for (size_t i = 0; i < arena->count; i++)
+        w[i] = tower_weights(stand.tower)[i];
+    stand_fill(&stand, net, &input, 0, STAND_BATCH);
+    for (int step = 0; step < 3; step++) {
+        stand_train(&stand);
+        for (uint32_t p = 0; p < net->parameter_count; p++) {
+            const size_t at = arena->ranges[p].offset;
+            lars_in_double(&optimizers[OPTIMIZERS - 2], net->parameters[p].kind == PARAMETER_WEIGHT,
+                           arena->ranges[p].count, tower_gradients(stand.tower) + at, w + at, w + arena->count + at);
+        }
+        stand_update(&stand);
+    }
+    for (size_t i = 0; i < arena->count; i++)
+        assert_true(fabs(tower_weights(stand.tower)[i] - w[i]) <= 1e-6);
+    free(w);
+    stand_close(&stand);
+    network_input_release(&input);
+    net_close(net);
+}
+
+/* Of gradients that are the same: they themselves are summed by threads. */
+static void check_threads(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int o = 0; o < OPTIMIZERS; o++) {
+        struct stand one, three;
+        stand_open_with(&one, backend, net, o);
+        stand_open_device(&three, backend);
+        struct tower_spec spec = stand_spec(&three, backend, net);
+        spec.optimizer = optimizers[o];
+        spec.backend_spec.threads = 3;
+        stand_open_tower(&three, &spec);
+        stand_fill(&one, net, &input, 0, STAND_BATCH);
+        stand_train(&one);
+        float *gradients = stand_gradients(&one);
+        stand_set_gradients(&three, gradients);
+        for (int step = 0; step < 3; step++) {
+            stand_update(&one);
+            stand_update(&three);
+        }
+        stand_assert_weights_near(&one, &three, net, 0);
+        free(gradients);
+        stand_close(&one);
+        stand_close(&three);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void an_update_by_any_number_of_threads_gives_the_same_bits(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_threads);
 }
 
 static void update_in_pieces(struct stand *stand)
@@ -213,6 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
+        cmocka_unit_test(lars_gives_every_weight_but_no_bias_a_rate_of_its_own),
+        cmocka_unit_test(an_update_by_any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
         cmocka_unit_test(every_optimizer_learns_a_small_batch),
         cmocka_unit_test(weights_scaled_in_place_are_those_the_tower_computes_with),

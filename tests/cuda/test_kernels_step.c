@@ -29,6 +29,7 @@ static const struct optimizer optimizers[] = {
     { .kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-3f, .weight_decay = 0.01f },
     { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
     { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3f, .weight_decay = 0.01f },
+    { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.01, .weight_decay = 0.01f },
 };
 
 enum { RANGE_WEIGHTS, RANGE_GRADIENTS, RANGE_STATES, RANGE_ARRAYS = RANGE_STATES + OPTIMIZER_STATES_MAX };
@@ -112,6 +113,60 @@ static void update_follows_the_rule_of_every_optimizer(void **state)
                 check_update(type, &optimizers[o], counts[c], NULL, true);
                 check_update(type, &optimizers[o], counts[c], &scale, c % 2);
             }
+}
+
+/* ---- sums of squares ---- */
+
+static void squares_are_those_of_the_host(void **state)
+{
+    static const size_t counts[] = { 0, 1, 63, 64, 65, 4096, 4097, 70003 };
+    enum { RANGES = 37 };
+    struct squares squares[RANGES];
+    double host[SQUARES_ROOM];
+    float *floats[RANGES];
+    (void)state;
+    for (uint32_t i = 0; i < RANGES; i++) {
+        const size_t count = counts[i % COUNT_OF(counts)];
+        floats[i] = draw(VALUE_FP32, 40 + i, count);
+        squares[i] = (struct squares){ values_new(VALUE_FP32, floats[i], count), count,
+                                       area_new(NULL, SQUARES_ROOM * sizeof(double)) };
+    }
+    CUDA_OK(kernel_squares(stream, squares, RANGES));
+    for (uint32_t i = 0; i < RANGES; i++) {
+        double device;
+        const struct squares plain = { floats[i], squares[i].count, host };
+        squares_sum_parts(&plain, 0, SQUARES_PARTS);
+        squares_sum(&plain);
+        read_back(squares[i].sum, &device, sizeof(device));
+        assert_true(fabs(device - host[0]) <= 1e-13 * host[0]);
+        free(floats[i]);
+    }
+    areas_close();
+}
+
+static void lars_scales_the_rate_as_on_the_host(void **state)
+{
+    enum { COUNT = 515 };
+    static const struct loss_scale scale = { .factor = 256 };
+    const struct optimizer lars = { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.02, .weight_decay = 0.01f };
+    const double squares[2] = { 31, 1700 };
+    (void)state;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        struct optimizer_step step = { .learning_rate = 0.7f, .gradient_scale = 1.0f / 96 };
+        struct ranges ranges = ranges_open(&lars, COUNT);
+        struct optimizer_range host = range_of(ranges.host, COUNT), device = range_of(ranges.device, COUNT);
+        const double *const there = area_new(squares, sizeof(squares));
+        const struct optimizer_numbers numbers = optimizer_numbers(&lars, &step, true);
+        host.weight_squares = &squares[0], host.gradient_squares = &squares[1];
+        device.weight_squares = there, device.gradient_squares = there + 1;
+        CUDA_OK(kernel_update(stream, OPTIMIZER_LARS, &numbers, scaled ? area_new(&scale, sizeof(scale)) : NULL,
+                              &device, VALUE_FP32, NULL));
+        step.gradient_scale /= scaled ? scale.factor : 1;
+        optimizer_update(&lars, &step, &host);
+        assert_updated(&ranges, VALUE_FP32, NULL);
+        areas_close();
+        ranges_close(&ranges);
+    }
 }
 
 static void update_writes_nothing_after_an_overflow(void **state)
@@ -406,6 +461,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
+        cmocka_unit_test(squares_are_those_of_the_host),
+        cmocka_unit_test(lars_scales_the_rate_as_on_the_host),
         cmocka_unit_test(update_writes_nothing_after_an_overflow),
         cmocka_unit_test(narrow_rounds_once_to_nearest_even),
         cmocka_unit_test(widen_is_exact_for_every_16_bit_number),

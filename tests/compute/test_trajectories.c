@@ -1,0 +1,109 @@
+/* Tests of the update rules against 100 steps of the optimizers of others (optimizer_trajectories.py). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "compute/optimizer.h"
+#include "compute/update/squares.h"
+#include "tests/compute/optimizer_trajectories.h"
+
+enum { TRAJECTORIES = sizeof(trajectories) / sizeof(trajectories[0]) };
+
+struct numbers { float w[NUMBERS], g[NUMBERS], states[OPTIMIZER_STATES_MAX][NUMBERS]; };
+
+static float start_at(uint32_t i)
+{
+    return ((float)(i * 5 % 7) - 3) / 4;
+}
+
+static float gradient_at(uint32_t step, uint32_t i)
+{
+    return ((float)((step * 31 + i * 17 + step * i * 7) % 41) - 15) / 16;
+}
+
+static void numbers_init(struct numbers *numbers, enum optimizer_kind kind)
+{
+    *numbers = (struct numbers){ 0 };
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        numbers->w[i] = start_at(i);
+    for (uint32_t state = 0; state < optimizer_state_count(kind); state++)
+        for (uint32_t i = 0; i < NUMBERS; i++)
+            numbers->states[state][i] = optimizer_state_start(kind, state);
+}
+
+static const double *squares_of(const float *floats, double *sum)
+{
+    const struct squares squares = { floats, NUMBERS, sum };
+    squares_sum_parts(&squares, 0, SQUARES_PARTS);
+    squares_sum(&squares);
+    return sum;
+}
+
+/* Gradients are sums over 4 samples. */
+static void take_step(struct numbers *numbers, const struct trajectory *trajectory, uint32_t number)
+{
+    const struct optimizer_step step = { number, trajectory->rate, 1.0f / 4 };
+    double weight_sum[SQUARES_ROOM], gradient_sum[SQUARES_ROOM];
+    struct optimizer_range range = { .weights = numbers->w, .gradients = numbers->g,
+                                     .states = { numbers->states[0], numbers->states[1] },
+                                     .count = NUMBERS, .decays = true };
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        numbers->g[i] = 4 * gradient_at(number, i);
+    if (optimizer_adapts(trajectory->optimizer.kind)) {
+        range.weight_squares = squares_of(numbers->w, weight_sum);
+        range.gradient_squares = squares_of(numbers->g, gradient_sum);
+    }
+    optimizer_update(&trajectory->optimizer, &step, &range);
+}
+
+static void assert_at(const struct trajectory *trajectory, uint32_t point, const float *weights)
+{
+    const double *const expected = trajectory->weights[point];
+    double largest = 0;
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        largest = fmax(largest, fabs(expected[i]));
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        if (!(fabs(weights[i] - expected[i]) <= 1e-5 * largest))
+            fail_msg("%s: number %u is %.9g behind %u steps, not %.9g", trajectory->name, (unsigned)i,
+                     (double)weights[i], (unsigned)points[point], expected[i]);
+}
+
+static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
+{
+    (void)state;
+    for (uint32_t t = 0; t < TRAJECTORIES; t++) {
+        struct numbers numbers;
+        uint32_t point = 0;
+        numbers_init(&numbers, trajectories[t].optimizer.kind);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            take_step(&numbers, &trajectories[t], step);
+            if (points[point] == step + 1)
+                assert_at(&trajectories[t], point++, numbers.w);
+        }
+        assert_int_equal(point, POINTS);
+    }
+}
+
+static void there_is_a_way_for_every_rule(void **state)
+{
+    bool is_there[OPTIMIZER_KIND_COUNT] = { false };
+    (void)state;
+    for (uint32_t t = 0; t < TRAJECTORIES; t++)
+        is_there[trajectories[t].optimizer.kind] = true;
+    for (int kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
+        assert_true(is_there[kind]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_goes_the_way_of_those_it_is_named_for),
+        cmocka_unit_test(there_is_a_way_for_every_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -244,7 +244,7 @@ static void stages_open(struct timeline *timeline)
 
 static void trainer_open(struct timeline *timeline)
 {
-    static const struct learning_rate rate = { .constant = 1e-3 };
+    static const struct learning_rate rate = { .base = 1e-3 };
     const uint32_t batch = timeline->load->batch;
     timeline->backend_ops = *backend_of_device();
     timeline->backend_ops.input = watched_input;

@@ -121,7 +121,7 @@ static void add_count(uint32_t counts[2], uint32_t count)
 
 struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
 {
-    static const struct learning_rate rate = { .constant = 0.05 }, frozen = { .constant = 0 };
+    static const struct learning_rate rate = { .base = 0.05 }, frozen = { .base = 0 };
     struct lane *lane = &rig->lanes[tower];
     struct trainer_spec spec = {
         .name = "tower",

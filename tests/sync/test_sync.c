@@ -31,20 +31,11 @@ static void towers_that_sum_nothing_are_models_of_their_own(void **state)
         assert_int_equal(sync_table[mode]->is_one_model, sync_table[mode]->sum != NULL);
 }
 
-static void the_rate_of_learning_is_the_same_at_every_step(void **state)
-{
-    (void)state;
-    const struct learning_rate rate = { .constant = 0.1 };
-    assert_true(learning_rate_at(&rate, 0) == 0.1);
-    assert_true(learning_rate_at(&rate, UINT64_MAX) == 0.1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mode_has_a_row_and_is_found_by_its_name),
         cmocka_unit_test(towers_that_sum_nothing_are_models_of_their_own),
-        cmocka_unit_test(the_rate_of_learning_is_the_same_at_every_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

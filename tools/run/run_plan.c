@@ -73,7 +73,7 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
         .epsilon = (float)train->epsilon,
         .weight_decay = (float)train->weight_decay,
     };
-    plan->learning_rate = (struct learning_rate){ .constant = train->learning_rate };
+    plan->learning_rate = (struct learning_rate){ .base = train->learning_rate };
 }
 
 /* Small ones begin early; every one costs some time that does not depend on its size, more of

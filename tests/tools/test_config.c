@@ -148,8 +148,9 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
     expect_only("[train]\nmomentum = nan\n", "run.conf:2: momentum: 'nan' is not a number");
     expect_only("[train]\nbatch = 0x10\n", "run.conf:2: batch: '0x10' is not a whole number");
     expect_only("[model]\ndropout = maybe\n", "run.conf:2: dropout: 'maybe' is neither yes nor no");
-    expect_only("[train]\noptimizer = adam\n",
-                "run.conf:2: optimizer: 'adam' is none of: sgd, momentum, nesterov, adadelta");
+    expect_only("[train]\noptimizer = adamax\n",
+                "run.conf:2: optimizer: 'adamax' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
+                "rmsprop_keras, adam, adamw, lars");
     expect_only("[sync]\nbucket = 1 MB\n",
                 "run.conf:2: bucket: '1 MB' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB)");
 }

@@ -215,10 +215,8 @@ static void format_size(int64_t bytes, char *text, size_t text_size)
     snprintf(text, text_size, "%" PRId64, bytes);
 }
 
-static const char *choice_name(const struct option_row *option, const struct settings *settings)
+const char *option_choice_name(const struct option_row *option, int value)
 {
-    int value;
-    memcpy(&value, option_value(option, settings), sizeof(value));
     const struct option_choice *choice = option->choices;
     while (choice->name != NULL && choice->value != value)
         choice++;
@@ -228,12 +226,14 @@ static const char *choice_name(const struct option_row *option, const struct set
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text)
 {
     const void *value = option_value(option, settings);
+    int choice;
     switch (option->type) {
     case OPTION_STRING:
     case OPTION_NAME:
         return *(char *const *)value;
     case OPTION_CHOICE:
-        return choice_name(option, settings);
+        memcpy(&choice, value, sizeof(choice));
+        return option_choice_name(option, choice);
     case OPTION_YES_NO:
         return *(const bool *)value ? "yes" : "no";
     case OPTION_INTEGER:

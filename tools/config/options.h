@@ -79,6 +79,8 @@ struct option_text { char text[32 * OPTION_NUMBERS_MAX]; };
 /* The field as it would be written on the command line; reads back as the same value. Lies in the settings,
  * in the table, or in *text. */
 const char *option_format(const struct option_row *option, const struct settings *settings, struct option_text *text);
+/* What a choice's value is called; NULL when it is none of them. */
+const char *option_choice_name(const struct option_row *option, int value);
 /* The allowed values in words ("1 .. 1024", "full, none"); "" when anything goes. */
 void option_range(const struct option_row *option, char *text, size_t text_size);
 

@@ -8,6 +8,7 @@
 
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/settings_train.h"
 
 #define BATCH_DEFAULT 128
 
@@ -155,6 +156,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
     check_batch(settings, problems);
+    settings_finish_train(settings, problems);
     return problems->count > problems_before ? -EINVAL : 0;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "compute/backend.h"
+#include "compute/learning_rate.h"
 #include "compute/optimizer.h"
 #include "loader/augment/augment.h"
 #include "loader/images/image.h"
@@ -95,7 +96,15 @@ struct train_settings {
     int64_t batch;              /* of all towers together; 0 = batch_per_tower is given */
     int64_t batch_per_tower;    /* 0 = batch is given */
     enum optimizer_kind optimizer;
-    double learning_rate, momentum, rho, epsilon, weight_decay;
+    double learning_rate, momentum, rho, epsilon, trust, weight_decay;
+    struct numbers betas;       /* two */
+    int64_t rate_batch;         /* samples that learning_rate is meant for; 0 = those of a step */
+    double warmup_epochs;       /* 0 = none */
+    enum rate_schedule schedule;
+    double schedule_epochs;     /* of cosine, polynomial, one_cycle; 0 = to the end of the run */
+    struct numbers boundaries, factors;         /* epochs, and factors of the rate */
+    double decay_factor, decay_epochs, rate_decay, final_rate, power, peak;
+    bool staircase;
 };
 
 struct device_settings {

@@ -12,6 +12,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
+#include "tools/config/training.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
 #include "tools/text/wrapped.h"
@@ -66,14 +67,8 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
 
 static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
 {
-    plan->optimizer = (struct optimizer){
-        .kind = train->optimizer,
-        .momentum = (float)train->momentum,
-        .rho = (float)train->rho,
-        .epsilon = (float)train->epsilon,
-        .weight_decay = (float)train->weight_decay,
-    };
-    plan->learning_rate = (struct learning_rate){ .base = train->learning_rate };
+    plan->optimizer = training_optimizer(train);
+    plan->learning_rate = training_rate(train, &plan->schedule);
 }
 
 /* Small ones begin early; every one costs some time that does not depend on its size, more of
@@ -304,6 +299,15 @@ static void print_steps(const struct schedule *schedule, const struct settings *
                     number_grouped(records).text, number_grouped(records).text);
 }
 
+static void print_training(const struct run_plan *plan, const struct settings *settings, FILE *out)
+{
+    char text[TRAINING_TEXT_SIZE];
+    training_describe_optimizer(&settings->train, text, sizeof(text));
+    wrapped_print(out, "optimizer %s", text);
+    training_describe_rate(&settings->train, &plan->learning_rate, text, sizeof(text));
+    wrapped_print(out, "rate      %s", text);
+}
+
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
@@ -317,6 +321,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
     print_steps(&plan->schedule, settings, out);
+    print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)
         wrapped_print(
                 out, "feed      %u reader%s, %u decoder%s, %lld batches ahead a tower on the host, "

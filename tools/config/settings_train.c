@@ -1,0 +1,97 @@
+/* The section [train] as a whole. Called by settings_finish. */
+#include "tools/config/settings_train.h"
+
+#include <stdio.h>
+
+#include "tools/config/options.h"
+#include "tools/config/settings_model.h"
+
+/* What a rule is published or used with; 0: the default of the option table. */
+static const struct usual { double learning_rate, rho, epsilon, weight_decay; } usual_table[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_RMSPROP] = { .learning_rate = 0.01, .rho = 0.9, .epsilon = 1 },
+    [OPTIMIZER_RMSPROP_KERAS] = { .learning_rate = 0.001, .rho = 0.9 },
+    [OPTIMIZER_ADAM] = { .learning_rate = 0.001 },
+    [OPTIMIZER_ADAMW] = { .learning_rate = 0.001, .weight_decay = 0.01 },
+};
+
+static void use(struct settings *settings, const char *key, double usual, double *field)
+{
+    if (usual != 0 && settings_origin(settings, SECTION_TRAIN, key)->origin == ORIGIN_DEFAULT)
+        *field = usual;
+}
+
+static void use_usual(struct settings *settings)
+{
+    struct train_settings *const train = &settings->train;
+    const struct usual *const usual = &usual_table[train->optimizer];
+    use(settings, "learning_rate", usual->learning_rate, &train->learning_rate);
+    use(settings, "rho", usual->rho, &train->rho);
+    use(settings, "epsilon", usual->epsilon, &train->epsilon);
+    use(settings, "weight_decay", usual->weight_decay, &train->weight_decay);
+}
+
+static void report(struct settings *settings, struct problems *problems, const char *key, const char *message)
+{
+    settings_report(settings, problems, SECTION_TRAIN, key, message);
+}
+
+static void check_betas(struct settings *settings, struct problems *problems)
+{
+    char message[128];
+    if (settings->train.betas.count == 2)
+        return;
+    snprintf(message, sizeof(message), "has %u numbers: there are two, as in 0.9 0.999",
+             (unsigned)settings->train.betas.count);
+    report(settings, problems, "betas", message);
+}
+
+/* Keys that say how the rate changes, where nothing says that it does. */
+static void check_unused(struct settings *settings, struct problems *problems)
+{
+    static const char *const keys[] = { "schedule_epochs", "boundaries", "factors",    "decay_factor", "decay_epochs",
+                                        "staircase",       "rate_decay", "final_rate", "power",        "peak" };
+    if (settings_origin(settings, SECTION_TRAIN, "schedule")->origin != ORIGIN_DEFAULT)
+        return;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (settings_origin(settings, SECTION_TRAIN, keys[i])->origin != ORIGIN_DEFAULT)
+            report(settings, problems, keys[i], "changes nothing without a schedule: set train.schedule as well");
+}
+
+static void check_piecewise(struct settings *settings, struct problems *problems)
+{
+    const struct numbers *const boundaries = &settings->train.boundaries, *const factors = &settings->train.factors;
+    char message[128];
+    if (boundaries->count == 0) {
+        report(settings, problems, "boundaries", "is missing: schedule = piecewise changes the rate behind them");
+    } else if (boundaries->count != factors->count) {
+        snprintf(message, sizeof(message), "has %u numbers, and boundaries %u: there is one for each",
+                 (unsigned)factors->count, (unsigned)boundaries->count);
+        report(settings, problems, "factors", message);
+    }
+    for (uint32_t i = 1; i < boundaries->count; i++)
+        if (boundaries->value[i] <= boundaries->value[i - 1]) {
+            report(settings, problems, "boundaries", "are not in ascending order");
+            return;
+        }
+}
+
+static void check_schedule(struct settings *settings, struct problems *problems)
+{
+    const struct train_settings *const train = &settings->train;
+    const bool ends = train->schedule == RATE_COSINE || train->schedule == RATE_POLYNOMIAL;
+    const double epochs = train->schedule_epochs > 0 ? train->schedule_epochs : (double)train->epochs;
+    check_unused(settings, problems);
+    if (train->schedule == RATE_PIECEWISE)
+        check_piecewise(settings, problems);
+    if (train->schedule == RATE_ONE_CYCLE && train->warmup_epochs > 0)
+        report(settings, problems, "warmup_epochs", "one_cycle has a warm-up of its own: train.peak says how long");
+    if (ends && train->warmup_epochs > 0 && train->warmup_epochs >= epochs)
+        report(settings, problems, "warmup_epochs", "leaves the schedule no epoch: it begins behind the warm-up");
+}
+
+void settings_finish_train(struct settings *settings, struct problems *problems)
+{
+    use_usual(settings);
+    check_betas(settings, problems);
+    check_schedule(settings, problems);
+}

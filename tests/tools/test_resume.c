@@ -18,7 +18,7 @@
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
-enum { SETTINGS_MAX = 24 };
+enum { SETTINGS_MAX = 24, FLAVOUR_MAX = 7 };
 
 /* 91 records in batches of 12 are 8 steps an epoch, the last one of 7 samples; 23 are 2 batches. */
 static const char *const common[] = {
@@ -28,7 +28,7 @@ static const char *const common[] = {
 };
 
 /* A run under test: what is set besides. */
-struct flavour { const char *settings[6]; };
+struct flavour { const char *settings[FLAVOUR_MAX]; };
 
 static void add_settings(const char **arguments, int *count, const char *const *settings, size_t most)
 {
@@ -47,7 +47,7 @@ static void run_part(const struct flavour *flavour, const char *begin, const cha
     int count = 6, status;
     add_settings(arguments, &count, device, 1);
     add_settings(arguments, &count, common, sizeof(common) / sizeof(common[0]));
-    add_settings(arguments, &count, flavour->settings, 6);
+    add_settings(arguments, &count, flavour->settings, FLAVOUR_MAX);
     add_settings(arguments, &count, &last_setting, 1);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -214,6 +214,11 @@ static void every_rule_mode_source_and_precision_goes_on(void **state)
     static const struct flavour flavours[] = {
         { { "devices.towers=2", "train.optimizer=sgd", "train.learning_rate=0.1" } },
         { { "devices.towers=2", "train.optimizer=nesterov", "train.learning_rate=0.05" } },
+        { { "devices.towers=2", "train.optimizer=adam", "train.learning_rate=0.01", "train.schedule=cosine",
+            "train.warmup_epochs=2.5" } },
+        { { "devices.towers=2", "train.optimizer=rmsprop", "train.learning_rate=0.05", "train.schedule=one_cycle" } },
+        { { "devices.towers=2", "train.optimizer=lars", "train.learning_rate=1", "train.weight_decay=0.001",
+            "train.schedule=piecewise", "train.boundaries=1.5 3", "train.factors=0.5 0.1" } },
         { { "devices.towers=3", "sync.mode=independent" } },
         { { "devices.towers=3", "sync.mode=averaging", "sync.every=5" } },
         { { "devices.towers=2", "devices.kind=null" } },

@@ -22,6 +22,13 @@ enum optimizer_kind {
     OPTIMIZER_KIND_COUNT
 };
 
+/* Which parameters weight decay is for. */
+enum decay_scope {
+    DECAY_NO_NORMS,             /* all but gamma and beta of batch normalisation */
+    DECAY_ALL,
+    DECAY_WEIGHTS               /* weights of convolutions and dense layers: no biases either */
+};
+
 struct optimizer {
     enum optimizer_kind kind;
     float momentum;             /* momentum, nesterov, rmsprop, lars */
@@ -29,6 +36,7 @@ struct optimizer {
     double beta1, beta2;        /* adam, adamw: of the averages of gradients and of their squares */
     double trust;               /* lars */
     float epsilon;              /* of those with rho or betas */
+    enum decay_scope decay_scope;
     float weight_decay;         /* in ranges that decay g += weight_decay * w; adamw: w -= rate * weight_decay * w */
 };
 

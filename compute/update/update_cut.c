@@ -16,6 +16,13 @@ static void extend_runs(struct update_cut *cut, struct update_run next)
     cut->runs[cut->run_count++] = next;
 }
 
+static bool decays(const struct optimizer *optimizer, const struct parameter *parameter)
+{
+    if (optimizer->decay_scope == DECAY_WEIGHTS)
+        return parameter->kind == PARAMETER_WEIGHT;
+    return optimizer->decay_scope == DECAY_ALL || parameter->decays;
+}
+
 /* Parameters in the order of the arena: the last layer's first. */
 static void find_runs(struct update_cut *cut, const struct net *net, const struct arena *arena,
                       const struct optimizer *optimizer)
@@ -26,7 +33,7 @@ static void find_runs(struct update_cut *cut, const struct net *net, const struc
             if (parameter != NET_NO_PARAMETER && net->parameters[parameter].is_trained)
                 extend_runs(cut, (struct update_run){
                                      .offset = arena->ranges[parameter].offset, .end = arena->count,
-                                     .decays = net->parameters[parameter].decays,
+                                     .decays = decays(optimizer, &net->parameters[parameter]),
                                      .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
         }
 }

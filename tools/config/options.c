@@ -49,6 +49,9 @@ static const struct option_choice optimizer_choices[] = {
     { "rmsprop_keras", OPTIMIZER_RMSPROP_KERAS }, { "adam", OPTIMIZER_ADAM }, { "adamw", OPTIMIZER_ADAMW },
     { "lars", OPTIMIZER_LARS }, { NULL, 0 }
 };
+static const struct option_choice decay_choices[] = {
+    { "no_norms", DECAY_NO_NORMS }, { "all", DECAY_ALL }, { "weights", DECAY_WEIGHTS }, { NULL, 0 }
+};
 static const struct option_choice schedule_choices[] = {
     { "constant", RATE_CONSTANT }, { "piecewise", RATE_PIECEWISE }, { "exponential", RATE_EXPONENTIAL },
     { "inverse_time", RATE_INVERSE_TIME }, { "cosine", RATE_COSINE }, { "polynomial", RATE_POLYNOMIAL },
@@ -220,6 +223,8 @@ const struct option_row option_table[] = {
       FIELD(train.trust), .help = "of lars: size of an update beside that of the weights, at a rate of 1" },
     { SECTION_TRAIN, "weight_decay", OPTION_NUMBER, .initial = "0", .initial_note = "0; adamw 0.01", .high = 1e6,
       FIELD(train.weight_decay), .help = "times the weight, added to every gradient; adamw: beside it" },
+    { SECTION_TRAIN, "decay_scope", OPTION_CHOICE, .initial = "no_norms", .choices = decay_choices,
+      FIELD(train.decay_scope), .help = "what decays: all but batch normalisation's, all, or no biases either" },
     { SECTION_TRAIN, "rate_batch", OPTION_INTEGER, .unit = "samples", .initial = "0",
       .initial_note = "the rate is not scaled", RANGE(0, BATCH_MAX), FIELD(train.rate_batch),
       .help = "learning_rate is for batches of so many, and scaled by batch / rate_batch" },

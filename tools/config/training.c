@@ -16,6 +16,7 @@ struct optimizer training_optimizer(const struct train_settings *train)
         .beta2 = train->betas.value[1],
         .trust = train->trust,
         .epsilon = (float)train->epsilon,
+        .decay_scope = train->decay_scope,
         .weight_decay = (float)train->weight_decay,
     };
 }
@@ -50,6 +51,8 @@ static const unsigned numbers_of[OPTIMIZER_KIND_COUNT] = {
 
 void training_describe_optimizer(const struct train_settings *train, char *text, size_t text_size)
 {
+    static const char *const scopes[] = { [DECAY_NO_NORMS] = "", [DECAY_ALL] = " of all parameters",
+                                          [DECAY_WEIGHTS] = " of weights alone" };
     const struct { unsigned which; const char *before; double number; } numbers[] = {
         { HAS_MOMENTUM, ", momentum ", train->momentum },
         { HAS_RHO, ", rho ", train->rho },
@@ -63,8 +66,10 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if ((numbers_of[train->optimizer] & numbers[i].which) != 0)
             add_number(text, text_size, numbers[i].before, numbers[i].number);
-    if (train->weight_decay > 0)
+    if (train->weight_decay > 0) {
         add_number(text, text_size, ", weight decay ", train->weight_decay);
+        add(text, text_size, scopes[train->decay_scope]);
+    }
 }
 
 _Static_assert(OPTION_NUMBERS_MAX <= RATE_BOUNDARIES_MAX, "a rate has room for all boundaries of the settings");

@@ -1,0 +1,128 @@
+/* Tests of how the arena is cut for updates: what decays, what has a rate of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "compute/update/update_cut.h"
+
+static struct net *net_make(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "small", (struct shape){ 3, 9, 7 }, 4), 0);
+    net_conv2d(net, "conv", NET_INPUT, 5, window_square(3, 1, PADDING_VALID), true);
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
+    net_dense(net, "fc1", 1, 11, true);
+    net_dense(net, "fc2", 2, 4, false);
+    net_softmax_loss(net, "loss", 3);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* The arena of a backend that stores parameters as they are. */
+static struct arenas arenas_make(const struct net *net)
+{
+    struct arenas arenas;
+    size_t *const counts = calloc(net->parameter_count, sizeof(*counts));
+    assert_non_null(counts);
+    for (uint32_t p = 0; p < net->parameter_count; p++)
+        counts[p] = net->parameters[p].count;
+    assert_int_equal(arenas_init(&arenas, net, counts), 0);
+    free(counts);
+    return arenas;
+}
+
+/* The range the first float of a parameter is updated with. */
+static const struct optimizer_range *range_of(const struct update_cut *cut, const float *weights,
+                                              const struct arena *arena, uint32_t parameter)
+{
+    const float *const first = weights + arena->ranges[parameter].offset;
+    for (uint32_t i = 0; i < cut->range_count; i++)
+        if (first >= cut->ranges[i].weights && first < cut->ranges[i].weights + cut->ranges[i].count)
+            return &cut->ranges[i];
+    fail();
+    return NULL;
+}
+
+static void check_cover(const struct update_cut *cut, const float *weights, size_t count)
+{
+    for (uint32_t i = 0; i < cut->range_count; i++) {
+        assert_ptr_equal(cut->ranges[i].weights, weights);
+        weights += cut->ranges[i].count;
+        count -= cut->ranges[i].count;
+    }
+    assert_int_equal(count, 0);
+}
+
+static bool must_decay(enum decay_scope scope, enum parameter_kind kind)
+{
+    const bool is_norm = kind == PARAMETER_GAMMA || kind == PARAMETER_BETA;
+    return scope == DECAY_ALL || (scope == DECAY_NO_NORMS ? !is_norm : kind == PARAMETER_WEIGHT);
+}
+
+static void check_scope(const struct net *net, const struct optimizer *optimizer)
+{
+    struct arenas arenas = arenas_make(net);
+    const struct arena *const arena = &arenas.trained;
+    float *const floats = calloc(3 * arena->count, sizeof(*floats));
+    assert_non_null(floats);
+    const struct optimizer_range whole = { .weights = floats, .gradients = floats + arena->count,
+                                           .states = { floats + 2 * arena->count } };
+    struct update_cut cut;
+    assert_int_equal(update_cut_init(&cut, net, arena, optimizer), 0);
+    double *const sums = calloc(1, update_cut_bytes(&cut) + 1);
+    assert_non_null(sums);
+    update_cut_bind(&cut, sums);
+    update_cut_at(&cut, &whole, 0, arena->count);
+    check_cover(&cut, floats, arena->count);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        if (!net->parameters[p].is_trained)
+            continue;
+        const struct optimizer_range *const range = range_of(&cut, floats, arena, p);
+        const bool is_weight = net->parameters[p].kind == PARAMETER_WEIGHT;
+        assert_true(optimizer->weight_decay == 0 ||
+                    range->decays == must_decay(optimizer->decay_scope, net->parameters[p].kind));
+        assert_int_equal(range->weight_squares != NULL, optimizer_adapts(optimizer->kind) && is_weight);
+        assert_ptr_equal(range->gradients - range->weights, arena->count);
+    }
+    free(sums);
+    free(floats);
+    update_cut_release(&cut);
+    arenas_release(&arenas);
+}
+
+static void weights_decay_that_are_in_the_scope(void **state)
+{
+    (void)state;
+    struct net *const net = net_make();
+    for (int scope = DECAY_NO_NORMS; scope <= DECAY_WEIGHTS; scope++) {
+        const struct optimizer sgd = { .decay_scope = (enum decay_scope)scope, .weight_decay = 0.1f };
+        const struct optimizer lars = { .kind = OPTIMIZER_LARS, .decay_scope = (enum decay_scope)scope,
+                                        .weight_decay = 0.1f };
+        check_scope(net, &sgd);
+        check_scope(net, &lars);
+    }
+    net_close(net);
+}
+
+static void without_decay_the_arena_is_one_range_but_for_what_adapts(void **state)
+{
+    (void)state;
+    struct net *const net = net_make();
+    check_scope(net, &(struct optimizer){ .kind = OPTIMIZER_ADAM, .decay_scope = DECAY_ALL });
+    check_scope(net, &(struct optimizer){ .kind = OPTIMIZER_LARS });
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_decay_that_are_in_the_scope),
+        cmocka_unit_test(without_decay_the_arena_is_one_range_but_for_what_adapts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

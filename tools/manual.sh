@@ -1,9 +1,13 @@
 #!/bin/sh
 # A manual page from what a program says of itself: manual.sh PROGRAM VERSION SUMMARY [COMMAND...] writes the page
 # that `PROGRAM --help`, and `PROGRAM COMMAND --help` for each command, would be in the macros of man(7).
-program=$1 version=$2 summary=$3
+# PROGRAM:WORD is `PROGRAM WORD --help` alone, as the page PROGRAM-WORD.
+program=${1%%:*} version=$2 summary=$3 word=
+case $1 in
+    *:*) word=${1#*:} ;;
+esac
 shift 3
-name=$(basename "$program")
+name=$(basename "$program")${word:+-$word}
 
 # Lines as they are: no filling, and nothing in them means anything to troff.
 as_they_are() {
@@ -12,7 +16,7 @@ as_they_are() {
     printf '.fi\n'
 }
 
-general=$("$program" --help) || exit
+general=$("$program" ${word:+"$word"} --help) || exit
 printf '.TH %s 1 "" "pipetrain %s"\n' "$(echo "$name" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" "$version"
 printf '.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n' "$(echo "$name" | sed 's/-/\\-/g')" "$summary"
 echo "$general" | sed -n '1s/^Usage: //p' | as_they_are
@@ -25,7 +29,7 @@ for command in "$@"; do
 done
 printf '.SH SEE ALSO\n'
 comma=
-for other in pipetrain pipetrain-convert pipetrain-shards; do
+for other in pipetrain pipetrain-convert pipetrain-evaluate pipetrain-predict pipetrain-shards; do
     [ "$other" != "$name" ] || continue
     printf '%s.BR %s (1)' "$comma" "$(echo "$other" | sed 's/-/\\-/g')"
     comma=',

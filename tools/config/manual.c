@@ -39,9 +39,9 @@ static const char opening[] =
     "Wrong settings are reported all at once, each with its line, and nothing is started.\n"
     ".SH COMMANDS\n"
     ".TP\n.B pipetrain evaluate\nEvaluate a trained network on the validation set of a configuration: loss, accuracy,\n"
-    "of each class, too, and what is taken for what. \\fBpipetrain evaluate \\-\\-help\\fR explains it.\n"
+    "of each class, too, and what is taken for what. See \\fBpipetrain\\-evaluate\\fR(1).\n"
     ".TP\n.B pipetrain predict\nTell what a trained network takes images for: files, folders, shards.\n"
-    "\\fBpipetrain predict \\-\\-help\\fR explains it.\n"
+    "See \\fBpipetrain\\-predict\\fR(1).\n"
     ".SH OPTIONS\n"
     ".TP\n.BR \\-c \", \" \\-\\-config \" \\fIFILE\\fR\"\nTrain as the file says.\n"
     ".TP\n.B \\-\\-set \\fISECTION\\fR.\\fIKEY\\fR=\\fIVALUE\\fR\nChange a key for this run; the last one wins.\n"
@@ -92,6 +92,8 @@ static const char closing[] =
     "\\fIquarantine.jsonl\\fR, a line for each damaged record.\n"
     ".SH SEE ALSO\n"
     ".BR pipetrain\\-convert (1),\n"
+    ".BR pipetrain\\-evaluate (1),\n"
+    ".BR pipetrain\\-predict (1),\n"
     ".BR pipetrain\\-shards (1)\n";
 
 void manual_write(FILE *out)

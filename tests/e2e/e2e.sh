@@ -20,7 +20,8 @@ case ${PIPETRAIN_TEST_DEVICE:-cpu} in
     cpu) kind=cpu ;;
     *) kind=$PIPETRAIN_TEST_DEVICE ;;
 esac
-TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=$(cd "$(dirname "$0")/.." && pwd)/thread.supp}
+above=$(cd "$(dirname "$0")/.." && pwd)     # tests/, or tests/e2e/
+TSAN_OPTIONS=${TSAN_OPTIONS:-suppressions=${above%/e2e}/thread.supp}
 export TSAN_OPTIONS
 
 for program in "$pipetrain" "$convert" "$json_value" "$shard_maker" "$run_at"; do

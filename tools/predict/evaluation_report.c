@@ -32,7 +32,7 @@ static struct shown show_class(const struct evaluation_report *report, uint32_t 
 
 static double percent(uint64_t part, uint64_t all)
 {
-    return all > 0 ? 100 * (double)part / (double)all : 0;
+    return all > 0 ? 100 * ((double)part / (double)all) : 0;
 }
 
 /* ---- the result ---- */

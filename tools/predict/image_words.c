@@ -33,13 +33,22 @@ static int add_path(struct image_words *words, const char *path)
     return words->paths[words->count] != NULL ? (words->count++, 0) : out_of_memory();
 }
 
+/* A comma in a word is part of a name. */
 static int add_shards(struct image_words *words, const char *pattern)
 {
-    char *joined;
-    if (asprintf(&joined, "%s%s%s", words->shards != NULL ? words->shards : "", words->shards != NULL ? "," : "",
-                 pattern) < 0)
+    const size_t used = words->shards != NULL ? strlen(words->shards) : 0;
+    char *const joined = realloc(words->shards, used + 2 * strlen(pattern) + 2);
+    if (joined == NULL)
         return out_of_memory();
-    free(words->shards);
+    char *at = joined + used;
+    if (used > 0)
+        *at++ = ',';
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern == ',')
+            *at++ = '\\';
+        *at++ = *pattern;
+    }
+    *at = '\0';
     words->shards = joined;
     return 0;
 }
@@ -89,14 +98,31 @@ static int add_folder(struct image_words *words, const char *folder)
     return 0;
 }
 
+/* The glob of all shards of one set, NAME-*-of-NNNNN: a single one would be told of as lacking the others. Shards
+ * whose names say nothing of others, and those in a folder that looks like a glob, stay as they are. */
+static void widen(char *path)
+{
+    char *const of = strstr(strrchr(path, '/') != NULL ? strrchr(path, '/') : path, "-of-");
+    char *first = of;
+    while (first != NULL && first > path && first[-1] >= '0' && first[-1] <= '9')
+        first--;
+    if (first == of || strpbrk(path, "*?[") != NULL)
+        return;
+    *first = '*';
+    memmove(first + 1, of, strlen(of) + 1);
+}
+
 /* All its shards, of whatever set, or else its images. */
 static int look_into(struct image_words *words, const char *folder)
 {
     struct shard_list list = { .count = 0 };
     int code = shard_list_folder(&list, folder) == -ENOMEM ? out_of_memory() : 0;
     shard_list_sort(&list);
-    for (uint32_t i = 0; i < list.count && code == 0; i++)
-        code = add_shards(words, list.paths[i]);
+    for (uint32_t i = 0; i < list.count && code == 0; i++) {
+        widen(list.paths[i]);
+        if (i == 0 || strcmp(list.paths[i], list.paths[i - 1]) != 0)
+            code = add_shards(words, list.paths[i]);
+    }
     if (code == 0 && list.count == 0)
         code = add_folder(words, folder);
     shard_list_release(&list);

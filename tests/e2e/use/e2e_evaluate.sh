@@ -68,6 +68,10 @@ evaluate raw --csv confusion.csv
 expect_code 0 'the report'
 expect_out "^result    150 samples, loss $(printf '%.4f' "$(summary raw validation.loss)"), top-1 "
 expect_out '^speed '
+run "$pipetrain" -c tiny.conf --set run.dir=runs/raw2
+sed -n 's/^result .*accuracy \([0-9.]* % ([0-9]*\) of.*/\1/p' out >percent
+evaluate raw
+grep -qF "top-1 $(cat percent))" out || fail "the accuracy is not told as by training: $(cat percent)"
 expect_out '^confusion matrix'
 expect_narrow 'the report'
 [ "$(wc -l <confusion.csv)" -eq 11 ] || fail 'a line for each class, and one for their names'

@@ -48,9 +48,18 @@ expect_equal "$right" "$("$json_value" result.json top1.correct)" 'right, by pre
 # Of the shards the same, in their order; and for any batch.
 predict --top 1 --tsv shards
 expect_code 0 'shards'
+expect_err_lines 0
 cut -f 3,5 out | sort >by_record
 cut -f 3,5 by_file | sort | cmp - by_record || fail 'images and records are taken for other classes'
 expect_out '^shards/train-00001-of-00002:0	1	'
+mv shards 'sh,ards'
+predict --top 1 --tsv 'sh,ards' 'sh,ards/train-*'
+expect_code 3 'shards that are named twice'
+expect_err 'named twice'
+predict --top 1 --tsv 'sh,ards/train-00000-of-00002' 'sh,ards/train-00001-of-00002'
+expect_code 0 'shards one by one'
+cut -f 3,5 out | sort | cmp - by_record || fail 'records of single shards are taken for other classes'
+mv 'sh,ards' shards
 for batch in 1 7 1000; do
     predict --top 1 --tsv --batch $batch others
     cut -f 1-4 out >other

@@ -20,13 +20,25 @@ static struct temporary_name name_of(const char *file)
     return name;
 }
 
+static bool is_process(const char *text)
+{
+    return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
 bool whole_file_is_temporary(const char *name, const char *file)
 {
     const size_t bytes = strlen(file), mark = strlen(MARK);
     if (name[0] != '.' || strncmp(name + 1, file, bytes) != 0 || strncmp(name + 1 + bytes, MARK, mark) != 0)
         return false;
-    const char *const process = name + 1 + bytes + mark;
-    return *process != '\0' && process[strspn(process, "0123456789")] == '\0';
+    return is_process(name + 1 + bytes + mark);
+}
+
+bool whole_file_is_any_temporary(const char *name, const char *file_begins)
+{
+    if (name[0] != '.' || strncmp(name + 1, file_begins, strlen(file_begins)) != 0)
+        return false;
+    const char *const mark = strstr(name + 1 + strlen(file_begins), MARK);
+    return mark != NULL && is_process(mark + strlen(MARK));
 }
 
 int whole_file_make(int directory_fd, const char *file)

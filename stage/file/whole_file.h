@@ -28,5 +28,7 @@ int whole_file_sync_names(int directory_fd);
 int whole_file_write(int directory_fd, const char *file, const struct file_part *parts, size_t count);
 /* Is this the temporary name of `file`, whatever the process? */
 bool whole_file_is_temporary(const char *name, const char *file);
+/* Of any file whose name begins so? */
+bool whole_file_is_any_temporary(const char *name, const char *file_begins);
 
 #endif

@@ -58,6 +58,13 @@ size_t snapshot_bytes(struct tower *tower)
     return find_parts(tower, parts);
 }
 
+size_t snapshot_carried_bytes(struct tower *tower)
+{
+    size_t bytes;
+    find_carried(tower, &bytes);
+    return bytes;
+}
+
 static int open_block(struct snapshot *snapshot, struct device *device)
 {
     void *block;

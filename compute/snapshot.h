@@ -15,6 +15,8 @@ struct snapshot;
 
 /* Pinned bytes a snapshot of the tower takes, for the plan. */
 size_t snapshot_bytes(struct tower *tower);
+/* Those of what the backend carries (snapshot_carried), of a tower that is planned. */
+size_t snapshot_carried_bytes(struct tower *tower);
 /* Take them, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower);
 /* Nothing that was queued is under way. Accepts NULL. */

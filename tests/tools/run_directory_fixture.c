@@ -35,7 +35,7 @@ struct run_directory *run_fixture_open(const char *name, const char *dir)
     struct run_directory *directory = NULL;
     char problem[RUN_TEXT_BYTES] = "";
     run_fixture_settings(&settings, name, dir);
-    const int rc = run_directory_open(&directory, &settings, problem, sizeof(problem));
+    const int rc = run_directory_open(&directory, &settings, NULL, problem, sizeof(problem));
     settings_release(&settings);
     if (rc)
         fail_msg("%s", problem);
@@ -55,7 +55,7 @@ int run_fixture_refuse(const char *dir, char *problem_out)
     struct run_directory *directory = NULL;
     run_fixture_settings(&settings, "refused", dir);
     problem_out[0] = '\0';
-    const int rc = run_directory_open(&directory, &settings, problem_out, RUN_TEXT_BYTES);
+    const int rc = run_directory_open(&directory, &settings, NULL, problem_out, RUN_TEXT_BYTES);
     settings_release(&settings);
     assert_null(directory);
     return rc;

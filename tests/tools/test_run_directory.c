@@ -331,7 +331,7 @@ static void short_memory_is_told(void **state)
     char problem[RUN_TEXT_BYTES] = "not written";
     run_fixture_settings(&settings, "short", "short");
     fault.no_memory = true;
-    assert_int_equal(run_directory_open(&directory, &settings, problem, sizeof(problem)), -ENOMEM);
+    assert_int_equal(run_directory_open(&directory, &settings, NULL, problem, sizeof(problem)), -ENOMEM);
     fault.no_memory = false;
     settings_release(&settings);
     assert_non_null(strstr(problem, "short"));

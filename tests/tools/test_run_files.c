@@ -194,7 +194,7 @@ static struct run_directory *open_skipping(const char *dir)
     char problem[RUN_TEXT_BYTES];
     run_fixture_settings(&settings, "skipping", dir);
     settings.data.on_corrupt = ON_CORRUPT_SKIP;
-    assert_int_equal(run_directory_open(&directory, &settings, problem, sizeof(problem)), 0);
+    assert_int_equal(run_directory_open(&directory, &settings, NULL, problem, sizeof(problem)), 0);
     settings_release(&settings);
     json_init(&json, false);
     json_u64(&json, NULL, 1);

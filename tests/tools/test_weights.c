@@ -82,7 +82,7 @@ static void directory_open(struct fixture *fixture)
     config_set(&settings, text, &problems);
     config_set(&settings, "input.source=synthetic", &problems);
     assert_int_equal(settings_finish(&settings, &problems), 0);
-    assert_int_equal(run_directory_open(&fixture->directory, &settings, problem, sizeof(problem)), 0);
+    assert_int_equal(run_directory_open(&fixture->directory, &settings, NULL, problem, sizeof(problem)), 0);
     settings_release(&settings);
     problems_release(&problems);
 }

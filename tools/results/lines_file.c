@@ -2,7 +2,9 @@
 #include "tools/results/lines_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
@@ -13,6 +15,21 @@ int lines_file_make(struct lines_file *lines, int directory_fd)
 {
     lines->fd = whole_file_make(directory_fd, lines->name);
     return lines->fd < 0 ? lines->fd : 0;
+}
+
+uint64_t lines_file_bytes(const struct lines_file *lines)
+{
+    struct stat status;
+    return lines->fd >= 0 && fstat(lines->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+int lines_file_go_on(struct lines_file *lines, int directory_fd, uint64_t bytes)
+{
+    lines->fd = openat(directory_fd, lines->name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (lines->fd < 0)
+        return errno == ENOENT ? lines_file_make(lines, directory_fd) : -errno;
+    lines->goes_on = true;
+    return lines_file_bytes(lines) <= bytes || ftruncate(lines->fd, (off_t)bytes) == 0 ? 0 : -errno;
 }
 
 void lines_file_close(struct lines_file *lines)

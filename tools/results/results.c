@@ -10,12 +10,13 @@
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
 #define PROBLEM_BYTES 8192u
 
-static int open_all(struct results *results, const struct settings *settings, const struct net *net, char *problem)
+static int open_all(struct results *results, const struct settings *settings, const struct net *net,
+                    const struct run_past *past, uint64_t state_bytes, char *problem)
 {
-    int rc = run_directory_open(&results->directory, settings, problem, PROBLEM_BYTES);
+    const uint64_t weight_bytes = net != NULL ? weights_bytes(net) : 0;
+    int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
     if (rc == 0)
-        rc = run_directory_room(results->directory, SMALL_BYTES + (net != NULL ? weights_bytes(net) : 0), problem,
-                                PROBLEM_BYTES);
+        rc = run_directory_room(results->directory, SMALL_BYTES + weight_bytes + state_bytes, problem, PROBLEM_BYTES);
     if (rc != 0 || net == NULL)
         return rc;
     struct pixels_text pixels;
@@ -26,11 +27,12 @@ static int open_all(struct results *results, const struct settings *settings, co
     return rc;
 }
 
-int results_open(struct results *results, const struct settings *settings, const struct net *net, struct stop *stop)
+int results_open(struct results *results, const struct settings *settings, const struct net *net,
+                 const struct run_past *past, uint64_t state_bytes, struct stop *stop)
 {
     *results = (struct results){ .stop = stop };
     char problem[PROBLEM_BYTES];
-    const int rc = open_all(results, settings, net, problem);
+    const int rc = open_all(results, settings, net, past, state_bytes, problem);
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "%s", problem);

@@ -192,14 +192,20 @@ static int enter(struct run_directory *directory, bool fresh)
     return rc;
 }
 
+/* runs/NAME, runs/NAME-2, ... */
+static int numbered_path(char *path_out, size_t path_size, const char *base, int number)
+{
+    const int length = number == 1 ? snprintf(path_out, path_size, "%s", base)
+                                   : snprintf(path_out, path_size, "%s-%d", base, number);
+    return length < 0 || (size_t)length >= path_size ? -ENAMETOOLONG : 0;
+}
+
 static int enter_free_name(struct run_directory *directory, const char *base)
 {
     for (int number = 1; number <= DIRECTORIES_MAX; number++) {
-        const int length = number == 1 ? snprintf(directory->path, sizeof(directory->path), "%s", base)
-                                       : snprintf(directory->path, sizeof(directory->path), "%s-%d", base, number);
-        if (length < 0 || (size_t)length >= sizeof(directory->path))
-            return -ENAMETOOLONG;
-        const int rc = enter(directory, true);
+        int rc = numbered_path(directory->path, sizeof(directory->path), base, number);
+        if (rc == 0)
+            rc = enter(directory, true);
         if (rc != -EEXIST && rc != -EWOULDBLOCK)
             return rc;
     }
@@ -214,8 +220,20 @@ static int enter_named(struct run_directory *directory, const char *path)
 
 /* ---- leftovers ---- */
 
+/* The entries, or NULL. */
+static DIR *list(const struct run_directory *directory)
+{
+    const int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (entries == NULL && fd >= 0)
+        close(fd);
+    return entries;
+}
+
 static bool is_leftover(const char *name)
 {
+    if (whole_file_is_any_temporary(name, "checkpoint-"))
+        return true;
     for (size_t i = 0; i < RESULT_COUNT; i++)
         if (whole_file_is_temporary(name, result_names[i]))
             return true;
@@ -225,13 +243,9 @@ static bool is_leftover(const char *name)
 /* Who holds the lock is the only one that writes here: what others left is nobody's. */
 static void remove_leftovers(const struct run_directory *directory)
 {
-    const int fd = directory->is_locked ? openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    DIR *const entries = fd >= 0 ? fdopendir(fd) : NULL;
-    if (entries == NULL) {
-        if (fd >= 0)
-            close(fd);
+    DIR *const entries = directory->is_locked ? list(directory) : NULL;
+    if (entries == NULL)
         return;
-    }
     for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
         if (is_leftover(entry->d_name))
             unlinkat(directory->fd, entry->d_name, 0);
@@ -271,13 +285,20 @@ static int write_settings(const struct run_directory *directory, const struct se
     return rc;
 }
 
-/* Only a run that skips damage has records to list. */
-static int make_lines(struct run_directory *directory, const struct settings *settings)
+static int open_lines(struct run_directory *directory, enum run_lines which, const struct run_past *past)
 {
-    const int rc = lines_file_make(&directory->lines[RUN_METRICS], directory->fd);
+    struct lines_file *const lines = &directory->lines[which];
+    return past != NULL ? lines_file_go_on(lines, directory->fd, past->lines_bytes[which])
+                        : lines_file_make(lines, directory->fd);
+}
+
+/* Only a run that skips damage has records to list. */
+static int make_lines(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
+{
+    const int rc = open_lines(directory, RUN_METRICS, past);
     if (rc != 0 || settings->data.on_corrupt != ON_CORRUPT_SKIP)
         return rc;
-    return lines_file_make(&directory->lines[RUN_QUARANTINE], directory->fd);
+    return open_lines(directory, RUN_QUARANTINE, past);
 }
 
 static bool dir_was_named(const struct settings *settings)
@@ -286,17 +307,24 @@ static bool dir_was_named(const struct settings *settings)
     return settings->origins[option_index(option)].origin != ORIGIN_DEFAULT;
 }
 
-static int prepare(struct run_directory *directory, const struct settings *settings)
+static int enter_of(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
-    int rc = dir_was_named(settings) ? enter_named(directory, settings->run.dir)
-                                     : enter_free_name(directory, settings->run.dir);
+    if (past != NULL)
+        return enter_named(directory, past->path);
+    return dir_was_named(settings) ? enter_named(directory, settings->run.dir)
+                                   : enter_free_name(directory, settings->run.dir);
+}
+
+static int prepare(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
+{
+    int rc = enter_of(directory, settings, past);
     if (rc == 0)
         remove_leftovers(directory);
     if (rc == 0)
         rc = write_model(directory, settings);
     if (rc == 0)
         rc = write_settings(directory, settings);
-    return rc == 0 ? make_lines(directory, settings) : rc;
+    return rc == 0 ? make_lines(directory, settings, past) : rc;
 }
 
 static int refuse(const struct run_directory *directory, int rc, char *problem_out, size_t problem_size)
@@ -308,8 +336,22 @@ static int refuse(const struct run_directory *directory, int rc, char *problem_o
     return rc;
 }
 
-int run_directory_open(struct run_directory **directory_out, const struct settings *settings, char *problem_out,
-                       size_t problem_size)
+int run_directory_last(const struct settings *settings, char *path_out, size_t path_size)
+{
+    char next[PATH_MAX];
+    int found = -ENOENT;
+    if (dir_was_named(settings))
+        return numbered_path(path_out, path_size, settings->run.dir, 1);
+    for (int number = 1; number <= DIRECTORIES_MAX; number++) {
+        if (numbered_path(next, sizeof(next), settings->run.dir, number) != 0 || access(next, F_OK) != 0)
+            break;
+        found = snprintf(path_out, path_size, "%s", next) < (int)path_size ? 0 : -ENAMETOOLONG;
+    }
+    return found;
+}
+
+int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
+                       const struct run_past *past, char *problem_out, size_t problem_size)
 {
     struct run_directory *const directory = calloc(1, sizeof(*directory));
     if (directory == NULL) {
@@ -319,7 +361,7 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
     directory->fd = directory->lock_fd = -1;
     for (size_t i = 0; i < RUN_LINES_COUNT; i++)
         directory->lines[i] = (struct lines_file){ .name = lines_names[i], .folder = directory->path, .fd = -1 };
-    const int rc = prepare(directory, settings);
+    const int rc = prepare(directory, settings, past);
     if (rc != 0) {
         refuse(directory, rc, problem_out, problem_size);
         run_directory_close(directory);
@@ -353,6 +395,8 @@ static int begin_file(const struct run_directory *directory, const char *name, b
 
 static int begin_lines(const struct run_directory *directory, enum run_lines which)
 {
+    if (directory->lines[which].goes_on)
+        return 0;
     return begin_file(directory, lines_names[which], directory->lines[which].fd >= 0);
 }
 
@@ -381,6 +425,43 @@ int run_directory_write(struct run_directory *directory, const char *file, const
                         size_t count)
 {
     return whole_file_write(directory->fd, file, parts, count);
+}
+
+/* The largest number of a file that is below `limit`; UINT64_MAX: there is none. */
+static uint64_t largest_below(DIR *entries, uint64_t (*number_of)(const char *name), uint64_t limit)
+{
+    uint64_t largest = UINT64_MAX;
+    rewinddir(entries);
+    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
+        const uint64_t number = number_of(entry->d_name);
+        if (number < limit && (largest == UINT64_MAX || number > largest))
+            largest = number;
+    }
+    return largest;
+}
+
+void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
+                        uint32_t keep)
+{
+    DIR *const entries = list(directory);
+    uint64_t least = number + 1;
+    if (entries == NULL)
+        return;
+    for (uint32_t i = 0; i < keep && least != UINT64_MAX; i++)
+        least = largest_below(entries, number_of, least);
+    rewinddir(entries);
+    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
+        const uint64_t of = number_of(entry->d_name);
+        const bool is_kept = of <= number && (of >= least || least == UINT64_MAX);
+        if (of != UINT64_MAX && !is_kept)
+            unlinkat(directory->fd, entry->d_name, 0);
+    }
+    closedir(entries);
+}
+
+uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which)
+{
+    return lines_file_bytes(&directory->lines[which]);
 }
 
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line)

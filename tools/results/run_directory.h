@@ -16,14 +16,22 @@ struct run_directory;
 /* The files that grow a line at a time: quarantine.jsonl where damaged records are skipped. */
 enum run_lines { RUN_METRICS, RUN_QUARANTINE, RUN_LINES_COUNT };
 
+/* A run that ended early and goes on: where, and how long its files of lines were where it goes on. */
+struct run_past { const char *path; uint64_t lines_bytes[RUN_LINES_COUNT]; };
+
+/* The directory in which a run of these settings would go on: the one that was named by hand, or the last of runs/NAME,
+ * runs/NAME-2, ... that is there. Nothing is made or locked. 0, -ENOENT (there is none) or -ENAMETOOLONG. */
+int run_directory_last(const struct settings *settings, char *path_out, size_t path_size);
+
 /* Make (with parents) and lock the directory, and write there what the run begins with, under
  * temporary names. What an earlier run left stays as it is until run_directory_begin; temporary files
  * of runs that died are removed. A directory that was named by hand is used again; for the default
  * runs/NAME the next free runs/NAME-2, -3, ... is taken. What stands in the place of a result and is
  * not a regular file is refused. A file system without locks is told of once on stderr, and nothing
- * is removed there. 0, or a negative errno with a message in problem_out. */
-int run_directory_open(struct run_directory **directory_out, const struct settings *settings, char *problem_out,
-                       size_t problem_size);
+ * is removed there. With `past` (NULL: a new run) it is that run's directory, and its lines go on. 0, or a negative
+ * errno with a message in problem_out. */
+int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
+                       const struct run_past *past, char *problem_out, size_t problem_size);
 /* Is there room for `bytes` twice? 0 also where the file system does not tell; -ENOSPC with the
  * arithmetic in problem_out. */
 int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
@@ -40,6 +48,8 @@ const char *run_directory_path(const struct run_directory *directory);
  * the run goes on, and run_directory_failed tells. One thread at a time for each file. Accepts NULL. */
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line);
 const char *run_directory_lines_name(enum run_lines which);
+/* How long the file is now; 0 without one. */
+uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which);
 /* How many lines could not be written, when no thread adds any. */
 uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
 /* The first failure of any, when no thread adds lines. */
@@ -49,5 +59,9 @@ int run_directory_failed(const struct run_directory *directory);
  * synced, then renamed. Allocates nothing. 0 or the negative errno of what failed. */
 int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
                         size_t count);
+/* Of the files whose names are those of a number (number_of; UINT64_MAX: it is none), remove all but the `keep` largest
+ * up to `number`. What cannot be removed stays. */
+void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
+                        uint32_t keep);
 
 #endif

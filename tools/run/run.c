@@ -158,7 +158,9 @@ static int open_report(struct run *run)
 
 static int open_outputs(struct run *run)
 {
-    const int code = run->kind == RUN_TRAIN ? results_open(&run->results, run->settings, saved_net(run), run->stop) : 0;
+    const int code = run->kind == RUN_TRAIN ? results_open(&run->results, run->settings, saved_net(run), NULL, 0,
+                                                           run->stop)
+                                            : 0;
     if (code != 0)
         return code;
     int rc = account_open(&run->account, &run->plan.schedule);

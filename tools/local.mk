@@ -11,6 +11,8 @@ tools_libtools_a_SOURCES = \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/signals.c \
 	%D%/run/team_wait.c \
+	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
+	%D%/checkpoint/writer.c \
 	%D%/results/first_weights.c %D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/tensor_file.c %D%/results/weights.c \
 	%D%/results/class_names_give.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \

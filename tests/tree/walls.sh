@@ -39,11 +39,12 @@ tools/convert/images   tools/convert tools/convert/writing tools/shards formats 
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
 tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
+tools/checkpoint    tools/config tools/results formats formats/inputs stage stage/file compute
 tools/results       tools/config tools/shards formats formats/inputs stage stage/file compute compute/netfile loader
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
-tools/run           tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
+tools/run           tools/checkpoint tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
 tools               tools/config tools/convert tools/limits tools/predict tools/results tools/run formats stage stage/text loader compute compute/netfile sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

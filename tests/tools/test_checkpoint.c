@@ -1,0 +1,371 @@
+/* Tests of saved states: what is written is read, all of it, and every byte of it matters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compute/snapshot.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
+#include "tests/helpers/network/tower_stand.h"
+#include "tests/tools/run_directory_fixture.h"
+#include "tools/checkpoint/reader.h"
+#include "tools/checkpoint/saver.h"
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
+
+enum { TOWERS = 2, TEXT_BYTES = 8192 };
+
+static const struct optimizer momentum = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+
+/* A run's towers, each of other numbers, and its directory. */
+struct fixture {
+    struct net *net;
+    struct stand stands[TOWERS];
+    struct snapshot *snapshots[TOWERS];
+    struct run_directory *directory;
+    struct checkpoint_shape shape;
+    struct checkpoint_writer *writer;
+};
+
+static struct net *net_make(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
+    net_conv2d(net, "conv", NET_INPUT, 2, window_square(3, 1, PADDING_VALID), false);
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
+    net_global_average(net, "mean", 1);
+    net_dense(net, "fc", 2, 4, true);
+    net_softmax_loss(net, "loss", 3);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static void stand_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
+{
+    struct backend_input input = network_input(fixture->net, STAND_BATCH, seed);
+    stand_fill(&fixture->stands[d], fixture->net, &input, 0, STAND_BATCH);
+    stand_train(&fixture->stands[d]);
+    stand_update(&fixture->stands[d]);
+    network_input_release(&input);
+}
+
+static void stand_begin(struct fixture *fixture, uint32_t d)
+{
+    stand_open_device(&fixture->stands[d], "reference");
+    struct tower_spec spec = stand_spec(&fixture->stands[d], "reference", fixture->net);
+    spec.optimizer = momentum;
+    spec.seed = 7 + d;
+    stand_open_tower(&fixture->stands[d], &spec);
+    stand_train_once(fixture, d, 100 + d);
+    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower), 0);
+}
+
+static void fixture_open(struct fixture *fixture, bool weights_differ)
+{
+    char path[600];
+    *fixture = (struct fixture){ .net = net_make() };
+    for (uint32_t d = 0; d < TOWERS; d++)
+        stand_begin(fixture, d);
+    snprintf(path, sizeof(path), "%s/run", folder);
+    fixture->directory = run_fixture_begin("test", path);
+    fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = TOWERS, .states = 1,
+                                                .weights_differ = weights_differ };
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n"), 0);
+}
+
+static void fixture_close(struct fixture *fixture)
+{
+    checkpoint_writer_close(fixture->writer);
+    run_directory_close(fixture->directory);
+    for (uint32_t d = 0; d < TOWERS; d++) {
+        snapshot_close(fixture->snapshots[d]);
+        stand_close(&fixture->stands[d]);
+    }
+    net_close(fixture->net);
+}
+
+static void take_snapshots(struct fixture *fixture)
+{
+    for (uint32_t d = 0; d < TOWERS; d++) {
+        assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
+        assert_int_equal(snapshot_wait(fixture->snapshots[d]), 0);
+    }
+}
+
+/* Save the state at `step` with `keep`; the path of its file. */
+static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
+{
+    static char path[700];
+    char name[CHECKPOINT_FILE_BYTES];
+    const char *broken;
+    struct checkpoint_mark mark = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3" };
+    take_snapshots(fixture);
+    assert_int_equal(checkpoint_writer_take(fixture->writer, fixture->snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_write(fixture->writer, fixture->directory, keep, &broken), 0);
+    checkpoint_file_name(step, name);
+    snprintf(path, sizeof(path), "%s/%s", run_directory_path(fixture->directory), name);
+    return path;
+}
+
+/* All numbers of a tower: values, then the optimizer's buffer; to be freed. */
+static float *numbers_of(struct fixture *fixture, uint32_t d, size_t *count_out)
+{
+    size_t count = 0;
+    for (uint32_t p = 0; p < fixture->net->parameter_count; p++)
+        count += fixture->net->parameters[p].count;
+    float *const numbers = calloc(2 * count, sizeof(*numbers));
+    float *next = numbers;
+    assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
+    assert_int_equal(snapshot_wait(fixture->snapshots[d]), 0);
+    for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
+        assert_int_equal(snapshot_value(fixture->snapshots[d], p, next), 0);
+    for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
+        assert_true(!fixture->net->parameters[p].is_trained ||
+                    snapshot_state(fixture->snapshots[d], 0, p, next) == 0);
+    *count_out = 2 * count;
+    return numbers;
+}
+
+/* ---- there and back ---- */
+
+static void check_round_trip(bool weights_differ)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    float *before[TOWERS];
+    size_t count;
+    fixture_open(&fixture, weights_differ);
+    const char *const path = save(&fixture, 12, 2);
+    for (uint32_t d = 0; d < TOWERS; d++) {
+        before[d] = numbers_of(&fixture, d, &count);
+        stand_train_once(&fixture, d, 200);
+    }
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    const struct checkpoint_mark *const mark = checkpoint_reader_mark(reader);
+    assert_int_equal(mark->position.epoch, 3);
+    assert_int_equal(mark->position.step, 12);
+    assert_int_equal(mark->position.evaluated, 2);
+    assert_int_equal(mark->lines_bytes[RUN_METRICS], 11);
+    assert_int_equal(mark->lines_bytes[RUN_QUARANTINE], 22);
+    assert_string_equal(mark->sums, "1 2 3");
+    assert_string_equal(checkpoint_reader_settings(reader), "a = 1\nb = \"2\"\n");
+    assert_int_equal(checkpoint_reader_towers(reader), TOWERS);
+    for (uint32_t d = 0; d < TOWERS; d++) {
+        assert_int_equal(checkpoint_reader_write(reader, fixture.stands[d].tower, d, TOWERS, &problem), 0);
+        float *const after = numbers_of(&fixture, d, &count);
+        if (d == 0 || weights_differ)
+            assert_memory_equal(before[d], after, count * sizeof(*after));
+        free(after);
+    }
+    checkpoint_reader_close(reader);
+    for (uint32_t d = 0; d < TOWERS; d++)
+        free(before[d]);
+    fixture_close(&fixture);
+}
+
+static void a_state_is_read_as_it_was_saved(void **state)
+{
+    (void)state;
+    check_round_trip(true);
+    check_round_trip(false);
+}
+
+static float first_number(struct fixture *fixture, uint32_t d, const char *parameter)
+{
+    float numbers[64];
+    uint32_t p = 0;
+    while (strcmp(fixture->net->parameters[p].name, parameter) != 0)
+        p++;
+    assert_int_equal(tower_read(fixture->stands[d].tower, p, numbers), 0);
+    return numbers[0];
+}
+
+static void other_numbers_of_towers_get_the_mean(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const path = save(&fixture, 1, 1);
+    const float weight = first_number(&fixture, 0, "conv.weight");
+    const float sum = first_number(&fixture, 0, "norm.running_mean") + first_number(&fixture, 1, "norm.running_mean");
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    assert_int_equal(checkpoint_reader_write(reader, fixture.stands[1].tower, 0, 1, &problem), 0);
+    assert_true(first_number(&fixture, 1, "conv.weight") == weight);
+    assert_true(fabsf(first_number(&fixture, 1, "norm.running_mean") - sum / 2) < 1e-6f);
+    checkpoint_reader_close(reader);
+    fixture_close(&fixture);
+}
+
+/* ---- damage ---- */
+
+static void assert_damaged(const char *path, const char *how, size_t at)
+{
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem = { "" };
+    if (checkpoint_reader_open(&reader, path, &problem) == 0)
+        fail_msg("%s at byte %zu was not noticed", how, at);
+    assert_true(problem.text[0] != '\0');
+}
+
+static void every_byte_and_every_length_matters(void **state)
+{
+    struct fixture fixture;
+    size_t count;
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const path = save(&fixture, 5, 1);
+    uint8_t *const bytes = fixture_read(path, &count);
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] ^= 0x20;
+        fixture_write(path, bytes, count);
+        assert_damaged(path, "a flipped bit", i);
+        bytes[i] ^= 0x20;
+    }
+    for (size_t i = 0; i < count; i += 1 + i / 64) {
+        fixture_write(path, bytes, i);
+        assert_damaged(path, "the end", i);
+    }
+    fixture_write(path, bytes, count);
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    checkpoint_reader_close(reader);
+    free(bytes);
+    fixture_close(&fixture);
+}
+
+static void the_newest_that_is_whole_is_found(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    struct capture capture;
+    char text[TEXT_BYTES];
+    (void)state;
+    fixture_open(&fixture, false);
+    const char *const folder_path = run_directory_path(fixture.directory);
+    assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), -ENOENT);
+    assert_int_equal(checkpoint_reader_find(&reader, "/nowhere", &problem), -ENOENT);
+    save(&fixture, 9, 3);
+    save(&fixture, 10, 3);
+    fixture_write(save(&fixture, 100, 3), "x", 1);
+    capture_begin(&capture);
+    assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), 0);
+    capture_end(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, "checkpoint-00000100.safetensors is no safetensors file: it is passed over"));
+    assert_int_equal(checkpoint_reader_mark(reader)->position.step, 10);
+    checkpoint_reader_close(reader);
+    fixture_close(&fixture);
+}
+
+static bool is_there(struct fixture *fixture, uint64_t step)
+{
+    char path[700], name[CHECKPOINT_FILE_BYTES];
+    checkpoint_file_name(step, name);
+    snprintf(path, sizeof(path), "%s/%s", run_directory_path(fixture->directory), name);
+    return fixture_exists(path);
+}
+
+static void the_newest_up_to_the_last_stay(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    fixture_open(&fixture, false);
+    for (uint64_t step = 1; step <= 5; step++)
+        save(&fixture, step, 3);
+    assert_false(is_there(&fixture, 2));
+    assert_true(is_there(&fixture, 3) && is_there(&fixture, 4) && is_there(&fixture, 5));
+    save(&fixture, 4, 3);
+    assert_true(is_there(&fixture, 3) && is_there(&fixture, 4));
+    assert_false(is_there(&fixture, 5));
+    fixture_close(&fixture);
+}
+
+/* ---- what cannot be saved ---- */
+
+static void a_state_that_is_not_finite_is_not_written(void **state)
+{
+    struct fixture fixture;
+    const char *broken = NULL;
+    const struct checkpoint_mark mark = { .position = { 0, 8, 0 } };
+    float numbers[64];
+    (void)state;
+    fixture_open(&fixture, false);
+    assert_int_equal(tower_read(fixture.stands[0].tower, 0, numbers), 0);
+    numbers[1] = INFINITY;
+    assert_int_equal(tower_write(fixture.stands[0].tower, 0, numbers), 0);
+    take_snapshots(&fixture);
+    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), -EDOM);
+    assert_string_equal(broken, fixture.net->parameters[0].name);
+    assert_false(is_there(&fixture, 8));
+    fixture_close(&fixture);
+}
+
+static void count_back(void *arg, uint32_t tower, struct snapshot *snapshot)
+{
+    struct fixture *const fixture = arg;
+    assert_ptr_equal(snapshot, fixture->snapshots[tower]);
+}
+
+/* A folder stands in the place of the last state. */
+static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_saver *saver;
+    struct capture capture;
+    char text[TEXT_BYTES];
+    struct checkpoint_mark mark = { .position = { 0, 1, 0 } };
+    (void)state;
+    fixture_open(&fixture, false);
+    take_snapshots(&fixture);
+    const struct checkpoint_saver_spec spec = { .writer = fixture.writer, .directory = fixture.directory,
+                                                .towers = TOWERS, .keep = 9, .give_back = count_back, .arg = &fixture };
+    for (uint64_t step = 1; step <= 3; step++) {
+        assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
+        mark.position.step = step;
+        checkpoint_saver_put(saver, fixture.snapshots, &mark);
+        assert_int_equal(checkpoint_saver_end(saver, NULL), 0);
+    }
+    assert_true(is_there(&fixture, 1) && is_there(&fixture, 2) && is_there(&fixture, 3));
+    char path[700];
+    snprintf(path, sizeof(path), "%s/checkpoint-00000004.safetensors", run_directory_path(fixture.directory));
+    assert_int_equal(mkdir(path, 0777), 0);
+    capture_begin(&capture);
+    assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
+    mark.position.step = 4;
+    checkpoint_saver_put(saver, fixture.snapshots, &mark);
+    assert_int_not_equal(checkpoint_saver_end(saver, NULL), 0);
+    capture_end(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, "the run goes on, and what was saved before stays"));
+    assert_true(is_there(&fixture, 3));
+    fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(a_state_is_read_as_it_was_saved),
+        IN_FOLDER(other_numbers_of_towers_get_the_mean),
+        IN_FOLDER(every_byte_and_every_length_matters),
+        IN_FOLDER(the_newest_that_is_whole_is_found),
+        IN_FOLDER(the_newest_up_to_the_last_stay),
+        IN_FOLDER(a_state_that_is_not_finite_is_not_written),
+        IN_FOLDER(the_saver_goes_on_when_a_state_cannot_be_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

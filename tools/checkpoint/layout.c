@@ -1,0 +1,69 @@
+/* The tensors of a saved state. */
+#include "tools/checkpoint/layout.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void checkpoint_name(const struct net *net, struct checkpoint_place place, char name_out[CHECKPOINT_NAME_BYTES])
+{
+    char tower[24] = "", state[24] = "";
+    if (place.tower > 0)
+        snprintf(tower, sizeof(tower), "tower.%u.", place.tower);
+    if (place.part == CHECKPOINT_STATE)
+        snprintf(state, sizeof(state), "optim.%u.", place.state);
+    snprintf(name_out, CHECKPOINT_NAME_BYTES, "%s%s%s", tower, state,
+             place.part == CHECKPOINT_CARRIED ? "carried" : net->parameters[place.parameter].name);
+}
+
+bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    if (place.part == CHECKPOINT_CARRIED)
+        return shape->carried_bytes > 0;
+    const bool is_trained = shape->net->parameters[place.parameter].is_trained;
+    if (place.part == CHECKPOINT_STATE && !is_trained)
+        return false;
+    return place.tower == 0 || !is_trained || shape->weights_differ;
+}
+
+static void add(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, struct checkpoint_place place)
+{
+    if (!checkpoint_has(shape, place))
+        return;
+    struct checkpoint_tensor *const tensor = &layout->tensors[layout->count++];
+    tensor->place = place;
+    tensor->offset = layout->bytes;
+    tensor->bytes = place.part == CHECKPOINT_CARRIED ? shape->carried_bytes
+                                                     : shape->net->parameters[place.parameter].count * sizeof(float);
+    checkpoint_name(shape->net, place, tensor->name);
+    layout->bytes += tensor->bytes;
+}
+
+static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, uint32_t tower)
+{
+    for (uint32_t i = 0; i < shape->net->parameter_count; i++) {
+        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
+        for (uint32_t s = 0; s < shape->states; s++)
+            add(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
+    }
+}
+
+/* Bytes stand behind floats, which are aligned then. */
+int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
+{
+    const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (1 + shape->states) + 1);
+    *layout = (struct checkpoint_layout){ .tensors = calloc(most, sizeof(*layout->tensors)) };
+    if (layout->tensors == NULL)
+        return -ENOMEM;
+    for (uint32_t t = 0; t < shape->towers; t++)
+        add_tower(layout, shape, t);
+    for (uint32_t t = 0; t < shape->towers; t++)
+        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_CARRIED, t, 0, 0 });
+    return 0;
+}
+
+void checkpoint_layout_close(struct checkpoint_layout *layout)
+{
+    free(layout->tensors);
+    *layout = (struct checkpoint_layout){ .count = 0 };
+}

@@ -95,6 +95,8 @@ const struct option_row option_table[] = {
       FIELD(run.name), .help = "name of the run" },
     { SECTION_RUN, "dir", OPTION_STRING, .initial = "", .initial_note = "runs/NAME",
       FIELD(run.dir), .help = "directory the results are written to" },
+    { SECTION_RUN, "resume", OPTION_STRING, .initial = "auto",
+      FIELD(run.resume), .help = "go on from the state saved there (auto), never, or from a FILE" },
     { SECTION_RUN, "seed", OPTION_INTEGER, .initial = "1", AT_LEAST(0),
       FIELD(run.seed), .help = "of sample order, augmentation, initial weights and dropout" },
 
@@ -253,6 +255,11 @@ const struct option_row option_table[] = {
     { SECTION_TRAIN, "peak", OPTION_NUMBER, .initial = "0.3", .high = 1,
       FIELD(train.peak), .help = "of one_cycle: share of its steps up to the largest rate" },
 
+    { SECTION_CHECKPOINT, "every", OPTION_STRING, .initial = "never",
+      FIELD(checkpoint.every), .help = "save the state each: never, epoch, or a number of steps" },
+    { SECTION_CHECKPOINT, "keep", OPTION_INTEGER, .unit = "states", .initial = "2", RANGE(1, 1000),
+      FIELD(checkpoint.keep), .help = "the newest saved states that stay" },
+
     { SECTION_DEVICES, "kind", OPTION_CHOICE, .initial = "auto", .choices = kind_choices,
       FIELD(devices.kind), .help = "what computes; auto: CUDA where it is, else cpu; null computes nothing" },
     { SECTION_DEVICES, "list", OPTION_STRING, .initial = "", .initial_note = "all there are",
@@ -314,6 +321,7 @@ static const struct { const char *name, *help; } section_table[SECTION_COUNT] = 
     [SECTION_AUGMENT] = { "augment", "which part of an image becomes a sample, and how it changes" },
     [SECTION_MODEL] = { "model", "the network" },
     [SECTION_TRAIN] = { "train", "how long and how it is trained" },
+    [SECTION_CHECKPOINT] = { "checkpoint", "saved states from which a run goes on" },
     [SECTION_DEVICES] = { "devices", "what it is computed on" },
     [SECTION_SYNC] = { "sync", "how towers work together" },
     [SECTION_REPORT] = { "report", "what is told on the way" },

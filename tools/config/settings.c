@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/text/decimal.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/settings_train.h"
@@ -134,6 +135,25 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
+/* "never", "epoch", "500" or "500 steps". */
+static void read_checkpoint_rule(struct settings *settings, struct problems *problems)
+{
+    struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const char *const text = checkpoint->every;
+    const char *const end = decimal_integer_end(text);
+    checkpoint->each_epoch = strcmp(text, "epoch") == 0;
+    checkpoint->steps = 0;
+    if (checkpoint->each_epoch || strcmp(text, "never") == 0)
+        return;
+    errno = 0;
+    const long long steps = end != NULL && (*end == '\0' || strcmp(end, " steps") == 0) ? strtoll(text, NULL, 10) : 0;
+    if (errno == 0 && steps > 0)
+        checkpoint->steps = (uint64_t)steps;
+    else
+        settings_report(settings, problems, SECTION_CHECKPOINT, "every",
+                        "is none of: never, epoch, a number of steps above 0");
+}
+
 static void check_data(struct settings *settings, struct problems *problems)
 {
     if (*settings->data.train == '\0' && settings->input.source != INPUT_SYNTHETIC)
@@ -153,6 +173,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
         return rc;
     }
     check_data(settings, problems);
+    read_checkpoint_rule(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
     check_batch(settings, problems);

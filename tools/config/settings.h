@@ -38,6 +38,7 @@ struct numbers {
 struct run_settings {
     char *name;                 /* of the run; settings_finish fills in the file's name */
     char *dir;                  /* run directory; settings_finish fills in runs/NAME */
+    char *resume;               /* "auto", "never", or a saved state's file or folder */
     int64_t seed;
 };
 
@@ -108,6 +109,13 @@ struct train_settings {
     bool staircase;
 };
 
+struct checkpoint_settings {
+    char *every;                /* as given */
+    int64_t keep;
+    uint64_t steps;             /* settings_finish reads them from `every`; 0 = not by steps */
+    bool each_epoch;
+};
+
 struct device_settings {
     enum device_choice kind;
     int64_t towers;
@@ -155,6 +163,7 @@ struct settings {
     struct augment_settings augment;
     struct model_settings model;
     struct train_settings train;
+    struct checkpoint_settings checkpoint;
     struct device_settings devices;
     struct sync_settings sync;
     struct report_settings report;

@@ -9,6 +9,7 @@
 
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "tools/config/number.h"
 #include "tools/config/settings_model.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
@@ -23,6 +24,7 @@
 #include "tools/run/report_damage.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
+#include "tools/run/run_state.h"
 #include "tools/run/signals.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
@@ -37,6 +39,7 @@ struct run {
     struct first_weights *first_weights;        /* NULL: the model's own */
     struct dataset *datasets[PASS_COUNT];
     struct run_plan plan;
+    struct run_state state;
     struct stop *stop;
     struct results results;
     struct account *account;
@@ -44,6 +47,7 @@ struct run {
     struct report report;
     struct report_damage quarantine;
     struct report_end end;
+    uint64_t next;              /* the batch of the run behind those that are reported */
     uint64_t began_ns;
 };
 
@@ -127,6 +131,8 @@ static int prepare(struct run *run)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
+    if (code == 0 && run->kind == RUN_TRAIN)
+        code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
     problems_release(&problems);
     return code == 0 ? signals_exit_code() : code;
 }
@@ -139,6 +145,7 @@ static void print_start(const struct run *run)
     about_settings(run->settings, stdout);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
+    run_state_print(&run->state, &run->plan);
     fflush(stdout);
 }
 
@@ -146,6 +153,11 @@ static void print_start(const struct run *run)
 static const struct net *saved_net(const struct run *run)
 {
     return run->kind != RUN_DRY && run->plan.devices.backend->computes ? run->net : NULL;
+}
+
+static size_t state_bytes(const struct run *run)
+{
+    return run_state_bytes(&run->state, run->settings, &run->plan, run->net);
 }
 
 static int open_report(struct run *run)
@@ -156,11 +168,17 @@ static int open_report(struct run *run)
     return report_init(&run->report);
 }
 
+static int open_results(struct run *run)
+{
+    if (run->kind != RUN_TRAIN)
+        return 0;
+    return results_open(&run->results, run->settings, saved_net(run), run_state_past(&run->state), state_bytes(run),
+                        run->stop);
+}
+
 static int open_outputs(struct run *run)
 {
-    const int code = run->kind == RUN_TRAIN ? results_open(&run->results, run->settings, saved_net(run), NULL, 0,
-                                                           run->stop)
-                                            : 0;
+    const int code = open_results(run);
     if (code != 0)
         return code;
     int rc = account_open(&run->account, &run->plan.schedule);
@@ -170,6 +188,9 @@ static int open_outputs(struct run *run)
         rc = open_report(run);
     if (rc == 0)
         rc = report_damage_init(&run->quarantine, run->results.directory);
+    if (rc == 0)
+        rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account,
+                            run->results.directory);
     if (rc != 0)
         log_message(LOG_ERROR, "the sums and reports of the run: %s", strerror(-rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
@@ -199,11 +220,12 @@ static int open_pipeline(struct run *run)
         .plan = &run->plan,
         .net = run->net,
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
+        .snapshots = run_state_rule(&run->state, run->settings),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
     if (saved_net(run) != NULL)
-        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net));
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net) + state_bytes(run));
     return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
@@ -244,6 +266,8 @@ static void follow(struct run *run, struct step_report *const *reports)
         report_epoch(&run->report, span);
     phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? RUN_PHASE_EVALUATING
                                                                                  : RUN_PHASE_TRAINING);
+    run->next = span->number + 1;
+    run_state_follow(&run->state, reports);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }
@@ -260,11 +284,17 @@ static void run_steps(struct run *run)
     }
 }
 
+/* The state as well as the weights, where the run saves states; those that are being saved are waited for. */
 static int save(struct run *run)
 {
+    int code = 0;
     phase_enter(RUN_PHASE_SAVING);
-    return results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
-                        run->settings->train.learning_rate);
+    if (!stop_failed(run->stop))
+        code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
+                            run->settings->train.learning_rate);
+    const bool is_sound = !stop_failed(run->stop) && run->results.have_begun;
+    const int rc = run_state_finish(&run->state, is_sound, run->next);
+    return code == 0 && rc != 0 ? EXIT_CODE_OUTPUT : code;
 }
 
 static int finish(struct run *run, int asked_code)
@@ -300,10 +330,11 @@ static void print_plan(struct run *run)
 static void print_files(const struct run *run)
 {
     if (run->results.directory != NULL && account_step(run->account) > 0)
-        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s}",
+        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s%s}",
                       run_directory_path(run->results.directory),
                       run->settings->model_text != NULL ? ", run.net" : "",
                       run->plan.devices.backend->computes ? ", weights.safetensors" : "",
+                      run->state.saves ? ", checkpoint-*.safetensors" : "",
                       run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }
 
@@ -339,7 +370,10 @@ static int start_pipeline(struct run *run)
 {
     phase_enter(RUN_PHASE_ALLOCATING);
     signals_give(pipeline_request_stop, run->pipeline);
-    return pipeline_allocate(run->pipeline) == 0 ? write_weights(run) : (int)stop_code(run->stop);
+    if (pipeline_allocate(run->pipeline) != 0)
+        return stop_code(run->stop);
+    const int code = run->state.reader == NULL ? write_weights(run) : 0;
+    return code == 0 ? run_state_restore(&run->state, &run->plan, run->pipeline, run->account) : code;
 }
 
 static void close_pipeline(struct run *run, struct pipeline_counts *counts_out)
@@ -372,8 +406,7 @@ static int train(struct run *run)
     print_plan(run);
     run_steps(run);
     run->end.loader_wall_ns = clock_now_ns() - run->began_ns;
-    if (!stop_failed(run->stop))
-        code = save(run);
+    code = save(run);
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);
     if (stop_failed(run->stop))
@@ -385,6 +418,9 @@ static int train(struct run *run)
         print_files(run);
     if (code == 0)
         print_next(run);
+    else if (run->state.saves && (code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED))
+        wrapped_print(stdout, "next      the same command goes on behind step %s",
+                      number_grouped(account_step(run->account)).text);
     return code;
 }
 
@@ -426,12 +462,14 @@ static int check(struct run *run)
 
 static void release(struct run *run)
 {
+    run_state_finish(&run->state, false, 0);
     close_pipeline(run, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);
     report_damage_release(&run->quarantine);
     account_close(run->account);
     results_close(&run->results);
+    run_state_release(&run->state);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         dataset_close(run->datasets[pass]);
     first_weights_close(run->first_weights);
@@ -445,7 +483,7 @@ int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_
     if (kind == RUN_DRY)
         settings->train.steps = 1;
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
-    if (code == 0)
+    if (code == 0 && !run.state.is_over)
         code = kind == RUN_CHECK ? check(&run) : train(&run);
     release(&run);
     return code;

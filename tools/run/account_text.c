@@ -1,0 +1,85 @@
+/* Sums to text and back, number by number. */
+#include "tools/run/account_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/text/decimal.h"
+
+#define COUNTS_MAX 64u
+
+/* All whole numbers of the sums, in the order of the text; the losses stand behind them. */
+struct places { uint64_t *counts[COUNTS_MAX]; uint32_t count; double *losses[PASS_COUNT + 2]; uint32_t loss_count; };
+
+static void add_tally(struct places *places, struct tally *tally)
+{
+    struct step_times *const times = &tally->times;
+    uint64_t *const counts[] = {
+        &tally->images,       &tally->correct, &tally->steps,    &tally->wall_ns,           &times->input_wait,
+        &times->exposed_copy, &times->forward, &times->backward, &times->exposed_reduction, &times->update,
+        &times->other,        &times->total,
+    };
+    memcpy(places->counts + places->count, counts, sizeof(counts));
+    places->count += sizeof(counts) / sizeof(*counts);
+    places->losses[places->loss_count++] = &tally->loss_sum;
+}
+
+static struct places places_of(struct account_state *state)
+{
+    struct places places = { .count = 0 };
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        add_tally(&places, &state->passes[pass]);
+    add_tally(&places, &state->interval);
+    add_tally(&places, &state->training);
+    places.counts[places.count++] = &state->order_hash;
+    places.counts[places.count++] = &state->evaluated_step;
+    return places;
+}
+
+void account_text_write(const struct account_state *state, char text_out[ACCOUNT_TEXT_BYTES])
+{
+    struct account_state copy = *state;
+    const struct places places = places_of(&copy);
+    size_t used = 0;
+    for (uint32_t i = 0; i < places.count; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 " ", *places.counts[i]);
+    for (uint32_t i = 0; i < places.loss_count; i++) {
+        char number[DECIMAL_SIZE];
+        decimal_write(*places.losses[i], number, sizeof(number));
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s%s", i == 0 ? "" : " ", number);
+    }
+}
+
+static const char *read_count(const char *text, uint64_t *count_out)
+{
+    char *end;
+    errno = 0;
+    *count_out = strtoull(text, &end, 10);
+    return errno == 0 && end != text && *end == ' ' && *text != '-' ? end + 1 : NULL;
+}
+
+static const char *read_loss(const char *text, double *loss_out)
+{
+    const char *const end = decimal_end(text);
+    if (end == NULL)
+        return NULL;
+    *loss_out = decimal_read(text);
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
+}
+
+int account_text_read(struct account_state *state_out, const char *text)
+{
+    struct account_state state = { .order_hash = 0 };
+    const struct places places = places_of(&state);
+    for (uint32_t i = 0; i < places.count && text != NULL; i++)
+        text = read_count(text, places.counts[i]);
+    for (uint32_t i = 0; i < places.loss_count && text != NULL; i++)
+        text = read_loss(text, places.losses[i]);
+    if (text == NULL || *text != '\0')
+        return -EINVAL;
+    *state_out = state;
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* Identities of runs. */
+#include "tools/run/run_identity.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "tools/config/options.h"
+
+#define TOLD_MAX 3u             /* differences that are named */
+#define VALUE_SHOWN 60          /* bytes of a value */
+
+/* Sections that decide, but for some of their keys; "" = all the others of the section. */
+static const struct { enum section section; bool decides; const char *others; } rules[] = {
+    { SECTION_RUN, false, " seed " },
+    { SECTION_DATA, true, " train validation allow_overlap class_names index_cache on_corrupt max_corrupt " },
+    { SECTION_INPUT, false, " source " },
+    { SECTION_AUGMENT, true, "" },
+    { SECTION_MODEL, true, " file init " },
+    { SECTION_TRAIN, true, " epochs steps batch batch_per_tower " },
+    { SECTION_DEVICES, false, " precision " },
+    { SECTION_SYNC, false, " mode every " },
+};
+
+static bool is_decisive(const struct option_row *option)
+{
+    char word[64];
+    snprintf(word, sizeof(word), " %s ", option->key);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+        if (rules[i].section == option->section)
+            return (strstr(rules[i].others, word) == NULL) == rules[i].decides;
+    return false;
+}
+
+static void write_options(const struct settings *settings, FILE *out)
+{
+    struct option_text text;
+    for (const struct option_row *option = option_table; option->key != NULL; option++)
+        if (is_decisive(option))
+            fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
+                    option_format(option, settings, &text));
+}
+
+static void write_data(const struct run_plan *plan, const struct dataset *const *datasets, FILE *out)
+{
+    static const char *const names[PASS_COUNT] = { [PASS_TRAIN] = "data.train", [PASS_EVALUATE] = "data.validation" };
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+        fprintf(out, "%s = %" PRIu64 " records, %016" PRIx64 "\n", names[pass], plan->schedule.records[pass],
+                datasets[pass] != NULL ? datasets[pass]->fingerprint : 0);
+}
+
+int run_identity_open(char **identity_out, const struct settings *settings, const struct run_plan *plan,
+                      const struct dataset *const *datasets)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    write_options(settings, out);
+    fprintf(out, "train.batch = %" PRIu32 "\n", plan->schedule.batch);
+    if (settings->model_text != NULL)
+        fprintf(out, "model.file = %016" PRIx64 "\n",
+                (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
+    write_data(plan, datasets, out);
+    const bool is_whole = ferror(out) == 0;
+    if (fclose(out) != 0 || !is_whole || text == NULL) {
+        free(text);
+        return -ENOMEM;
+    }
+    *identity_out = text;
+    return 0;
+}
+
+/* ---- comparing ---- */
+
+/* The value of the line that begins as `line` does, up to its " = "; NULL: there is none. */
+static const char *find_value(const char *text, const char *line, size_t key_bytes)
+{
+    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n')
+        if (strncmp(at, line, key_bytes) == 0)
+            return at + key_bytes;
+    return NULL;
+}
+
+/* A value up to the end of its line. */
+struct shown { int bytes; const char *text; };
+
+static struct shown shown_of(const char *value)
+{
+    const size_t bytes = value != NULL ? strcspn(value, "\n") : 0;
+    if (bytes == 0)
+        return (struct shown){ 4, "none" };
+    return (struct shown){ bytes < VALUE_SHOWN ? (int)bytes : VALUE_SHOWN, value };
+}
+
+static void add_difference(const char *line, size_t key_bytes, const char *theirs, uint32_t told, char *words,
+                           size_t words_size)
+{
+    const size_t used = strlen(words);
+    const struct shown here = shown_of(line + key_bytes), there = shown_of(theirs);
+    if (told < TOLD_MAX)
+        snprintf(words + used, words_size - used, "%s%.*s is %.*s, there %.*s", used == 0 ? "" : "; ",
+                 (int)key_bytes - 3, line, here.bytes, here.text, there.bytes, there.text);
+    else if (told == TOLD_MAX)
+        snprintf(words + used, words_size - used, "; ...");
+}
+
+bool run_identity_differs(const char *ours, const char *theirs, char *words, size_t words_size)
+{
+    uint32_t told = 0;
+    *words = '\0';
+    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
+        const size_t value_bytes = strcspn(line + key_bytes, "\n");
+        const char *const value = find_value(theirs, line, key_bytes);
+        const bool is_same = value != NULL && strncmp(value, line + key_bytes, value_bytes + 1) == 0;
+        if (!is_same)
+            add_difference(line, key_bytes, value, told++, words, words_size);
+    }
+    return told > 0;
+}

@@ -1,0 +1,287 @@
+/* Saving and going on. */
+#include "tools/run/run_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compute/snapshot.h"
+#include "stage/log.h"
+#include "tools/config/number.h"
+#include "tools/config/options.h"
+#include "tools/run/account_text.h"
+#include "tools/run/run_identity.h"
+#include "tools/text/wrapped.h"
+
+#define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */
+
+_Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the sums of the account");
+
+/* ---- going on ---- */
+
+static void forget(struct run_state *state)
+{
+    checkpoint_reader_close(state->reader);
+    state->reader = NULL;
+    state->folder[0] = '\0';
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* A folder's newest state, or the file itself. -ENOENT: nothing was asked for, and there is nothing. */
+static int open_reader(struct run_state *state, const struct settings *settings)
+{
+    const char *const resume = settings->run.resume;
+    struct checkpoint_problem problem = { "" };
+    const bool is_auto = strcmp(resume, "auto") == 0;
+    int rc = is_auto ? run_directory_last(settings, state->folder, sizeof(state->folder)) : 0;
+    const char *const path = is_auto ? state->folder : resume;
+    if (rc == 0)
+        rc = is_auto || is_folder(path) ? checkpoint_reader_find(&state->reader, path, &problem)
+                                        : checkpoint_reader_open(&state->reader, path, &problem);
+    if (rc == 0 || (rc == -ENOENT && is_auto))
+        return rc;
+    if (rc == -EBADMSG && (is_auto || is_folder(path)))
+        log_message(LOG_ERROR, "%s: none of the saved states there is whole: begin anew with --set run.resume=never",
+                    path);
+    else if (rc == -ENOENT)
+        log_message(LOG_ERROR, "run.resume: %s holds no saved state (checkpoint-*.safetensors)", path);
+    else
+        log_message(LOG_ERROR, "%s: %s", path, problem.text[0] != '\0' ? problem.text : strerror(-rc));
+    return rc;
+}
+
+static bool dir_was_named(const struct settings *settings)
+{
+    const struct option_row *const dir = option_find(SECTION_RUN, "dir");
+    return settings->origins[option_index(dir)].origin != ORIGIN_DEFAULT;
+}
+
+/* A run of other settings: with a name of its own beside that one, where nobody named the directory. */
+static int refuse_other(struct run_state *state, const struct settings *settings, const char *words)
+{
+    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
+    if (!is_asked && !dir_was_named(settings)) {
+        log_message(LOG_RUN, "%s is a run of other settings (%s): this one is a new one", state->folder, words);
+        forget(state);
+        return 0;
+    }
+    log_message(LOG_ERROR, "%s is of a run of other settings: %s", checkpoint_reader_path(state->reader), words);
+    if (!is_asked)
+        log_message(LOG_ERROR, "put them back to go on with it, or begin anew: elsewhere with --set run.dir=OTHER, "
+                               "or in its place with --set run.resume=never");
+    return EXIT_CODE_USAGE;
+}
+
+/* Of a run that is over nothing is left to do, where its directory was named; else this one is new. */
+static void end_or_begin(struct run_state *state, const struct settings *settings)
+{
+    const char *const path = checkpoint_reader_path(state->reader);
+    state->is_over = state->folder[0] == '\0' || dir_was_named(settings);
+    log_message(LOG_RUN, state->is_over ? "%s is of a run that is over: nothing is left to do (more train.epochs go on, "
+                                          "--set run.resume=never begins anew)"
+                                        : "%s is of a run that is over: this one is a new one (more train.epochs go on)",
+                path);
+    forget(state);
+}
+
+/* The batch at which it goes on. */
+static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    uint64_t number;
+    if (schedule_seek(&plan->schedule, checkpoint_reader_mark(state->reader)->position, &number) != 0) {
+        log_message(LOG_ERROR, "%s: its place is behind the end of this run: train.epochs and train.steps say how "
+                               "far it goes", checkpoint_reader_path(state->reader));
+        return EXIT_CODE_USAGE;
+    }
+    if (number == schedule_batch_count(&plan->schedule)) {
+        end_or_begin(state, settings);
+        return 0;
+    }
+    plan->schedule.first = number;
+    state->past = (struct run_past){ .path = state->folder };
+    const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);
+    memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
+    return 0;
+}
+
+static int check_towers(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const uint32_t theirs = checkpoint_reader_towers(state->reader);
+    if (theirs == plan->schedule.towers || sync_table[settings->sync.mode]->is_one_model)
+        return 0;
+    log_message(LOG_ERROR, "%s is of %u towers, each a model of its own: --set devices.towers=%u goes on",
+                checkpoint_reader_path(state->reader), theirs, theirs);
+    return EXIT_CODE_USAGE;
+}
+
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets)
+{
+    char words[512];
+    const bool saves = settings->checkpoint.steps > 0 || settings->checkpoint.each_epoch;
+    state->saves = saves && plan->devices.backend->computes;
+    if (run_identity_open(&state->identity, settings, plan, datasets) != 0) {
+        log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    if (strcmp(settings->run.resume, "never") == 0 || !plan->devices.backend->computes)
+        return 0;
+    const int rc = open_reader(state, settings);
+    if (rc != 0)
+        return rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0 ? 0 : exit_code_of(rc, EXIT_CODE_DATA);
+    if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return refuse_other(state, settings, words);
+    const int code = check_towers(state, settings, plan);
+    return code == 0 ? seek(state, settings, plan) : code;
+}
+
+const struct run_past *run_state_past(const struct run_state *state)
+{
+    return state->reader != NULL && state->folder[0] != '\0' ? &state->past : NULL;
+}
+
+int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
+                      struct account *account)
+{
+    struct checkpoint_problem problem = { "" };
+    struct account_state sums;
+    if (state->reader == NULL)
+        return 0;
+    int rc = account_text_read(&sums, checkpoint_reader_mark(state->reader)->sums);
+    if (rc != 0)
+        snprintf(problem.text, sizeof(problem.text), "the sums of the run up to there cannot be read");
+    else
+        account_resume(account, &sums);
+    const struct tower_range here = plan->devices.towers;
+    for (uint32_t d = 0; d < here.count && rc == 0; d++)
+        rc = checkpoint_reader_write(state->reader, pipeline_tower(pipeline, d), here.first + d, plan->schedule.towers,
+                                     &problem);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: %s", checkpoint_reader_path(state->reader),
+                problem.text[0] != '\0' ? problem.text : exit_cause(rc));
+    return exit_code_of(rc, EXIT_CODE_DATA);
+}
+
+void run_state_print(const struct run_state *state, const struct run_plan *plan)
+{
+    if (state->reader != NULL)
+        wrapped_print(stdout, "resume    at step %s of %s, from %s",
+                      number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
+                      number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
+}
+
+/* ---- saving ---- */
+
+static struct checkpoint_shape shape_of(const struct settings *settings, const struct run_plan *plan,
+                                        const struct net *net, size_t carried_bytes)
+{
+    return (struct checkpoint_shape){
+        .net = net,
+        .towers = plan->schedule.towers,
+        .states = optimizer_state_count(plan->optimizer.kind),
+        .carried_bytes = carried_bytes,
+        .weights_differ = settings->sync.mode != SYNC_REPLICATED,
+    };
+}
+
+struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings)
+{
+    if (!state->saves)
+        return (struct snapshot_rule){ .count = 0 };
+    return (struct snapshot_rule){ .count = 1, .every = settings->checkpoint.steps,
+                                   .each_epoch = settings->checkpoint.each_epoch, .last = true };
+}
+
+size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                       const struct net *net)
+{
+    const struct checkpoint_shape shape = shape_of(settings, plan, net, CARRIED_BYTES_GUESS);
+    return state->saves ? checkpoint_writer_bytes(&shape, state->identity) : 0;
+}
+
+static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
+{
+    pipeline_return(arg, tower, snapshot);
+}
+
+int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                   struct pipeline *pipeline, struct account *account, struct run_directory *directory)
+{
+    if (!state->saves)
+        return 0;
+    struct tower *const tower = pipeline_tower(pipeline, 0);
+    const struct net *const net = tower_spec(tower)->net;
+    const struct checkpoint_shape shape = shape_of(settings, plan, net, snapshot_carried_bytes(tower));
+    state->plan = plan;
+    state->pipeline = pipeline;
+    state->account = account;
+    state->directory = directory;
+    state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
+    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity);
+    if (rc != 0)
+        return rc;
+    const struct checkpoint_saver_spec spec = { .writer = state->writer, .directory = directory,
+                                                .towers = shape.towers, .keep = (uint32_t)settings->checkpoint.keep,
+                                                .give_back = give_back, .arg = pipeline };
+    return checkpoint_saver_start(&state->saver, &spec);
+}
+
+/* The snapshots are those behind the batch before `next`. */
+static void save(struct run_state *state, uint64_t next)
+{
+    struct account_state sums;
+    struct checkpoint_mark mark = { .position = schedule_position(&state->plan->schedule, next) };
+    for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
+        mark.lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
+    account_save(state->account, &sums);
+    account_text_write(&sums, mark.sums);
+    checkpoint_saver_put(state->saver, state->snapshots, &mark);
+}
+
+void run_state_follow(struct run_state *state, struct step_report *const *reports)
+{
+    if (reports[0]->snapshot == NULL)
+        return;
+    for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
+        state->snapshots[d] = reports[d]->snapshot;
+        reports[d]->snapshot = NULL;
+    }
+    save(state, reports[0]->span.number + 1);
+}
+
+int run_state_finish(struct run_state *state, bool saves_last, uint64_t next)
+{
+    if (state->saver == NULL)
+        return 0;
+    const uint32_t towers = state->plan->devices.towers.count;
+    uint32_t there = 0;
+    for (uint32_t d = 0; d < towers && saves_last; d++) {
+        state->snapshots[d] = pipeline_last(state->pipeline, d);
+        there += state->snapshots[d] != NULL;
+    }
+    assert(there == 0 || there == towers);
+    if (there > 0)
+        save(state, next);
+    const int rc = checkpoint_saver_end(state->saver, NULL);
+    state->saver = NULL;
+    return rc;
+}
+
+void run_state_release(struct run_state *state)
+{
+    assert(state->saver == NULL);
+    checkpoint_writer_close(state->writer);
+    checkpoint_reader_close(state->reader);
+    free(state->snapshots);
+    free(state->identity);
+    *state = (struct run_state){ .saves = false };
+}

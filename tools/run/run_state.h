@@ -1,0 +1,57 @@
+/* The states that a run saves, and the one it goes on from (doc/checkpoints.md). Used by main only. */
+#ifndef PIPETRAIN_RUN_STATE_H
+#define PIPETRAIN_RUN_STATE_H
+
+#include <limits.h>
+
+#include "tools/checkpoint/reader.h"
+#include "tools/checkpoint/saver.h"
+#include "tools/run/account.h"
+#include "tools/run/pipeline.h"
+#include "tools/run/run_plan.h"
+
+struct run_state {                      /* begins as all 0 */
+    char *identity;
+    struct checkpoint_reader *reader;   /* the state to go on from; NULL: the run begins */
+    char folder[PATH_MAX];              /* "" = the run has a new directory; else that of the run that goes on */
+    struct run_past past;
+    bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
+    bool saves;
+    struct checkpoint_writer *writer;
+    struct checkpoint_saver *saver;
+    struct snapshot **snapshots;        /* room for one of each tower */
+    struct pipeline *pipeline;          /* lent while there is a saver */
+    const struct run_plan *plan;        /* lent from run_state_open on, as are these */
+    const struct account *account;
+    struct run_directory *directory;
+};
+
+/* Look for a state to go on from, as run.resume says; plan->schedule then begins where it is. 0, or an exit code after
+ * messages: one that was asked for does not fit, or none of the saved ones is whole. state->is_over says that all is
+ * done. */
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets);
+/* Will the run save states? Of which batches the towers make snapshots then (none: all 0), and about how many bytes it
+ * takes of the host's memory, and a state of the disk. */
+struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings);
+size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                       const struct net *net);
+/* NULL: the run has a new directory. */
+const struct run_past *run_state_past(const struct run_state *state);
+/* Take what saving needs, and start the thread that does it; the pipeline is planned. 0 or a negative errno. */
+int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
+                   struct pipeline *pipeline, struct account *account, struct run_directory *directory);
+/* Write the state that the run goes on from to its towers, and to the account. 0, or an exit code after a message. */
+int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
+                      struct account *account);
+/* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */
+void run_state_follow(struct run_state *state, struct step_report *const *reports);
+/* The steps are done: save the state behind the last one, unless the run failed or did none, and wait until all is
+ * saved. Before the pipeline is closed, also after a failure. 0, or a negative errno: the last state could not be
+ * written. */
+int run_state_finish(struct run_state *state, bool saves_last, uint64_t next);
+/* Where the run begins, for people; nothing where it is its beginning. */
+void run_state_print(const struct run_state *state, const struct run_plan *plan);
+void run_state_release(struct run_state *state);
+
+#endif

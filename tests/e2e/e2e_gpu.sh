@@ -34,6 +34,13 @@ for precision in fp32 tf32 bf16 fp16; do
     esac
 done
 
+# A run in two parts: the scale of the loss goes on, too.
+first="--set train.steps=1 --set checkpoint.every=1 --set devices.precision=fp16"
+train parts $options $first
+train parts $options --set devices.precision=fp16
+expect_out 'resume +at step 1 of '
+expect_same_file "$work/runs/fp16/weights.safetensors" "$work/runs/parts/weights.safetensors" 'a run in two parts'
+
 # What the run stands on is told.
 train told $options --set devices.towers=2 --set devices.list=0
 for library in CUDA cuDNN cuBLASLt; do

@@ -1,0 +1,140 @@
+#!/bin/sh
+# A run that is killed or asked to stop goes on by the same command, and ends with what a run that was left alone ends
+# with: weights and statistics bit for bit, losses and counts of every row, the order of samples.
+. "$(dirname "$0")/e2e.sh"
+make_tiny
+
+# resumed NAME OPTION...: a run that saves states, with the directory NAME.
+long='--set train.epochs=6 --set train.batch=16 --set report.interval=7'
+resumed() {
+    name=$1
+    shift
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
+}
+
+# What does not depend on the clock: rows without times, and speeds.
+rows() {
+    sed -e 's/"seconds":[^,}]*,//; s/"images_per_second":[^,}]*//; s/"fractions":{[^}]*}//' \
+        "$work/runs/$1/metrics.jsonl"
+}
+
+# expect_same_run A B: both are over, with the same results.
+expect_same_run() {
+    expect_same_file "$work/runs/$1/weights.safetensors" "$work/runs/$2/weights.safetensors" "weights of $2"
+    rows "$1" >"$work/rows.1"
+    rows "$2" >"$work/rows.2"
+    expect_same_file "$work/rows.1" "$work/rows.2" "rows of $2"
+    for key in steps images loss sample_order_hash validation.correct validation.loss; do
+        expect_summary "$2" $key "$(summary "$1" $key)"
+    done
+}
+
+states() {
+    find "$work/runs/$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort
+}
+newest() {
+    states "$1" | tail -n 1
+}
+
+# ---- killed ----
+
+# kill_soon PAUSE OPTION...: start a run of the directory $name, and kill it PAUSE seconds after it saved a state.
+kill_soon() {
+    pause=$1 before=$(newest "$name") waited=0
+    shift
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@" >"$work/out" 2>"$work/err" &
+    pid=$!
+    while [ "$(newest "$name")" = "$before" ] && [ $waited -lt 1000 ] && kill -0 $pid 2>/dev/null; do
+        sleep 0.01
+        waited=$((waited + 1))
+    done
+    sleep "$pause"
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+}
+
+kills=12
+[ "$sanitizer" = no ] || kills=3
+for towers in 1 2; do
+    how="--set devices.towers=$towers --set checkpoint.every=9"
+    resumed "whole-$towers" $how
+    expect_code 0 'a run that saves states'
+    expect_equal "$(states "whole-$towers" | wc -l)" 2 'states that are kept'
+    n=0 name=killed-$towers
+    while [ $n -lt $kills ]; do
+        n=$((n + 1))
+        kill_soon "$(awk "BEGIN { srand($n * 7 + $towers); printf \"%.3f\", rand() * 0.05 }")" $how
+    done
+    echo "$towers towers: killed $n times; then $(newest $name | sed 's/.*checkpoint-0*//; s/[.].*//') steps were saved"
+    resumed $name $how
+    expect_code 0 "going on after $n kills"
+    expect_out 'resume +at step [0-9]+ of 228'
+    expect_summary $name ended finished
+    expect_same_run "whole-$towers" "killed-$towers"
+    [ -z "$(find "$work/runs/killed-$towers" -name '.*.tmp.*')" ] || fail 'temporary files are left'
+done
+
+# ---- asked to stop, in every phase ----
+
+for phase in training evaluating saving; do
+    at_options=
+    rm -rf "$work/runs/at"
+    at_command $phase TERM "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/at" $long --set checkpoint.every=epoch
+    [ "$code" -eq 75 ] || [ "$code" -eq 0 ] || fail "exit code 75 expected: a stop while $phase"
+    if [ "$code" -eq 75 ]; then
+        expect_out_joined 'next +the same command goes on behind step [0-9]+'
+        resumed at --set checkpoint.every=epoch
+        expect_code 0 "going on after a stop while $phase"
+        grep -Eq '^resume +at step [0-9]+ of 228' "$work/out" || expect_err 'is of a run that is over: nothing is left'
+    fi
+    expect_same_run whole-1 at
+done
+
+# ---- more epochs, other towers ----
+
+resumed short --set checkpoint.every=epoch --set train.epochs=3
+resumed short --set checkpoint.every=epoch
+expect_code 0 'more epochs'
+expect_same_file "$work/runs/whole-1/weights.safetensors" "$work/runs/short/weights.safetensors" 'more epochs'
+resumed towers --set checkpoint.every=epoch --set train.epochs=3 --set devices.towers=2
+resumed towers --set checkpoint.every=epoch
+expect_code 0 'fewer towers'
+expect_out 'resume +at step 114 of 228'
+expect_near towers validation.correct "$(summary whole-1 validation.correct)" 0.1
+
+# ---- damage ----
+
+resumed damaged --set checkpoint.every=9 --set train.epochs=3
+flip "$(newest damaged)" 5000
+resumed damaged --set checkpoint.every=9
+expect_code 0 'a damaged state'
+expect_err 'checkpoint-00000114.safetensors its .* is not as it was written: it is passed over'
+expect_out 'resume +at step 108 of 228'
+expect_same_file "$work/runs/whole-1/weights.safetensors" "$work/runs/damaged/weights.safetensors" 'a damaged state'
+resumed all_damaged --set checkpoint.every=9 --set train.epochs=3
+for state in $(states all_damaged); do
+    truncate -s -1 "$state"
+done
+resumed all_damaged --set checkpoint.every=9
+expect_code 3 'no state is whole'
+expect_err 'none of the saved states there is whole: begin anew with --set run.resume=never'
+
+# ---- another run's, and by name ----
+
+resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5
+expect_code 2 'a state of other settings'
+expect_err 'is of a run of other settings: train.learning_rate is 0.5, there 1'
+expect_err 'run.dir=OTHER.*run.resume=never'
+resumed short --set train.epochs=1 --set train.learning_rate=0.5 --set run.resume=never
+expect_code 0 'begun anew'
+[ -z "$(sed -n '/^resume/p' "$work/out")" ] || fail 'a new run goes on'
+resumed by_name --set "run.resume=$(newest whole-2)" --set train.epochs=7
+expect_code 0 'a state by its name'
+expect_out 'resume +at step 228 of 266'
+resumed by_name --set run.resume=nowhere
+expect_code 3 'a state that is not there'
+expect_err 'nowhere.*No such file'
+resumed by_name --set checkpoint.every=often
+expect_code 2 'no rule'
+expect_err 'every: is none of: never, epoch, a number of steps'
+finish

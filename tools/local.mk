@@ -7,14 +7,15 @@ tools_libtools_a_SOURCES = \
 	%D%/config/settings_train.c %D%/config/training.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
-	%D%/run/about.c %D%/run/account.c %D%/run/account_text.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
+	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
-	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/run_identity.c %D%/run/run_state.c %D%/run/signals.c \
+	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/signals.c \
 	%D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \
-	%D%/results/first_weights.c %D%/results/lines_file.c %D%/results/results.c %D%/results/run_directory.c %D%/results/tensor_file.c %D%/results/weights.c \
-	%D%/results/class_names_give.c \
+	%D%/results/class_names_give.c %D%/results/file_list.c %D%/results/first_weights.c %D%/results/lines_file.c \
+	%D%/results/results.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/tensor_file.c \
+	%D%/results/weights.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \
 	%D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
 	%D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \

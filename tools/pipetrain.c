@@ -23,6 +23,7 @@
 #include "tools/predict/evaluate_command.h"
 #include "tools/predict/predict_command.h"
 #include "tools/run/run.h"
+#include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 #include "tools/version.h"
@@ -235,7 +236,7 @@ static int execute(struct settings *settings, const struct arguments *arguments,
 {
     signals_hold();
     if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
-        (*settings->model.file == '\0' || can_be_read_again(settings->model.file)) && run_has_teams(settings))
+        (*settings->model.file == '\0' || can_be_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
     const int code = start_threads();
     return code == EXIT_CODE_OK ? run_execute(settings, arguments->kind, process_start_ns) : code;

@@ -44,7 +44,8 @@ tools/results       tools/config tools/shards formats formats/inputs stage stage
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
-tools/run           tools/checkpoint tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
+tools/run/state     tools/run tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
+tools/run           tools/run/state tools/checkpoint tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
 tools               tools/config tools/convert tools/limits tools/predict tools/results tools/run formats stage stage/text loader compute compute/netfile sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

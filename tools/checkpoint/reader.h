@@ -13,8 +13,8 @@ struct checkpoint_reader;
 struct checkpoint_problem { char text[512]; };
 
 /* Open the file of the newest state in the folder that is whole; newer ones that are not are told of on stderr.
- * -ENOENT: there is none (no folder either), -EBADMSG: none is whole. -ENOMEM, or a negative errno: the folder cannot be
- * read. */
+ * -ENOENT: there is none (no folder either), -EBADMSG: none is whole. -ENOMEM, or a negative errno: the folder cannot
+ * be read. */
 int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
                            struct checkpoint_problem *problem);
 /* Open a file: 0, or a negative errno with what is wrong in *problem. Reads all of it. */

@@ -9,7 +9,7 @@
 #include "tools/config/config.h"
 #include "tools/config/number.h"
 #include "tools/config/settings_model.h"
-#include "tools/run/run.h"
+#include "tools/run/run_plan.h"
 #include "tools/text/wrapped.h"
 
 /* Print what is collected and return `code`. */
@@ -71,7 +71,7 @@ static bool can_be_read_again(const char *path)
 bool trained_may_restart(const struct settings *settings)
 {
     return can_be_read_again(settings->config_path) && can_be_read_again(settings->model.file) &&
-           run_has_teams(settings);
+           run_plan_has_teams(settings);
 }
 
 /* ---- network and weights ---- */

@@ -1,7 +1,6 @@
 /* Files of a run. Outputs never follow links and appear whole or not at all. */
 #include "tools/results/run_directory.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,10 +15,10 @@
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
-#include "tools/config/options.h"
+#include "tools/results/file_list.h"
 #include "tools/results/lines_file.h"
+#include "tools/results/run_names.h"
 
-#define DIRECTORIES_MAX 10000   /* runs/NAME-10000 ends the search for a free name */
 #define ENTRIES_MAX 100         /* tries to enter a directory that others make and remove */
 
 #define MODEL_FILE "run.net"    /* what model.file held */
@@ -192,18 +191,10 @@ static int enter(struct run_directory *directory, bool fresh)
     return rc;
 }
 
-/* runs/NAME, runs/NAME-2, ... */
-static int numbered_path(char *path_out, size_t path_size, const char *base, int number)
-{
-    const int length = number == 1 ? snprintf(path_out, path_size, "%s", base)
-                                   : snprintf(path_out, path_size, "%s-%d", base, number);
-    return length < 0 || (size_t)length >= path_size ? -ENAMETOOLONG : 0;
-}
-
 static int enter_free_name(struct run_directory *directory, const char *base)
 {
-    for (int number = 1; number <= DIRECTORIES_MAX; number++) {
-        int rc = numbered_path(directory->path, sizeof(directory->path), base, number);
+    for (int number = 1; number <= RUN_NAMES_MAX; number++) {
+        int rc = run_name_numbered(directory->path, sizeof(directory->path), base, number);
         if (rc == 0)
             rc = enter(directory, true);
         if (rc != -EEXIST && rc != -EWOULDBLOCK)
@@ -220,36 +211,19 @@ static int enter_named(struct run_directory *directory, const char *path)
 
 /* ---- leftovers ---- */
 
-/* The entries, or NULL. */
-static DIR *list(const struct run_directory *directory)
-{
-    const int fd = openat(directory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *const entries = fd >= 0 ? fdopendir(fd) : NULL;
-    if (entries == NULL && fd >= 0)
-        close(fd);
-    return entries;
-}
-
 static bool is_leftover(const char *name)
 {
-    if (whole_file_is_any_temporary(name, "checkpoint-"))
-        return true;
+    bool is_ours = whole_file_is_any_temporary(name, "checkpoint-");
     for (size_t i = 0; i < RESULT_COUNT; i++)
-        if (whole_file_is_temporary(name, result_names[i]))
-            return true;
-    return false;
+        is_ours = is_ours || whole_file_is_temporary(name, result_names[i]);
+    return is_ours;
 }
 
 /* Who holds the lock is the only one that writes here: what others left is nobody's. */
 static void remove_leftovers(const struct run_directory *directory)
 {
-    DIR *const entries = directory->is_locked ? list(directory) : NULL;
-    if (entries == NULL)
-        return;
-    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
-        if (is_leftover(entry->d_name))
-            unlinkat(directory->fd, entry->d_name, 0);
-    closedir(entries);
+    if (directory->is_locked)
+        file_list_remove(directory->fd, is_leftover);
 }
 
 /* ---- opening and beginning ---- */
@@ -301,17 +275,11 @@ static int make_lines(struct run_directory *directory, const struct settings *se
     return open_lines(directory, RUN_QUARANTINE, past);
 }
 
-static bool dir_was_named(const struct settings *settings)
-{
-    const struct option_row *const option = option_find(SECTION_RUN, "dir");
-    return settings->origins[option_index(option)].origin != ORIGIN_DEFAULT;
-}
-
 static int enter_of(struct run_directory *directory, const struct settings *settings, const struct run_past *past)
 {
     if (past != NULL)
         return enter_named(directory, past->path);
-    return dir_was_named(settings) ? enter_named(directory, settings->run.dir)
+    return run_name_was_given(settings) ? enter_named(directory, settings->run.dir)
                                    : enter_free_name(directory, settings->run.dir);
 }
 
@@ -334,20 +302,6 @@ static int refuse(const struct run_directory *directory, int rc, char *problem_o
                                                            : strerror(-rc);
     snprintf(problem_out, problem_size, "run directory %s: %s", directory->path, why);
     return rc;
-}
-
-int run_directory_last(const struct settings *settings, char *path_out, size_t path_size)
-{
-    char next[PATH_MAX];
-    int found = -ENOENT;
-    if (dir_was_named(settings))
-        return numbered_path(path_out, path_size, settings->run.dir, 1);
-    for (int number = 1; number <= DIRECTORIES_MAX; number++) {
-        if (numbered_path(next, sizeof(next), settings->run.dir, number) != 0 || access(next, F_OK) != 0)
-            break;
-        found = snprintf(path_out, path_size, "%s", next) < (int)path_size ? 0 : -ENAMETOOLONG;
-    }
-    return found;
 }
 
 int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
@@ -427,36 +381,10 @@ int run_directory_write(struct run_directory *directory, const char *file, const
     return whole_file_write(directory->fd, file, parts, count);
 }
 
-/* The largest number of a file that is below `limit`; UINT64_MAX: there is none. */
-static uint64_t largest_below(DIR *entries, uint64_t (*number_of)(const char *name), uint64_t limit)
-{
-    uint64_t largest = UINT64_MAX;
-    rewinddir(entries);
-    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
-        const uint64_t number = number_of(entry->d_name);
-        if (number < limit && (largest == UINT64_MAX || number > largest))
-            largest = number;
-    }
-    return largest;
-}
-
 void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
                         uint32_t keep)
 {
-    DIR *const entries = list(directory);
-    uint64_t least = number + 1;
-    if (entries == NULL)
-        return;
-    for (uint32_t i = 0; i < keep && least != UINT64_MAX; i++)
-        least = largest_below(entries, number_of, least);
-    rewinddir(entries);
-    for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
-        const uint64_t of = number_of(entry->d_name);
-        const bool is_kept = of <= number && (of >= least || least == UINT64_MAX);
-        if (of != UINT64_MAX && !is_kept)
-            unlinkat(directory->fd, entry->d_name, 0);
-    }
-    closedir(entries);
+    file_list_keep(directory->fd, number_of, number, keep);
 }
 
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which)

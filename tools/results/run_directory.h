@@ -19,10 +19,6 @@ enum run_lines { RUN_METRICS, RUN_QUARANTINE, RUN_LINES_COUNT };
 /* A run that ended early and goes on: where, and how long its files of lines were where it goes on. */
 struct run_past { const char *path; uint64_t lines_bytes[RUN_LINES_COUNT]; };
 
-/* The directory in which a run of these settings would go on: the one that was named by hand, or the last of runs/NAME,
- * runs/NAME-2, ... that is there. Nothing is made or locked. 0, -ENOENT (there is none) or -ENAMETOOLONG. */
-int run_directory_last(const struct settings *settings, char *path_out, size_t path_size);
-
 /* Make (with parents) and lock the directory, and write there what the run begins with, under
  * temporary names. What an earlier run left stays as it is until run_directory_begin; temporary files
  * of runs that died are removed. A directory that was named by hand is used again; for the default

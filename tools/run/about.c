@@ -215,3 +215,30 @@ void about_write(const struct device_plan *plan, bool reads, struct json *json)
     write_devices(plan, json);
     write_libraries(&libraries, json);
 }
+
+void about_files(const struct about_end *end, FILE *out)
+{
+    if (end->directory == NULL || end->steps == 0)
+        return;
+    wrapped_print(out, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s%s}", end->directory,
+                  end->settings->model_text != NULL ? ", run.net" : "",
+                  end->plan->devices.backend->computes ? ", weights.safetensors" : "",
+                  end->saves_states ? ", checkpoint-*.safetensors" : "",
+                  end->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
+}
+
+void about_next(const struct about_end *end, bool ended_early, FILE *out)
+{
+    if (end->directory == NULL || (ended_early && !end->saves_states))
+        return;
+    if (ended_early)
+        wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);
+    else if (!end->plan->devices.backend->computes)
+        wrapped_print(out, "next      the same in the order of the files: --set data.shuffle=none; all keys: --help");
+    else if (end->plan->cores > 1 && end->plan->schedule.towers == 1)
+        wrapped_print(out, "next      the same samples on two towers: --set devices.towers=2; how fast the feed alone "
+                           "is: --set devices.kind=null; all keys: --help");
+    else
+        wrapped_print(out, "next      how fast the feed alone is: --set devices.kind=null; without it: --set "
+                           "input.source=synthetic; all keys: --help");
+}

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "formats/json.h"
-#include "tools/run/device_plan.h"
+#include "tools/run/run_plan.h"
 
 /* The seed, and what was set by hand to something that would not have been without: every output tells how it
  * came about. On lines that fit a terminal where the values do; nothing without memory for it. */
@@ -17,5 +17,18 @@ void about_settings(const struct settings *settings, FILE *out);
 void about_print(const struct device_plan *plan, bool reads, FILE *out);
 /* "devices": [{"name", "memory_bytes"}], one a device, and "libraries": {NAME: VERSION}. */
 void about_write(const struct device_plan *plan, bool reads, struct json *json);
+
+/* A run that is over, or was ended early. */
+struct about_end {
+    const char *directory;      /* NULL: it wrote nothing */
+    const struct settings *settings;
+    const struct run_plan *plan;
+    bool saves_states;
+    uint64_t steps;             /* that are done */
+};
+/* The files it left: nothing of a run that did no step. */
+void about_files(const struct about_end *end, FILE *out);
+/* A command to try next; of one that ended early only how it goes on. */
+void about_next(const struct about_end *end, bool ended_early, FILE *out);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tools/run/device_plan.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,8 +232,8 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         plan->plan_cache[0] = '\0';
 }
 
-int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                     struct problems *problems)
+static int choose(struct device_plan *plan, const struct settings *settings, bool must_exist,
+                  struct problems *problems)
 {
     *plan = (struct device_plan){ .towers = { .first = 0, .count = (uint32_t)settings->devices.towers } };
     uint32_t available;
@@ -251,5 +252,16 @@ int device_plan_init(struct device_plan *plan, const struct settings *settings, 
         rc = check_devices(plan, problems);
     if (rc == 0)
         choose_plan_cache(plan, settings);
+    return rc;
+}
+
+int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
+                     struct problems *problems)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int rc = choose(plan, settings, must_exist, problems);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

@@ -30,7 +30,7 @@ struct device_plan {
 /* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV
  * (a device that is asked for is not there or cannot do it). Without `must_exist` (--check)
  * CUDA devices that are asked for need not be there. May be the process' first call of the
- * device's library; no thread has been started. */
+ * device's library; no thread of ours has been started, and those that it starts leave signals to ours. */
 int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
                      struct problems *problems);
 

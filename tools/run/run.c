@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "tools/config/number.h"
 #include "tools/config/settings_model.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
@@ -24,8 +22,8 @@
 #include "tools/run/report_damage.h"
 #include "tools/run/run_data.h"
 #include "tools/run/run_plan.h"
-#include "tools/run/run_state.h"
 #include "tools/run/signals.h"
+#include "tools/run/state/run_state.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
@@ -82,32 +80,10 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
-/* Threads that a device's library starts leave signals to ours. */
-static int find_devices(struct device_plan *devices, const struct settings *settings, bool must_exist,
-                        struct problems *problems)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int rc = device_plan_init(devices, settings, must_exist, problems);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 static int choose_devices(struct run *run, struct problems *problems)
 {
-    const int rc = find_devices(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
-}
-
-bool run_has_teams(const struct settings *settings)
-{
-    struct device_plan devices;
-    struct problems problems;
-    problems_init(&problems);
-    const int rc = find_devices(&devices, settings, true, &problems);
-    problems_release(&problems);
-    return rc == 0 && devices.backend->has_teams && run_plan_threads(settings, devices.towers.count) > 1;
 }
 
 /* Settings -> net, data, devices, plan: all that can be refused before anything is started. */
@@ -326,33 +302,6 @@ static void print_plan(struct run *run)
     fflush(stdout);             /* in front of what goes to stderr */
 }
 
-/* Of a run that did no step nothing is written. */
-static void print_files(const struct run *run)
-{
-    if (run->results.directory != NULL && account_step(run->account) > 0)
-        wrapped_print(stdout, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s%s}",
-                      run_directory_path(run->results.directory),
-                      run->settings->model_text != NULL ? ", run.net" : "",
-                      run->plan.devices.backend->computes ? ", weights.safetensors" : "",
-                      run->state.saves ? ", checkpoint-*.safetensors" : "",
-                      run->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
-}
-
-static void print_next(const struct run *run)
-{
-    if (run->results.directory == NULL)
-        return;
-    if (!run->plan.devices.backend->computes)
-        wrapped_print(stdout, "next      the same in the order of the files: --set data.shuffle=none; all keys: "
-                              "--help");
-    else if (run->plan.cores > 1 && run->plan.schedule.towers == 1)
-        wrapped_print(stdout, "next      the same samples on two towers: --set devices.towers=2; how fast the feed "
-                              "alone is: --set devices.kind=null; all keys: --help");
-    else
-        wrapped_print(stdout, "next      how fast the feed alone is: --set devices.kind=null; without it: --set "
-                              "input.source=synthetic; all keys: --help");
-}
-
 /* All towers begin with the same. */
 static int write_weights(struct run *run)
 {
@@ -398,6 +347,23 @@ static int begin(struct run *run)
     return start_pipeline(run);
 }
 
+/* What the run left, and what may be done next. */
+static void print_end(const struct run *run, int code)
+{
+    const struct about_end end = {
+        .directory = run->results.directory != NULL ? run_directory_path(run->results.directory) : NULL,
+        .settings = run->settings,
+        .plan = &run->plan,
+        .saves_states = run->state.saves,
+        .steps = account_step(run->account),
+    };
+    const bool ended_early = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
+    if (code != 0 && !ended_early)
+        return;
+    about_files(&end, stdout);
+    about_next(&end, ended_early, stdout);
+}
+
 static int train(struct run *run)
 {
     int code = begin(run);
@@ -414,13 +380,7 @@ static int train(struct run *run)
     const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
-    if (code == 0 || code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED)
-        print_files(run);
-    if (code == 0)
-        print_next(run);
-    else if (run->state.saves && (code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED))
-        wrapped_print(stdout, "next      the same command goes on behind step %s",
-                      number_grouped(account_step(run->account)).text);
+    print_end(run, code);
     return code;
 }
 

@@ -13,9 +13,6 @@ enum run_kind {
     RUN_TRAIN
 };
 
-/* Will towers compute on the CPU, each with a team of threads? May be the process' first call of a
- * device's library. Says nothing about settings that cannot work. */
-bool run_has_teams(const struct settings *settings);
 /* The program's exit code. Messages go to stderr, results to stdout. */
 int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns);
 

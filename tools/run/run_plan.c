@@ -92,6 +92,16 @@ uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
     return share > 0 ? share : 1;
 }
 
+bool run_plan_has_teams(const struct settings *settings)
+{
+    struct device_plan devices;
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = device_plan_init(&devices, settings, true, &problems);
+    problems_release(&problems);
+    return rc == 0 && devices.backend->has_teams && run_plan_threads(settings, devices.towers.count) > 1;
+}
+
 static void init_threads(struct run_plan *plan, const struct settings *settings)
 {
     plan->cores = usable_cores();

@@ -46,6 +46,9 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 uint32_t run_plan_cpu(uint32_t n);
 /* Threads of each of the process' `towers` on the CPU. */
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
+/* Will towers compute on the CPU, each with a team of threads? May be the process' first call of a
+ * device's library. Says nothing about settings that cannot work. */
+bool run_plan_has_teams(const struct settings *settings);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out);
 

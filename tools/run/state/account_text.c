@@ -1,5 +1,5 @@
 /* Sums to text and back, number by number. */
-#include "tools/run/account_text.h"
+#include "tools/run/state/account_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Identities of runs. */
-#include "tools/run/run_identity.h"
+#include "tools/run/state/run_identity.h"
 
 #include <errno.h>
 #include <inttypes.h>

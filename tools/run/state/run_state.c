@@ -1,5 +1,5 @@
 /* Saving and going on. */
-#include "tools/run/run_state.h"
+#include "tools/run/state/run_state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "compute/snapshot.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
-#include "tools/config/options.h"
-#include "tools/run/account_text.h"
-#include "tools/run/run_identity.h"
+#include "tools/results/run_names.h"
+#include "tools/run/state/account_text.h"
+#include "tools/run/state/run_identity.h"
 #include "tools/text/wrapped.h"
 
 #define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */
@@ -41,11 +41,13 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     const char *const resume = settings->run.resume;
     struct checkpoint_problem problem = { "" };
     const bool is_auto = strcmp(resume, "auto") == 0;
-    int rc = is_auto ? run_directory_last(settings, state->folder, sizeof(state->folder)) : 0;
+    int rc = is_auto ? run_name_last(settings, state->folder, sizeof(state->folder)) : 0;
     const char *const path = is_auto ? state->folder : resume;
     if (rc == 0)
         rc = is_auto || is_folder(path) ? checkpoint_reader_find(&state->reader, path, &problem)
                                         : checkpoint_reader_open(&state->reader, path, &problem);
+    if (is_auto && rc != 0 && rc != -EBADMSG && rc != -ENOMEM)
+        rc = -ENOENT;           /* what cannot be entered is told when the run does */
     if (rc == 0 || (rc == -ENOENT && is_auto))
         return rc;
     if (rc == -EBADMSG && (is_auto || is_folder(path)))
@@ -58,17 +60,11 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     return rc;
 }
 
-static bool dir_was_named(const struct settings *settings)
-{
-    const struct option_row *const dir = option_find(SECTION_RUN, "dir");
-    return settings->origins[option_index(dir)].origin != ORIGIN_DEFAULT;
-}
-
 /* A run of other settings: with a name of its own beside that one, where nobody named the directory. */
 static int refuse_other(struct run_state *state, const struct settings *settings, const char *words)
 {
     const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
-    if (!is_asked && !dir_was_named(settings)) {
+    if (!is_asked && !run_name_was_given(settings)) {
         log_message(LOG_RUN, "%s is a run of other settings (%s): this one is a new one", state->folder, words);
         forget(state);
         return 0;
@@ -84,11 +80,12 @@ static int refuse_other(struct run_state *state, const struct settings *settings
 static void end_or_begin(struct run_state *state, const struct settings *settings)
 {
     const char *const path = checkpoint_reader_path(state->reader);
-    state->is_over = state->folder[0] == '\0' || dir_was_named(settings);
-    log_message(LOG_RUN, state->is_over ? "%s is of a run that is over: nothing is left to do (more train.epochs go on, "
-                                          "--set run.resume=never begins anew)"
-                                        : "%s is of a run that is over: this one is a new one (more train.epochs go on)",
-                path);
+    state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
+    if (state->is_over)
+        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (more train.epochs go on, --set "
+                             "run.resume=never begins anew)", path);
+    else
+        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (more train.epochs go on)", path);
     forget(state);
 }
 

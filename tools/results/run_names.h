@@ -1,0 +1,20 @@
+/* Names of run directories. Pure functions but for looking at what is there. */
+#ifndef PIPETRAIN_RUN_NAMES_H
+#define PIPETRAIN_RUN_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tools/config/settings.h"
+
+#define RUN_NAMES_MAX 10000     /* runs/NAME-10000 ends the search for a free name */
+
+/* BASE, BASE-2, ... 0 or -ENAMETOOLONG. */
+int run_name_numbered(char *path_out, size_t path_size, const char *base, int number);
+/* Was run.dir given, and not made of the run's name? */
+bool run_name_was_given(const struct settings *settings);
+/* The directory in which a run of these settings would go on: the one that was named by hand, or the last of runs/NAME,
+ * runs/NAME-2, ... that is there. Nothing is made or locked. 0, -ENOENT (there is none) or -ENAMETOOLONG. */
+int run_name_last(const struct settings *settings, char *path_out, size_t path_size);
+
+#endif

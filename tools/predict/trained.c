@@ -108,9 +108,14 @@ static int plan_samples(struct trained *trained, const struct dataset *dataset, 
                         struct problems *problems)
 {
     const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = dataset };
-    trained->plan.only_evaluated = samples;
-    const int rc = run_plan_init(&trained->plan, trained->settings, trained->net, datasets, problems);
-    return rc == 0 ? 0 : refuse(problems, EXIT_CODE_USAGE);
+    struct run_plan *const plan = &trained->plan;
+    plan->only_evaluated = samples;
+    if (run_plan_init(plan, trained->settings, trained->net, datasets, problems) != 0)
+        return refuse(problems, EXIT_CODE_USAGE);
+    if (trained->settings->input.source == INPUT_SYNTHETIC)     /* which plans no batches on the host */
+        memory_share_add(&plan->memory.host, MEMORY_BATCHES,
+                         (size_t)trained->settings->input.prefetch_depth * plan->layout.block_bytes);
+    return 0;
 }
 
 int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_t samples)

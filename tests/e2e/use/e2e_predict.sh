@@ -157,6 +157,9 @@ predict --set train.bacth=1 $first
 expect_code 2 'a wrong key'
 predict --set devices.kind=null $first
 expect_code 2 'a device that computes nothing'
+predict --set input.ram_budget=100KiB others
+expect_code 4 'a budget that is too small'
+expect_err 'the budget is 100.0 KiB'
 if [ -w /dev/full ]; then
     run sh -c "'$pipetrain' predict -w $weights --set devices.kind=$kind others >/dev/full"
     expect_code 5 'predictions on a full disk'

@@ -92,6 +92,16 @@ expect_code 0 'a damaged record that is left out'
 cp out result.json
 expect_equal "$(result samples) $(result unreadable)" '149 1' 'samples and what is unreadable'
 
+# Asked to end it does, between batches, and tells nothing.
+if [ $kind = cpu ]; then
+    for request in TERM:75 INT:130; do
+        at_command evaluating ${request%:*} "$pipetrain" evaluate -c tiny.conf --set run.dir=runs/raw --set train.batch=1 \
+            --set devices.backend=reference --set "data.validation=$work/data/train-*"
+        expect_code "${request#*:}" "a request by ${request%:*}"
+        [ "$ended_ms" -le 1000 ] || [ "$sanitizer" != no ] || fail "the end took $ended_ms ms"
+    done
+fi
+
 # What is wrong.
 run "$pipetrain" evaluate --help
 expect_code 0 'the help'

@@ -225,6 +225,7 @@ struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, co
         .rho = (float)optimizer->rho,
         .rho_rest = (float)(1 - optimizer->rho),
         .trust = optimizer->trust,
+        .clip_norm = optimizer->clip_norm,
     };
     const struct rule *const rule = &rules[optimizer->kind];
     if (rule->correct != NULL)
@@ -232,9 +233,18 @@ struct optimizer_numbers optimizer_numbers(const struct optimizer *optimizer, co
     return numbers;
 }
 
+/* The scale of gradients whose sum of squares is this, as PyTorch's clip_grad_norm_ has it. */
+static float clipped_scale(const struct optimizer_numbers *numbers, double squares)
+{
+    const double share = numbers->clip_norm / ((double)numbers->scale * sqrt(squares) + CLIP_EPSILON);
+    return share < 1 ? (float)((double)numbers->scale * share) : numbers->scale;
+}
+
 void optimizer_update(const struct optimizer *optimizer, const struct optimizer_step *step,
                       const struct optimizer_range *range)
 {
-    const struct optimizer_numbers numbers = optimizer_numbers(optimizer, step, range->decays);
+    struct optimizer_numbers numbers = optimizer_numbers(optimizer, step, range->decays);
+    if (range->all_squares != NULL)
+        numbers.scale = clipped_scale(&numbers, *range->all_squares);
     rules[optimizer->kind].run(&numbers, range);
 }

@@ -36,6 +36,7 @@ struct optimizer {
     double beta1, beta2;        /* adam, adamw: of the averages of gradients and of their squares */
     double trust;               /* lars */
     float epsilon;              /* of those with rho or betas */
+    double clip_norm;           /* all gradients of a step are shortened to this norm where it is larger; 0: never */
     enum decay_scope decay_scope;
     float weight_decay;         /* in ranges that decay g += weight_decay * w; adamw: w -= rate * weight_decay * w */
 };
@@ -48,6 +49,7 @@ struct optimizer_step {
 };
 
 #define OPTIMIZER_STATES_MAX 2
+#define CLIP_EPSILON 1e-6       /* added to the norm that clip_norm is divided by */
 
 /* Flat ranges of equal length. */
 struct optimizer_range {
@@ -59,6 +61,7 @@ struct optimizer_range {
     /* lars: the range is a parameter with a rate of its own, and these are the sums of squares of all its weights and
      * gradients (squares.h); NULL: at the rate of the step. */
     const double *weight_squares, *gradient_squares;
+    const double *all_squares;  /* clip_norm: the sum of squares of the gradients of all ranges; else NULL */
 };
 
 /* What a rule computes with in one step: of doubles, each rounded once. */
@@ -69,6 +72,7 @@ struct optimizer_numbers {
     float root;                         /* adam: factor of the root of squares */
     float shrink;                       /* adamw: share of the weight that goes */
     double trust;                       /* lars */
+    double clip_norm;
 };
 
 /* Does the rule look at the norms of every parameter? */

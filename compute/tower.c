@@ -305,12 +305,14 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
 
 bool tower_updates_at_once(const struct tower *tower)
 {
-    return tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16;
+    const bool is_checked = tower->spec.backend->check != NULL;
+    return tower->cut.clips || (is_checked && tower->spec.backend_spec.precision == PRECISION_FP16);
 }
 
 int tower_check(struct tower *tower, size_t offset, size_t count)
 {
-    return tower->spec.backend->check(tower->backend, tower->gradients + offset, count);
+    const struct backend_ops *const backend = tower->spec.backend;
+    return backend->check != NULL ? backend->check(tower->backend, tower->gradients + offset, count) : 0;
 }
 
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor)

@@ -52,7 +52,8 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 /* Queue the update of arena range [offset, offset + count): whole parameters. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
 /* Must every bucket be checked by tower_check, and then the whole arena be updated by one
- * tower_update? (fp16; backend.h says why.) Else buckets are updated as they come. */
+ * tower_update? (fp16: backend.h says why; and where the norm of all gradients is limited.) Else
+ * buckets are updated as they come. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */

@@ -165,6 +165,13 @@ struct lars {
     }
 };
 
+/* Of gradients whose sum of squares is this. */
+static __device__ inline float clipped_scale(const numbers &s, double squares)
+{
+    const double share = s.clip_norm / ((double)s.scale * sqrt(squares) + CLIP_EPSILON);
+    return share < 1 ? (float)((double)s.scale * share) : s.scale;
+}
+
 /* The 16-bit copy of the weights, when one is wanted. */
 static __device__ inline void write_shadow(enum value_type type, void *shadow, size_t i, const floats<QUAD> &weights,
                                            size_t rest)
@@ -187,6 +194,8 @@ static __global__ void update(numbers s, const struct loss_scale *__restrict__ s
     const size_t rest = range.count - i;
     if (scale != NULL)
         s.scale /= scale->factor;
+    if (range.all_squares != NULL)
+        s.scale = clipped_scale(s, *range.all_squares);
     RULE::adapt(&s, range);
     const floats<QUAD> gradient = read_some<QUAD>(range.gradients + i, rest);
     floats<QUAD> w = read_some<QUAD>(range.weights + i, rest), a = {}, d = {};

@@ -44,8 +44,9 @@ int update_cut_init(struct update_cut *cut, const struct net *net, const struct 
     *cut = (struct update_cut){
         .runs = calloc(net->parameter_count, sizeof(*cut->runs)),
         .is_whole = optimizer->weight_decay == 0.0f && !optimizer_adapts(optimizer->kind),
+        .clips = optimizer->clip_norm > 0,
         .ranges = calloc(net->parameter_count, sizeof(*cut->ranges)),
-        .squares = calloc(2 * (size_t)net->parameter_count, sizeof(*cut->squares)),
+        .squares = calloc(2 * (size_t)net->parameter_count + 1, sizeof(*cut->squares)),
     };
     if (cut->runs == NULL || cut->ranges == NULL || cut->squares == NULL)
         return -ENOMEM;
@@ -62,10 +63,10 @@ void update_cut_release(struct update_cut *cut)
 
 size_t update_cut_bytes(const struct update_cut *cut)
 {
-    size_t adapting = 0;
+    size_t sums = cut->clips;
     for (uint32_t i = 0; i < cut->run_count; i++)
-        adapting += cut->runs[i].adapts;
-    return adapting * 2 * SQUARES_ROOM * sizeof(double);
+        sums += cut->runs[i].adapts ? 2 : 0;
+    return sums * SQUARES_ROOM * sizeof(double);
 }
 
 void update_cut_bind(struct update_cut *cut, double *sums)
@@ -75,6 +76,7 @@ void update_cut_bind(struct update_cut *cut, double *sums)
             cut->runs[i].sums = sums;
             sums += 2 * SQUARES_ROOM;
         }
+    cut->all_sums = cut->clips ? sums : NULL;
 }
 
 static struct optimizer_range *add_range(struct update_cut *cut, const struct optimizer_range *whole, size_t offset,
@@ -82,7 +84,8 @@ static struct optimizer_range *add_range(struct update_cut *cut, const struct op
 {
     struct optimizer_range *const range = &cut->ranges[cut->range_count++];
     *range = (struct optimizer_range){
-        .weights = whole->weights + offset, .gradients = whole->gradients + offset, .count = end - offset };
+        .weights = whole->weights + offset, .gradients = whole->gradients + offset, .count = end - offset,
+        .all_squares = cut->all_sums };
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
         range->states[i] = whole->states[i] != NULL ? whole->states[i] + offset : NULL;
     return range;
@@ -100,6 +103,9 @@ void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, 
 {
     cut->range_count = 0;
     cut->squares_count = 0;
+    if (cut->clips)
+        cut->squares[cut->squares_count++] =
+            (struct squares){ whole->gradients + offset, end - offset, cut->all_sums };
     if (cut->is_whole) {
         add_range(cut, whole, offset, end);
         return;

@@ -19,6 +19,8 @@ struct update_cut {
     struct update_run *runs;            /* in the order of the arena, which they cover */
     uint32_t run_count;
     bool is_whole;                      /* all runs are updated alike */
+    bool clips;                         /* all gradients are shortened as one */
+    double *all_sums;                   /* where they are, SQUARES_ROOM */
     /* What update_cut_at finds, with room for all runs. */
     struct optimizer_range *ranges;
     struct squares *squares;            /* due before the update */
@@ -35,8 +37,8 @@ void update_cut_release(struct update_cut *cut);
 size_t update_cut_bytes(const struct update_cut *cut);
 /* That memory, lent. Not called where it is none. */
 void update_cut_bind(struct update_cut *cut, double *sums);
-/* Find the ranges of [offset, end), which holds every parameter as a whole or not at all, and the squares
- * they need. `whole` is all of the arena. */
+/* Find the ranges of [offset, end), which holds every parameter as a whole or not at all, all of them where
+ * gradients are clipped, and the squares they need. `whole` is all of the arena. */
 void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, size_t offset, size_t end);
 
 #endif

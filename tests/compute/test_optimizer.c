@@ -254,8 +254,10 @@ static void lars_scales_the_rate_by_the_norms_of_the_whole_parameter(void **stat
     const struct optimizer_step step = { .learning_rate = 2.0f, .gradient_scale = 1.0f / 4 };
     double w_squares = 25, g_squares = 16;
     float w = 3, g = 8, a = 0;
-    struct optimizer_range range = { &w, &g, { &a }, 1, true, &w_squares, &g_squares };
+    struct optimizer_range range = *ONE(&w, &g, &a, NULL, true);
     (void)state;
+    range.weight_squares = &w_squares;
+    range.gradient_squares = &g_squares;
     optimizer_update(&lars, &step, &range);
     const double rate = 2 * 0.01 * 5 / (1 + 0.1 * 5);
     assert_true(fabs(w - (3 - rate * (2 + 0.1 * 3))) < 1e-6);
@@ -269,6 +271,24 @@ static void lars_scales_the_rate_by_the_norms_of_the_whole_parameter(void **stat
     g = a = 0;
     optimizer_update(&lars, &step, &range);
     assert_true(fabs(w - (3 - 2 * 0.1 * 3)) < 1e-6);
+}
+
+/* 1e-6 beside the norm is PyTorch's. */
+static void gradients_that_are_too_long_are_shortened_before_they_decay(void **state)
+{
+    const struct optimizer sgd = { .kind = OPTIMIZER_SGD, .weight_decay = 0.5f, .clip_norm = 3 };
+    const struct optimizer_step step = { .learning_rate = 1.0f, .gradient_scale = 1.0f / 4 };
+    double squares = 1600;      /* a norm of 10 */
+    float w = 2, g = 8;
+    struct optimizer_range range = *ONE(&w, &g, NULL, NULL, true);
+    (void)state;
+    range.all_squares = &squares;
+    optimizer_update(&sgd, &step, &range);
+    assert_true(fabs(w - (2 - (2 * 3 / (10 + 1e-6) + 0.5 * 2))) < 1e-6);
+    squares = 16 * 8.99;
+    w = 2;
+    optimizer_update(&sgd, &step, &range);
+    assert_true(w == 2 - (2 + 0.5f * 2));
 }
 
 static void only_the_mean_square_of_rmsprop_begins_at_1(void **state)
@@ -306,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_gradient_that_is_not_finite_shows_in_the_weights),
         cmocka_unit_test(the_correction_of_adam_is_that_of_the_step_of_the_run),
         cmocka_unit_test(lars_scales_the_rate_by_the_norms_of_the_whole_parameter),
+        cmocka_unit_test(gradients_that_are_too_long_are_shortened_before_they_decay),
         cmocka_unit_test(only_the_mean_square_of_rmsprop_begins_at_1),
         cmocka_unit_test(every_kind_has_its_number_of_states),
     };

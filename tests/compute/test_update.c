@@ -132,6 +132,61 @@ static void lars_gives_every_weight_but_no_bias_a_rate_of_its_own(void **state)
     net_close(net);
 }
 
+/* Arenas of floats that are 0 behind every parameter, as they are. */
+static double norm_of(const float *floats, size_t count)
+{
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)floats[i] * floats[i];
+    return sqrt(squares) / STAND_BATCH;
+}
+
+static void clip(const char *backend, const struct net *net, const struct backend_input *input, double limit)
+{
+    struct stand clipped, scaled;
+    const struct optimizer rule = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+    struct optimizer_step step = stand_step;
+    struct stand *const stands[] = { &clipped, &scaled };
+    for (int i = 0; i < 2; i++) {
+        stand_open_device(stands[i], backend);
+        struct tower_spec spec = stand_spec(stands[i], backend, net);
+        spec.optimizer = rule;
+        spec.optimizer.clip_norm = i == 0 ? limit : 0;
+        stand_open_tower(stands[i], &spec);
+        stand_fill(stands[i], net, input, 0, STAND_BATCH);
+        stand_train(stands[i]);
+    }
+    assert_true(tower_updates_at_once(clipped.tower) && !tower_updates_at_once(scaled.tower));
+    float *const gradients = stand_gradients(&scaled);
+    const double norm = norm_of(gradients, stand_floats(&scaled));
+    assert_true(norm > 0);
+    step.gradient_scale *= (float)(norm > limit ? limit / (norm + 1e-6) : 1);
+    assert_int_equal(tower_check(clipped.tower, 0, stand_floats(&clipped)), 0);
+    stand_update(&clipped);
+    assert_int_equal(tower_update(scaled.tower, 0, stand_floats(&scaled), &step), 0);
+    stand_assert_weights_near(&clipped, &scaled, net, norm > limit ? 1e-6 : 0);
+    free(gradients);
+    stand_close(&clipped);
+    stand_close(&scaled);
+}
+
+static void check_clip(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    clip(backend, net, &input, 1e-3);
+    clip(backend, net, &input, 0.1);
+    clip(backend, net, &input, 1e6);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void gradients_whose_norm_is_too_large_are_shortened_to_it(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_clip);
+}
+
 /* Of gradients that are the same: they themselves are summed by threads. */
 static void check_threads(const char *backend)
 {
@@ -304,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
         cmocka_unit_test(lars_gives_every_weight_but_no_bias_a_rate_of_its_own),
+        cmocka_unit_test(gradients_whose_norm_is_too_large_are_shortened_to_it),
         cmocka_unit_test(an_update_by_any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
         cmocka_unit_test(every_optimizer_learns_a_small_batch),

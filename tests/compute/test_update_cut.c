@@ -88,6 +88,7 @@ static void check_scope(const struct net *net, const struct optimizer *optimizer
                     range->decays == must_decay(optimizer->decay_scope, net->parameters[p].kind));
         assert_int_equal(range->weight_squares != NULL, optimizer_adapts(optimizer->kind) && is_weight);
         assert_ptr_equal(range->gradients - range->weights, arena->count);
+        assert_int_equal(range->all_squares != NULL, optimizer->clip_norm > 0);
     }
     free(sums);
     free(floats);
@@ -105,6 +106,7 @@ static void weights_decay_that_are_in_the_scope(void **state)
                                         .weight_decay = 0.1f };
         check_scope(net, &sgd);
         check_scope(net, &lars);
+        check_scope(net, &(struct optimizer){ .kind = OPTIMIZER_LARS, .clip_norm = 2 });
     }
     net_close(net);
 }

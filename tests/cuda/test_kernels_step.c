@@ -144,6 +144,32 @@ static void squares_are_those_of_the_host(void **state)
     areas_close();
 }
 
+static void gradients_are_shortened_as_on_the_host(void **state)
+{
+    enum { COUNT = 101 };
+    static const struct loss_scale scale = { .factor = 64 };
+    static const double all_squares[] = { 0, 1e4, 1e9 };
+    (void)state;
+    for (size_t o = 0; o < COUNT_OF(optimizers); o++)
+        for (size_t i = 0; i < COUNT_OF(all_squares); i++) {
+            struct optimizer clipping = optimizers[o];
+            struct optimizer_step step = { .number = 2, .learning_rate = 0.05f, .gradient_scale = 1.0f / 96 };
+            clipping.clip_norm = 0.5;
+            struct ranges ranges = ranges_open(&clipping, COUNT);
+            struct optimizer_range host = range_of(ranges.host, COUNT), device = range_of(ranges.device, COUNT);
+            const struct optimizer_numbers numbers = optimizer_numbers(&clipping, &step, true);
+            host.all_squares = &all_squares[i];
+            device.all_squares = area_new(&all_squares[i], sizeof(all_squares[i]));
+            CUDA_OK(kernel_update(stream, clipping.kind, &numbers, area_new(&scale, sizeof(scale)), &device,
+                                  VALUE_FP32, NULL));
+            step.gradient_scale /= scale.factor;
+            optimizer_update(&clipping, &step, &host);
+            assert_updated(&ranges, VALUE_FP32, NULL);
+            areas_close();
+            ranges_close(&ranges);
+        }
+}
+
 static void lars_scales_the_rate_as_on_the_host(void **state)
 {
     enum { COUNT = 515 };
@@ -462,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
         cmocka_unit_test(squares_are_those_of_the_host),
+        cmocka_unit_test(gradients_are_shortened_as_on_the_host),
         cmocka_unit_test(lars_scales_the_rate_as_on_the_host),
         cmocka_unit_test(update_writes_nothing_after_an_overflow),
         cmocka_unit_test(narrow_rounds_once_to_nearest_even),

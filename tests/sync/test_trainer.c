@@ -21,11 +21,19 @@
 /* How towers that train together sum their gradients. */
 static const char *reduction = "host";
 
-static void rig_make(struct rig *rig, const struct schedule *schedule, enum sync_mode mode)
+static const struct optimizer momentum = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+
+static void rig_make_with(struct rig *rig, const struct schedule *schedule, enum sync_mode mode,
+                          const struct optimizer *optimizer)
 {
     const struct rig_spec spec = { .schedule = *schedule, .mode = mode, .reduction = reduction, .every = 2,
-                                   .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
+                                   .optimizer = *optimizer };
     rig_open(rig, &spec);
+}
+
+static void rig_make(struct rig *rig, const struct schedule *schedule, enum sync_mode mode)
+{
+    rig_make_with(rig, schedule, mode, &momentum);
 }
 
 static struct schedule schedule_of(uint32_t towers)
@@ -33,16 +41,15 @@ static struct schedule schedule_of(uint32_t towers)
     return (struct schedule){ .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 3 };
 }
 
-static void any_number_of_towers_learns_what_one_learns(void **state)
+static void check_towers(const struct optimizer *optimizer)
 {
-    (void)state;
     static float expected[4096], weights[4096], first[4096];
     double expected_loss = 0;
     static const uint32_t counts[] = { 1, 2, 3, 5 };
     for (size_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++) {
         static struct rig rig;
         const struct schedule schedule = schedule_of(counts[n]);
-        rig_make(&rig, &schedule, SYNC_REPLICATED);
+        rig_make_with(&rig, &schedule, SYNC_REPLICATED, optimizer);
         rig_start_all(&rig);
         assert_int_equal(rig_ready_all(&rig), 0);
         rig_go_all(&rig);
@@ -67,6 +74,19 @@ static void any_number_of_towers_learns_what_one_learns(void **state)
         assert_true(fabs(rig.loss_sum - expected_loss) < 1e-5 * expected_loss);
         rig_close(&rig);
     }
+}
+
+static void any_number_of_towers_learns_what_one_learns(void **state)
+{
+    static const struct optimizer others[] = {
+        { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .clip_norm = 0.05 },
+        { .kind = OPTIMIZER_LARS, .momentum = 0.9f, .trust = 0.1, .weight_decay = 1e-3f },
+        { .kind = OPTIMIZER_RMSPROP, .momentum = 0.5f, .rho = 0.9, .epsilon = 1.0f },
+    };
+    (void)state;
+    check_towers(&momentum);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        check_towers(&others[i]);
 }
 
 static void independent_towers_learn_from_their_own_slices(void **state)

@@ -227,6 +227,8 @@ const struct option_row option_table[] = {
       FIELD(train.weight_decay), .help = "times the weight, added to every gradient; adamw: beside it" },
     { SECTION_TRAIN, "decay_scope", OPTION_CHOICE, .initial = "no_norms", .choices = decay_choices,
       FIELD(train.decay_scope), .help = "what decays: all but batch normalisation's, all, or no biases either" },
+    { SECTION_TRAIN, "clip_norm", OPTION_NUMBER, .initial = "0", .initial_note = "any", .high = 1e30,
+      FIELD(train.clip_norm), .help = "largest norm of all gradients of a step; longer ones are shortened to it" },
     { SECTION_TRAIN, "rate_batch", OPTION_INTEGER, .unit = "samples", .initial = "0",
       .initial_note = "the rate is not scaled", RANGE(0, BATCH_MAX), FIELD(train.rate_batch),
       .help = "learning_rate is for batches of so many, and scaled by batch / rate_batch" },

@@ -16,6 +16,7 @@ struct optimizer training_optimizer(const struct train_settings *train)
         .beta2 = train->betas.value[1],
         .trust = train->trust,
         .epsilon = (float)train->epsilon,
+        .clip_norm = train->clip_norm,
         .decay_scope = train->decay_scope,
         .weight_decay = (float)train->weight_decay,
     };
@@ -70,6 +71,8 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
         add_number(text, text_size, ", weight decay ", train->weight_decay);
         add(text, text_size, scopes[train->decay_scope]);
     }
+    if (train->clip_norm > 0)
+        add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
 }
 
 _Static_assert(OPTION_NUMBERS_MAX <= RATE_BOUNDARIES_MAX, "a rate has room for all boundaries of the settings");

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "compute/learning_rate.h"
-#include "tests/compute/learning_rates.h"
+#include "tests/peers/learning_rates.h"
 
 static void assert_near(double found, double expected)
 {

@@ -10,7 +10,7 @@
 
 #include "compute/optimizer.h"
 #include "compute/update/squares.h"
-#include "tests/compute/optimizer_trajectories.h"
+#include "tests/peers/optimizer_trajectories.h"
 
 enum { TRAJECTORIES = sizeof(trajectories) / sizeof(trajectories[0]) };
 

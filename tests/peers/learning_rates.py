@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rates of PyTorch's schedulers at some steps: writes learning_rates.h.
 
-    python3 tests/compute/learning_rates.py >tests/compute/learning_rates.h
+    python3 tests/peers/learning_rates.py >tests/peers/learning_rates.h
 """
 import warnings
 

@@ -4,7 +4,7 @@
 PyTorch's are its own, in double precision. TensorFlow's and Keras' rules and LARS are written here from their
 definitions, number by number in double precision. Gradients are those of gradient_at in test_trajectories.c.
 
-    python3 tests/compute/optimizer_trajectories.py >tests/compute/optimizer_trajectories.h
+    python3 tests/peers/optimizer_trajectories.py >tests/peers/optimizer_trajectories.h
 """
 import math
 

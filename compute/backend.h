@@ -45,6 +45,8 @@ struct backend_spec {
     enum layout layout;
     enum convolution convolution;
     uint64_t seed;              /* of dropout */
+    float label_smoothing;      /* training: the loss is of labels that are a mixture of themselves and, by this
+                                 * share, of all classes alike (Szegedy et al. 2016); evaluation has none */
     bool allow_ref;             /* oneDNN: accept its "ref" implementations */
     enum precision precision;
     enum graph_use graph;       /* CUDA */

@@ -45,6 +45,7 @@ static int loss_forward(struct plan *plan, uint32_t head)
         .weight = layer->loss_weight,
         .is_auxiliary = layer->kind == LAYER_AUXILIARY_LOSS,
         .adds = state->adds,
+        .smoothing = plan->base.training ? backend->spec.label_smoothing : 0.0f,
     };
     return CUDA_CALL(backend->name,
                      kernel_softmax_loss(backend->stream, backend->type, &shape, in_value(plan, head, 0),

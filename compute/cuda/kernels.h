@@ -83,6 +83,7 @@ struct loss_shape {
     float weight;                    /* factor of loss and gradient */
     bool is_auxiliary;               /* neither counts samples nor correct ones */
     bool adds;                       /* to the loss and the counts of another one */
+    float smoothing;                 /* share of the label that is all classes alike */
 };
 
 /* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), labels
@@ -212,8 +213,8 @@ struct sample_loss {
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - one-hot) *
- * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns;
+/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - one-hot,
+ * smoothed) * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns;
  * may be the logits. samples: one a row, scratch. *result: weight times the loss summed in double in
  * a fixed order, counts, skipped_steps and loss_scale from *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,

@@ -41,6 +41,17 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
     return warp_largest(mine);
 }
 
+/* How far the logits that are wanted lie below the largest one; `own` is that of the label. */
+template <typename T>
+static __device__ inline float smoothed_distance(const loss_shape &shape, const T *logits, float largest, float own,
+                                                 uint32_t lane)
+{
+    float sum = 0;
+    for (uint32_t c = lane; c < shape.classes; c += WARP)
+        sum += largest - widened(logits[c]);
+    return (1.0f - shape.smoothing) * own + shape.smoothing * (warp_sum(sum) / (float)shape.classes);
+}
+
 /* gradient may be the logits: a lane writes only what it alone still reads. */
 template <typename T>
 static __global__ void softmax_loss(loss_shape shape, const void *logits, const int32_t *__restrict__ labels,
@@ -59,16 +70,21 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     sum = warp_sum(sum);
     const uint32_t label = (uint32_t)labels[sample];    /* -1 is none of the classes */
     const bool is_counted = label < classes;
-    if (lane == (is_counted ? label % WARP : 0))
-        samples[sample] = is_counted ? sample_loss{ logf(sum) + (best.value - widened(row[label])),
+    const bool tells = lane == (is_counted ? label % WARP : 0);
+    float distance = is_counted && tells ? best.value - widened(row[label]) : 0.0f;
+    if (shape.smoothing > 0)
+        distance = smoothed_distance(shape, row, best.value, distance, lane);
+    if (tells)
+        samples[sample] = is_counted ? sample_loss{ logf(sum) + distance,
                                                     IS_COUNTED | (best.index == label ? IS_CORRECT : 0) }
                                      : sample_loss{ 0, 0 };
     if (gradient == NULL)
         return;
+    const float others = shape.smoothing / (float)classes, own = 1.0f - shape.smoothing + others;
     const float factor = !is_counted ? 0.0f : shape.weight * (scale != NULL ? scale->factor : 1.0f);
     for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
-        const float wanted = c == label ? 1.0f : 0.0f;
+        const float wanted = c == label ? own : others;
         narrowed(is_used ? (expf(widened(row[c]) - best.value) / sum - wanted) * factor : 0.0f,
                  (T *)gradient + sample * shape.stored + c);
     }

@@ -67,7 +67,31 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     return sum;
 }
 
-static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, int32_t label, float *gradient)
+/* What labels ask for: the share of a label's own class and of each other one. */
+struct wanted { float own, others; double smoothing; };
+
+static struct wanted wanted_of(const struct plan *plan, uint32_t classes)
+{
+    const double smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0;
+    const double others = smoothing / classes;
+    return (struct wanted){ (float)(1 - smoothing + others), (float)others, smoothing };
+}
+
+/* How far the logits that are wanted lie below the largest one. */
+static double wanted_distance(const struct wanted *wanted, const float *logits, uint32_t classes, uint32_t label,
+                              float largest)
+{
+    const double own = (double)largest - (double)logits[label];
+    double sum = 0;
+    if (wanted->smoothing == 0)
+        return own;
+    for (uint32_t i = 0; i < classes; i++)
+        sum += (double)largest - (double)logits[i];
+    return (1 - wanted->smoothing) * own + wanted->smoothing * sum / classes;
+}
+
+static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, const struct wanted *wanted,
+                                 int32_t label, float *gradient)
 {
     if (label < 0) {
         for (uint32_t i = 0; i < classes && gradient != NULL; i++)
@@ -79,9 +103,9 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, float we
     const double sum = exponentials(logits, classes, logits[best], gradient);
     const float factor = (float)(1.0 / sum);
     for (uint32_t i = 0; i < classes && gradient != NULL; i++)
-        gradient[i] = weight * (gradient[i] * factor - (i == (uint32_t)label ? 1.0f : 0.0f));
-    return (struct outcome){ (double)weight * (log(sum) + ((double)logits[best] - (double)logits[label])), true,
-                             best == (uint32_t)label };
+        gradient[i] = weight * (gradient[i] * factor - (i == (uint32_t)label ? wanted->own : wanted->others));
+    const double distance = wanted_distance(wanted, logits, classes, (uint32_t)label, logits[best]);
+    return (struct outcome){ (double)weight * (log(sum) + distance), true, best == (uint32_t)label };
 }
 
 struct loss_work {
@@ -89,6 +113,7 @@ struct loss_work {
     const struct edge *edge;
     const void *logits;
     float weight;
+    struct wanted wanted;
     void *gradients;            /* or NULL */
     float *rows;
     const int32_t *labels;
@@ -118,7 +143,7 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
         read_row(work, i, logits);
-        work->outcomes[i] = outcome_of(logits, classes, work->weight, work->labels[i], gradient);
+        work->outcomes[i] = outcome_of(logits, classes, work->weight, &work->wanted, work->labels[i], gradient);
         if (gradient != NULL)
             write_row(work, i, gradient);
     }
@@ -143,6 +168,7 @@ static int loss_forward(struct plan *plan, uint32_t layer)
         .edge = &plan->edges[value],
         .logits = plan_value(plan, value),
         .weight = plan_layer(plan, layer)->loss_weight,
+        .wanted = wanted_of(plan, plan_layer(plan, layer)->in.channels),
         .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
         .outcomes = plan_data(plan, state->outcomes),

@@ -280,14 +280,33 @@ static double log_sum_exp(const float *logits, uint32_t classes, double largest)
     return log(sum) + largest;
 }
 
-/* The probabilities less 1 at the label, times the weight; a sample without a label gives nothing. */
-static void loss_gradient(const struct layer *layer, const float *logits, double log_sum, int32_t label,
-                          float *gradient)
+/* The probabilities less those wanted, times the weight; a sample without a label gives nothing. */
+static void loss_gradient(const struct layer *layer, double smoothing, const float *logits, double log_sum,
+                          int32_t label, float *gradient)
 {
+    const double others = smoothing / layer->in.channels, own = 1 - smoothing + others;
     for (uint32_t c = 0; c < layer->in.channels; c++) {
         const float probability = (float)exp((double)logits[c] - log_sum);
-        gradient[c] = label < 0 ? 0 : layer->loss_weight * (probability - (c == (uint32_t)label ? 1.0f : 0.0f));
+        const float wanted = (float)(c == (uint32_t)label ? own : others);
+        gradient[c] = label < 0 ? 0 : layer->loss_weight * (probability - wanted);
     }
+}
+
+/* What the logits are on average where labels are smoothed, else that of the label. */
+static double wanted_logit(double smoothing, const float *logits, uint32_t classes, int32_t label)
+{
+    double sum = 0;
+    if (smoothing == 0)
+        return logits[label];
+    for (uint32_t c = 0; c < classes; c++)
+        sum += logits[c];
+    return (1 - smoothing) * logits[label] + smoothing * sum / classes;
+}
+
+static double reference_smoothing(struct plan *base)
+{
+    const struct plan_base *const plan = &reference_plan_of(base)->base;
+    return plan->training ? (double)((const struct reference *)plan->backend)->spec.label_smoothing : 0;
 }
 
 /* Adds the weighted losses to the result; the answers of the last layer count. */
@@ -298,17 +317,19 @@ static int loss_forward(struct plan *base, uint32_t index)
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
     const bool answers = v.layer->kind == LAYER_SOFTMAX_LOSS;
+    const double smoothing = reference_smoothing(base);
     for (size_t n = 0; n < v.samples; n++) {
         const float *const logits = v.in + n * classes;
         const uint32_t best = first_largest(logits, classes);
         const double log_sum = log_sum_exp(logits, classes, logits[best]);
         if (v.targets[0].gradient != NULL)
-            loss_gradient(v.layer, logits, log_sum, labels[n], v.targets[0].gradient + n * classes);
+            loss_gradient(v.layer, smoothing, logits, log_sum, labels[n], v.targets[0].gradient + n * classes);
         if (labels[n] < 0)
             continue;
         plan->result.counted += answers;
         plan->result.correct += answers && best == (uint32_t)labels[n];
-        plan->result.loss_sum += (double)v.layer->loss_weight * (log_sum - logits[labels[n]]);
+        plan->result.loss_sum +=
+            (double)v.layer->loss_weight * (log_sum - wanted_logit(smoothing, logits, classes, labels[n]));
     }
     return 0;
 }

@@ -364,7 +364,8 @@ struct loss {
 };
 
 /* Row by row in double; *gradient gets what is not yet scaled. */
-static struct loss loss_in_double(struct loss_case c, const float *logits, const int32_t *labels, double *gradient)
+static struct loss loss_in_double(struct loss_case c, double smoothing, const float *logits, const int32_t *labels,
+                                  double *gradient)
 {
     struct loss loss = { 0, 0, 0 };
     for (size_t n = 0; n < c.count; n++) {
@@ -378,10 +379,14 @@ static struct loss loss_in_double(struct loss_case c, const float *logits, const
         const bool is_counted = labels[n] >= 0 && (uint32_t)labels[n] < c.classes;
         for (uint32_t i = 0; i < c.stored; i++)
             gradient[n * c.stored + i] =
-                !is_counted || i >= c.classes ? 0 : exp((double)row[i] - row[best]) / sum - (i == (uint32_t)labels[n]);
+                !is_counted || i >= c.classes ? 0
+                                              : exp((double)row[i] - row[best]) / sum - smoothing / c.classes -
+                                                    (1 - smoothing) * (i == (uint32_t)labels[n]);
         if (!is_counted)
             continue;
-        loss.sum += log(sum) + row[best] - row[labels[n]];
+        loss.sum += log(sum) + row[best] - (1 - smoothing) * row[labels[n]];
+        for (uint32_t i = 0; i < c.classes; i++)
+            loss.sum -= smoothing / c.classes * row[i];
         loss.correct += best == (uint32_t)labels[n];
         loss.counted++;
     }
@@ -437,16 +442,17 @@ static void assert_gradient(enum value_type type, const void *device, const doub
     free(found);
 }
 
-static void check_loss(enum value_type type, struct loss_case c, const struct loss_scale *scale)
+static void check_loss(enum value_type type, struct loss_case c, float smoothing, const struct loss_scale *scale)
 {
     const size_t count = (size_t)c.count * c.stored;
-    const struct loss_shape shape = { .count = c.count, .classes = c.classes, .stored = c.stored, .weight = 1 };
+    const struct loss_shape shape = { .count = c.count, .classes = c.classes, .stored = c.stored, .weight = 1,
+                                      .smoothing = smoothing };
     const float factor = scale != NULL ? scale->factor : 1;
     float *logits = loss_logits(type, c);
     int32_t *labels = loss_labels(c);
     double *gradient = calloc(count + 1, sizeof(*gradient));
     assert_non_null(gradient);
-    const struct loss expected = loss_in_double(c, logits, labels, gradient);
+    const struct loss expected = loss_in_double(c, (double)smoothing, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
     int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
     struct loss_scale *scale_area = scale != NULL ? area_new(scale, sizeof(*scale)) : NULL;
@@ -479,8 +485,19 @@ static void softmax_loss_and_gradient_equal_those_in_double(void **state)
     (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], NULL);
-        check_loss(type, loss_cases[i], &scale);
+        check_loss(type, loss_cases[i], 0, NULL);
+        check_loss(type, loss_cases[i], 0, &scale);
+    }
+}
+
+static void smoothed_labels_give_the_loss_and_gradient_in_double(void **state)
+{
+    static const struct loss_scale scale = { .factor = 1024 };
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
+        check_loss(type, loss_cases[i], 0.1f, NULL);
+        check_loss(type, loss_cases[i], 0.5f, &scale);
     }
 }
 
@@ -493,7 +510,7 @@ static void check_auxiliary_loss(enum value_type type, struct loss_case c, const
     int32_t *labels = loss_labels(c);
     double *gradient = calloc(count, sizeof(*gradient));
     assert_non_null(gradient);
-    struct loss expected = loss_in_double(c, logits, labels, gradient);
+    struct loss expected = loss_in_double(c, 0, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
     const int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
     const struct loss_scale *scale_area = area_new(scale, sizeof(*scale));
@@ -625,6 +642,7 @@ int main(void)
         cmocka_unit_test(bias_gradient_sums_every_row_once),
         cmocka_unit_test(bias_gradient_is_accurate_and_the_same_in_every_run),
         cmocka_unit_test(softmax_loss_and_gradient_equal_those_in_double),
+        cmocka_unit_test(smoothed_labels_give_the_loss_and_gradient_in_double),
         cmocka_unit_test(auxiliary_losses_are_weighted_and_added_and_count_no_samples),
         cmocka_unit_test(softmax_loss_of_large_logits_is_finite),
         cmocka_unit_test(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop),

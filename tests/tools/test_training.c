@@ -55,6 +55,8 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_string_equal(described(), "sgd, weight decay 0.0005 of all parameters");
     SETTINGS("train.optimizer=sgd", "train.clip_norm=0.5");
     assert_string_equal(described(), "sgd, norm of gradients at most 0.5");
+    SETTINGS("train.optimizer=sgd", "train.label_smoothing=0.1");
+    assert_string_equal(described(), "sgd, labels smoothed by 0.1");
     SETTINGS("train.optimizer=rmsprop");
     assert_string_equal(described(), "rmsprop, momentum 0.9, rho 0.9, epsilon 1");
     assert_true(settings.train.learning_rate == 0.01);

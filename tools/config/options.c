@@ -229,6 +229,8 @@ const struct option_row option_table[] = {
       FIELD(train.decay_scope), .help = "what decays: all but batch normalisation's, all, or no biases either" },
     { SECTION_TRAIN, "clip_norm", OPTION_NUMBER, .initial = "0", .initial_note = "any", .high = 1e30,
       FIELD(train.clip_norm), .help = "largest norm of all gradients of a step; longer ones are shortened to it" },
+    { SECTION_TRAIN, "label_smoothing", OPTION_NUMBER, .initial = "0", .high = 1, .high_is_open = true,
+      FIELD(train.label_smoothing), .help = "share of every label that is all classes alike, in training" },
     { SECTION_TRAIN, "rate_batch", OPTION_INTEGER, .unit = "samples", .initial = "0",
       .initial_note = "the rate is not scaled", RANGE(0, BATCH_MAX), FIELD(train.rate_batch),
       .help = "learning_rate is for batches of so many, and scaled by batch / rate_batch" },

@@ -71,6 +71,8 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
         add_number(text, text_size, ", weight decay ", train->weight_decay);
         add(text, text_size, scopes[train->decay_scope]);
     }
+    if (train->label_smoothing > 0)
+        add_number(text, text_size, ", labels smoothed by ", train->label_smoothing);
     if (train->clip_norm > 0)
         add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
 }

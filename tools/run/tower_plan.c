@@ -32,6 +32,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
+                         .label_smoothing = (float)settings->train.label_smoothing,
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,

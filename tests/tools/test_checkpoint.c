@@ -322,7 +322,7 @@ static void count_back(void *arg, uint32_t tower, struct snapshot *snapshot)
     assert_ptr_equal(snapshot, fixture->snapshots[tower]);
 }
 
-/* A folder stands in the place of the last state. */
+/* A folder stands in the place of the last state: it is told, and the others stay. */
 static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
 {
     struct fixture fixture;
@@ -339,7 +339,7 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
         assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
         mark.position.step = step;
         checkpoint_saver_put(saver, fixture.snapshots, &mark);
-        assert_int_equal(checkpoint_saver_end(saver, NULL), 0);
+        checkpoint_saver_end(saver);
     }
     assert_true(is_there(&fixture, 1) && is_there(&fixture, 2) && is_there(&fixture, 3));
     char path[700];
@@ -349,7 +349,7 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
     assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
     mark.position.step = 4;
     checkpoint_saver_put(saver, fixture.snapshots, &mark);
-    assert_int_not_equal(checkpoint_saver_end(saver, NULL), 0);
+    checkpoint_saver_end(saver);
     capture_end(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "the run goes on, and what was saved before stays"));
     assert_true(is_there(&fixture, 3));

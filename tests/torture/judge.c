@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/inputs/safetensors_index.h"
 #include "formats/manifest.h"
 #include "loader/shards/begun_set.h"
 #include "loader/shards/index_file.h"
 #include "stage/stop.h"
 #include "tests/torture/tree.h"
 
-#define ERRORS_MAX 4u       /* one for each of the outputs that can fail by themselves */
+#define ERRORS_MAX 6u       /* one for each of the outputs that can fail by themselves */
 
 struct judgement {
     const struct scenario *scenario;
@@ -120,6 +121,26 @@ static bool is_json_lines(const struct content *content, bool was_killed)
     return *line == '\0' || was_killed;
 }
 
+/* A saved state, which holds times: of its whole length. */
+static bool is_state(const char *name)
+{
+    return strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0;
+}
+
+static bool is_whole_state(const struct content *found)
+{
+    struct safetensors_index index = { .count = 0 };
+    char problem[128];
+    if (found->count < 8)
+        return false;
+    const uint64_t bytes = safetensors_header_bytes((const uint8_t *)found->bytes);
+    const bool is_whole = bytes <= found->count - 8 &&
+                          safetensors_index_read(&index, found->bytes + 8, bytes, found->count - 8 - bytes, problem,
+                                                 sizeof(problem)) == 0;
+    safetensors_index_release(&index);
+    return is_whole;
+}
+
 /* What nobody promised anything about. */
 static bool is_free(const char *file, const char *name)
 {
@@ -150,6 +171,8 @@ static int judge_content(const struct judgement *judgement, const char *file, co
     const bool was_killed = judgement->end.signal != 0;
     if (strcmp(name, "summary.json") == 0)
         return is_json(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
+    if (is_state(name))
+        return is_whole_state(found) ? 0 : broken(judgement, "%s is not whole", file);
     if (strcmp(name, "metrics.jsonl") == 0)
         return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
     const bool is_early = judgement->promise->may_be_short && (judgement->end.code == EXIT_CODE_STOPPED ||
@@ -213,7 +236,7 @@ static int judge_success(void *arg, const char *file)
     if (is_free(file, name))
         return 0;
     struct content found = content_read(judgement->folder, file);
-    const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0;
+    const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0 || is_state(name);
     const bool is_others = judgement->promise->is_second && judgement->scenario->kept_later != NULL &&
                            strcmp(file, judgement->scenario->kept_later) == 0;
     const bool is_right = varies      ? found.bytes != NULL

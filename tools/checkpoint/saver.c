@@ -2,12 +2,10 @@
 #include "tools/checkpoint/saver.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/thread.h"
 
@@ -21,8 +19,6 @@ struct checkpoint_saver {
     struct checkpoint_mark mark;
     struct snapshot **taken;            /* the thread's own from here */
     struct checkpoint_mark taken_mark;
-    int last_rc;
-    uint64_t longest_ns;
 };
 
 /* Wait for a state. False: there will be no more. */
@@ -57,7 +53,6 @@ static void tell(const struct checkpoint_saver *saver, int rc, const char *broke
 static void save(struct checkpoint_saver *saver)
 {
     const struct checkpoint_saver_spec *const spec = &saver->spec;
-    const uint64_t begun = clock_now_ns();
     const char *broken = NULL;
     int rc = checkpoint_writer_take(spec->writer, saver->taken, &saver->taken_mark);
     for (uint32_t d = 0; d < spec->towers; d++)
@@ -66,9 +61,6 @@ static void save(struct checkpoint_saver *saver)
         rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
     if (rc != 0)
         tell(saver, rc, broken);
-    const uint64_t took = clock_now_ns() - begun;
-    saver->longest_ns = took > saver->longest_ns ? took : saver->longest_ns;
-    saver->last_rc = rc;
 }
 
 static void saver_loop(void *arg)
@@ -119,18 +111,14 @@ void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const
     pthread_mutex_unlock(&saver->lock);
 }
 
-int checkpoint_saver_end(struct checkpoint_saver *saver, double *seconds_out)
+void checkpoint_saver_end(struct checkpoint_saver *saver)
 {
     if (saver == NULL)
-        return 0;
+        return;
     pthread_mutex_lock(&saver->lock);
     saver->is_ended = true;
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
     thread_join(saver->thread);
-    const int rc = saver->last_rc;
-    if (seconds_out != NULL)
-        *seconds_out = (double)saver->longest_ns / 1e9;
     release(saver);
-    return rc;
 }

@@ -21,8 +21,7 @@ int checkpoint_saver_start(struct checkpoint_saver **saver_out, const struct che
 /* A complete snapshot of every tower, which are lent until they are given back. Waits while another state waits. */
 void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const *snapshots,
                           const struct checkpoint_mark *mark);
-/* What was put is written, and the thread is no more. Accepts NULL. 0, or the negative errno of the last state when
- * that could not be written. *seconds_out (may be NULL) gets how long the longest took to be written. */
-int checkpoint_saver_end(struct checkpoint_saver *saver, double *seconds_out);
+/* What was put is written, and the thread is no more. Accepts NULL. */
+void checkpoint_saver_end(struct checkpoint_saver *saver);
 
 #endif

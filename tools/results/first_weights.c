@@ -72,6 +72,18 @@ static void add_shape(struct differences *differences, const struct safetensors_
     add_difference(differences, DIFFERENCE_SHAPE, text);
 }
 
+/* What a saved state holds besides weights and statistics (tools/checkpoint/layout.h). */
+static bool is_of_a_state(const struct first_weights *weights, const char *name)
+{
+    static const char *const fronts[] = { "optim.", "tower.", "carried" };
+    if (safetensors_index_text(&weights->file.index, "pipetrain.checkpoint") == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof(fronts) / sizeof(*fronts); i++)
+        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+            return true;
+    return false;
+}
+
 /* How often PyTorch's batch normalisation was trained: nothing here depends on it. */
 static bool is_batch_count(const char *name)
 {
@@ -97,7 +109,7 @@ static void compare(struct first_weights *weights, struct differences *differenc
         const uint32_t parameter = parameter_of(net, tensor->name);
         if (parameter < net->parameter_count)
             weights->tensors[parameter] = tensor;
-        else if (!is_batch_count(tensor->name))
+        else if (!is_batch_count(tensor->name) && !is_of_a_state(weights, tensor->name))
             add_difference(differences, DIFFERENCE_UNKNOWN, tensor->name);
     }
     for (uint32_t i = 0; i < net->parameter_count; i++) {

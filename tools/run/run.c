@@ -131,11 +131,6 @@ static const struct net *saved_net(const struct run *run)
     return run->kind != RUN_DRY && run->plan.devices.backend->computes ? run->net : NULL;
 }
 
-static size_t state_bytes(const struct run *run)
-{
-    return run_state_bytes(&run->state, run->settings, &run->plan, run->net);
-}
-
 static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
@@ -148,8 +143,8 @@ static int open_results(struct run *run)
 {
     if (run->kind != RUN_TRAIN)
         return 0;
-    return results_open(&run->results, run->settings, saved_net(run), run_state_past(&run->state), state_bytes(run),
-                        run->stop);
+    return results_open(&run->results, run->settings, saved_net(run), run_state_past(&run->state),
+                        run_state_bytes(&run->state, run->settings, &run->plan, run->net), run->stop);
 }
 
 static int open_outputs(struct run *run)
@@ -168,7 +163,7 @@ static int open_outputs(struct run *run)
         rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account,
                             run->results.directory);
     if (rc != 0)
-        log_message(LOG_ERROR, "the sums and reports of the run: %s", strerror(-rc));
+        log_message(LOG_ERROR, "the sums, reports and states of the run: %s", exit_cause(rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
@@ -201,7 +196,8 @@ static int open_pipeline(struct run *run)
         .stop = run->stop,
     };
     if (saved_net(run) != NULL)
-        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net) + state_bytes(run));
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net) +
+                         run_state_bytes(&run->state, run->settings, &run->plan, run->net));
     return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
@@ -260,7 +256,7 @@ static void run_steps(struct run *run)
     }
 }
 
-/* The state as well as the weights, where the run saves states; those that are being saved are waited for. */
+/* States that are being saved are waited for; the last one is taken, and written when all is reported. */
 static int save(struct run *run)
 {
     int code = 0;
@@ -268,9 +264,8 @@ static int save(struct run *run)
     if (!stop_failed(run->stop))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
                             run->settings->train.learning_rate);
-    const bool is_sound = !stop_failed(run->stop) && run->results.have_begun;
-    const int rc = run_state_finish(&run->state, is_sound, run->next);
-    return code == 0 && rc != 0 ? EXIT_CODE_OUTPUT : code;
+    run_state_finish(&run->state, !stop_failed(run->stop) && run->results.have_begun, run->next);
+    return code;
 }
 
 static int finish(struct run *run, int asked_code)
@@ -380,6 +375,9 @@ static int train(struct run *run)
     const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
+    const int saved = run_state_write_last(&run->state, run->settings);
+    if (saved != 0)
+        code = saved;
     print_end(run, code);
     return code;
 }

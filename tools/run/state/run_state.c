@@ -232,45 +232,71 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     return checkpoint_saver_start(&state->saver, &spec);
 }
 
-/* The snapshots are those behind the batch before `next`. */
-static void save(struct run_state *state, uint64_t next)
+/* Of the place behind the batch before `next`. */
+static void make_mark(const struct run_state *state, uint64_t next, struct checkpoint_mark *mark)
 {
     struct account_state sums;
-    struct checkpoint_mark mark = { .position = schedule_position(&state->plan->schedule, next) };
+    *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next) };
     for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
-        mark.lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
+        mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
     account_save(state->account, &sums);
-    account_text_write(&sums, mark.sums);
-    checkpoint_saver_put(state->saver, state->snapshots, &mark);
+    account_text_write(&sums, mark->sums);
 }
 
+/* The state behind the run's last batch is written when all results are. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
 {
-    if (reports[0]->snapshot == NULL)
+    const uint64_t next = reports[0]->span.number + 1;
+    struct checkpoint_mark mark;
+    if (reports[0]->snapshot == NULL || next == schedule_batch_count(&state->plan->schedule))
         return;
     for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;
     }
-    save(state, reports[0]->span.number + 1);
+    make_mark(state, next, &mark);
+    checkpoint_saver_put(state->saver, state->snapshots, &mark);
 }
 
-int run_state_finish(struct run_state *state, bool saves_last, uint64_t next)
+static void take_last(struct run_state *state, uint64_t next)
 {
-    if (state->saver == NULL)
-        return 0;
     const uint32_t towers = state->plan->devices.towers.count;
+    struct checkpoint_mark mark;
     uint32_t there = 0;
-    for (uint32_t d = 0; d < towers && saves_last; d++) {
+    for (uint32_t d = 0; d < towers; d++) {
         state->snapshots[d] = pipeline_last(state->pipeline, d);
         there += state->snapshots[d] != NULL;
     }
     assert(there == 0 || there == towers);
-    if (there > 0)
-        save(state, next);
-    const int rc = checkpoint_saver_end(state->saver, NULL);
+    make_mark(state, next, &mark);
+    state->has_last = there > 0 && checkpoint_writer_take(state->writer, state->snapshots, &mark) == 0;
+    for (uint32_t d = 0; d < there; d++)
+        pipeline_return(state->pipeline, d, state->snapshots[d]);
+}
+
+void run_state_finish(struct run_state *state, bool takes_last, uint64_t next)
+{
+    if (state->saver == NULL)
+        return;
+    checkpoint_saver_end(state->saver);
     state->saver = NULL;
-    return rc;
+    if (takes_last)
+        take_last(state, next);
+}
+
+int run_state_write_last(struct run_state *state, const struct settings *settings)
+{
+    const char *broken = NULL;
+    if (!state->has_last)
+        return 0;
+    state->has_last = false;
+    const uint32_t keep = (uint32_t)settings->checkpoint.keep;
+    const int rc = checkpoint_writer_write(state->writer, state->directory, keep, &broken);
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s: the state behind the last step could not be saved: %s: what was saved before stays",
+                run_directory_path(state->directory), rc == -EDOM ? broken : strerror(-rc));
+    return EXIT_CODE_OUTPUT;
 }
 
 void run_state_release(struct run_state *state)

@@ -16,7 +16,7 @@ struct run_state {                      /* begins as all 0 */
     char folder[PATH_MAX];              /* "" = the run has a new directory; else that of the run that goes on */
     struct run_past past;
     bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
-    bool saves;
+    bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
     struct snapshot **snapshots;        /* room for one of each tower */
@@ -46,10 +46,12 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
                       struct account *account);
 /* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
-/* The steps are done: save the state behind the last one, unless the run failed or did none, and wait until all is
- * saved. Before the pipeline is closed, also after a failure. 0, or a negative errno: the last state could not be
- * written. */
-int run_state_finish(struct run_state *state, bool saves_last, uint64_t next);
+/* The steps are done: wait until all is saved, and take the state behind the last step, unless the run failed or did
+ * none. Before the pipeline is closed, also after a failure. */
+void run_state_finish(struct run_state *state, bool takes_last, uint64_t next);
+/* Write that state, if it was taken: behind all other results, so that a run whose last state is there has all of
+ * them. 0 after success or where there was none; or an exit code after a message. */
+int run_state_write_last(struct run_state *state, const struct settings *settings);
 /* Where the run begins, for people; nothing where it is its beginning. */
 void run_state_print(const struct run_state *state, const struct run_plan *plan);
 void run_state_release(struct run_state *state);

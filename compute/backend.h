@@ -169,6 +169,9 @@ struct backend_ops {
     /* One optimizer pass over ranges of the arenas (device memory), on the compute stream. */
     int (*update)(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
                   const struct optimizer_range *ranges, uint32_t range_count);
+    /* Gradients (device memory) beyond -limit .. limit, or with a loss scale that many times it, become that. On the
+     * compute stream. */
+    int (*limit)(struct backend *backend, float *gradients, size_t count, float limit);
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);

@@ -36,6 +36,7 @@ struct optimizer {
     double beta1, beta2;        /* adam, adamw: of the averages of gradients and of their squares */
     double trust;               /* lars */
     float epsilon;              /* of those with rho or betas */
+    double clip_value;          /* no number of a step's gradient is larger, before its norm is looked at; 0: any */
     double clip_norm;           /* all gradients of a step are shortened to this norm where it is larger; 0: never */
     enum decay_scope decay_scope;
     float weight_decay;         /* in ranges that decay g += weight_decay * w; adamw: w -= rate * weight_decay * w */

@@ -10,3 +10,12 @@ void scale_floats(float *floats, size_t count, float factor)
     for (size_t i = 0; i < count; i++)
         floats[i] *= factor;
 }
+
+VECTOR_LOOPS
+void limit_floats(float *floats, size_t count, float limit)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float least = floats[i] < -limit ? -limit : floats[i];
+        floats[i] = least > limit ? limit : least;
+    }
+}

@@ -292,6 +292,15 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
     return rc;
 }
 
+/* The limit is one of means, the gradients are sums. */
+static int limit_gradients(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+{
+    const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
+    if (limit == 0)
+        return 0;
+    return tower->spec.backend->limit(tower->backend, tower->gradients + offset, count, (float)limit);
+}
+
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const struct backend_ops *const backend = tower->spec.backend;
@@ -299,7 +308,9 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
                                            .states = { tower->states[0], tower->states[1] } };
     update_cut_at(cut, &whole, offset, offset + count);
-    const int rc = cut->squares_count > 0 ? backend->squares(tower->backend, cut->squares, cut->squares_count) : 0;
+    int rc = limit_gradients(tower, offset, count, step);
+    if (rc == 0 && cut->squares_count > 0)
+        rc = backend->squares(tower->backend, cut->squares, cut->squares_count);
     return rc != 0 ? rc : backend->update(tower->backend, &tower->spec.optimizer, step, cut->ranges, cut->range_count);
 }
 

@@ -258,6 +258,13 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
 }
 
+static int cuda_backend_limit(struct backend *backend, float *gradients, size_t count, float limit)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_limit(backend->stream, count, limit, backend->scale,
+                                                                gradients));
+}
+
 static int cuda_backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out)
 {
     const struct backend_spec *const spec = &backend->spec;
@@ -333,6 +340,7 @@ const struct backend_ops backend_cuda_ops = {
     .check = cuda_backend_check,
     .squares = cuda_backend_squares,
     .update = cuda_backend_update,
+    .limit = cuda_backend_limit,
     .scale = cuda_backend_scale,
     .find_broken = cuda_backend_find_broken,
     .adopt = cuda_backend_adopt,

@@ -246,6 +246,9 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
 /* *first = the index of the first of the floats that is not finite, UINT64_MAX when all are. */
 cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
 
+/* floats beyond -limit .. limit become that; scale (NULL: 1): its factor times the limit. */
+cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale, float *floats);
+
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
 

@@ -343,6 +343,29 @@ cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *r
                                  : launch_threads(stream, pieces(count, GROUP), find_broken, count, range, found);
 }
 
+/* ---- gradients that are too large ---- */
+
+static __global__ void limit_range(size_t count, float limit, const struct loss_scale *__restrict__ scale, float *range)
+{
+    const size_t i = thread_number() * QUAD;
+    if (i >= count)
+        return;
+    const float most = scale != NULL ? limit * scale->factor : limit;
+    floats<QUAD> values = read_some<QUAD>(range + i, count - i);
+    for (uint32_t k = 0; k < QUAD; k++) {
+        const float least = values.value[k] < -most ? -most : values.value[k];
+        values.value[k] = least > most ? most : least;
+    }
+    write_some(range + i, values, count - i);
+}
+
+cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const struct loss_scale *scale, float *range)
+{
+    if (!is_aligned({ range }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, QUAD), limit_range, count, limit, scale, range);
+}
+
 /* ---- mean over towers ---- */
 
 static __global__ void scale_range(size_t count, float factor, float *range)

@@ -165,6 +165,12 @@ static int null_scale(struct backend *backend, float *floats, size_t count, floa
     return 0;
 }
 
+static int null_limit(struct backend *backend, float *gradients, size_t count, float limit)
+{
+    (void)backend, (void)gradients, (void)count, (void)limit;
+    return 0;
+}
+
 const struct backend_ops backend_null_ops = {
     .name = "null",
     .host_memory = true,
@@ -190,5 +196,6 @@ const struct backend_ops backend_null_ops = {
     .logits = null_logits,
     .squares = null_squares,
     .update = null_update,
+    .limit = null_limit,
     .scale = null_scale,
 };

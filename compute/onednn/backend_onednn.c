@@ -257,6 +257,20 @@ static int onednn_scale(struct backend *backend, float *floats, size_t count, fl
     return 0;
 }
 
+static void limit_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct scale_work *work = arg;
+    (void)member;
+    limit_floats(work->floats + first, end - first, work->factor);
+}
+
+static int onednn_limit(struct backend *backend, float *gradients, size_t count, float limit)
+{
+    struct scale_work work = { gradients, limit };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, limit_part, &work);
+    return 0;
+}
+
 static void put_onednn(char *text, size_t text_size)
 {
     const dnnl_version_t *const version = dnnl_version();
@@ -293,6 +307,7 @@ const struct backend_ops backend_onednn_ops = {
     .logits = onednn_logits,
     .squares = onednn_squares,
     .update = onednn_update,
+    .limit = onednn_limit,
     .scale = onednn_scale,
     .find_broken = backend_find_broken,
 };

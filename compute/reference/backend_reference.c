@@ -377,6 +377,13 @@ static int reference_scale(struct backend *backend, float *floats, size_t count,
     return 0;
 }
 
+static int reference_limit(struct backend *backend, float *gradients, size_t count, float limit)
+{
+    (void)backend;
+    limit_floats(gradients, count, limit);
+    return 0;
+}
+
 const struct backend_ops backend_reference_ops = {
     .name = "reference",
     .host_memory = true,
@@ -403,6 +410,7 @@ const struct backend_ops backend_reference_ops = {
     .logits = reference_logits,
     .squares = reference_squares,
     .update = reference_update,
+    .limit = reference_limit,
     .scale = reference_scale,
     .find_broken = backend_find_broken,
 };

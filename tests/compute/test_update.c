@@ -187,6 +187,44 @@ static void gradients_whose_norm_is_too_large_are_shortened_to_it(void **state)
     network_for_each_backend(check_clip);
 }
 
+/* As many numbers as lie beyond the limit become it, and no others change. */
+static void check_limit(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (double limit = 1e-4; limit < 10; limit *= 10) {
+        struct stand limited, plain;
+        const float most = (float)(limit / (double)(1.0f / STAND_BATCH));
+        stand_open(&plain, backend, net);
+        stand_open_device(&limited, backend);
+        struct tower_spec spec = stand_spec(&limited, backend, net);
+        spec.optimizer.clip_value = limit;
+        stand_open_tower(&limited, &spec);
+        stand_fill(&plain, net, &input, 0, STAND_BATCH);
+        stand_train(&plain);
+        float *const gradients = stand_gradients(&plain);
+        stand_set_gradients(&limited, gradients);
+        for (size_t i = 0; i < stand_floats(&plain); i++)
+            gradients[i] = gradients[i] > most ? most : gradients[i] < -most ? -most : gradients[i];
+        stand_set_gradients(&plain, gradients);
+        stand_update(&plain);
+        stand_update(&limited);
+        stand_assert_weights_near(&limited, &plain, net, 0);
+        stand_assert_gradients_equal(&limited, &plain);
+        free(gradients);
+        stand_close(&plain);
+        stand_close(&limited);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void gradients_that_are_too_large_become_the_limit(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_limit);
+}
+
 /* Of gradients that are the same: they themselves are summed by threads. */
 static void check_threads(const char *backend)
 {
@@ -360,6 +398,7 @@ int main(void)
         cmocka_unit_test(an_update_is_the_optimizer_over_the_arenas),
         cmocka_unit_test(lars_gives_every_weight_but_no_bias_a_rate_of_its_own),
         cmocka_unit_test(gradients_whose_norm_is_too_large_are_shortened_to_it),
+        cmocka_unit_test(gradients_that_are_too_large_become_the_limit),
         cmocka_unit_test(an_update_by_any_number_of_threads_gives_the_same_bits),
         cmocka_unit_test(updating_bucket_by_bucket_gives_the_same_bits),
         cmocka_unit_test(every_optimizer_learns_a_small_batch),

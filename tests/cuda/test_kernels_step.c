@@ -170,6 +170,30 @@ static void gradients_are_shortened_as_on_the_host(void **state)
         }
 }
 
+static void limited_floats_are_those_beyond_the_limit(void **state)
+{
+    static const struct loss_scale scale = { .factor = 4 };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(odd_counts); i++)
+        for (int scaled = 0; scaled < 2; scaled++) {
+            const size_t count = odd_counts[i];
+            const float limit = 0.25f, most = scaled ? limit * scale.factor : limit;
+            float *values = draw(VALUE_FP32, 50, count), *range = values_new(VALUE_FP32, values, count);
+            CUDA_OK(kernel_limit(stream, count, limit, scaled ? area_new(&scale, sizeof(scale)) : NULL, range));
+            for (size_t k = 0; k < count; k++)
+                values[k] = values[k] > most ? most : values[k] < -most ? -most : values[k];
+            assert_values(VALUE_FP32, range, values, count);
+            areas_close();
+            free(values);
+        }
+    float odd[] = { NAN, INFINITY, -INFINITY, 1 };
+    float *range = values_new(VALUE_FP32, odd, COUNT_OF(odd));
+    CUDA_OK(kernel_limit(stream, COUNT_OF(odd), 2, NULL, range));
+    read_back(range, odd, sizeof(odd));
+    assert_true(isnan(odd[0]) && odd[1] == 2 && odd[2] == -2 && odd[3] == 1);
+    areas_close();
+}
+
 static void lars_scales_the_rate_as_on_the_host(void **state)
 {
     enum { COUNT = 515 };
@@ -489,6 +513,7 @@ int main(void)
         cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
         cmocka_unit_test(squares_are_those_of_the_host),
         cmocka_unit_test(gradients_are_shortened_as_on_the_host),
+        cmocka_unit_test(limited_floats_are_those_beyond_the_limit),
         cmocka_unit_test(lars_scales_the_rate_as_on_the_host),
         cmocka_unit_test(update_writes_nothing_after_an_overflow),
         cmocka_unit_test(narrow_rounds_once_to_nearest_even),

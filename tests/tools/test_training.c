@@ -53,8 +53,8 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_string_equal(described(), "nesterov, momentum 0.9, weight decay 0.0005");
     SETTINGS("train.optimizer=sgd", "train.weight_decay=0.0005", "train.decay_scope=all");
     assert_string_equal(described(), "sgd, weight decay 0.0005 of all parameters");
-    SETTINGS("train.optimizer=sgd", "train.clip_norm=0.5");
-    assert_string_equal(described(), "sgd, norm of gradients at most 0.5");
+    SETTINGS("train.optimizer=sgd", "train.clip_norm=0.5", "train.clip_value=0.25");
+    assert_string_equal(described(), "sgd, gradients at most 0.25, norm of gradients at most 0.5");
     SETTINGS("train.optimizer=sgd", "train.label_smoothing=0.1");
     assert_string_equal(described(), "sgd, labels smoothed by 0.1");
     SETTINGS("train.optimizer=rmsprop");
@@ -108,13 +108,13 @@ static void towers_are_told_the_numbers_of_the_settings(void **state)
     (void)state;
     SETTINGS("train.optimizer=adamw", "train.betas=0.8, 0.99", "train.epsilon=0.25", "train.momentum=0.5",
              "train.rho=0.75", "train.trust=0.125", "train.weight_decay=0.0625", "train.decay_scope=weights",
-             "train.clip_norm=3");
+             "train.clip_value=7", "train.clip_norm=3");
     const struct optimizer optimizer = training_optimizer(&settings.train);
     assert_int_equal(optimizer.kind, OPTIMIZER_ADAMW);
     assert_true(optimizer.beta1 == 0.8 && optimizer.beta2 == 0.99 && optimizer.epsilon == 0.25f);
     assert_true(optimizer.momentum == 0.5f && optimizer.rho == 0.75 && optimizer.trust == 0.125);
     assert_true(optimizer.weight_decay == 0.0625f && optimizer.decay_scope == DECAY_WEIGHTS);
-    assert_true(optimizer.clip_norm == 3);
+    assert_true(optimizer.clip_value == 7 && optimizer.clip_norm == 3);
 }
 
 /* The training set has 1,000 records, the batch 128: 8 steps an epoch. */

@@ -227,6 +227,8 @@ const struct option_row option_table[] = {
       FIELD(train.weight_decay), .help = "times the weight, added to every gradient; adamw: beside it" },
     { SECTION_TRAIN, "decay_scope", OPTION_CHOICE, .initial = "no_norms", .choices = decay_choices,
       FIELD(train.decay_scope), .help = "what decays: all but batch normalisation's, all, or no biases either" },
+    { SECTION_TRAIN, "clip_value", OPTION_NUMBER, .initial = "0", .initial_note = "any", .high = 1e30,
+      FIELD(train.clip_value), .help = "largest number in the gradient of a step; larger ones become it" },
     { SECTION_TRAIN, "clip_norm", OPTION_NUMBER, .initial = "0", .initial_note = "any", .high = 1e30,
       FIELD(train.clip_norm), .help = "largest norm of all gradients of a step; longer ones are shortened to it" },
     { SECTION_TRAIN, "label_smoothing", OPTION_NUMBER, .initial = "0", .high = 1, .high_is_open = true,

@@ -100,7 +100,7 @@ struct train_settings {
     double learning_rate, momentum, rho, epsilon, trust, weight_decay;
     struct numbers betas;       /* two */
     enum decay_scope decay_scope;
-    double clip_norm;           /* 0 = none */
+    double clip_value, clip_norm;       /* 0 = none */
     double label_smoothing;     /* 0 = none */
     int64_t rate_batch;         /* samples that learning_rate is meant for; 0 = those of a step */
     double warmup_epochs;       /* 0 = none */

@@ -16,6 +16,7 @@ struct optimizer training_optimizer(const struct train_settings *train)
         .beta2 = train->betas.value[1],
         .trust = train->trust,
         .epsilon = (float)train->epsilon,
+        .clip_value = train->clip_value,
         .clip_norm = train->clip_norm,
         .decay_scope = train->decay_scope,
         .weight_decay = (float)train->weight_decay,
@@ -73,6 +74,8 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
     }
     if (train->label_smoothing > 0)
         add_number(text, text_size, ", labels smoothed by ", train->label_smoothing);
+    if (train->clip_value > 0)
+        add_number(text, text_size, ", gradients at most ", train->clip_value);
     if (train->clip_norm > 0)
         add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
 }

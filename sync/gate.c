@@ -9,7 +9,8 @@
 struct gate {
     pthread_mutex_t lock;
     uint64_t begun;             /* batches some tower has begun: all numbers below */
-    bool requested;
+    bool requested, has_mark;
+    uint64_t mark;
 };
 
 int gate_open(struct gate **gate_out)
@@ -45,4 +46,20 @@ void gate_request(struct gate *gate)
     pthread_mutex_lock(&gate->lock);
     gate->requested = true;
     pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_mark(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->mark = gate->begun;
+    gate->has_mark = true;
+    pthread_mutex_unlock(&gate->lock);
+}
+
+bool gate_is_marked(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    const bool is_marked = gate->has_mark && gate->mark == number;
+    pthread_mutex_unlock(&gate->lock);
+    return is_marked;
 }

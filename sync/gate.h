@@ -13,6 +13,11 @@ void gate_close(struct gate *gate);
 /* May this tower begin batch `number`? After a request: only batches that some tower
  * had already begun. Never blocks. */
 bool gate_pass(struct gate *gate, uint64_t number);
+/* Mark the next batch that no tower has begun, for something that all of them do behind it. Not again before every
+ * tower has reported the marked one. Any thread. */
+void gate_mark(struct gate *gate);
+/* Is this batch, which the tower has passed, marked? */
+bool gate_is_marked(struct gate *gate, uint64_t number);
 /* End the run after the batches that are begun. Any thread. */
 void gate_request(struct gate *gate);
 

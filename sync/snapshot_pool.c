@@ -10,6 +10,11 @@ bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
     return (rule->every > 0 && (span->step + 1) % rule->every == 0) || (rule->each_epoch && span->last_of_pass);
 }
 
+bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct span *span)
+{
+    return (rule->count > 0 && gate_is_marked(gate, span->number)) || snapshot_due(rule, span);
+}
+
 int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *rule)
 {
     assert(rule->count <= SNAPSHOTS_MAX);

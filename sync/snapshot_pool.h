@@ -10,6 +10,7 @@
 #include "compute/snapshot.h"
 #include "stage/queue.h"
 #include "stage/schedule.h"
+#include "sync/gate.h"
 
 #define SNAPSHOTS_MAX 2u
 
@@ -24,6 +25,8 @@ struct snapshot_rule {
 
 /* Is there one behind this batch, whichever the last one is? */
 bool snapshot_due(const struct snapshot_rule *rule, const struct span *span);
+/* That, or was one asked for behind it (gate_mark)? */
+bool snapshot_wanted(const struct snapshot_rule *rule, struct gate *gate, const struct span *span);
 
 struct snapshot_pool {
     struct snapshot_rule rule;

@@ -178,7 +178,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
         rc = tower_result(trainer->tower, &outcome->result);
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);
-    if (rc == 0 && snapshot_due(&spec->snapshots, &report->span))
+    if (rc == 0 && snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
         rc = queue_snapshot(trainer, &report->snapshot);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);

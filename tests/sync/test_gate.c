@@ -54,6 +54,25 @@ static void a_request_before_the_first_batch_lets_none_pass(void **state)
     gate_close(gate);
 }
 
+static void the_next_batch_that_no_tower_has_begun_is_marked(void **state)
+{
+    (void)state;
+    struct gate *gate;
+    assert_int_equal(gate_open(&gate), 0);
+    assert_true(gate_pass(gate, 0) && gate_pass(gate, 1));
+    assert_false(gate_is_marked(gate, 0));
+    gate_mark(gate);
+    assert_false(gate_is_marked(gate, 0));
+    assert_false(gate_is_marked(gate, 1));
+    assert_true(gate_pass(gate, 2) && gate_is_marked(gate, 2));
+    assert_true(gate_pass(gate, 3));
+    assert_false(gate_is_marked(gate, 3));
+    assert_true(gate_is_marked(gate, 2));       /* for a slower tower */
+    gate_mark(gate);
+    assert_true(gate_is_marked(gate, 4));
+    gate_close(gate);
+}
+
 enum { TOWERS = 4 };
 
 struct tower_walk {
@@ -102,6 +121,7 @@ int main(void)
         cmocka_unit_test(lets_everything_pass_without_a_request),
         cmocka_unit_test(after_a_request_only_begun_batches_pass),
         cmocka_unit_test(a_request_before_the_first_batch_lets_none_pass),
+        cmocka_unit_test(the_next_batch_that_no_tower_has_begun_is_marked),
         cmocka_unit_test(all_towers_pass_the_same_batches_whenever_the_request_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,4 +146,17 @@ expect_err 'nowhere.*No such file'
 resumed by_name --set checkpoint.every=often
 expect_code 2 'no rule'
 expect_err 'every: is none of: never, epoch, a number of steps'
+
+# ---- by the clock ----
+
+for towers in 1 3; do
+    name=clock-$towers
+    kill_soon 0 --set train.epochs=100000 --set devices.towers=$towers --set 'checkpoint.every=1 seconds'
+    state=$(newest "$name")
+    [ -n "$state" ] || fail "no state was saved with $towers towers"
+    steps=$(echo "$state" | sed 's/.*checkpoint-0*//; s/[.].*//')
+    resumed $name --set devices.towers=$towers --set "train.epochs=$((steps / 38 + 2))"
+    expect_code 0 'going on from a state saved by the clock'
+    expect_out "resume +at step "
+done
 finish

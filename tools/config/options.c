@@ -262,7 +262,7 @@ const struct option_row option_table[] = {
       FIELD(train.peak), .help = "of one_cycle: share of its steps up to the largest rate" },
 
     { SECTION_CHECKPOINT, "every", OPTION_STRING, .initial = "never",
-      FIELD(checkpoint.every), .help = "save the state each: never, epoch, or a number of steps" },
+      FIELD(checkpoint.every), .help = "save the state: never, epoch, 500 (steps), 10 minutes" },
     { SECTION_CHECKPOINT, "keep", OPTION_INTEGER, .unit = "states", .initial = "2", RANGE(1, 1000),
       FIELD(checkpoint.keep), .help = "the newest saved states that stay" },
 

@@ -12,6 +12,7 @@
 #include "tools/config/settings_train.h"
 
 #define BATCH_DEFAULT 128
+#define CHECKPOINT_EVERY_MAX INT64_C(1000000000)
 
 static bool is_text(const struct option_row *option)
 {
@@ -135,23 +136,38 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
-/* "never", "epoch", "500" or "500 steps". */
+/* What `text` counts: the seconds of one of it; 0 = steps, -1 = nothing of these. */
+static int64_t unit_of(const char *text)
+{
+    static const struct { const char *name; int64_t seconds; } units[] = {
+        { "", 0 },           { " steps", 0 },     { " seconds", 1 },   { " minutes", 60 }, { " minute", 60 },
+        { " hours", 3600 },  { " hour", 3600 },
+    };
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+        if (strcmp(units[i].name, text) == 0)
+            return units[i].seconds;
+    return -1;
+}
+
+/* "never", "epoch", "500", "500 steps", "10 minutes". */
 static void read_checkpoint_rule(struct settings *settings, struct problems *problems)
 {
     struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const char *const text = checkpoint->every;
     const char *const end = decimal_integer_end(text);
+    const int64_t unit = end != NULL ? unit_of(end) : -1;
     checkpoint->each_epoch = strcmp(text, "epoch") == 0;
-    checkpoint->steps = 0;
+    checkpoint->steps = checkpoint->seconds = 0;
     if (checkpoint->each_epoch || strcmp(text, "never") == 0)
         return;
-    errno = 0;
-    const long long steps = end != NULL && (*end == '\0' || strcmp(end, " steps") == 0) ? strtoll(text, NULL, 10) : 0;
-    if (errno == 0 && steps > 0)
-        checkpoint->steps = (uint64_t)steps;
-    else
+    const int64_t number = unit >= 0 ? strtoll(text, NULL, 10) : 0;
+    if (number <= 0 || number > CHECKPOINT_EVERY_MAX)
         settings_report(settings, problems, SECTION_CHECKPOINT, "every",
-                        "is none of: never, epoch, a number of steps above 0");
+                        "is none of: never, epoch, a number of steps, seconds, minutes or hours (10 minutes)");
+    else if (unit == 0)
+        checkpoint->steps = (uint64_t)number;
+    else
+        checkpoint->seconds = (uint64_t)(number * unit);
 }
 
 static void check_data(struct settings *settings, struct problems *problems)

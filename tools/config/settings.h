@@ -114,7 +114,7 @@ struct train_settings {
 struct checkpoint_settings {
     char *every;                /* as given */
     int64_t keep;
-    uint64_t steps;             /* settings_finish reads them from `every`; 0 = not by steps */
+    uint64_t steps, seconds;    /* settings_finish reads them from `every`; 0 = not by them */
     bool each_epoch;
 };
 

@@ -294,6 +294,11 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
     trainer_return(pipeline->lanes[tower].trainer, snapshot);
 }
 
+void pipeline_request_snapshot(struct pipeline *pipeline)
+{
+    gate_mark(pipeline->gate);
+}
+
 void pipeline_request_stop(void *arg)
 {
     struct pipeline *const pipeline = arg;

@@ -56,6 +56,9 @@ struct snapshot *pipeline_last(struct pipeline *pipeline, uint32_t tower);
 /* A snapshot that was taken out of a report, or is of pipeline_last. Any thread; before
  * pipeline_close. */
 void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot *snapshot);
+/* Let every tower make a snapshot behind the next batch that none has begun, besides those of the rule, of which there
+ * is one. Not again before that batch is reported. Main only. */
+void pipeline_request_snapshot(struct pipeline *pipeline);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
 /* The tower-th of this process, between steps: planned only before pipeline_allocate, with its memory

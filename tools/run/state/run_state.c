@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "compute/snapshot.h"
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/results/run_names.h"
@@ -123,7 +124,8 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
                    const struct dataset *const *datasets)
 {
     char words[512];
-    const bool saves = settings->checkpoint.steps > 0 || settings->checkpoint.each_epoch;
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch;
     state->saves = saves && plan->devices.backend->computes;
     if (run_identity_open(&state->identity, settings, plan, datasets) != 0) {
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
@@ -219,6 +221,8 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     const struct net *const net = tower_spec(tower)->net;
     const struct checkpoint_shape shape = shape_of(settings, plan, net, snapshot_carried_bytes(tower));
     state->plan = plan;
+    state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
+    state->saved_ns = clock_now_ns();
     state->pipeline = pipeline;
     state->account = account;
     state->directory = directory;
@@ -243,13 +247,25 @@ static void make_mark(const struct run_state *state, uint64_t next, struct check
     account_text_write(&sums, mark->sums);
 }
 
+static void ask_by_the_clock(struct run_state *state)
+{
+    if (state->period_ns == 0 || state->is_asked || clock_now_ns() - state->saved_ns < state->period_ns)
+        return;
+    state->is_asked = true;
+    pipeline_request_snapshot(state->pipeline);
+}
+
 /* The state behind the run's last batch is written when all results are. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
 {
     const uint64_t next = reports[0]->span.number + 1;
     struct checkpoint_mark mark;
+    if (reports[0]->snapshot == NULL)
+        ask_by_the_clock(state);
     if (reports[0]->snapshot == NULL || next == schedule_batch_count(&state->plan->schedule))
         return;
+    state->is_asked = false;
+    state->saved_ns = clock_now_ns();
     for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;

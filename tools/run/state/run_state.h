@@ -19,6 +19,8 @@ struct run_state {                      /* begins as all 0 */
     bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
+    uint64_t period_ns, saved_ns;       /* between two states by the clock, 0 = not by it; when the last was saved */
+    bool is_asked;                      /* the towers will make snapshots behind a batch that is not reported yet */
     struct snapshot **snapshots;        /* room for one of each tower */
     struct pipeline *pipeline;          /* lent while there is a saver */
     const struct run_plan *plan;        /* lent from run_state_open on, as are these */

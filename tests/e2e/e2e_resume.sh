@@ -108,7 +108,7 @@ resumed damaged --set checkpoint.every=9 --set train.epochs=3
 flip "$(newest damaged)" 5000
 resumed damaged --set checkpoint.every=9
 expect_code 0 'a damaged state'
-expect_err 'checkpoint-00000114.safetensors its .*: it is passed over'
+expect_err 'checkpoint-00000114.safetensors: its .*: it is passed over'
 expect_out 'resume +at step 108 of 228'
 expect_same_file "$work/runs/whole-1/weights.safetensors" "$work/runs/damaged/weights.safetensors" 'a damaged state'
 resumed all_damaged --set checkpoint.every=9 --set train.epochs=3
@@ -137,10 +137,20 @@ expect_err 'run.dir=OTHER.*run.resume=never'
 resumed short --set train.epochs=1 --set train.learning_rate=0.5 --set run.resume=never
 expect_code 0 'begun anew'
 [ -z "$(sed -n '/^resume/p' "$work/out")" ] || fail 'a new run goes on'
+expect_equal "$(states short | wc -l)" 0 'states of the run that was in its place'
 resumed by_name --set "run.resume=$(newest whole-2)" --set train.epochs=7
 expect_code 0 'a state by its name'
 expect_out 'resume +at step 228 of 266'
-resumed by_name --set run.resume=nowhere
+truncate -s 100 "$work/runs/by_name/metrics.jsonl"
+resumed by_name --set "run.resume=$(newest whole-2)" --set train.epochs=8
+expect_code 0 'on with its own states, which are newer'
+expect_out 'resume +at step 266 of 304'
+expect_err 'metrics.jsonl is shorter than it was: some of its lines are lost'
+[ -z "$(grep -v '^{.*}$' "$work/runs/by_name/metrics.jsonl")" ] || fail 'a line that is not whole'
+resumed by_name --set devices.kind=null
+expect_code 2 'a run that computes nothing in the place of one that does'
+expect_err 'holds a run that computes: .*run.dir=OTHER'
+resumed not_there --set run.resume=nowhere
 expect_code 3 'a state that is not there'
 expect_err 'nowhere.*No such file'
 resumed by_name --set checkpoint.every=often

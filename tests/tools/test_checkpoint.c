@@ -266,7 +266,7 @@ static void the_newest_that_is_whole_is_found(void **state)
     capture_begin(&capture);
     assert_int_equal(checkpoint_reader_find(&reader, folder_path, &problem), 0);
     capture_end(&capture, text, sizeof(text));
-    assert_non_null(strstr(text, "checkpoint-00000100.safetensors is no safetensors file: it is passed over"));
+    assert_non_null(strstr(text, "checkpoint-00000100.safetensors: is no safetensors file: it is passed over"));
     assert_int_equal(checkpoint_reader_mark(reader)->position.step, 10);
     checkpoint_reader_close(reader);
     fixture_close(&fixture);

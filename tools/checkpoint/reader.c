@@ -185,7 +185,7 @@ int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *fo
         found = checkpoint_reader_open(reader_out, path, problem);
         if (found == 0 || found == -ENOMEM)
             return found;
-        log_message(LOG_RUN, "%s %s: it is passed over", path, problem->text);
+        log_message(LOG_RUN, "%s: %s: it is passed over", path, problem->text);
         found = -EBADMSG;
     }
 }

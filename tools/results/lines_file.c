@@ -23,13 +23,26 @@ uint64_t lines_file_bytes(const struct lines_file *lines)
     return lines->fd >= 0 && fstat(lines->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
+/* The end of the last whole line in the first `bytes`. */
+static uint64_t end_of_line(int fd, uint64_t bytes)
+{
+    char byte = '\n';
+    while (bytes > 0 && pread(fd, &byte, 1, (off_t)bytes - 1) == 1 && byte != '\n')
+        bytes--;
+    return bytes;
+}
+
 int lines_file_go_on(struct lines_file *lines, int directory_fd, uint64_t bytes)
 {
-    lines->fd = openat(directory_fd, lines->name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    lines->fd = openat(directory_fd, lines->name, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (lines->fd < 0)
         return errno == ENOENT ? lines_file_make(lines, directory_fd) : -errno;
     lines->goes_on = true;
-    return lines_file_bytes(lines) <= bytes || ftruncate(lines->fd, (off_t)bytes) == 0 ? 0 : -errno;
+    const uint64_t there = lines_file_bytes(lines);
+    if (there < bytes)
+        log_message(LOG_RUN, "%s/%s is shorter than it was: some of its lines are lost", lines->folder, lines->name);
+    const off_t whole = (off_t)end_of_line(lines->fd, there < bytes ? there : bytes);
+    return ftruncate(lines->fd, whole) == 0 ? 0 : -errno;
 }
 
 void lines_file_close(struct lines_file *lines)

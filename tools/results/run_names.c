@@ -21,16 +21,12 @@ bool run_name_was_given(const struct settings *settings)
     return settings->origins[option_index(option)].origin != ORIGIN_DEFAULT;
 }
 
-int run_name_last(const struct settings *settings, char *path_out, size_t path_size)
+int run_name_count(const struct settings *settings)
 {
-    char next[PATH_MAX];
-    int found = -ENOENT;
-    if (run_name_was_given(settings))
-        return run_name_numbered(path_out, path_size, settings->run.dir, 1);
-    for (int number = 1; number <= RUN_NAMES_MAX; number++) {
-        if (run_name_numbered(next, sizeof(next), settings->run.dir, number) != 0 || access(next, F_OK) != 0)
-            break;
-        found = snprintf(path_out, path_size, "%s", next) < (int)path_size ? 0 : -ENAMETOOLONG;
-    }
-    return found;
+    char path[PATH_MAX];
+    int number = 0;
+    while (number < RUN_NAMES_MAX && run_name_numbered(path, sizeof(path), settings->run.dir, number + 1) == 0 &&
+           access(path, F_OK) == 0)
+        number++;
+    return number;
 }

@@ -13,8 +13,7 @@
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number);
 /* Was run.dir given, and not made of the run's name? */
 bool run_name_was_given(const struct settings *settings);
-/* The directory in which a run of these settings would go on: the one that was named by hand, or the last of runs/NAME,
- * runs/NAME-2, ... that is there. Nothing is made or locked. 0, -ENOENT (there is none) or -ENAMETOOLONG. */
-int run_name_last(const struct settings *settings, char *path_out, size_t path_size);
+/* How many of runs/NAME, runs/NAME-2, ... are there, one behind the other. */
+int run_name_count(const struct settings *settings);
 
 #endif

@@ -229,7 +229,7 @@ void about_files(const struct about_end *end, FILE *out)
 
 void about_next(const struct about_end *end, bool ended_early, FILE *out)
 {
-    if (end->directory == NULL || (ended_early && !end->saves_states))
+    if (end->directory == NULL || (ended_early && (!end->saves_states || end->steps == 0)))
         return;
     if (ended_early)
         wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);

@@ -143,8 +143,9 @@ static int open_results(struct run *run)
 {
     if (run->kind != RUN_TRAIN)
         return 0;
+    const size_t bytes = run_state_bytes(&run->state, run->settings, &run->plan, run->net);
     return results_open(&run->results, run->settings, saved_net(run), run_state_past(&run->state),
-                        run_state_bytes(&run->state, run->settings, &run->plan, run->net), run->stop);
+                        run_state_room(&run->state, run->settings, bytes), run->stop);
 }
 
 static int open_outputs(struct run *run)

@@ -36,29 +36,64 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* A folder's newest state, or the file itself. -ENOENT: nothing was asked for, and there is nothing. */
-static int open_reader(struct run_state *state, const struct settings *settings)
+/* The newest state in the directory that was named, or in the last of runs/NAME, runs/NAME-2, ... that has one.
+ * -ENOENT: there is none; what cannot be entered is told when the run does. */
+static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
 {
-    const char *const resume = settings->run.resume;
-    struct checkpoint_problem problem = { "" };
-    const bool is_auto = strcmp(resume, "auto") == 0;
-    int rc = is_auto ? run_name_last(settings, state->folder, sizeof(state->folder)) : 0;
-    const char *const path = is_auto ? state->folder : resume;
-    if (rc == 0)
-        rc = is_auto || is_folder(path) ? checkpoint_reader_find(&state->reader, path, &problem)
-                                        : checkpoint_reader_open(&state->reader, path, &problem);
-    if (is_auto && rc != 0 && rc != -EBADMSG && rc != -ENOMEM)
-        rc = -ENOENT;           /* what cannot be entered is told when the run does */
-    if (rc == 0 || (rc == -ENOENT && is_auto))
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    int rc = -ENOENT;
+    for (int number = count; number > 0 && rc != 0 && rc != -EBADMSG && rc != -ENOMEM; number--)
+        if (run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number) == 0)
+            rc = checkpoint_reader_find(&state->reader, state->folder, problem);
+    if (rc == 0 || rc == -EBADMSG || rc == -ENOMEM)
         return rc;
-    if (rc == -EBADMSG && (is_auto || is_folder(path)))
+    state->folder[0] = '\0';
+    return -ENOENT;
+}
+
+static int fail_to_open(const char *path, int rc, const struct checkpoint_problem *problem)
+{
+    if (rc == -EBADMSG && is_folder(path))
         log_message(LOG_ERROR, "%s: none of the saved states there is whole: begin anew with --set run.resume=never",
                     path);
     else if (rc == -ENOENT)
         log_message(LOG_ERROR, "run.resume: %s holds no saved state (checkpoint-*.safetensors)", path);
     else
-        log_message(LOG_ERROR, "%s: %s", path, problem.text[0] != '\0' ? problem.text : strerror(-rc));
+        log_message(LOG_ERROR, "run.resume: %s: %s (auto, never, a saved state or a folder of some)", path,
+                    problem->text[0] != '\0' ? problem->text : strerror(-rc));
     return rc;
+}
+
+/* What the run saved itself goes before the state that it was to begin with. -ENOENT: nothing was asked for, and there
+ * is nothing. */
+static int open_reader(struct run_state *state, const struct settings *settings)
+{
+    const char *const resume = settings->run.resume;
+    char words[512];
+    struct checkpoint_problem problem = { "" };
+    const bool is_auto = strcmp(resume, "auto") == 0;
+    int rc = find_own(state, settings, &problem);
+    if (is_auto || rc == -ENOMEM)
+        return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
+    if (rc == 0 &&
+        !run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return 0;
+    forget(state);
+    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
+                           : checkpoint_reader_open(&state->reader, resume, &problem);
+    return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
+}
+
+/* What computes nothing would replace the results of a run that does. */
+static int keep_off(struct run_state *state, const struct settings *settings)
+{
+    struct checkpoint_problem problem;
+    const bool is_there = run_name_was_given(settings) && find_own(state, settings, &problem) != -ENOENT;
+    if (is_there)
+        log_message(LOG_ERROR, "%s holds a run that computes: give this one another with --set run.dir=OTHER",
+                    settings->run.dir);
+    forget(state);
+    return is_there ? EXIT_CODE_USAGE : 0;
 }
 
 /* A run of other settings: with a name of its own beside that one, where nobody named the directory. */
@@ -83,10 +118,11 @@ static void end_or_begin(struct run_state *state, const struct settings *setting
     const char *const path = checkpoint_reader_path(state->reader);
     state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
     if (state->is_over)
-        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (more train.epochs go on, --set "
-                             "run.resume=never begins anew)", path);
+        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (more train.epochs or train.steps go "
+                             "on, --set run.resume=never begins anew)", path);
     else
-        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (more train.epochs go on)", path);
+        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (more train.epochs or "
+                             "train.steps go on)", path);
     forget(state);
 }
 
@@ -131,15 +167,20 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    if (strcmp(settings->run.resume, "never") == 0 || !plan->devices.backend->computes)
+    if (strcmp(settings->run.resume, "never") == 0)
         return 0;
+    if (!plan->devices.backend->computes)
+        return keep_off(state, settings);
     const int rc = open_reader(state, settings);
     if (rc != 0)
         return rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0 ? 0 : exit_code_of(rc, EXIT_CODE_DATA);
     if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
         return refuse_other(state, settings, words);
     const int code = check_towers(state, settings, plan);
-    return code == 0 ? seek(state, settings, plan) : code;
+    if (code != 0)
+        return code;
+    state->saves = true;        /* at its end at least */
+    return seek(state, settings, plan);
 }
 
 const struct run_past *run_state_past(const struct run_state *state)
@@ -207,6 +248,13 @@ size_t run_state_bytes(const struct run_state *state, const struct settings *set
     return state->saves ? checkpoint_writer_bytes(&shape, state->identity) : 0;
 }
 
+/* One more than are kept, while one is written; those of a run that goes on are there. */
+uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
+{
+    const uint64_t keep = run_state_past(state) != NULL ? 0 : (uint64_t)settings->checkpoint.keep;
+    return (keep + 1) * state_bytes / 2;
+}
+
 static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 {
     pipeline_return(arg, tower, snapshot);
@@ -215,6 +263,7 @@ static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                    struct pipeline *pipeline, struct account *account, struct run_directory *directory)
 {
+    state->directory = directory;
     if (!state->saves)
         return 0;
     struct tower *const tower = pipeline_tower(pipeline, 0);
@@ -225,7 +274,6 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->saved_ns = clock_now_ns();
     state->pipeline = pipeline;
     state->account = account;
-    state->directory = directory;
     state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
     int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity);
     if (rc != 0)
@@ -247,6 +295,14 @@ static void make_mark(const struct run_state *state, uint64_t next, struct check
     account_text_write(&sums, mark->sums);
 }
 
+/* States of an earlier run, in whose place this one is, go with its other results. */
+static void clear_others(struct run_state *state)
+{
+    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL)
+        run_directory_keep(state->directory, checkpoint_file_step, 0, 0);
+    state->has_begun = true;
+}
+
 static void ask_by_the_clock(struct run_state *state)
 {
     if (state->period_ns == 0 || state->is_asked || clock_now_ns() - state->saved_ns < state->period_ns)
@@ -260,6 +316,7 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
 {
     const uint64_t next = reports[0]->span.number + 1;
     struct checkpoint_mark mark;
+    clear_others(state);
     if (reports[0]->snapshot == NULL)
         ask_by_the_clock(state);
     if (reports[0]->snapshot == NULL || next == schedule_batch_count(&state->plan->schedule))

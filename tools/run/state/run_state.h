@@ -16,6 +16,7 @@ struct run_state {                      /* begins as all 0 */
     char folder[PATH_MAX];              /* "" = the run has a new directory; else that of the run that goes on */
     struct run_past past;
     bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
+    bool has_begun;             /* a batch was followed */
     bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
@@ -38,6 +39,8 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
 struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings);
 size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                        const struct net *net);
+/* What of the disk saving needs besides what is there, halved: the directory asks for twice of it. */
+uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes);
 /* NULL: the run has a new directory. */
 const struct run_past *run_state_past(const struct run_state *state);
 /* Take what saving needs, and start the thread that does it; the pipeline is planned. 0 or a negative errno. */

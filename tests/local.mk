@@ -139,4 +139,5 @@ SH_LOG_COMPILER = $(SHELL)
 AM_TESTS_ENVIRONMENT = export PIPETRAIN_BUILD='$(abs_top_builddir)' PIPETRAIN_SANITIZER='$(SANITIZER)' \
 	PIPETRAIN_CONVERT='$(abs_top_builddir)/pipetrain-convert' \
 	PIPETRAIN_CPPFLAGS='$(ONEDNN_CPPFLAGS) $(CUDA_CPPFLAGS)' \
+	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/%D%/leak.supp:print_suppressions=0' \
 	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/%D%/thread.supp';

@@ -237,6 +237,11 @@ void json_bool(struct json *json, const char *key, bool value)
     put_value(json, key, value ? "true" : "false");
 }
 
+void json_verbatim(struct json *json, const char *key, const char *value)
+{
+    put_value(json, key, value);
+}
+
 void json_pad(struct json *json, size_t bytes)
 {
     while (json->bytes % bytes != 0 && !json->failed)

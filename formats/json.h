@@ -30,6 +30,8 @@ void json_quoted(struct json *json, const char *key, const char *value);
 void json_u64(struct json *json, const char *key, uint64_t value);
 void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
+/* A value that is JSON already. */
+void json_verbatim(struct json *json, const char *key, const char *value);
 /* Spaces behind a complete value, up to a whole number of `bytes`. */
 void json_pad(struct json *json, size_t bytes);
 /* The text, or NULL after a failure. */

@@ -48,16 +48,18 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_counts %D%/compute/test_dropout %D%/compute/test_evaluation \
+compute_tests = %D%/compute/test_arena %D%/compute/test_counts %D%/compute/test_dropout \
+	%D%/compute/test_evaluation \
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_model %D%/compute/test_models_cifar \
 	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_file %D%/compute/test_net_layers \
 	%D%/compute/test_optimizer \
-	%D%/compute/test_smoothing %D%/compute/test_snapshot %D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
+	 %D%/compute/test_smoothing %D%/compute/test_snapshot %D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_update_cut \
 	%D%/compute/test_values
 if HAVE_ONEDNN
-compute_tests += %D%/compute/test_bf16 %D%/compute/test_onednn %D%/compute/test_onednn_room %D%/compute/test_winograd
+compute_tests += %D%/compute/test_bf16 %D%/compute/test_onednn %D%/compute/test_onednn_room \
+	%D%/compute/test_winograd
 onednn_scripts = %D%/compute/older_cpus.sh
 endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
@@ -76,7 +78,7 @@ tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup 
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
 	%D%/tools/test_options %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
-	%D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training \
+	 %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training \
 	%D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
@@ -95,9 +97,10 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
-script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
-	%D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
-	%D%/e2e/e2e_phases.sh %D%/e2e/e2e_resume.sh %D%/e2e/e2e_signals.sh \
+script_tests = %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
+	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_resume.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
+	%D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
+	%D%/e2e/e2e_phases.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/peers/test_pytorch.sh %D%/e2e/test_real_images.sh \

@@ -2,15 +2,14 @@
 tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/end_request.c %D%/phase.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
-	%D%/config/model_hint.c %D%/config/problems.c \
+	%D%/config/model_hint.c %D%/config/training.c %D%/config/settings_train.c %D%/config/problems.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
-	%D%/config/settings_train.c %D%/config/training.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/signals.c \
-	%D%/run/team_wait.c \
+	    %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \
 	%D%/results/class_names_give.c %D%/results/file_list.c %D%/results/first_weights.c %D%/results/lines_file.c \
@@ -18,7 +17,7 @@ tools_libtools_a_SOURCES = \
 	%D%/results/weights.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \
 	%D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
-	%D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
+	 %D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
 	%D%/predict/ranking.c %D%/predict/trained.c \
 	%D%/text/progress_line.c %D%/text/wrapped.c \
 	%D%/convert/convert_command.c %D%/convert/convert_digits.c %D%/convert/convert_mnist.c \

@@ -3,8 +3,11 @@
 
 #include <locale.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define WHOLE_END 1e15     /* whole numbers below it are written as such */
 
 static bool is_digit(char byte)
 {
@@ -75,7 +78,10 @@ void decimal_write(double value, char *text, size_t text_size)
 {
     locale_t plain;
     const locale_t before = enter_plain(&plain);
-    for (int digits = 1; digits <= 17; digits++) {
+    const bool is_whole = value > -WHOLE_END && value < WHOLE_END && value == (double)(int64_t)value;
+    if (is_whole)
+        snprintf(text, text_size, "%.0f", value);
+    for (int digits = 1; digits <= 17 && !is_whole; digits++) {
         snprintf(text, text_size, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;

@@ -12,7 +12,7 @@ const char *decimal_end(const char *text);
 double decimal_read(const char *text);
 
 #define DECIMAL_SIZE 32         /* room that is enough for any number */
-/* The shortest decimal that reads back as `value`. */
+/* The shortest decimal that reads back as `value`; of whole numbers below 1e15 all digits. */
 void decimal_write(double value, char *text, size_t text_size);
 /* Six digits, or as many more as it takes to read back as `value`. */
 void decimal_write_float(float value, char *text, size_t text_size);

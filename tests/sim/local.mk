@@ -44,7 +44,8 @@ sim_compute_tests = tests/cuda/test_backend_cuda tests/cuda/test_cuda_failures t
 	tests/cuda/test_cudnn_conv tests/cuda/test_cudnn_failures tests/cuda/test_dense \
 	%D%/check/test_sim_cudnn %D%/check/test_sim_cudnn_strict
 sim_compute_twins = tests/cuda/test_kernels_sim tests/cuda/test_kernels_channels_sim \
-	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim tests/compute/test_graph_sim tests/compute/test_health_sim \
+	tests/cuda/test_kernels_norm_sim tests/cuda/test_kernels_pool_sim tests/cuda/test_kernels_step_sim \
+	  tests/compute/test_graph_sim tests/compute/test_health_sim \
 	tests/compute/test_evaluation_sim \
 	tests/compute/test_layers_sim tests/compute/test_smoothing_sim tests/compute/test_snapshot_sim tests/compute/test_tower_sim \
 	tests/compute/test_update_sim

@@ -12,6 +12,20 @@ static size_t aligned(size_t count)
 }
 
 /* The last layer first, and inside a layer the order of enum parameter_kind. */
+static void append(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained,
+                   bool is_frozen)
+{
+    for (uint32_t layer = net->layer_count; layer-- > 0;)
+        for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
+            const uint32_t parameter = net->layers[layer].parameters[kind];
+            if (parameter == NET_NO_PARAMETER || net->parameters[parameter].is_trained != is_trained ||
+                net->parameters[parameter].is_frozen != is_frozen)
+                continue;
+            arena->ranges[parameter] = (struct arena_range){ arena->count, stored_counts[parameter] };
+            arena->count += aligned(stored_counts[parameter]);
+        }
+}
+
 static int lay_out(struct arena *arena, const struct net *net, const size_t *stored_counts, bool is_trained)
 {
     struct arena_range *const ranges = calloc(net->parameter_count > 0 ? net->parameter_count : 1, sizeof(*ranges));
@@ -20,14 +34,9 @@ static int lay_out(struct arena *arena, const struct net *net, const size_t *sto
     *arena = (struct arena){ .parameter_count = net->parameter_count, .ranges = ranges };
     for (uint32_t i = 0; i < net->parameter_count; i++)
         ranges[i].offset = ARENA_ELSEWHERE;
-    for (uint32_t layer = net->layer_count; layer-- > 0;)
-        for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
-            const uint32_t parameter = net->layers[layer].parameters[kind];
-            if (parameter == NET_NO_PARAMETER || net->parameters[parameter].is_trained != is_trained)
-                continue;
-            ranges[parameter] = (struct arena_range){ arena->count, stored_counts[parameter] };
-            arena->count += aligned(stored_counts[parameter]);
-        }
+    append(arena, net, stored_counts, is_trained, false);
+    arena->updated = arena->count;
+    append(arena, net, stored_counts, is_trained, true);
     return 0;
 }
 
@@ -56,7 +65,7 @@ const struct arena *arenas_of(const struct arenas *arenas, const struct net *net
 
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer)
 {
-    size_t ready = arena->count;
+    size_t ready = arena->updated;
     for (uint32_t i = 0; i < arena->parameter_count; i++)
         if (net->parameters[i].layer < layer && arena->ranges[i].offset < ready)
             ready = arena->ranges[i].offset;

@@ -1,6 +1,7 @@
 /* Where each parameter lies in a tower's flat arenas. The trained ones (weights, gradients and
  * optimizer states share one layout) lie in reverse layer order, so that backward fills the
- * gradient arena front to back and any prefix can be reduced while the rest is computed. The
+ * gradient arena front to back and any prefix can be reduced while the rest is computed. What is
+ * frozen lies behind all others: no reduction and no update comes there, and the optimizer keeps nothing of it. The
  * statistics of layers have an arena of their own, which no gradient and no update touches.
  * Inside its range a parameter has the backend's own layout (possibly padded; padding is zero
  * and stays zero). */
@@ -20,6 +21,7 @@ struct arena {
     uint32_t parameter_count;           /* of the net */
     struct arena_range *ranges;         /* by parameter index */
     size_t count;                       /* floats of the whole arena */
+    size_t updated;                     /* of these, in front of what is frozen; all of an arena of statistics */
 };
 
 struct arenas { struct arena trained, statistics; };
@@ -29,8 +31,8 @@ int arenas_init(struct arenas *arenas, const struct net *net, const size_t *stor
 void arenas_release(struct arenas *arenas);
 /* The arena parameter `parameter` lies in. */
 const struct arena *arenas_of(const struct arenas *arenas, const struct net *net, uint32_t parameter);
-/* Floats at the front of the gradient arena that are final once the backward pass
- * has done every layer with index >= `layer`. */
+/* Floats at the front of the gradient arena, of those that are updated, that are final once the
+ * backward pass has done every layer with index >= `layer`. */
 size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t layer);
 
 #endif

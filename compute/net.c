@@ -134,6 +134,25 @@ static void add_totals(struct net *net)
         net->macs += net->layers[i].macs;
 }
 
+static bool is_all_frozen(const struct net *net, const struct layer *layer)
+{
+    for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
+        if (layer_has(layer, kind) && parameter_is_updated(&net->parameters[layer->parameters[kind]]))
+            return false;
+    return true;
+}
+
+void net_freeze(struct net *net, uint32_t index)
+{
+    struct parameter *const parameter = &net->parameters[index];
+    struct layer *const layer = &net->layers[parameter->layer];
+    if (!parameter_is_updated(parameter))
+        return;
+    parameter->is_frozen = true;
+    net->frozen_count += parameter->count;
+    layer->is_frozen = is_all_frozen(net, layer);
+}
+
 int net_finish(struct net *net)
 {
     if (net->layer_count == 0 || net->layers[net->layer_count - 1].kind != LAYER_SOFTMAX_LOSS)

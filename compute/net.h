@@ -102,6 +102,7 @@ struct layer {
     float epsilon;              /* batch_norm: added to the variance */
     double decay;               /* batch_norm: running = decay * running + (1 - decay) * batch */
     uint32_t parameters[PARAMETER_KIND_COUNT];      /* indices or NET_NO_PARAMETER */
+    bool is_frozen;             /* it has trained parameters, and they are frozen, all of them */
     uint64_t macs;              /* multiply-accumulates per sample, forward */
 };
 
@@ -112,6 +113,7 @@ struct parameter {
     uint32_t rank, dims[4];     /* conv [out, in, kh, kw], dense [out, in], others [channels] */
     size_t count;               /* product of dims */
     bool is_trained;            /* has a gradient and is updated; else a statistic of the layer */
+    bool is_frozen;             /* of what is trained: keeps its numbers, no update touches it */
     bool decays;                /* takes part in weight decay */
     struct initializer initializer;
     uint64_t fan_in, fan_out;   /* conv: kh * kw * channels in and out; dense: inputs and units; else 0 */
@@ -134,6 +136,7 @@ struct net {
     struct layer *layers;
     struct parameter *parameters;   /* in layer order, inside a layer in the order of enum parameter_kind */
     size_t trainable_count;     /* numbers in all trained parameters */
+    size_t frozen_count;        /* of these, in the frozen ones */
     size_t statistic_count;     /* numbers in all others */
     uint64_t macs;              /* per sample, forward, conv + dense */
     char error[192];            /* of net_error */
@@ -185,6 +188,10 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 
 /* Derive the totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
 int net_finish(struct net *net);
+/* Freeze a parameter that is trained: as PyTorch's requires_grad = False, it has its part in forward and in the
+ * gradients of others, and keeps its numbers. Statistics of its layer go on. Behind net_finish, before the net is used;
+ * training needs one that is left. */
+void net_freeze(struct net *net, uint32_t parameter);
 /* What the first failed call found wrong, "" when nothing. */
 const char *net_error(const struct net *net);
 
@@ -194,8 +201,14 @@ const char *layer_kind_name(enum layer_kind kind);
 /* Has the layer numbers that a gradient changes? */
 static inline bool layer_is_trained(const struct layer *layer)
 {
-    return layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
-           layer->parameters[PARAMETER_BETA] != NET_NO_PARAMETER;
+    return !layer->is_frozen && (layer->parameters[PARAMETER_WEIGHT] != NET_NO_PARAMETER ||
+                                 layer->parameters[PARAMETER_BETA] != NET_NO_PARAMETER);
+}
+
+/* Does an update change the parameter? */
+static inline bool parameter_is_updated(const struct parameter *parameter)
+{
+    return parameter->is_trained && !parameter->is_frozen;
 }
 
 static inline bool layer_has(const struct layer *layer, enum parameter_kind kind)

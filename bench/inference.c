@@ -70,11 +70,11 @@ static double run_passes(struct bench *bench, double seconds)
     const uint64_t begin = clock_now_ns();
     size_t count = 0;
     for (int warm = 0; warm < 2; warm++)
-        if (tower_forward(bench->tower, &bench->slot, false) != 0)
+        if (tower_forward(bench->tower, &bench->slot, 0, false) != 0)
             return 0;
     while (count < 5 || (count < PASSES_MAX && (double)(clock_now_ns() - begin) * 1e-9 < seconds)) {
         const uint64_t pass = clock_now_ns();
-        if (tower_forward(bench->tower, &bench->slot, false) != 0)
+        if (tower_forward(bench->tower, &bench->slot, 0, false) != 0)
             return 0;
         bench->device->ops->stream_drain(bench->compute);
         passes_ms[count++] = (double)(clock_now_ns() - pass) * 1e-6;

@@ -60,10 +60,18 @@ const struct layer_ops onednn_add_ops = {
 
 /* ---- concat: of values that lie in any blocks ---- */
 
+static bool is_together(const struct edge *edge)
+{
+    return edge->block == edge->shape.channels;
+}
+
 static void concat_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
 {
-    (void)plan, (void)layer;
-    *use_out = (struct value_use){ .adds = true };
+    *use_out = (struct value_use){
+        .adds = true,
+        .grows = is_together(in_edge(plan, layer, 0)) && is_together(out_edge(plan, layer)),
+        .reads_fronts = true,
+    };
 }
 
 /* An input and the result, or their gradients. */
@@ -133,12 +141,12 @@ static void split_run(enum value_type type, struct pixel_run run, bool adds)
 static struct pixel_run pixels_of(const struct concat_work *work, struct channel_run channels, size_t sample,
                                   size_t first, size_t count)
 {
-    const size_t in_block = work->in->block, out_block = work->out->block;
-    const size_t part = sample * edge_count(work->in) + channels.part + first * in_block;
-    const size_t whole = sample * edge_count(work->out) + channels.whole + first * out_block;
+    const size_t in_step = edge_step(work->in), out_step = edge_step(work->out);
+    const size_t part = sample * edge_count(work->in) + channels.part + first * in_step;
+    const size_t whole = sample * edge_count(work->out) + channels.whole + first * out_step;
     struct pixel_run run = { value_at(work->type, work->part, part), value_at(work->type, work->whole, whole),
-                             in_block, out_block, channels.length, count };
-    if (channels.length == in_block && channels.length == out_block) {
+                             in_step, out_step, channels.length, count };
+    if (channels.length == in_step && channels.length == out_step) {
         run.length *= run.pixels;
         run.pixels = 1;
     }
@@ -204,10 +212,16 @@ static void run_input(const struct plan *plan, uint32_t layer, uint32_t k, struc
     team_run(plan_backend(plan)->spec.threads, plan->base.count * edge_pixels(work.out), 1, run, &work);
 }
 
+/* The first input that is moved: one that grows is there. */
+static uint32_t first_moved(const struct plan *plan, uint32_t layer)
+{
+    return value_plan_grows(&plan->base.values, layer) ? 1 : 0;
+}
+
 static int concat_forward(struct plan *plan, uint32_t layer)
 {
     void *const whole = plan_value(plan, plan_output(&plan->base, layer));
-    for (uint32_t k = 0; k < plan_layer(plan, layer)->input_count; k++)
+    for (uint32_t k = first_moved(plan, layer); k < plan_layer(plan, layer)->input_count; k++)
         run_input(plan, layer, k,
                   (struct concat_work){ .part = plan_value(plan, plan_input(&plan->base, layer, k)), .whole = whole },
                   join_pixels);
@@ -218,7 +232,7 @@ static int concat_forward(struct plan *plan, uint32_t layer)
 static int concat_backward(struct plan *plan, uint32_t layer)
 {
     void *const whole = plan_gradient(plan, plan_output(&plan->base, layer));
-    for (uint32_t k = 0; k < plan_layer(plan, layer)->input_count; k++) {
+    for (uint32_t k = first_moved(plan, layer); k < plan_layer(plan, layer)->input_count; k++) {
         const struct flow *const flow = plan_flow(&plan->base, layer, k);
         if (flow->buffer == BUFFER_NONE)
             continue;

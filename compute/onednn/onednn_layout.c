@@ -251,8 +251,8 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
 {
     const struct layer *const conv = &layouts->net->layers[layer];
     const enum value_type type = layouts->backend->type;
-    const struct edge in = { type, conv->in, conv->in.channels, true };
-    const struct edge out = { type, conv->out, conv->out.channels, true };
+    const struct edge in = { type, conv->in, conv->in.channels, true, 0 };
+    const struct edge out = { type, conv->out, conv->out.channels, true, 0 };
     dnnl_dim_t dims[NN_RANK_MAX];
     nn_md weights = nn_md_any(weighted_dims(conv, &in, dims), dims, dnnl_f32), bias = bias_any(conv);
     dnnl_primitive_desc_t pd = NULL;

@@ -3,7 +3,8 @@
  * it are taken while the plane is in the cache, and put together over samples by Chan's rule
  * (Chan, Golub, LeVeque 1983) in double: as exact as two passes, as fast as one.
  *
- * Threads' sums are added in thread order: the same bits for the same threads. */
+ * Threads' sums are added in thread order: the same bits for the same threads. What an earlier normalisation of
+ * the same values has measured is not measured again: in a densely connected block only new channels are. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include "compute/onednn/onednn_norm.h"
 #include "compute/onednn/onednn_plan.h"
 #include "compute/team.h"
+
+#define VECTOR 16u              /* channels */
 
 struct norm {
     const struct layer *layer;
@@ -22,6 +25,9 @@ struct norm {
     uint32_t sums;              /* buffer: by thread, then channel, struct channel_sums */
     uint32_t scratch;           /* buffer: by thread, two floats a channel */
     uint32_t lines;             /* buffer: COEFFICIENTS floats a channel, of the last forward */
+    uint32_t moments;           /* buffer: by channel, struct channel_sums, of one that is `before` another */
+    struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
+    size_t known;               /* channels of it that are not measured again */
 };
 
 /* Of the values one thread has seen: their mean and squared distances from it; backward, the sums
@@ -53,10 +59,16 @@ static float *scratch_of(const struct plan *plan, const struct norm *norm, uint3
     return (float *)plan_data(plan, norm->scratch) + member * 2 * norm->plane.block;
 }
 
-/* Plane `plane` of a value of the layer, or of its gradient. */
+/* Plane `plane` of a result of the layer or a skip, or of a gradient of theirs. */
 static void *plane_of(const struct norm *norm, const void *values, size_t plane)
 {
     return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.block);
+}
+
+/* Of what is normalised, or of its gradient. */
+static void *value_plane_of(const struct norm *norm, const void *values, size_t plane)
+{
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.stride);
 }
 
 /* ---- planning ---- */
@@ -72,6 +84,7 @@ static void norm_use(const struct plan *plan, uint32_t layer, struct value_use *
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
+        .reads_fronts = !adds_skip,
     };
 }
 
@@ -94,6 +107,43 @@ static int open_norm_buffers(struct plan *plan, uint32_t layer, struct norm *nor
     return 0;
 }
 
+/* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
+static uint32_t find_before(const struct plan *plan, uint32_t layer)
+{
+    const struct value *const values = plan->base.values.values;
+    const uint32_t widest = values[plan_input(&plan->base, layer, 0)].widest;
+    for (uint32_t i = layer; i-- > 0;)
+        if (fusion_is_head(&plan->base.fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
+            values[plan_input(&plan->base, i, 0)].widest == widest)
+            return i;
+    return NET_INPUT;
+}
+
+/* Vectors are filled with channels that are measured again. */
+static size_t known_of(const struct norm *norm, const struct norm *before)
+{
+    const size_t known = before->layer->out.channels, all = norm->layer->out.channels;
+    const size_t more = (all - known + VECTOR - 1) / VECTOR * VECTOR;
+    return known == all || more > all ? known : all - more;
+}
+
+/* What it has measured is kept until then. */
+static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    const uint32_t head = plan->base.training ? find_before(plan, layer) : NET_INPUT;
+    if (head == NET_INPUT)
+        return 0;
+    struct norm *const before = norm->before = plan->states[head];
+    norm->known = known_of(norm, before);
+    const int rc = before->moments != BUFFER_NONE ? 0
+                   : plan_buffer(plan, before->channels * sizeof(struct channel_sums), &before->moments);
+    if (rc != 0)
+        return rc;
+    plan_use(plan, before->moments, head, PHASE_FORWARD, PHASE_FORWARD);
+    plan_use(plan, before->moments, layer, PHASE_FORWARD, PHASE_FORWARD);
+    return 0;
+}
+
 static int norm_plan(struct plan *plan, uint32_t layer)
 {
     const struct edge *const in = in_edge(plan, layer, 0);
@@ -104,12 +154,15 @@ static int norm_plan(struct plan *plan, uint32_t layer)
     *norm = (struct norm){
         .layer = plan_layer(plan, layer),
         .blocks = edge_blocks(in),
-        .plane = { .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block },
+        .plane = { .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block,
+                   .stride = edge_step(in) },
         .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
         .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
         .channels = edge_blocks(in) * in->block,
+        .moments = BUFFER_NONE,
     };
-    return open_norm_buffers(plan, layer, norm);
+    const int rc = open_norm_buffers(plan, layer, norm);
+    return rc == 0 ? open_before(plan, layer, norm) : rc;
 }
 
 static void norm_release(struct plan *plan, uint32_t layer)
@@ -137,18 +190,26 @@ static void join_plane(struct channel_sums *of, double before, double pixels, do
     of->second += squares + step * step * pixels * before / total;
 }
 
-static void measure_plane(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
+static void measure_plane(struct norm_plane plane, const void *values, float *scratch, struct channel_sums *sums,
                           size_t planes_before)
 {
-    const size_t block = norm->plane.block;
-    float *const mean = scratch, *const squares = scratch + block;
-    memset(scratch, 0, 2 * block * sizeof(*scratch));
-    norm_add_sums(norm->plane, values, mean);
-    for (size_t c = 0; c < block; c++)
-        mean[c] /= (float)norm->plane.pixels;
-    norm_add_squares(norm->plane, values, mean, squares);
-    for (size_t c = 0; c < block; c++)
-        join_plane(&sums[c], (double)planes_before, (double)norm->plane.pixels, mean[c], squares[c]);
+    float *const mean = scratch, *const squares = scratch + plane.block;
+    memset(scratch, 0, 2 * plane.block * sizeof(*scratch));
+    norm_add_sums(plane, values, mean);
+    for (size_t c = 0; c < plane.block; c++)
+        mean[c] /= (float)plane.pixels;
+    norm_add_squares(plane, values, mean, squares);
+    for (size_t c = 0; c < plane.block; c++)
+        join_plane(&sums[c], (double)planes_before, (double)plane.pixels, mean[c], squares[c]);
+}
+
+/* What is behind the known channels of a plane, which are none unless all channels lie together. */
+static void measure_new(const struct norm *norm, const void *values, float *scratch, struct channel_sums *sums,
+                        size_t planes_before)
+{
+    struct norm_plane plane = norm->plane;
+    plane.block -= norm->known;
+    measure_plane(plane, value_at(plane.type, values, norm->known), scratch, sums + norm->known, planes_before);
 }
 
 static void measure_samples(void *arg, uint32_t member, size_t first, size_t end)
@@ -160,8 +221,8 @@ static void measure_samples(void *arg, uint32_t member, size_t first, size_t end
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++)
-            measure_plane(norm, plane_of(norm, work->values, i * norm->blocks + b), scratch,
-                          sums + b * norm->plane.block, i - first);
+            measure_new(norm, value_plane_of(norm, work->values, i * norm->blocks + b), scratch,
+                        sums + b * norm->plane.block, i - first);
 }
 
 static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
@@ -172,7 +233,7 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
             const size_t plane = i * norm->blocks + b;
-            norm_apply(norm->plane, line_of(work->plan, norm, b), plane_of(norm, work->values, plane),
+            norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane_of(norm, work->values, plane),
                        work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL, norm->relu,
                        plane_of(norm, work->result, plane));
         }
@@ -225,12 +286,21 @@ static void update_running(const struct plan *plan, const struct norm *norm, uin
     running_variance[c] = (float)(decay * running_variance[c] + (1 - decay) * unbiased);
 }
 
+static struct channel_sums *moments_of(const struct plan *plan, const struct norm *norm)
+{
+    return norm->moments != BUFFER_NONE ? plan_data(plan, norm->moments) : NULL;
+}
+
 static void find_lines(const struct plan *plan, const struct norm *norm, uint32_t layer)
 {
     const double count = (double)plan->base.count * (double)norm->plane.pixels;
+    const struct channel_sums *const known = norm->before != NULL ? moments_of(plan, norm->before) : NULL;
+    struct channel_sums *const moments = moments_of(plan, norm);
     memset(plan_data(plan, norm->lines), 0, COEFFICIENTS * norm->channels * sizeof(float));
     for (size_t c = 0; c < norm->layer->out.channels; c++) {
-        const struct channel_sums sums = join_threads(plan, norm, c);
+        const struct channel_sums sums = c < norm->known ? known[c] : join_threads(plan, norm, c);
+        if (moments != NULL)
+            moments[c] = sums;
         set_line(plan, norm, layer, c, sums.first, sums.second / count);
         update_running(plan, norm, layer, c, sums.first, sums.second, count);
     }
@@ -257,7 +327,8 @@ static int norm_forward(struct plan *plan, uint32_t layer)
         .result = plan_value(plan, plan_output(&plan->base, layer)),
     };
     if (plan->base.training) {
-        team_run(threads, plan->base.count, 1, measure_samples, &work);
+        if (norm->known < norm->layer->out.channels)
+            team_run(threads, plan->base.count, 1, measure_samples, &work);
         find_lines(plan, norm, layer);
     } else {
         take_running(plan, norm, layer);
@@ -297,8 +368,9 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
             const struct norm_mask mask = { work->by_line,
                                            work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL };
             memset(scratch, 0, 2 * block * sizeof(*scratch));
-            norm_add_products(norm->plane, line_of(work->plan, norm, b), mask, plane_of(norm, work->values, plane),
-                              plane_of(norm, work->gradient, plane), scratch, scratch + block);
+            norm_add_products(norm->plane, line_of(work->plan, norm, b), mask,
+                              value_plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane),
+                              scratch, scratch + block);
             for (size_t c = 0; c < block; c++) {
                 sums[b * block + c].first += scratch[c];
                 sums[b * block + c].second += scratch[block + c];
@@ -347,8 +419,8 @@ static void give_samples(void *arg, uint32_t member, size_t first, size_t end)
             const struct norm_slope slope = { coefficient(work->plan, norm, SLOPE) + channel,
                                              coefficient(work->plan, norm, OFFSET) + channel };
             norm_give_back(norm->plane, line_of(work->plan, norm, b), slope, work->by_line,
-                           plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane), work->adds,
-                           plane_of(norm, work->to, plane));
+                           value_plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane),
+                           work->adds, value_plane_of(norm, work->to, plane));
         }
 }
 

@@ -8,8 +8,9 @@
 
 #include "compute/onednn/onednn_value.h"
 
-/* One channel block of one sample, as the loops see it: `pixels` rows of `block` numbers. */
-struct norm_plane { enum value_type type; size_t pixels, block; };
+/* One channel block of one sample, as the loops see it: `pixels` rows of `block` numbers. Rows of what is normalised
+ * and of its gradient may be `stride` >= block numbers apart; all others lie one behind the other. */
+struct norm_plane { enum value_type type; size_t pixels, block, stride; };
 
 /* By channel of a block: result = (value - mean) * scale + shift. */
 struct norm_line { const float *mean, *scale, *shift; };

@@ -135,8 +135,18 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
     return 0;
 }
 
+/* It is known now which values are fronts. */
+static void widen_edges(struct plan *plan)
+{
+    const struct value_plan *const values = &plan->base.values;
+    for (uint32_t v = 0; v <= plan->base.net->layer_count; v++)
+        if (value_is_front(values, v))
+            plan->edges[v].width = plan->edges[values->values[v].widest].shape.channels;
+}
+
 static int open_buffers(struct plan *plan)
 {
+    widen_edges(plan);
     int rc = plan_buffer(plan, plan->base.count * sizeof(int32_t), &plan->labels);
     if (rc == 0)
         rc = plan_buffer(plan, 0, &plan->scratch);
@@ -166,7 +176,7 @@ static int open_edges(struct plan *plan)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
         plan->edges[v] =
-            (struct edge){ backend->type, plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc };
+            (struct edge){ backend->type, plan_shape(&plan->base, v), backend->blocks[v], backend->is_nhwc, 0 };
     return 0;
 }
 

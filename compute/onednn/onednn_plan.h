@@ -45,6 +45,8 @@ struct edge {
     struct shape shape;
     uint32_t block;
     bool is_nhwc;               /* oneDNN is told so also where a block of 8 or 16 is all channels */
+    uint32_t width;             /* the front of a wider value, all of whose channels lie together: how many it has;
+                                 * 0: all other values */
 };
 
 struct plan {
@@ -119,10 +121,15 @@ static inline size_t edge_pixels(const struct edge *edge)
 {
     return (size_t)edge->shape.height * edge->shape.width;
 }
-/* Numbers of one sample, padding included. */
+/* From a pixel to the next one, in numbers. */
+static inline size_t edge_step(const struct edge *edge)
+{
+    return edge->width != 0 ? edge->width : edge->block;
+}
+/* Numbers of one sample, padding included, or, of a front, those of the wider value. */
 static inline size_t edge_count(const struct edge *edge)
 {
-    return edge_blocks(edge) * edge->block * edge_pixels(edge);
+    return edge_blocks(edge) * edge_step(edge) * edge_pixels(edge);
 }
 /* The type of values as oneDNN calls it. */
 dnnl_data_type_t nn_type(enum value_type type);
@@ -133,7 +140,7 @@ uint32_t edge_block_of(nn_md md);
 /* Where pixel `pixel` of channel `channel` of a sample lies. */
 static inline size_t edge_at(const struct edge *edge, size_t channel, size_t pixel)
 {
-    return (channel / edge->block * edge_pixels(edge) + pixel) * edge->block + channel % edge->block;
+    return (channel / edge->block * edge_pixels(edge) + pixel) * edge_step(edge) + channel % edge->block;
 }
 /* 2 when a dense layer reads the edge as rows of numbers, else 4. */
 int edge_rank(const struct edge *edge, enum layer_kind kind);

@@ -226,7 +226,7 @@ static int weighted_plan(struct plan *plan, uint32_t layer)
         rc = choose_fold(plan, layer, &mds, &state->norm);
     if (rc == 0)
         rc = open_forward(plan, layer, &mds, state);
-    if (rc == 0 && plan->base.training)
+    if (rc == 0 && value_plan_goes_back(&plan->base.values, layer))
         rc = open_weights(plan, layer, &mds, state);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
         rc = open_data(plan, layer, &mds, state);

@@ -66,12 +66,48 @@ static uint32_t time_of(const struct value_plan *plan, uint32_t head, enum value
                                        : time_inputs(plan, head);
 }
 
+/* ---- values that grow ---- */
+
+static bool takes_fronts(const struct work *work, uint32_t head)
+{
+    return work->uses[head].reads_fronts && (work->uses[head].adds || !work->plan->training);
+}
+
+/* The value has grown itself or is where growing begins, and `head`, the last to read it, and once, can go on; all
+ * who read it take a front. */
+static bool may_grow(const struct work *work, uint32_t head, uint32_t value)
+{
+    const uint32_t maker = value != 0 ? work->groups[value - 1].head : FUSION_LEFT_OUT;
+    if (!work->uses[head].grows || maker == FUSION_LEFT_OUT || !work->uses[maker].grows)
+        return false;
+    for (uint32_t i = maker + 1; i < work->net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(work->plan->fusion, i) && k < work->groups[i].input_count; k++)
+            if (work->groups[i].inputs[k] == value && (!takes_fronts(work, i) || i > head || (i == head && k > 0)))
+                return false;
+    return true;
+}
+
+/* From the last: what a result is the front of is known before its input's. */
+static void find_fronts(struct work *work)
+{
+    struct value *const values = work->plan->values;
+    for (uint32_t i = work->net->layer_count; i-- > 0;) {
+        if (!fusion_is_head(work->plan->fusion, i))
+            continue;
+        const uint32_t from = work->groups[i].inputs[0], to = work->groups[i].output;
+        if (!may_grow(work, i, from))
+            continue;
+        values[from].widest = values[to].widest;
+        values[from].bytes = values[to].bytes;
+    }
+}
+
 /* ---- forward ---- */
 
 static enum held held_by(const struct work *work, uint32_t head)
 {
     const struct value_use *const use = &work->uses[head];
-    if (!work->plan->training || use->out_until == PHASE_FORWARD)
+    if (!value_plan_goes_back(work->plan, head) || use->out_until == PHASE_FORWARD)
         return HELD_NOT;
     return use->out_sign ? HELD_SIGN : HELD_VALUES;
 }
@@ -104,9 +140,10 @@ static void pass_on(struct work *work, uint32_t head, uint32_t from)
     const struct group *const group = &work->groups[head];
     const uint32_t to = group->output;
     const bool has_others = work->is_lent[from] || work->plan->fusion->readers[from] > 1;
+    const bool stays = work->uses[head].is_identity || value_plan_grows(work->plan, head);
     work->plan->values[to].buffer = work->plan->values[from].buffer;
-    work->is_lent[to] = work->uses[head].is_identity && has_others;
-    work->is_lent[from] = work->is_lent[from] || work->uses[head].is_identity;
+    work->is_lent[to] = stays && has_others;
+    work->is_lent[from] = work->is_lent[from] || stays;
     const enum held own = held_by(work, head);
     work->held[to] = own > work->held[from] ? own : work->held[from];
 }
@@ -118,8 +155,9 @@ static int open_result(struct work *work, uint32_t head)
     if (work->plan->fusion->readers[group->output] == 0)
         return 0;
     const struct value_use *const use = &work->uses[head];
-    const uint32_t from = group->inputs[use->is_identity ? 0 : use->in_place_input];
-    if (use->is_identity || may_overwrite(work, head, from)) {
+    const bool stays = use->is_identity || value_plan_grows(work->plan, head);
+    const uint32_t from = group->inputs[stays ? 0 : use->in_place_input];
+    if (stays || may_overwrite(work, head, from)) {
         pass_on(work, head, from);
         return 0;
     }
@@ -135,7 +173,7 @@ static void use_values(struct work *work, uint32_t head)
     for (uint32_t k = 0; k < group->input_count; k++)
         value_plan_use(plan, plan->values[group->inputs[k]].buffer, time_forward(head));
     value_plan_use(plan, plan->values[group->output].buffer, time_forward(head));
-    if (!plan->training)
+    if (!value_plan_goes_back(plan, head))
         return;
     value_plan_use(plan, plan->values[group->inputs[0]].buffer, time_of(plan, head, use->in_until));
     value_plan_use(plan, plan->values[group->output].buffer, time_of(plan, head, use->out_until));
@@ -187,8 +225,9 @@ static int open_flow(struct work *work, uint32_t head, uint32_t k)
         return 0;
     if (value->gradient == BUFFER_NONE) {
         const bool is_last = k + 1 == group->input_count;
-        const bool shares = use->is_identity || (use->gradient_in_place && is_last && above != BUFFER_NONE &&
-                                                 value->bytes == plan->values[group->output].bytes);
+        const bool shares = use->is_identity || (k == 0 && value_plan_grows(plan, head)) ||
+                            (use->gradient_in_place && is_last && above != BUFFER_NONE &&
+                             value->bytes == plan->values[group->output].bytes);
         value->gradient = above;
         const int rc = shares ? 0 : value_plan_buffer(plan, value->bytes, &value->gradient);
         flow->buffer = value->gradient;
@@ -222,7 +261,6 @@ static void use_gradients(struct work *work, uint32_t head)
 static int plan_backward(struct work *work)
 {
     int rc = 0;
-    find_gradients(work);
     for (uint32_t i = work->net->layer_count; i-- > 0 && rc == 0;) {
         if (!fusion_is_head(work->plan->fusion, i))
             continue;
@@ -248,6 +286,9 @@ static int plan_all(struct work *work)
     work->is_lent = calloc((size_t)layer_count + 1, sizeof(*work->is_lent));
     if (work->held == NULL || work->is_lent == NULL)
         return -ENOMEM;
+    if (work->plan->training)
+        find_gradients(work);
+    find_fronts(work);
     const int rc = plan_forward(work);
     return rc == 0 && work->plan->training ? plan_backward(work) : rc;
 }
@@ -260,7 +301,8 @@ static int alloc_plan(struct value_plan *plan, const size_t *bytes)
     if (plan->values == NULL || plan->flows == NULL)
         return -ENOMEM;
     for (uint32_t v = 0; v <= layer_count; v++)
-        plan->values[v] = (struct value){ .bytes = bytes[v], .buffer = BUFFER_NONE, .gradient = BUFFER_NONE };
+        plan->values[v] =
+            (struct value){ .bytes = bytes[v], .widest = v, .buffer = BUFFER_NONE, .gradient = BUFFER_NONE };
     for (uint32_t i = 0; i < layer_count; i++)
         for (uint32_t k = 0; k < GROUP_INPUTS_MAX; k++)
             plan->flows[i][k] = (struct flow){ .buffer = BUFFER_NONE, .sum = BUFFER_NONE };

@@ -29,14 +29,20 @@ struct value_use {
     bool keeps_sign;            /* in place, and what was not above 0 stays so; what was, stays above 0, or
                                  * its gradient is 0 */
     bool is_identity;           /* the result is the first input: nothing is done, forward or backward */
+    bool grows;                 /* the result may be the first input with more numbers behind each of its pixels:
+                                 * then only those are written, and backward reads only those */
+    bool reads_fronts;          /* inputs may be the front of a wider value, see struct value, where backward adds */
     bool gradient_in_place;     /* backward may write its last input's gradient over its result's */
     bool adds;                  /* backward can add an input's gradient to what is there */
     bool gradient_early;        /* forward writes the input's gradient (the loss) */
 };
 
+/* Values that grow out of each other lie in one buffer, and their gradients in another: each is the front of the
+ * widest, its first channels at every pixel. A buffer has the widest one's bytes. */
 struct value {
-    size_t bytes;               /* of all samples */
-    bool has_gradient;          /* training, and something before it is trained */
+    size_t bytes;               /* of all samples; of a front: of the widest */
+    uint32_t widest;            /* the value it is the front of, itself where it is of none */
+    bool has_gradient;          /* training, and something before it is trained and not frozen */
     uint32_t buffer, gradient;  /* BUFFER_NONE: there is none */
 };
 
@@ -74,6 +80,18 @@ int value_plan_place(struct value_plan *plan);
 
 /* Does backward have to do anything for this head? */
 bool value_plan_goes_back(const struct value_plan *plan, uint32_t head);
+
+static inline bool value_is_front(const struct value_plan *plan, uint32_t value)
+{
+    return plan->values[value].widest != value;
+}
+/* Does the result of the head lie around its first input? */
+static inline bool value_plan_grows(const struct value_plan *plan, uint32_t head)
+{
+    const struct group *const group = &plan->fusion->groups[head];
+    return value_is_front(plan, group->inputs[0]) &&
+           plan->values[group->inputs[0]].widest == plan->values[group->output].widest;
+}
 
 /* The first piece at or behind `from` of the block that holds nothing at `time`: its offset, and its
  * end in *end_out. The block's bytes when there is none. */

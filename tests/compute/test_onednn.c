@@ -322,25 +322,42 @@ static void few_values_that_many_units_read_match_the_reference_on_several_threa
     }
 }
 
+static void assert_unpacks(const struct net *net, enum layout layout)
+{
+    struct rig rig;
+    rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, layout });
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        float *plain = plain_alloc(net, i), *again = plain_alloc(net, i);
+        plain_draw(net, i, plain);
+        assert_int_equal(rig.ops->unpack(rig.backend, i, rig.weights + rig.arenas.trained.ranges[i].offset, again), 0);
+        assert_memory_equal(plain, again, net->parameters[i].count * sizeof(*plain));
+        free(plain);
+        free(again);
+    }
+    rig_close(&rig);
+}
+
 static void packing_and_unpacking_gives_the_same_parameters(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct net *net = net_draw(seed);
-        struct rig rig;
-        rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 4, (enum layout)(seed % 3) });
-        for (uint32_t i = 0; i < net->parameter_count; i++) {
-            float *plain = plain_alloc(net, i), *again = plain_alloc(net, i);
-            plain_draw(net, i, plain);
-            assert_int_equal(
-                rig.ops->unpack(rig.backend, i, rig.weights + rig.arenas.trained.ranges[i].offset, again), 0);
-            assert_memory_equal(plain, again, net->parameters[i].count * sizeof(*plain));
-            free(plain);
-            free(again);
-        }
-        rig_close(&rig);
+        assert_unpacks(net, (enum layout)(seed % 3));
         net_close(net);
     }
+}
+
+static void packing_and_unpacking_gives_the_same_large_windows(void **state)
+{
+    (void)state;
+    struct net *net;
+    assert_int_equal(net_open(&net, "large", (struct shape){ 20, 14, 15 }, 3), 0);
+    uint32_t at = (uint32_t)net_conv2d(net, "conv", NET_INPUT, 40, window_square(13, 1, PADDING_SAME), true);
+    at = (uint32_t)net_dense(net, "classes", at, 3, true);
+    net_softmax_loss(net, "loss", at);
+    for (enum layout layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++)
+        assert_unpacks(net, layout);
+    net_close(net);
 }
 
 static size_t count_not_zero(const float *numbers, size_t count)
@@ -655,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_team_does_everything_once_in_whole_grains),
         cmocka_unit_test(buffers_alive_together_never_overlap),
         cmocka_unit_test(packing_and_unpacking_gives_the_same_parameters),
+        cmocka_unit_test(packing_and_unpacking_gives_the_same_large_windows),
         cmocka_unit_test(padding_is_zero_in_packed_weights_and_in_gradients),
         cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
         cmocka_unit_test(the_models_match_the_reference_with_dropout),

@@ -52,10 +52,17 @@ static bool may_be_identity(const struct planned *planned, uint32_t head)
            !layer_is_trained(layer) && layer->input_count == 1 && shape_count(layer->in) == shape_count(layer->out);
 }
 
+static bool may_grow(const struct planned *planned, uint32_t head)
+{
+    return planned->net->layers[head].kind == LAYER_CONCAT && planned->fusion.groups[head].tail_count == 0;
+}
+
 static struct value_use use_draw(const struct planned *planned, uint32_t head, uint32_t seed, bool training)
 {
     if (is_loss(&planned->net->layers[head]))
         return (struct value_use){ .gradient_early = true };
+    if (may_grow(planned, head) && draw(seed, head, 9, 4) > 0)
+        return (struct value_use){ .grows = true, .adds = true, .reads_fronts = true };
     if (may_be_identity(planned, head) && draw(seed, head, 0, 4) == 0)
         return (struct value_use){ .is_identity = true };
     struct value_use use = {
@@ -65,6 +72,7 @@ static struct value_use use_draw(const struct planned *planned, uint32_t head, u
         .keeps_sign = draw(seed, head, 4, 2) == 0,
         .gradient_in_place = draw(seed, head, 5, 2) == 0,
         .adds = draw(seed, head, 6, 2) == 0,
+        .reads_fronts = draw(seed, head, 10, 8) > 0,
     };
     use.in_place = use.in_until == PHASE_FORWARD && draw(seed, head, 7, 4) > 0;
     if (!training && fusion_is_head(&planned->fusion, head))
@@ -119,6 +127,7 @@ struct simulation {
     const struct value_plan *plan;
     const struct fusion *fusion;
     const struct value_use *uses;       /* what layers really do */
+    const size_t *bytes;                /* by value: its own, of a front not those of the widest */
     char *memory;
     uint32_t same[NET_LAYERS_MAX + 1];  /* by value: the one an identity made it of, else itself */
     uint32_t signs[NET_LAYERS_MAX + 1]; /* by value: the one it was written over with the signs kept, else itself */
@@ -126,27 +135,35 @@ struct simulation {
     bool is_right;                      /* so far every read found what it expected */
 };
 
-static uint64_t *words_at(const struct simulation *s, uint32_t buffer, size_t *count_out)
+/* Numbers of a buffer: all, or those of a value, or what of it is not the first `first`. */
+struct words { uint64_t *at; size_t count; };
+
+static struct words all_words(const struct simulation *s, uint32_t buffer)
 {
     const struct lifetime *const life = &s->plan->buffers[buffer];
-    *count_out = life->bytes / 8;
-    return (uint64_t *)(void *)(s->memory + life->offset);
+    return (struct words){ (uint64_t *)(void *)(s->memory + life->offset), life->bytes / 8 };
 }
 
-static void fill(struct simulation *s, uint32_t buffer, uint64_t word)
+static struct words words_of(const struct simulation *s, uint32_t buffer, uint32_t value)
 {
-    size_t count;
-    uint64_t *const words = words_at(s, buffer, &count);
-    for (size_t i = 0; i < count; i++)
-        words[i] = word;
+    return (struct words){ all_words(s, buffer).at, s->bytes[value] / 8 };
 }
 
-static void require(struct simulation *s, uint32_t buffer, uint64_t word)
+static struct words words_behind(struct words words, size_t first)
 {
-    size_t count;
-    const uint64_t *const words = words_at(s, buffer, &count);
-    for (size_t i = 0; i < count; i++)
-        s->is_right = s->is_right && words[i] == word;
+    return (struct words){ words.at + first, words.count - first };
+}
+
+static void fill(struct words words, uint64_t word)
+{
+    for (size_t i = 0; i < words.count; i++)
+        words.at[i] = word;
+}
+
+static void require(struct simulation *s, struct words words, uint64_t word)
+{
+    for (size_t i = 0; i < words.count; i++)
+        s->is_right = s->is_right && words.at[i] == word;
 }
 
 static uint32_t buffer_of(const struct simulation *s, uint32_t value)
@@ -154,22 +171,34 @@ static uint32_t buffer_of(const struct simulation *s, uint32_t value)
     return s->plan->values[value].buffer;
 }
 
+/* How many words of the value are those of what it has grown from. */
+static size_t grown_from(const struct simulation *s, uint32_t value)
+{
+    const uint32_t maker = value != 0 ? s->fusion->groups[value - 1].head : FUSION_LEFT_OUT;
+    if (maker == FUSION_LEFT_OUT || !value_plan_grows(s->plan, maker))
+        return 0;
+    return s->bytes[s->fusion->groups[maker].inputs[0]] / 8;
+}
+
 static void require_value(struct simulation *s, uint32_t value)
 {
-    require(s, buffer_of(s, value), word_of(KIND_VALUE, s->same[value], 0));
+    const uint32_t same = s->same[value];
+    const size_t grown = grown_from(s, same);
+    if (grown > 0)
+        require_value(s, s->fusion->groups[s->fusion->groups[same - 1].head].inputs[0]);
+    require(s, words_behind(words_of(s, buffer_of(s, value), value), grown), word_of(KIND_VALUE, same, 0));
 }
 
 /* The value, or one written over it that is above 0 where it was. */
 static void require_signs(struct simulation *s, uint32_t value)
 {
-    size_t count;
-    const uint64_t *const words = words_at(s, buffer_of(s, value), &count);
-    uint32_t found = (uint32_t)(words[0] >> 32) & 0xffffff;
-    if (words[0] >> 56 != KIND_VALUE || found > s->fusion->net->layer_count) {
+    const struct words words = words_of(s, buffer_of(s, value), value);
+    uint32_t found = (uint32_t)(words.at[0] >> 32) & 0xffffff;
+    if (words.at[0] >> 56 != KIND_VALUE || found > s->fusion->net->layer_count) {
         s->is_right = false;
         return;
     }
-    require(s, buffer_of(s, value), words[0]);
+    require(s, words, words.at[0]);
     while (found != s->same[value] && s->signs[found] != found)
         found = s->signs[found];
     s->is_right = s->is_right && found == s->same[value];
@@ -210,15 +239,15 @@ static void run_forward(struct simulation *s, uint32_t head, uint32_t own)
     const struct group *const group = &s->fusion->groups[head];
     const uint32_t over = s->uses[head].in_place_input;
     const uint32_t from = group->inputs[over], to = group->output;
-    const bool is_written_over = buffer_of(s, from) == buffer_of(s, to);
+    const bool is_written_over = buffer_of(s, from) == buffer_of(s, to) && !value_plan_grows(s->plan, head);
     check_inputs(s, head, BUFFER_NONE);
     s->same[to] = s->uses[head].is_identity ? s->same[from] : to;
     s->signs[to] = is_written_over && s->uses[head].keeps_sign ? s->same[from] : to;
-    fill(s, own, word_of(KIND_OWN, head, 0));
+    fill(all_words(s, own), word_of(KIND_OWN, head, 0));
     if (s->uses[head].is_identity)
         return;
     if (buffer_of(s, to) != BUFFER_NONE)
-        fill(s, buffer_of(s, to), word_of(KIND_VALUE, to, 0));
+        fill(words_behind(words_of(s, buffer_of(s, to), to), grown_from(s, to)), word_of(KIND_VALUE, to, 0));
     if (s->plan->training && s->uses[head].gradient_early)
         give_gradients(s, head);
     check_inputs(s, head, is_written_over ? over : BUFFER_NONE);
@@ -247,34 +276,35 @@ static void find_parts(struct simulation *s)
             s->parts[s->fusion->groups[i].inputs[k]] |= part_of(s, i, k);
 }
 
-static void require_gradient_above(struct simulation *s, uint32_t head)
+/* Behind the first words, which may be the gradient of an input already. */
+static void require_gradient_above(struct simulation *s, uint32_t head, size_t first)
 {
-    const uint32_t value = s->fusion->groups[head].output;
-    if (s->plan->values[value].gradient != BUFFER_NONE)
-        require(s, s->plan->values[value].gradient, word_of(KIND_GRADIENT, value, s->parts[value]));
+    const uint32_t value = s->fusion->groups[head].output, buffer = s->plan->values[value].gradient;
+    if (buffer != BUFFER_NONE)
+        require(s, words_behind(words_of(s, buffer, value), first), word_of(KIND_GRADIENT, value, s->parts[value]));
 }
 
 /* Add a part to the gradient in the buffer, of which others are there. */
 static void add_part(struct simulation *s, uint32_t buffer, uint32_t value, uint32_t part)
 {
-    size_t count;
-    const uint32_t parts = (uint32_t)words_at(s, buffer, &count)[0];
+    const struct words words = words_of(s, buffer, value);
+    const uint32_t parts = (uint32_t)words.at[0];
     s->is_right = s->is_right && parts != 0 && (parts & part) == 0;
-    require(s, buffer, word_of(KIND_GRADIENT, value, parts));
-    fill(s, buffer, word_of(KIND_GRADIENT, value, parts | part));
+    require(s, words, word_of(KIND_GRADIENT, value, parts));
+    fill(words, word_of(KIND_GRADIENT, value, parts | part));
 }
 
 static void give_gradient(struct simulation *s, uint32_t head, uint32_t k)
 {
     const struct flow *const flow = &s->plan->flows[head][k];
     const uint32_t value = s->fusion->groups[head].inputs[k];
-    require_gradient_above(s, head);
+    require_gradient_above(s, head, k > 0 ? grown_from(s, s->fusion->groups[head].output) : 0);
     if (flow->buffer == BUFFER_NONE)
         return;
     if (flow->adds && s->uses[head].adds)
         add_part(s, flow->buffer, value, part_of(s, head, k));
     else
-        fill(s, flow->buffer, word_of(KIND_GRADIENT, value, part_of(s, head, k)));
+        fill(words_of(s, flow->buffer, value), word_of(KIND_GRADIENT, value, part_of(s, head, k)));
 }
 
 static void give_gradients(struct simulation *s, uint32_t head)
@@ -293,7 +323,7 @@ static void add_sums(struct simulation *s, uint32_t head)
         const uint32_t part = part_of(s, head, k);
         if (flow->sum == BUFFER_NONE)
             continue;
-        require(s, flow->buffer, word_of(KIND_GRADIENT, group->inputs[k], part));
+        require(s, words_of(s, flow->buffer, group->inputs[k]), word_of(KIND_GRADIENT, group->inputs[k], part));
         add_part(s, flow->sum, group->inputs[k], part);
     }
 }
@@ -331,11 +361,11 @@ static void run_inputs(struct simulation *s, uint32_t head)
 
 static void run_backward(struct simulation *s, uint32_t head, uint32_t own)
 {
-    require_gradient_above(s, head);
+    require_gradient_above(s, head, 0);
     check_reads(s, head, PHASE_PARAMETERS);
     paint(s, time_parameters(s->plan, head));
     run_inputs(s, head);
-    require(s, own, word_of(KIND_OWN, head, 0));
+    require(s, all_words(s, own), word_of(KIND_OWN, head, 0));
     paint(s, time_inputs(s->plan, head));
 }
 
@@ -343,7 +373,7 @@ static void run_all(struct simulation *s, const uint32_t *own)
 {
     const uint32_t layer_count = s->fusion->net->layer_count;
     find_parts(s);
-    fill(s, buffer_of(s, 0), word_of(KIND_VALUE, 0, 0));
+    fill(words_of(s, buffer_of(s, 0), 0), word_of(KIND_VALUE, 0, 0));
     for (uint32_t i = 0; i < layer_count; i++)
         if (fusion_is_head(s->fusion, i)) {
             run_forward(s, i, own[i]);
@@ -362,6 +392,7 @@ static bool simulate(const struct planned *planned, const struct value_use *real
         .plan = &planned->plan,
         .fusion = &planned->fusion,
         .uses = really,
+        .bytes = planned->bytes,
         .memory = calloc(1, planned->plan.bytes),
         .is_right = true,
     };
@@ -484,7 +515,7 @@ static void nothing_is_written_over_a_value_that_others_read(void **state)
         for (uint32_t i = 0; i < planned.net->layer_count; i++) {
             const struct group *const group = &planned.fusion.groups[i];
             const uint32_t value = group->head == i ? group->inputs[planned.uses[i].in_place_input] : 0;
-            if (group->head != i || planned.uses[i].is_identity ||
+            if (group->head != i || planned.uses[i].is_identity || value_plan_grows(&planned.plan, i) ||
                 planned.plan.values[value].buffer != planned.plan.values[group->output].buffer)
                 continue;
             assert_int_equal(count_reads_from(&planned.fusion, training ? 0 : i, value), 1);
@@ -493,6 +524,28 @@ static void nothing_is_written_over_a_value_that_others_read(void **state)
         planned_close(&planned);
     }
     assert_true(in_place[true] > GRAPHS / 8 && in_place[false] > GRAPHS / 8);
+}
+
+/* A grown value has the bytes of the widest of its buffer in front of it, and no gradient elsewhere. */
+static void values_that_grow_lie_in_one_buffer_and_so_do_their_gradients(void **state)
+{
+    uint32_t count = 0;
+    (void)state;
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        planned_open(&planned, seed, true);
+        const struct value *const values = planned.plan.values;
+        for (uint32_t v = 0; v <= planned.net->layer_count; v++) {
+            const struct value *const widest = &values[values[v].widest];
+            if (!value_is_front(&planned.plan, v))
+                continue;
+            assert_int_equal(values[v].buffer, widest->buffer);
+            assert_int_equal(values[v].gradient, widest->gradient);
+            assert_int_equal(planned.plan.buffers[values[v].buffer].bytes, planned.bytes[values[v].widest]);
+            count++;
+        }
+        planned_close(&planned);
+    }
+    assert_true(count > GRAPHS / 40);
 }
 
 static size_t rounded(size_t bytes)
@@ -548,6 +601,7 @@ int main(void)
         cmocka_unit_test(what_is_read_is_what_was_written_last),
         cmocka_unit_test(layers_that_do_not_do_what_they_said_are_caught),
         cmocka_unit_test(nothing_is_written_over_a_value_that_others_read),
+        cmocka_unit_test(values_that_grow_lie_in_one_buffer_and_so_do_their_gradients),
         cmocka_unit_test(the_block_holds_the_most_at_any_time_and_no_more_than_all),
         cmocka_unit_test(nothing_goes_back_to_where_nothing_is_trained),
     };

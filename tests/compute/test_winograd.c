@@ -122,7 +122,9 @@ static void it_pays_for_windows_of_three_and_many_channels_in_fp32(void **state)
     net_conv2d(net, "one", 1, 64, window_square(1, 1, PADDING_SAME), false);
     net_conv2d(net, "five", 2, 64, window_square(5, 1, PADDING_SAME), false);
     net_conv2d(net, "few", 3, 4, three, false);
-    net_end(net, 4);
+    net_conv2d(net, "many", 4, 160, three, false);
+    net_conv2d(net, "vector", 5, 16, three, false);
+    net_end(net, 6);
     assert_true(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[0], 8));
     assert_false(pays(VALUE_BF16, CONVOLUTION_AUTO, &net->layers[0], 8));
     assert_false(pays(VALUE_BF16, CONVOLUTION_WINOGRAD, &net->layers[0], 8));
@@ -131,6 +133,8 @@ static void it_pays_for_windows_of_three_and_many_channels_in_fp32(void **state)
         assert_false(pays(VALUE_FP32, CONVOLUTION_WINOGRAD, &net->layers[i], 8));
     assert_false(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[4], 8));
     assert_true(pays(VALUE_FP32, CONVOLUTION_WINOGRAD, &net->layers[4], 8));
+    assert_false(pays(VALUE_FP32, CONVOLUTION_AUTO, &net->layers[6], 8));
+    assert_true(pays(VALUE_FP32, CONVOLUTION_WINOGRAD, &net->layers[6], 8));
     net_close(net);
 }
 

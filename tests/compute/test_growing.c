@@ -1,0 +1,226 @@
+/* Tests of values that grow: in a densely connected block every concatenation puts new channels behind those that
+ * are there, in one buffer. It gives what the reference gives, it is done where it can be, and nowhere else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "compute/onednn/onednn_plan.h"
+#include "tests/helpers/network/network_check.h"
+
+enum { COUNT = 5, LAYERS = 4 };
+
+/* What else a block has than a normalisation and a convolution in each layer. */
+enum extra { EXTRA_NONE, EXTRA_SECOND_NORM, EXTRA_POOL, EXTRA_TWICE, EXTRA_SIDE, EXTRA_LATER, EXTRAS };
+
+/* A net in the making. */
+struct draft { struct net *net; char name[24]; };
+
+static const struct batch_norm soft = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
+
+static const char *name_next(struct draft *draft)
+{
+    snprintf(draft->name, sizeof(draft->name), "layer%u", draft->net->layer_count);
+    return draft->name;
+}
+
+static uint32_t norm(struct draft *draft, uint32_t from)
+{
+    return (uint32_t)net_batch_norm(draft->net, name_next(draft), from, soft);
+}
+
+static uint32_t conv(struct draft *draft, uint32_t from, uint32_t filters)
+{
+    return (uint32_t)net_conv2d(draft->net, name_next(draft), from, filters, window_square(3, 1, PADDING_SAME), true);
+}
+
+static uint32_t norm_relu_conv(struct draft *draft, uint32_t from, uint32_t filters)
+{
+    const uint32_t at = norm(draft, from);
+    return conv(draft, (uint32_t)net_relu(draft->net, name_next(draft), at), filters);
+}
+
+static uint32_t concat(struct draft *draft, const uint32_t *ways, uint32_t count)
+{
+    return (uint32_t)net_concat(draft->net, name_next(draft), ways, count);
+}
+
+/* What is made of `from` by one layer. */
+static uint32_t dense_layer(struct draft *draft, uint32_t from, uint32_t growth, enum extra extra)
+{
+    uint32_t made = norm_relu_conv(draft, from, growth);
+    if (extra == EXTRA_SECOND_NORM)
+        made = (uint32_t)net_add(draft->net, name_next(draft), made, norm_relu_conv(draft, from, growth));
+    if (extra == EXTRA_SIDE)
+        made = norm_relu_conv(draft, concat(draft, (const uint32_t[]){ from, made }, 2), growth);
+    uint32_t ways[] = { from, made, from };
+    if (extra == EXTRA_POOL)
+        ways[2] = (uint32_t)net_average_pool(draft->net, name_next(draft), from, window_square(3, 1, PADDING_SAME));
+    const uint32_t at = concat(draft, ways, extra == EXTRA_POOL || extra == EXTRA_TWICE ? 3 : 2);
+    if (extra != EXTRA_LATER)
+        return at;
+    return concat(draft, (const uint32_t[]){ at, norm_relu_conv(draft, from, growth) }, 2);
+}
+
+/* The layer `where` has the extra. */
+static struct net *net_of_a_block(uint32_t growth, enum extra extra, uint32_t where)
+{
+    struct draft draft = { .net = NULL };
+    assert_int_equal(net_open(&draft.net, "block", (struct shape){ 3, 6, 5 }, 4), 0);
+    uint32_t at = conv(&draft, NET_INPUT, 6);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        at = dense_layer(&draft, at, growth + i % 2, i == where ? extra : EXTRA_NONE);
+    at = (uint32_t)net_relu(draft.net, name_next(&draft), norm(&draft, at));
+    at = (uint32_t)net_global_average(draft.net, name_next(&draft), at);
+    at = (uint32_t)net_dense(draft.net, "classes", at, 4, true);
+    net_softmax_loss(draft.net, "loss", at);
+    net_finish(draft.net);
+    assert_string_equal(net_error(draft.net), "");
+    return draft.net;
+}
+
+/* ---- what it computes ---- */
+
+static void compare(struct network *network, struct net *net, uint64_t seed)
+{
+    network_compare_with_reference(network, COUNT, seed);
+    network_close(network);
+    net_close(net);
+}
+
+static void for_each_block(void (*check)(const char *backend, struct net *net, uint32_t seed), const char *backend)
+{
+    static const uint32_t growths[] = { 1, 3, 12, 17 };
+    uint32_t seed = 0;
+    for (uint32_t extra = 0; extra < EXTRAS; extra++)
+        for (uint32_t where = 0; where < LAYERS; where++, seed++)
+            check(backend, net_of_a_block(growths[seed % 4], (enum extra)extra, where), seed);
+}
+
+static void check_block(const char *backend, struct net *net, uint32_t seed)
+{
+    struct network network;
+    network_open(&network, backend, net, COUNT, 1 + seed % 3);
+    compare(&network, net, seed);
+}
+
+static void check_block_together(const char *backend, struct net *net, uint32_t seed)
+{
+    struct network network;
+    network_open_laid_out(&network, backend, net, COUNT, LAYOUT_NHWC);
+    compare(&network, net, seed);
+}
+
+static void check_blocks(const char *backend)
+{
+    for_each_block(check_block, backend);
+    for_each_block(check_block_together, backend);
+}
+
+static void blocks_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_blocks);
+}
+
+static void check_painted(const char *backend, struct net *net, uint32_t seed)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, painted;
+    network_open(&network, backend, net, COUNT, 1);
+    network_open_painted(&painted, backend, net, COUNT);
+    network_draw_weights(&network, seed);
+    network_draw_weights(&painted, seed);
+    network_compare_bits(&painted, &network, &input, COUNT);
+    network_close(&network);
+    network_close(&painted);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void check_all_painted(const char *backend)
+{
+    for_each_block(check_painted, backend);
+}
+
+static void memory_that_holds_nothing_is_never_read(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_all_painted);
+}
+
+/* ---- where it is done ---- */
+
+static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
+{
+    struct network network;
+    struct plan *plan;
+    uint32_t count = 0;
+    network_open_laid_out(&network, "onednn", net, COUNT, layout);
+    assert_int_equal(network.ops->plan(network.backend, COUNT, training, &plan), 0);
+    for (uint32_t v = 0; v <= net->layer_count; v++)
+        count += value_is_front(&plan->base.values, v);
+    network.ops->plan_close(plan);
+    network_close(&network);
+    net_close(net);
+    return count;
+}
+
+static void only_channels_that_lie_together_grow(void **state)
+{
+    (void)state;
+    for (int training = 0; training <= 1; training++) {
+        assert_int_equal(count_fronts(net_of_a_block(12, EXTRA_NONE, 0), LAYOUT_NHWC, training != 0), LAYERS - 1);
+        assert_int_equal(count_fronts(net_of_a_block(12, EXTRA_NONE, 0), LAYOUT_NCHW, training != 0), 0);
+    }
+}
+
+/* A side's own concatenation copies; what is read behind where it would grow, or by what takes no front, is copied. */
+static void nothing_grows_that_others_read_in_another_way(void **state)
+{
+    static const uint32_t fronts[EXTRAS] = {
+        [EXTRA_NONE] = 3, [EXTRA_SECOND_NORM] = 3, [EXTRA_POOL] = 2, [EXTRA_TWICE] = 2, [EXTRA_SIDE] = 3,
+        [EXTRA_LATER] = 3,
+    };
+    (void)state;
+    for (uint32_t extra = 0; extra < EXTRAS; extra++)
+        assert_int_equal(count_fronts(net_of_a_block(5, (enum extra)extra, 2), LAYOUT_NHWC, true), fronts[extra]);
+}
+
+/* ---- what it takes ---- */
+
+static size_t bytes_of(struct net *net, enum layout layout)
+{
+    struct network network;
+    struct plan *plan;
+    network_open_laid_out(&network, "onednn", net, COUNT, layout);
+    assert_int_equal(network.ops->plan(network.backend, COUNT, false, &plan), 0);
+    const size_t bytes = plan->base.values.bytes;
+    network.ops->plan_close(plan);
+    network_close(&network);
+    net_close(net);
+    return bytes;
+}
+
+static void a_block_takes_less_memory_where_it_grows(void **state)
+{
+    (void)state;
+    assert_true(bytes_of(net_of_a_block(16, EXTRA_NONE, 0), LAYOUT_NHWC) <
+                bytes_of(net_of_a_block(16, EXTRA_POOL, 2), LAYOUT_NHWC));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_give_what_the_reference_gives),
+        cmocka_unit_test(memory_that_holds_nothing_is_never_read),
+        cmocka_unit_test(only_channels_that_lie_together_grow),
+        cmocka_unit_test(nothing_grows_that_others_read_in_another_way),
+        cmocka_unit_test(a_block_takes_less_memory_where_it_grows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -53,6 +53,7 @@ struct backend_spec {
     uint32_t device_towers;     /* CUDA: towers that share the device and its memory, 0 = 1 */
     size_t workspace_max;       /* bytes a convolution may use beside its values (on the CPU: by Winograd's
                                  * algorithm), 0 = 256 MiB */
+    bool skips_broken;          /* steps whose gradients are not finite are left out (update/skip.h) */
     bool paint;                 /* tests: between layers, memory that holds nothing is filled with NaN */
     bool time_plans;            /* CUDA: measure the best candidates of every convolution when planning */
     const char *plan_cache;     /* CUDA: directory convolution plans are kept in, NULL = none; lent */
@@ -78,6 +79,7 @@ struct backend_result {
     uint32_t counted;           /* samples with a label */
     uint32_t skipped_steps;     /* fp16: updates left out so far because a gradient overflowed */
     float loss_scale;           /* fp16: the factor of this step's gradients, else 1 */
+    uint32_t is_skipped;        /* of a training step: not 0 = its update was left out */
 };
 
 /* Each implementation's struct backend begins with this. */
@@ -159,10 +161,14 @@ struct backend_ops {
      * index): all between may be run as one piece. Once, after all plans are made; until
      * then every layer with parameters is an end. NULL: makes no difference. */
     int (*segment)(struct backend *backend, const bool *ends);
-    /* For precisions whose gradients may overflow (fp16): every range of the reduced gradients
-     * is checked before the one update of the whole arena, which does nothing but lower the
-     * loss scale when one held a number that is not finite. NULL: nothing to check. */
+    /* For precisions whose gradients may overflow (fp16), and with spec.skips_broken: every range of the
+     * reduced gradients is checked before the one update of the whole arena, which does nothing but lower the
+     * loss scale (fp16) when one held a number that is not finite. NULL: there is no such precision, and memory
+     * is the host's. */
     int (*check)(struct backend *backend, const float *gradients, size_t count);
+    /* Behind the checks and before the update: floats[0 .. count) (device memory) become those of `kept` when one of
+     * the gradients was not finite. NULL where check is. */
+    int (*take_back)(struct backend *backend, float *floats, const float *kept, size_t count);
 
     /* The sums of squares of ranges of the arenas (device memory), on the compute stream. */
     int (*squares)(struct backend *backend, const struct squares *squares, uint32_t count);
@@ -175,6 +181,9 @@ struct backend_ops {
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
+    /* floats[i] += share * (more[i] - keep * floats[i]) over ranges of the tower's arenas or of memory as large (device
+     * memory), on the compute stream: with share 1 and keep 0 a sum, with keep 1 a step from the one to the other. */
+    int (*mix)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
     /* Queue: *first_out (pinned host memory) becomes the index of the first of floats[0 .. count) (device
      * memory) that is an infinity or no number, `count` or more when there is none; there once the compute
      * stream has come that far. NULL: what it computes says nothing. */

@@ -12,6 +12,13 @@ void scale_floats(float *floats, size_t count, float factor)
 }
 
 VECTOR_LOOPS
+void mix_floats(float *restrict floats, const float *restrict more, size_t count, float share, float keep)
+{
+    for (size_t i = 0; i < count; i++)
+        floats[i] += share * (more[i] - keep * floats[i]);
+}
+
+VECTOR_LOOPS
 void limit_floats(float *floats, size_t count, float limit)
 {
     for (size_t i = 0; i < count; i++) {

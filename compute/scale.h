@@ -1,4 +1,4 @@
-/* Multiplying and limiting floats in place, for the backends that compute on the host. */
+/* Multiplying, mixing and limiting floats in place, for the backends that compute on the host. */
 #ifndef PIPETRAIN_SCALE_H
 #define PIPETRAIN_SCALE_H
 
@@ -6,6 +6,9 @@
 
 /* In the calling thread. Elementwise, so any split of a range gives the same bits. */
 void scale_floats(float *floats, size_t count, float factor);
+/* floats[i] += share * (more[i] - keep * floats[i]): with share 1 and keep 0 a sum, with keep 1 a step of the length
+ * `share` from the one to the other. */
+void mix_floats(float *floats, const float *more, size_t count, float share, float keep);
 /* Those beyond it become `limit` or -limit; what is no number stays. */
 void limit_floats(float *floats, size_t count, float limit);
 

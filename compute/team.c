@@ -68,6 +68,15 @@ int team_start(uint32_t threads)
     return 0;
 }
 
+int team_start_bound(struct device *device, const uint32_t *cpus, uint32_t cpu_count, uint32_t threads)
+{
+    if (cpus != NULL)
+        thread_bind(cpus, cpu_count);
+    else
+        device->ops->bind(device);
+    return threads > 0 ? team_start(threads) : 0;
+}
+
 static void run_member(uint32_t threads, uint32_t member, size_t count, size_t grain, team_work work, void *arg)
 {
     const size_t grains = (count + grain - 1) / grain;

@@ -41,9 +41,15 @@ static int open_cudnn(struct backend *backend)
     return rc == 0 ? CUDNN_CALL(backend->name, cudnnSetStream(backend->cudnn, backend->stream)) : rc;
 }
 
+/* Then it only says which steps are left out. */
+static bool scale_is_fixed(const struct backend *backend)
+{
+    return backend->spec.precision != PRECISION_FP16;
+}
+
 static int open_scale(struct backend *backend)
 {
-    static const struct loss_scale first = { .factor = LOSS_SCALE_FIRST };
+    const struct loss_scale first = { .factor = scale_is_fixed(backend) ? 1.0f : LOSS_SCALE_FIRST };
     struct device *const device = backend->spec.device;
     void *memory;
     int rc = device->ops->alloc(device, sizeof(first), &memory);
@@ -98,7 +104,7 @@ static int open_parts(struct backend *backend)
         rc = open_cudnn(backend);
     if (rc == 0 && has_layer(net, LAYER_DENSE))
         rc = dense_library_open(&backend->dense, backend->name);
-    if (rc == 0 && backend->spec.precision == PRECISION_FP16)
+    if (rc == 0 && (backend->spec.skips_broken || !scale_is_fixed(backend)))
         rc = open_scale(backend);
     return rc;
 }
@@ -149,7 +155,7 @@ static int cuda_backend_bind(struct backend *backend, const struct backend_memor
 
 static const void *cuda_backend_carried(const struct backend *backend, size_t *bytes_out)
 {
-    *bytes_out = backend->scale != NULL ? sizeof(*backend->scale) : 0;
+    *bytes_out = scale_is_fixed(backend) ? 0 : sizeof(*backend->scale);
     return backend->scale;
 }
 
@@ -209,8 +215,14 @@ static int cuda_backend_input(struct plan *plan, const struct backend_input *inp
 static int cuda_backend_result(struct plan *plan, struct backend_result *result_out)
 {
     const struct backend_spec *const spec = &plan->base.backend->spec;
-    return spec->device->ops->copy(spec->compute, result_out, cuda_plan_data(plan, plan->result), sizeof(*result_out),
-                                   COPY_FROM_DEVICE);
+    const struct device_ops *const ops = spec->device->ops;
+    const struct loss_scale *const scale = plan->base.backend->scale;
+    const int rc = ops->copy(spec->compute, result_out, cuda_plan_data(plan, plan->result), sizeof(*result_out),
+                             COPY_FROM_DEVICE);
+    if (rc != 0 || !spec->skips_broken)
+        return rc;
+    return ops->copy(spec->compute, &result_out->is_skipped, &scale->overflowed, sizeof(scale->overflowed),
+                     COPY_FROM_DEVICE);
 }
 
 static int cuda_backend_check(struct backend *backend, const float *gradients, size_t count)
@@ -219,6 +231,13 @@ static int cuda_backend_check(struct backend *backend, const float *gradients, s
         return 0;
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_check(backend->stream, count, gradients, backend->scale));
+}
+
+static int cuda_backend_take_back(struct backend *backend, float *floats, const float *kept, size_t count)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_take_back(backend->stream, count, backend->scale, kept,
+                                                                    floats));
 }
 
 static int cuda_backend_squares(struct backend *backend, const struct squares *squares, uint32_t count)
@@ -248,7 +267,8 @@ static int cuda_backend_update(struct backend *backend, const struct optimizer *
     for (uint32_t i = 0; i < range_count && rc == 0; i++)
         rc = update_range(backend, optimizer, step, &ranges[i]);
     if (rc == 0 && backend->scale != NULL)
-        rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale));
+        rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale,
+                                                          scale_is_fixed(backend)));
     return rc;
 }
 
@@ -256,6 +276,13 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
 {
     const int rc = cuda_enter(backend->spec.device);
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
+}
+
+static int cuda_backend_mix(struct backend *backend, float *floats, const float *more, size_t count, float share,
+                            float keep)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, keep, more, floats));
 }
 
 static int cuda_backend_limit(struct backend *backend, float *gradients, size_t count, float limit)
@@ -338,10 +365,12 @@ const struct backend_ops backend_cuda_ops = {
     .logits = cuda_logits,
     .segment = cuda_plan_segment,
     .check = cuda_backend_check,
+    .take_back = cuda_backend_take_back,
     .squares = cuda_backend_squares,
     .update = cuda_backend_update,
     .limit = cuda_backend_limit,
     .scale = cuda_backend_scale,
+    .mix = cuda_backend_mix,
     .find_broken = cuda_backend_find_broken,
     .adopt = cuda_backend_adopt,
 };

@@ -27,7 +27,7 @@ static bool has_norm(const struct plan *plan, uint32_t head)
 
 static bool pass_is_needed(const struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
-    return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && plan->base.training) ||
+    return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && value_plan_goes_back(&plan->base.values, layer)) ||
            (pass == CONV_DATA_GRADIENT && plan_has_inputs(&plan->base, layer));
 }
 
@@ -160,7 +160,7 @@ static int conv2d_plan(struct plan *plan, uint32_t layer)
         return -ENOMEM;
     plan->states[layer] = state;
     state->partials = state->weight_gradient = state->weight = state->bias = BUFFER_NONE;
-    int rc = plan->base.training ? open_scratch(plan, layer, state) : 0;
+    int rc = value_plan_goes_back(&plan->base.values, layer) ? open_scratch(plan, layer, state) : 0;
     if (rc == 0 && has_norm(plan, layer))
         rc = open_folded(plan, layer, state);
     for (uint32_t pass = 0; pass < CONV_PASS_COUNT && rc == 0; pass++)

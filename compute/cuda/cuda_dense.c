@@ -39,12 +39,13 @@ static int dense_plan(struct plan *plan, uint32_t layer)
     plan->states[layer] = state;
     state->partials = BUFFER_NONE;
     const bool is_apart = has_relu(plan, layer) && layer_has(plan_layer(plan, layer), PARAMETER_BIAS);
-    int rc = plan->base.training && is_apart ? cuda_partials_open(plan, layer, &state->partials) : 0;
+    const bool goes_back = value_plan_goes_back(&plan->base.values, layer);
+    int rc = goes_back && is_apart ? cuda_partials_open(plan, layer, &state->partials) : 0;
     if (rc == 0)
         rc = open_product(plan, layer, DENSE_FORWARD);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
         rc = open_product(plan, layer, DENSE_DATA_GRADIENT);
-    if (rc == 0 && plan->base.training)
+    if (rc == 0 && goes_back)
         rc = open_product(plan, layer, DENSE_WEIGHT_GRADIENT);
     return rc;
 }

@@ -238,10 +238,14 @@ cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
 cudaError_t kernel_narrow(cudaStream_t stream, enum value_type type, size_t count, const float *from, void *to);
 cudaError_t kernel_widen(cudaStream_t stream, enum value_type type, size_t count, const void *from, float *to);
 
-/* scale->overflowed = 1 when a gradient is not finite (else left as it is). */
+/* scale->overflowed = LOSS_SCALE_BROKEN when a gradient is not finite (else left as it is). */
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale);
-/* The end of a step's update: loss_scale.h's rule, and overflowed = 0. */
-cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale);
+/* The end of a step's update: loss_scale.h's rule, or, where the factor is fixed, only that the step is counted; and
+ * overflowed says whether it was left out. */
+cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, bool is_fixed);
+/* Between the checks and the update: floats become those of `kept` when a gradient was not finite. */
+cudaError_t kernel_take_back(cudaStream_t stream, size_t count, const struct loss_scale *scale, const float *kept,
+                             float *floats);
 
 /* *first = the index of the first of the floats that is not finite, UINT64_MAX when all are. */
 cudaError_t kernel_find_broken(cudaStream_t stream, size_t count, const float *floats, uint64_t *first);
@@ -251,6 +255,8 @@ cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const s
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
+/* floats[i] += share * (more[i] - keep * floats[i]). */
+cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const float *more, float *floats);
 
 #define KERNEL_TOWERS_MAX 64u
 

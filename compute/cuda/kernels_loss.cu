@@ -1,6 +1,8 @@
 /* The kernels of the softmax loss. Queued by the CUDA backend from the tower's thread. */
 #include "compute/cuda/kernel_types.cuh"
 
+#include <math.h>
+
 /* ---- softmax loss: a warp per sample, then one block over the samples ---- */
 
 #define IS_COUNTED 1u
@@ -74,8 +76,9 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     float distance = is_counted && tells ? best.value - widened(row[label]) : 0.0f;
     if (shape.smoothing > 0)
         distance = smoothed_distance(shape, row, best.value, distance, lane);
+    const float loss = logf(sum) + distance;
     if (tells)
-        samples[sample] = is_counted ? sample_loss{ logf(sum) + distance,
+        samples[sample] = is_counted ? sample_loss{ loss,
                                                     IS_COUNTED | (best.index == label ? IS_CORRECT : 0) }
                                      : sample_loss{ 0, 0 };
     if (gradient == NULL)
@@ -85,8 +88,8 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
         const float wanted = c == label ? own : others;
-        narrowed(is_used ? (expf(widened(row[c]) - best.value) / sum - wanted) * factor : 0.0f,
-                 (T *)gradient + sample * shape.stored + c);
+        const float slope = c == label && !isfinite(loss) ? loss : expf(widened(row[c]) - best.value) / sum - wanted;
+        narrowed(is_used ? slope * factor : 0.0f, (T *)gradient + sample * shape.stored + c);
     }
 }
 
@@ -125,7 +128,7 @@ static __global__ void sum_losses(loss_shape shape, const sample_loss *__restric
                                         : loss_sums{ 0, 0, 0 };
     const loss_sums all = plus(before, told(shape, sums[0]));
     *result = backend_result{ all.loss, all.correct, all.counted, scale != NULL ? scale->skipped_steps : 0,
-                              scale != NULL ? scale->factor : 1.0f };
+                              scale != NULL ? scale->factor : 1.0f, 0 };
 }
 
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,

@@ -189,7 +189,7 @@ static __global__ void update(numbers s, const struct loss_scale *__restrict__ s
                               enum value_type type, void *__restrict__ shadow)
 {
     const size_t i = thread_number() * QUAD;
-    if (i >= range.count || (scale != NULL && scale->overflowed))
+    if (i >= range.count || (scale != NULL && scale->overflowed == LOSS_SCALE_BROKEN))
         return;
     const size_t rest = range.count - i;
     if (scale != NULL)
@@ -279,7 +279,7 @@ static __global__ void check(size_t count, const float *__restrict__ gradients, 
     for (uint32_t k = 0; k < GROUP; k++)
         is_good = is_good && isfinite(values.value[k]);
     if (!is_good)
-        scale->overflowed = 1;      /* by any number of threads: they all write the same */
+        scale->overflowed = LOSS_SCALE_BROKEN;      /* by any number of threads: they all write the same */
 }
 
 cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradients, struct loss_scale *scale)
@@ -289,26 +289,41 @@ cudaError_t kernel_check(cudaStream_t stream, size_t count, const float *gradien
     return launch_threads(stream, pieces(count, GROUP), check, count, gradients, scale);
 }
 
-static __global__ void adjust_scale(struct loss_scale *scale)
+static __global__ void adjust_scale(struct loss_scale *scale, bool is_fixed)
 {
     if (threadIdx.x != 0)
         return;
     struct loss_scale now = *scale;
-    now.good_steps = now.overflowed ? 0 : now.good_steps + 1;
-    if (now.overflowed) {
-        now.skipped_steps++;
+    const bool is_broken = now.overflowed == LOSS_SCALE_BROKEN;
+    now.skipped_steps += is_broken;
+    now.overflowed = is_broken ? LOSS_SCALE_LEFT_OUT : 0;
+    now.good_steps = is_fixed || is_broken ? 0 : now.good_steps + 1;
+    if (is_broken && !is_fixed) {
         now.factor = now.factor / 2 > LOSS_SCALE_LEAST ? now.factor / 2 : LOSS_SCALE_LEAST;
     } else if (now.good_steps >= LOSS_SCALE_GROWTH) {
         now.good_steps = 0;
         now.factor = now.factor * 2 < LOSS_SCALE_MOST ? now.factor * 2 : LOSS_SCALE_MOST;
     }
-    now.overflowed = 0;
     *scale = now;
 }
 
-cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale)
+cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, bool is_fixed)
 {
-    return launch_blocks(stream, 1, 1, adjust_scale, scale);
+    return launch_blocks(stream, 1, 1, adjust_scale, scale, is_fixed);
+}
+
+static __global__ void take_back(size_t count, const struct loss_scale *__restrict__ scale,
+                                 const float *__restrict__ kept, float *__restrict__ floats)
+{
+    const size_t i = thread_number();
+    if (i < count && scale->overflowed == LOSS_SCALE_BROKEN)
+        floats[i] = kept[i];
+}
+
+cudaError_t kernel_take_back(cudaStream_t stream, size_t count, const struct loss_scale *scale, const float *kept,
+                             float *floats)
+{
+    return launch_threads(stream, count, take_back, count, scale, kept, floats);
 }
 
 /* ---- numbers that are not finite ---- */
@@ -366,7 +381,7 @@ cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const s
     return launch_threads(stream, pieces(count, QUAD), limit_range, count, limit, scale, range);
 }
 
-/* ---- mean over towers ---- */
+/* ---- means and sums ---- */
 
 static __global__ void scale_range(size_t count, float factor, float *range)
 {
@@ -384,6 +399,25 @@ cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float 
     if (!is_aligned({ range }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, QUAD), scale_range, count, factor, range);
+}
+
+static __global__ void mix_ranges(size_t count, float share, float keep, const float *__restrict__ more, float *range)
+{
+    const size_t i = thread_number() * QUAD;
+    if (i >= count)
+        return;
+    const floats<QUAD> others = read_some<QUAD>(more + i, count - i);
+    floats<QUAD> values = read_some<QUAD>(range + i, count - i);
+    for (uint32_t k = 0; k < QUAD; k++)
+        values.value[k] += share * (others.value[k] - keep * values.value[k]);
+    write_some(range + i, values, count - i);
+}
+
+cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const float *more, float *range)
+{
+    if (!is_aligned({ more, range }))
+        return cudaErrorMisalignedAddress;
+    return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, more, range);
 }
 
 /* ---- sum over towers ---- */

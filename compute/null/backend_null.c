@@ -159,6 +159,12 @@ static int null_update(struct backend *backend, const struct optimizer *optimize
     return 0;
 }
 
+static int null_mix(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep)
+{
+    (void)backend, (void)floats, (void)more, (void)count, (void)share, (void)keep;
+    return 0;
+}
+
 static int null_scale(struct backend *backend, float *floats, size_t count, float factor)
 {
     (void)backend, (void)floats, (void)count, (void)factor;
@@ -198,4 +204,5 @@ const struct backend_ops backend_null_ops = {
     .update = null_update,
     .limit = null_limit,
     .scale = null_scale,
+    .mix = null_mix,
 };

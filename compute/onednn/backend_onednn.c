@@ -257,6 +257,22 @@ static int onednn_scale(struct backend *backend, float *floats, size_t count, fl
     return 0;
 }
 
+struct mix_work { float *floats; const float *more; float share, keep; };
+
+static void mix_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct mix_work *work = arg;
+    (void)member;
+    mix_floats(work->floats + first, work->more + first, end - first, work->share, work->keep);
+}
+
+static int onednn_mix(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep)
+{
+    struct mix_work work = { floats, more, share, keep };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, mix_part, &work);
+    return 0;
+}
+
 static void limit_part(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct scale_work *work = arg;
@@ -309,5 +325,6 @@ const struct backend_ops backend_onednn_ops = {
     .update = onednn_update,
     .limit = onednn_limit,
     .scale = onednn_scale,
+    .mix = onednn_mix,
     .find_broken = backend_find_broken,
 };

@@ -105,6 +105,8 @@ static struct outcome outcome_of(const float *logits, uint32_t classes, float we
     for (uint32_t i = 0; i < classes && gradient != NULL; i++)
         gradient[i] = weight * (gradient[i] * factor - (i == (uint32_t)label ? wanted->own : wanted->others));
     const double distance = wanted_distance(wanted, logits, classes, (uint32_t)label, logits[best]);
+    if (!isfinite(log(sum) + distance) && gradient != NULL)
+        gradient[label] = NAN;          /* as the loss is: found with it */
     return (struct outcome){ (double)weight * (log(sum) + distance), true, best == (uint32_t)label };
 }
 

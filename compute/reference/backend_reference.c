@@ -370,6 +370,14 @@ static int reference_update(struct backend *backend, const struct optimizer *opt
     return 0;
 }
 
+static int reference_mix(struct backend *backend, float *floats, const float *more, size_t count, float share,
+                         float keep)
+{
+    (void)backend;
+    mix_floats(floats, more, count, share, keep);
+    return 0;
+}
+
 static int reference_scale(struct backend *backend, float *floats, size_t count, float factor)
 {
     (void)backend;
@@ -412,5 +420,6 @@ const struct backend_ops backend_reference_ops = {
     .update = reference_update,
     .limit = reference_limit,
     .scale = reference_scale,
+    .mix = reference_mix,
     .find_broken = backend_find_broken,
 };

@@ -328,8 +328,10 @@ static int loss_forward(struct plan *base, uint32_t index)
             continue;
         plan->result.counted += answers;
         plan->result.correct += answers && best == (uint32_t)labels[n];
-        plan->result.loss_sum +=
-            (double)v.layer->loss_weight * (log_sum - wanted_logit(smoothing, logits, classes, labels[n]));
+        const double loss = log_sum - wanted_logit(smoothing, logits, classes, labels[n]);
+        plan->result.loss_sum += (double)v.layer->loss_weight * loss;
+        if (!isfinite(loss) && v.targets[0].gradient != NULL)
+            v.targets[0].gradient[n * classes + (uint32_t)labels[n]] = NAN;     /* as the loss is: found with it */
     }
     return 0;
 }

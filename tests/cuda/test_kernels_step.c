@@ -387,14 +387,54 @@ static void the_first_number_that_is_not_finite_is_found_in_any_place(void **sta
 
 /* ---- loss scale, adjusted ---- */
 
-static struct loss_scale adjusted(struct loss_scale scale)
+static struct loss_scale adjusted_with(struct loss_scale scale, bool is_fixed)
 {
+    const uint32_t before = scale.overflowed;
     struct loss_scale *device = area_new(&scale, sizeof(scale));
-    CUDA_OK(kernel_adjust_scale(stream, device));
+    CUDA_OK(kernel_adjust_scale(stream, device, is_fixed));
     read_back(device, &scale, sizeof(scale));
     areas_close();
-    assert_int_equal(scale.overflowed, 0);
+    assert_int_equal(scale.overflowed, before == LOSS_SCALE_BROKEN ? LOSS_SCALE_LEFT_OUT : 0);
     return scale;
+}
+
+static struct loss_scale adjusted(struct loss_scale scale)
+{
+    return adjusted_with(scale, false);
+}
+
+static void a_fixed_scale_counts_what_is_left_out(void **state)
+{
+    (void)state;
+    struct loss_scale scale = { .factor = 1, .overflowed = LOSS_SCALE_BROKEN };
+    scale = adjusted_with(scale, true);
+    assert_true(scale.factor == 1 && scale.skipped_steps == 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        scale.good_steps = LOSS_SCALE_GROWTH - 1;
+        scale = adjusted_with(scale, true);
+        assert_true(scale.factor == 1 && scale.skipped_steps == 1);
+    }
+}
+
+/* Only of a step that is known to be broken, and nothing behind the range. */
+static void numbers_are_taken_back_behind_a_broken_step(void **state)
+{
+    enum { COUNT = 1033 };
+    static const uint32_t states[] = { 0, LOSS_SCALE_BROKEN, LOSS_SCALE_LEFT_OUT };
+    float *now = draw(VALUE_FP32, 34, COUNT), *before = draw(VALUE_FP32, 35, COUNT), got[COUNT];
+    (void)state;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        const struct loss_scale scale = { .factor = 1, .overflowed = states[i] };
+        float *floats = values_new(VALUE_FP32, now, COUNT);
+        CUDA_OK(kernel_take_back(stream, COUNT - 1, area_new(&scale, sizeof(scale)),
+                                 values_new(VALUE_FP32, before, COUNT), floats));
+        read_back(floats, got, sizeof(got));
+        areas_close();
+        assert_memory_equal(got, states[i] == LOSS_SCALE_BROKEN ? before : now, (COUNT - 1) * sizeof(float));
+        assert_memory_equal(&got[COUNT - 1], &now[COUNT - 1], sizeof(float));
+    }
+    free(before);
+    free(now);
 }
 
 static void the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps(void **state)
@@ -435,6 +475,29 @@ static void scale_multiplies_every_count_and_nothing_behind_it(void **state)
         assert_values(VALUE_FP32, range, values, 80);
         areas_close();
         free(values);
+    }
+}
+
+/* Products with powers of two are exact, so that it makes no difference where they are fused. */
+static void check_mix(size_t count, float share, float keep)
+{
+    float *values = draw(VALUE_FP32, count, 80), *more = draw(VALUE_FP32, count + 90, 80);
+    float *range = values_new(VALUE_FP32, values, 80), *others = values_new(VALUE_FP32, more, 80);
+    for (size_t i = 0; i < count; i++)
+        values[i] += share * (more[i] - keep * values[i]);
+    CUDA_OK(kernel_mix(stream, count, share, keep, others, range));
+    assert_values(VALUE_FP32, range, values, 80);
+    areas_close();
+    free(more);
+    free(values);
+}
+
+static void ranges_are_summed_and_mixed_and_nothing_behind_them(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count < 70; count++) {
+        check_mix(count, 1, 0);
+        check_mix(count, 0.25f, 1);
     }
 }
 
@@ -501,6 +564,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_mix(stream, 8, 1, 0, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
     areas_close();
@@ -523,7 +587,10 @@ int main(void)
         cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
         cmocka_unit_test(the_scale_is_halved_by_an_overflow_and_doubled_by_many_good_steps),
         cmocka_unit_test(the_scale_stays_within_its_limits),
+        cmocka_unit_test(a_fixed_scale_counts_what_is_left_out),
+        cmocka_unit_test(numbers_are_taken_back_behind_a_broken_step),
         cmocka_unit_test(scale_multiplies_every_count_and_nothing_behind_it),
+        cmocka_unit_test(ranges_are_summed_and_mixed_and_nothing_behind_them),
         cmocka_unit_test(sums_of_towers_are_in_tower_order_and_within_the_range),
         cmocka_unit_test(sums_of_no_or_too_many_towers_are_refused),
         cmocka_unit_test(misaligned_memory_is_refused),

@@ -74,3 +74,11 @@ double learning_rate_at(const struct learning_rate *rate, uint64_t step)
     const double scheduled = schedules[rate->schedule](rate, (double)step);
     return (double)step < rate->warmup ? scheduled * ((double)step / rate->warmup) : scheduled;
 }
+
+void learning_rate_halve(struct learning_rate *rate, uint64_t times)
+{
+    for (uint64_t i = 0; i < times; i++) {
+        rate->base /= 2;
+        rate->end /= 2;
+    }
+}

@@ -40,5 +40,7 @@ struct learning_rate {
 
 /* Of training step `step` (span.step). */
 double learning_rate_at(const struct learning_rate *rate, uint64_t step);
+/* Half of it at every step, so many times. */
+void learning_rate_halve(struct learning_rate *rate, uint64_t times);
 
 #endif

@@ -5,12 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/update/average.h"
+
 #define PART_ALIGNMENT ((size_t)64)
 
 /* What a state consists of. The optimizer's buffers are the last. */
 enum part_kind {
     PART_WEIGHTS,
     PART_STATISTICS,
+    PART_AVERAGES,
+    PART_AVERAGED_STATISTICS,
     PART_CARRIED,
     PART_STATES,
     PART_COUNT = PART_STATES + OPTIMIZER_STATES_MAX
@@ -37,14 +41,20 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
 static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
+    const size_t state_bytes = tower_arena(tower)->updated * sizeof(float);
     const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
     size_t offset = 0;
     parts[PART_WEIGHTS] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
     parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
                                             .bytes = tower_statistics_count(tower) * sizeof(float) };
+    const struct average *const average = tower_average(tower);
+    const bool has_average = tower_spec(tower)->average_decay > 0;
+    parts[PART_AVERAGES] = (struct part){ .memory = average->weights, .bytes = has_average ? state_bytes : 0 };
+    parts[PART_AVERAGED_STATISTICS] = (struct part){
+        .memory = average->statistics, .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
     parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
     for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
-        parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? arena_bytes : 0 };
+        parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
     for (int i = 0; i < PART_COUNT; i++) {
         parts[i].offset = offset;
         offset += (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
@@ -105,7 +115,7 @@ void snapshot_close(struct snapshot *snapshot)
 int snapshot_queue(struct snapshot *snapshot)
 {
     const struct tower_spec *const spec = tower_spec(snapshot->tower);
-    int rc = 0;
+    int rc = average_show(tower_average(snapshot->tower), snapshot->tower, false);
     for (int i = 0; i < PART_COUNT && rc == 0; i++) {
         const struct part *const part = &snapshot->parts[i];
         if (part->bytes > 0)
@@ -130,10 +140,29 @@ static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parame
                                                        arena + range->offset, plain_out);
 }
 
+static bool is_trained(const struct tower *tower, uint32_t parameter)
+{
+    return tower_spec(tower)->net->parameters[parameter].is_trained;
+}
+
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
 {
-    const bool is_trained = tower_spec(snapshot->tower)->net->parameters[parameter].is_trained;
-    return read_plain(snapshot, is_trained ? PART_WEIGHTS : PART_STATISTICS, parameter, plain_out);
+    const int kind = is_trained(snapshot->tower, parameter) ? PART_WEIGHTS : PART_STATISTICS;
+    return read_plain(snapshot, kind, parameter, plain_out);
+}
+
+static bool is_frozen(const struct tower *tower, uint32_t parameter)
+{
+    return is_trained(tower, parameter) && !parameter_is_updated(&tower_spec(tower)->net->parameters[parameter]);
+}
+
+/* That of a frozen weight is itself. */
+int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
+{
+    const int kind = is_trained(snapshot->tower, parameter) ? PART_AVERAGES : PART_AVERAGED_STATISTICS;
+    if (is_frozen(snapshot->tower, parameter))
+        return snapshot_value(snapshot, parameter, plain_out);
+    return read_plain(snapshot, kind, parameter, plain_out);
 }
 
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out)
@@ -147,10 +176,24 @@ const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
     return snapshot->block + snapshot->parts[PART_CARRIED].offset;
 }
 
+/* To its place in an arena that is laid out as its own is. */
+static int write_plain(struct tower *tower, float *arena, uint32_t parameter, const float *plain)
+{
+    const size_t offset = tower_arena_of(tower, parameter)->ranges[parameter].offset;
+    return tower_spec(tower)->backend->pack(tower_backend(tower), parameter, plain, arena + offset);
+}
+
 int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain)
 {
-    float *const stored = tower_state(tower, state) + tower_arena(tower)->ranges[parameter].offset;
-    return tower_spec(tower)->backend->pack(tower_backend(tower), parameter, plain, stored);
+    return write_plain(tower, tower_state(tower, state), parameter, plain);
+}
+
+int snapshot_write_average(struct tower *tower, uint32_t parameter, const float *plain)
+{
+    const struct average *const average = tower_average(tower);
+    if (is_frozen(tower, parameter))
+        return 0;
+    return write_plain(tower, is_trained(tower, parameter) ? average->weights : average->statistics, parameter, plain);
 }
 
 int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes)

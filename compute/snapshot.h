@@ -1,6 +1,6 @@
 /* A tower's state on the host: all that its steps to come depend on besides their place in the
- * run, the seed and the samples. That is the weights, the statistics, the optimizer's buffers and
- * what the backend carries from step to step.
+ * run, the seed and the samples. That is the weights, the statistics, their averages, the
+ * optimizer's buffers and what the backend carries from step to step.
  *
  * The way out is one block of pinned memory that the tower's compute stream copies the arenas
  * to, as they lie in them, in its turn behind a step; the thread that queues does not wait. The
@@ -22,7 +22,8 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower);
 /* Nothing that was queued is under way. Accepts NULL. */
 void snapshot_close(struct snapshot *snapshot);
 
-/* Queue the copies behind what is on the compute stream, from the tower's thread. Allocates
+/* Queue the copies behind what is on the compute stream, from the tower's thread, which computes
+ * with what it trains from there on (average_show). Allocates
  * nothing and does not wait, but on a device whose compute stream is inline the copy is made now.
  * 0 or a negative errno: then what the snapshot holds is not defined. */
 int snapshot_queue(struct snapshot *snapshot);
@@ -30,11 +31,13 @@ int snapshot_queue(struct snapshot *snapshot);
  * read. 0, -ECANCELED, or -EIO when the device failed. */
 int snapshot_wait(struct snapshot *snapshot);
 
-/* The plain form of a parameter (parameter->count floats): its value, or, of one that is trained,
+/* The plain form of a parameter (parameter->count floats): its value, or, of one that is updated,
  * its part of optimizer buffer `state` < optimizer_state_count. Any thread; allocates nothing. 0 or a
  * negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
+/* The average of its value, of a tower that keeps averages. */
+int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 /* What the backend carries besides, for snapshot_write_carried of the same kind of tower; *bytes_out
  * is 0 when it is nothing. Valid as long as the snapshot, any thread. */
 const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out);
@@ -42,6 +45,8 @@ const void *snapshot_carried(const struct snapshot *snapshot, size_t *bytes_out)
 /* The way in, with tower_write for values: wait until it is done. -EINVAL: the tower carries
  * another number of bytes. */
 int snapshot_write_state(struct tower *tower, uint32_t state, uint32_t parameter, const float *plain);
+/* Of a weight that is frozen: nothing, it is its average. */
+int snapshot_write_average(struct tower *tower, uint32_t parameter, const float *plain);
 int snapshot_write_carried(struct tower *tower, const void *carried, size_t bytes);
 
 #endif

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/init.h"
+#include "compute/update/average.h"
+#include "compute/update/piece_sums.h"
+#include "compute/update/skip.h"
+#include "compute/update/tower_start.h"
 #include "compute/update/update_cut.h"
 
 #define ZERO_FLOATS 16384u      /* gradients are cleared in copies of so many */
-#define PLANS_MAX 4u            /* training and evaluation, full and last slice */
+#define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 
 struct tower {
     struct tower_spec spec;
@@ -17,8 +20,11 @@ struct tower {
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[OPTIMIZER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
+    struct piece_sums sums;
+    struct average average;
     struct update_cut cut;
-    void *sums;                 /* of squares, NULL where updates need none */
+    struct skip skip;
+    void *squares;              /* their sums, NULL where updates need none */
     struct plan *plans[PLANS_MAX];
     uint32_t plan_count;
     struct plan *last;          /* of the last forward, NULL when its slice was empty */
@@ -44,22 +50,28 @@ static int alloc_sums(struct tower *tower)
     const size_t bytes = update_cut_bytes(&tower->cut);
     if (bytes == 0)
         return 0;
-    const int rc = device->ops->alloc(device, bytes, &tower->sums);
+    const int rc = device->ops->alloc(device, bytes, &tower->squares);
     if (rc == 0)
-        update_cut_bind(&tower->cut, tower->sums);
+        update_cut_bind(&tower->cut, tower->squares);
     return rc;
 }
 
 /* What only training writes. */
 static int alloc_gradients(struct tower *tower)
 {
-    const size_t count = tower->arenas.trained.count;
+    const struct arena *const arena = &tower->arenas.trained;
     const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
-    int rc = alloc_floats(tower, count, &tower->gradients);
+    int rc = alloc_floats(tower, arena->count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
+    if (rc == 0 && tower->spec.piece_max > 0)
+        rc = alloc_floats(tower, arena->updated, &tower->sums.floats);
     for (uint32_t i = 0; i < states && rc == 0; i++)
-        rc = alloc_floats(tower, count, &tower->states[i]);
+        rc = alloc_floats(tower, arena->updated, &tower->states[i]);
+    if (rc == 0 && tower->skip.is_on && tower->skip.count > 0)
+        rc = alloc_floats(tower, tower->skip.count, &tower->skip.kept);
+    if (rc == 0)
+        rc = average_open(&tower->average, tower);
     return rc == 0 ? alloc_sums(tower) : rc;
 }
 
@@ -85,52 +97,6 @@ static int lay_out(struct tower *tower)
     return rc;
 }
 
-/* Bytes of the largest parameter. */
-static size_t initial_bytes(const struct net *net)
-{
-    size_t most = 1;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        if (net->parameters[i].count > most)
-            most = net->parameters[i].count;
-    return most * sizeof(float);
-}
-
-static int set_weights(struct tower *tower)
-{
-    const struct net *const net = tower->spec.net;
-    const uint32_t threads = tower->spec.backend->has_teams ? tower->spec.backend_spec.threads : 1;
-    float *const plain = malloc(initial_bytes(net));
-    int rc = plain != NULL ? 0 : -ENOMEM;
-    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
-        if (arenas_of(&tower->arenas, net, i)->ranges[i].count > 0) {
-            init_parameter(net, i, tower->spec.seed, threads, plain);
-            rc = tower_write(tower, i, plain);
-        }
-    free(plain);
-    return rc;
-}
-
-/* Where a buffer of the optimizer does not begin at 0, as its memory does. */
-static int start_states(struct tower *tower)
-{
-    const struct net *const net = tower->spec.net;
-    const enum optimizer_kind kind = tower->spec.optimizer.kind;
-    const size_t most = initial_bytes(net) / sizeof(float);
-    float *const plain = malloc(most * sizeof(*plain));
-    int rc = plain != NULL ? 0 : -ENOMEM;
-    for (uint32_t state = 0; state < optimizer_state_count(kind) && rc == 0; state++) {
-        const float start = optimizer_state_start(kind, state);
-        for (size_t i = 0; i < most; i++)
-            plain[i] = start;
-        for (uint32_t i = 0; i < net->parameter_count && start != 0.0f && rc == 0; i++)
-            if (net->parameters[i].is_trained)
-                rc = tower->spec.backend->pack(tower->backend, i, plain,
-                                               tower->states[state] + tower->arenas.trained.ranges[i].offset);
-    }
-    free(plain);
-    return rc;
-}
-
 /* ---- plans ---- */
 
 static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
@@ -143,10 +109,10 @@ static struct plan *find_plan(const struct tower *tower, uint32_t count, bool tr
     return NULL;
 }
 
-static int open_plans(struct tower *tower, const uint32_t counts[2], bool training)
+static int open_plans(struct tower *tower, const uint32_t counts[TOWER_COUNTS], bool training)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < 2 && rc == 0; i++) {
+    for (uint32_t i = 0; i < TOWER_COUNTS && rc == 0; i++) {
         if (counts[i] == 0 || find_plan(tower, counts[i], training) != NULL)
             continue;
         rc = tower->spec.backend->plan(tower->backend, counts[i], training, &tower->plans[tower->plan_count]);
@@ -162,6 +128,9 @@ static int open_all(struct tower *tower)
     int rc = spec->backend->open(&tower->backend, &spec->backend_spec);
     if (rc == 0)
         rc = lay_out(tower);
+    tower->skip = (struct skip){ .is_on = spec->backend_spec.skips_broken, .spec = &spec->backend_spec,
+                                 .ops = spec->backend, .backend = tower->backend,
+                                 .statistics = &tower->statistics, .count = tower->arenas.statistics.count };
     if (rc == 0)
         rc = update_cut_init(&tower->cut, spec->net, &tower->arenas.trained, &spec->optimizer);
     if (rc == 0)
@@ -191,12 +160,15 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
 
 struct tower_needs tower_needs(const struct tower *tower)
 {
-    const size_t trained = tower->arenas.trained.count;
-    const size_t states = optimizer_state_count(tower->spec.optimizer.kind) * trained;
-    const size_t more = (trained + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut);
-    const size_t always = (trained + tower->arenas.statistics.count) * sizeof(float);
+    const size_t trained = tower->arenas.trained.count, updated = tower->arenas.trained.updated;
+    const size_t states = optimizer_state_count(tower->spec.optimizer.kind) * updated;
+    const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
+    const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut) +
+                        average_bytes(tower);
+    const uint32_t copies = tower->spec.backend_spec.skips_broken ? 2 : 1;
+    const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
     struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
-                                 .initial = initial_bytes(tower->spec.net) };
+                                 .initial = tower_start_bytes(tower->spec.net) };
     tower->spec.backend->needs(tower->backend, &needs.backend);
     return needs;
 }
@@ -208,9 +180,7 @@ int tower_allocate(struct tower *tower)
     if (rc == 0)
         rc = tower->spec.backend->bind(tower->backend, &memory);
     if (rc == 0 && !tower->spec.evaluates_only)
-        rc = set_weights(tower);
-    if (rc == 0 && !tower->spec.evaluates_only)
-        rc = start_states(tower);
+        rc = tower_start(tower);
     return rc == 0 ? tower->spec.backend->allocate(tower->backend) : rc;
 }
 
@@ -225,35 +195,43 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    float *const arenas[] = { tower->weights,    tower->gradients, tower->zeros,
-                             tower->statistics, tower->states[0], tower->states[1] };
-    for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
-        if (arenas[i] != NULL)
-            device->ops->free(device, arenas[i]);
-    if (tower->sums != NULL)
-        device->ops->free(device, tower->sums);
+    void *const memory[] = { tower->weights, tower->gradients, tower->zeros, tower->sums.floats, tower->statistics,
+                             tower->states[0], tower->states[1], tower->skip.kept, tower->average.weights,
+                             tower->average.statistics, tower->squares };
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (memory[i] != NULL)
+            device->ops->free(device, memory[i]);
     arenas_release(&tower->arenas);
     update_cut_release(&tower->cut);
     free(tower);
 }
 
-int tower_forward(struct tower *tower, struct slot *slot, bool training)
+uint32_t tower_pieces(const struct tower *tower, uint32_t count)
+{
+    const uint32_t most = tower->spec.piece_max;
+    return most == 0 || count == 0 ? 1 : count / most + (count % most != 0);
+}
+
+int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
 {
     struct stream *const compute = tower->spec.compute;
+    const uint32_t first = piece * tower->spec.piece_max, left = slot->span.count - first;
+    const bool is_last = piece + 1 == tower_pieces(tower, slot->span.count);
     tower->last = NULL;
-    if (slot->span.count == 0)
-        return stream_record(compute, slot->free);
-    struct plan *const plan = find_plan(tower, slot->span.count, training);
+    const int kept = training && piece == 0 ? skip_begin(&tower->skip) : 0;
+    if (kept != 0 || slot->span.count == 0)
+        return kept != 0 ? kept : stream_record(compute, slot->free);
+    struct plan *const plan = find_plan(tower, is_last ? left : tower->spec.piece_max, training);
     if (plan == NULL)
         return -EINVAL;
     const struct backend_input input = {
-        .pixels = slot->pixels,
-        .labels = slot->labels,
-        .first_position = slot->span.first_position,
+        .pixels = slot->pixels + first * shape_count(tower->spec.net->input),
+        .labels = slot->labels + first,
+        .first_position = slot->span.first_position + first,
         .epoch = slot->span.epoch,
     };
     int rc = tower->spec.backend->input(plan, &input);
-    if (rc == 0)
+    if (rc == 0 && is_last)
         rc = stream_record(compute, slot->free);
     if (rc == 0)
         rc = tower->spec.backend->forward(plan);
@@ -261,10 +239,23 @@ int tower_forward(struct tower *tower, struct slot *slot, bool training)
     return rc;
 }
 
+static void ignore_layer(void *arg, uint32_t layer)
+{
+    (void)arg, (void)layer;
+}
+
+int tower_accumulate(struct tower *tower)
+{
+    const int rc = tower->spec.backend->backward(tower->last, ignore_layer, NULL);
+    return rc == 0 ? piece_sums_take(&tower->sums, tower) : rc;
+}
+
 static void layer_done(void *arg, uint32_t layer)
 {
     struct tower *const tower = arg;
-    tower->ready(tower->ready_arg, arena_ready(&tower->arenas.trained, tower->spec.net, layer));
+    const size_t floats = arena_ready(&tower->arenas.trained, tower->spec.net, layer);
+    piece_sums_add(&tower->sums, tower, floats);
+    tower->ready(tower->ready_arg, floats);
 }
 
 /* On the compute stream, for any device. */
@@ -272,8 +263,8 @@ static int clear_gradients(struct tower *tower)
 {
     const struct device_ops *const ops = tower->spec.device->ops;
     int rc = 0;
-    for (size_t at = 0; at < tower->arenas.trained.count && rc == 0; at += ZERO_FLOATS) {
-        const size_t left = tower->arenas.trained.count - at;
+    for (size_t at = 0; at < tower->arenas.trained.updated && rc == 0; at += ZERO_FLOATS) {
+        const size_t left = tower->arenas.trained.updated - at;
         const size_t count = left < ZERO_FLOATS ? left : ZERO_FLOATS;
         rc = ops->copy(tower->spec.compute, tower->gradients + at, tower->zeros, count * sizeof(float), COPY_ON_DEVICE);
     }
@@ -284,11 +275,14 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 {
     tower->ready = ready;
     tower->ready_arg = arg;
-    if (tower->last != NULL)
-        return tower->spec.backend->backward(tower->last, layer_done, tower);
+    if (tower->last != NULL) {
+        const int rc = tower->spec.backend->backward(tower->last, layer_done, tower);
+        const int added = piece_sums_end(&tower->sums);
+        return rc != 0 ? rc : added;
+    }
     const int rc = clear_gradients(tower);
     if (rc == 0)
-        ready(arg, tower->arenas.trained.count);
+        ready(arg, tower->arenas.trained.updated);
     return rc;
 }
 
@@ -307,6 +301,10 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     struct update_cut *const cut = &tower->cut;
     const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
                                            .states = { tower->states[0], tower->states[1] } };
+    bool is_left_out;
+    const int ended = skip_end(&tower->skip, &is_left_out);
+    if (ended != 0 || is_left_out)
+        return ended;
     update_cut_at(cut, &whole, offset, offset + count);
     int rc = limit_gradients(tower, offset, count, step);
     if (rc == 0 && cut->squares_count > 0)
@@ -316,14 +314,13 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
 
 bool tower_updates_at_once(const struct tower *tower)
 {
-    const bool is_checked = tower->spec.backend->check != NULL;
-    return tower->cut.clips || (is_checked && tower->spec.backend_spec.precision == PRECISION_FP16);
+    return tower->cut.clips || tower->skip.is_on ||
+           (tower->spec.backend->check != NULL && tower->spec.backend_spec.precision == PRECISION_FP16);
 }
 
 int tower_check(struct tower *tower, size_t offset, size_t count)
 {
-    const struct backend_ops *const backend = tower->spec.backend;
-    return backend->check != NULL ? backend->check(tower->backend, tower->gradients + offset, count) : 0;
+    return skip_check(&tower->skip, tower->gradients + offset, count);
 }
 
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
@@ -369,7 +366,9 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
 int tower_result(struct tower *tower, struct backend_result *result_out)
 {
     *result_out = (struct backend_result){ .loss_scale = 1 };
-    return tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
+    const int rc = tower->last != NULL ? tower->spec.backend->result(tower->last, result_out) : 0;
+    result_out->is_skipped |= skip_was_broken(&tower->skip);
+    return rc;
 }
 
 int tower_logits(struct tower *tower, float *logits_out)
@@ -400,6 +399,11 @@ float *tower_weights(struct tower *tower)
 float *tower_state(struct tower *tower, uint32_t state)
 {
     return tower->states[state];
+}
+
+struct average *tower_average(struct tower *tower)
+{
+    return &tower->average;
 }
 
 const struct tower_spec *tower_spec(const struct tower *tower)

@@ -7,6 +7,8 @@
 #include "compute/backend.h"
 #include "stage/slots.h"
 
+#define TOWER_COUNTS 3u         /* sizes of pieces: full ones, what is left of full slices, and of the last one */
+
 struct tower_spec {
     uint32_t index;
     const struct net *net;
@@ -15,21 +17,27 @@ struct tower_spec {
     const struct backend_ops *backend;
     struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
     struct optimizer optimizer;
+    double average_decay;               /* of the moving average of weights and statistics, 0 = none is kept */
     uint64_t seed;                      /* of the initial weights */
-    /* Slice sizes this tower will see; 0 entries are allowed and need no plan. */
-    uint32_t train_counts[2], evaluate_counts[2];
+    /* A slice of more samples than this is computed in pieces, full ones and what is left, whose gradients are added
+     * up; 0 = slices of any size are computed as wholes. */
+    uint32_t piece_max;
+    /* Sizes of the pieces this tower will see; 0 entries are allowed and need no plan. */
+    uint32_t train_counts[TOWER_COUNTS], evaluate_counts[TOWER_COUNTS];
     bool evaluates_only;                /* no train_counts: no gradients and no optimizer buffers, and the weights
                                          * are 0 until tower_write says what they are */
 };
 
 /* Bytes of device memory by purpose. */
 struct tower_needs {
-    size_t arenas;              /* weights, gradients, optimizer states, statistics, and sums over them */
+    size_t arenas;              /* weights, gradients (of pieces and their sums), optimizer states, statistics,
+                                 * averages, and sums over them */
     size_t initial;             /* of the host's memory: the initial values of one parameter at a time */
     struct backend_needs backend;
 };
 
 struct tower;
+struct average;
 
 /* Plan everything, and take none of the memory it needs yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
@@ -41,19 +49,25 @@ struct tower_needs tower_needs(const struct tower *tower);
  * before anything below. 0 or a negative errno. */
 int tower_allocate(struct tower *tower);
 
-/* Queue input and forward for the slot's samples, which the caller has made the compute stream
- * wait for (slot->ready); records slot->free as soon as the slot is not read any more. A slice
- * of 0 samples does nothing but that. training says which plan. */
-int tower_forward(struct tower *tower, struct slot *slot, bool training);
+/* Pieces that a slice of so many samples is computed in, at least 1; of 0 samples one that is empty. */
+uint32_t tower_pieces(const struct tower *tower, uint32_t count);
+/* Queue input and forward for a piece of the slot's samples, which the caller has made the compute
+ * stream wait for (slot->ready), one piece after the other from 0 on; the last one records slot->free as
+ * soon as the slot is not read any more. A slice of 0 samples does nothing but that. training says
+ * which plan. */
+int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
+/* Queue backward of the last forward, of a piece behind which another one of the slice comes: tower_backward of the
+ * last one adds what all of them gave. */
+int tower_accumulate(struct tower *tower);
 /* Queue backward of the last forward. ready(arg, floats) is called each time a longer
- * prefix of the gradient arena is queued to become final; the last call names the whole
- * arena. A slice of 0 samples sets the gradients to zero. */
+ * prefix of the gradient arena is queued to become final; the last call names all of it that is
+ * updated. A slice of 0 samples sets these gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
 /* Queue the update of arena range [offset, offset + count): whole parameters. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
-/* Must every bucket be checked by tower_check, and then the whole arena be updated by one
- * tower_update? (fp16: backend.h says why; and where the norm of all gradients is limited.) Else
- * buckets are updated as they come. */
+/* Must every bucket be checked by tower_check, and then all that is updated by one
+ * tower_update? (fp16, steps that may be left out: backend.h says why; and where the norm of all gradients is
+ * limited.) Else buckets are updated as they come. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
@@ -61,9 +75,9 @@ int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
 /* Range [offset, offset + count) of the weights was written on the compute stream by a reduction. */
 int tower_adopt(struct tower *tower, size_t offset, size_t count);
 /* tower_backward's caller only acts on the prefixes that end buckets: `ends` floats, in
- * ascending order, the last the whole arena. Once, before the first step. */
+ * ascending order, the last all that is updated. Once, before the first step. */
 int tower_cut(struct tower *tower, const size_t *ends, uint32_t count);
-/* Queue loss and counts of the last forward into *result_out (pinned host memory): there
+/* Queue loss and counts of the last forward (of a piece) into *result_out (pinned host memory): there
  * once the compute stream has come that far. */
 int tower_result(struct tower *tower, struct backend_result *result_out);
 /* The logits of the last forward, which was not training: the slice's count x classes floats sample by sample, to
@@ -81,8 +95,10 @@ float *tower_gradients(struct tower *tower);
  * every forward pass in training. */
 float *tower_statistics(struct tower *tower);
 size_t tower_statistics_count(const struct tower *tower);
-/* Buffer `state` of the optimizer, NULL when it keeps no more than that. */
+/* Buffer `state` of the optimizer, of the arena's updated part; NULL when it keeps no more than that. */
 float *tower_state(struct tower *tower, uint32_t state);
+/* Of its weights and statistics (average.h), valid as long as the tower. */
+struct average *tower_average(struct tower *tower);
 /* What the tower was opened with, and its backend. */
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);

@@ -6,7 +6,7 @@
 /* Start of the parameter that follows arena position `from`, or the arena's end. */
 static size_t next_cut(const struct arena *arena, size_t from)
 {
-    size_t cut = arena->count;
+    size_t cut = arena->updated;
     for (uint32_t i = 0; i < arena->parameter_count; i++) {
         const size_t offset = arena->ranges[i].offset;
         if (offset > from && offset < cut)
@@ -19,7 +19,7 @@ static size_t next_cut(const struct arena *arena, size_t from)
 static size_t next_end(const struct arena *arena, size_t begin, size_t floats_min)
 {
     size_t end = next_cut(arena, begin);
-    while (end < arena->count && end - begin < floats_min)
+    while (end < arena->updated && end - begin < floats_min)
         end = next_cut(arena, end);
     return end;
 }
@@ -27,7 +27,7 @@ static size_t next_end(const struct arena *arena, size_t begin, size_t floats_mi
 static uint32_t count_buckets(const struct arena *arena, size_t floats_min)
 {
     uint32_t count = 0;
-    for (size_t end = 0; end < arena->count; end = next_end(arena, end, floats_min))
+    for (size_t end = 0; end < arena->updated; end = next_end(arena, end, floats_min))
         count++;
     return count;
 }
@@ -48,10 +48,10 @@ void buckets_add(struct buckets *buckets, enum region region, const struct arena
         floats_min = floats_min == 0 ? 1024 : floats_min * 2;
     size_t begin = 0;
     do {
-        const size_t end = arena->count > 0 ? next_end(arena, begin, floats_min) : 0;
+        const size_t end = arena->updated > 0 ? next_end(arena, begin, floats_min) : 0;
         append(buckets, region, begin, end - begin);
         begin = end;
-    } while (begin < arena->count);
+    } while (begin < arena->updated);
 }
 
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count)

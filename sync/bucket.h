@@ -1,5 +1,6 @@
 /* Buckets: arenas of a tower cut into ranges that are summed over towers as wholes. Cuts lie on
- * parameter boundaries, in arena order (of gradients the order in which backward fills it). */
+ * parameter boundaries, in arena order (of gradients the order in which backward fills it), and
+ * cover what is updated: frozen parameters are the same in all towers. */
 #ifndef PIPETRAIN_BUCKET_H
 #define PIPETRAIN_BUCKET_H
 
@@ -10,8 +11,10 @@
 enum region {
     REGION_GRADIENTS,
     REGION_WEIGHTS,
+    REGION_AVERAGES,            /* of weights */
     REGION_STATES,              /* of the optimizer: the first of OPTIMIZER_STATES_MAX */
     REGION_STATISTICS = REGION_STATES + OPTIMIZER_STATES_MAX,
+    REGION_AVERAGED_STATISTICS,
     REGION_COUNT
 };
 

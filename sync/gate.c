@@ -9,8 +9,9 @@
 struct gate {
     pthread_mutex_t lock;
     uint64_t begun;             /* batches some tower has begun: all numbers below */
-    bool requested, has_mark;
-    uint64_t mark;
+    bool requested, has_mark, cancelled;
+    uint64_t mark, allowed;
+    pthread_cond_t changed;     /* allowed, requested or cancelled */
 };
 
 int gate_open(struct gate **gate_out)
@@ -19,6 +20,7 @@ int gate_open(struct gate **gate_out)
     if (gate == NULL)
         return -ENOMEM;
     pthread_mutex_init(&gate->lock, NULL);
+    pthread_cond_init(&gate->changed, NULL);
     *gate_out = gate;
     return 0;
 }
@@ -27,6 +29,7 @@ void gate_close(struct gate *gate)
 {
     if (gate == NULL)
         return;
+    pthread_cond_destroy(&gate->changed);
     pthread_mutex_destroy(&gate->lock);
     free(gate);
 }
@@ -45,6 +48,7 @@ void gate_request(struct gate *gate)
 {
     pthread_mutex_lock(&gate->lock);
     gate->requested = true;
+    pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -62,4 +66,30 @@ bool gate_is_marked(struct gate *gate, uint64_t number)
     const bool is_marked = gate->has_mark && gate->mark == number;
     pthread_mutex_unlock(&gate->lock);
     return is_marked;
+}
+
+int gate_await(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    while (gate->allowed < number && !gate->requested && !gate->cancelled)
+        pthread_cond_wait(&gate->changed, &gate->lock);
+    const int rc = gate->cancelled ? -ECANCELED : 0;
+    pthread_mutex_unlock(&gate->lock);
+    return rc;
+}
+
+void gate_allow(struct gate *gate, uint64_t number)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->allowed = number;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_cancel(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->cancelled = true;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->lock);
 }

@@ -1,5 +1,6 @@
 /* The gate in front of every global batch: towers pass together or not at all, so a
- * stop request never leaves one tower waiting for another's gradients. */
+ * stop request never leaves one tower waiting for another's gradients. Where what was
+ * computed decides how the run goes on, towers wait here for main's word. */
 #ifndef PIPETRAIN_GATE_H
 #define PIPETRAIN_GATE_H
 
@@ -20,5 +21,11 @@ void gate_mark(struct gate *gate);
 bool gate_is_marked(struct gate *gate, uint64_t number);
 /* End the run after the batches that are begun. Any thread. */
 void gate_request(struct gate *gate);
+/* Wait until `number` is allowed, or the run was asked to end, which gate_pass then tells of. 0 or -ECANCELED. */
+int gate_await(struct gate *gate, uint64_t number);
+/* Allow all batches up to `number`. Any thread. */
+void gate_allow(struct gate *gate, uint64_t number);
+/* Every wait ends now. Any thread. */
+void gate_cancel(struct gate *gate);
 
 #endif

@@ -5,8 +5,10 @@
 
 bool snapshot_due(const struct snapshot_rule *rule, const struct span *span)
 {
-    if (rule->count == 0 || span->pass != PASS_TRAIN)
+    if (rule->count == 0)
         return false;
+    if (span->pass != PASS_TRAIN)
+        return rule->each_evaluation && span->last_of_pass;
     return (rule->every > 0 && (span->step + 1) % rule->every == 0) || (rule->each_epoch && span->last_of_pass);
 }
 

@@ -20,6 +20,7 @@ struct snapshot_rule {
     uint32_t count;             /* snapshots of each tower in circulation, <= SNAPSHOTS_MAX; 0 = none are made */
     uint64_t every;             /* steps of the run, 0 = never for that */
     bool each_epoch;            /* behind its last step, in front of its evaluation */
+    bool each_evaluation;       /* behind its last batch */
     bool last;                  /* behind the last batch, wherever the run ends, before the mode ends it */
 };
 

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "compute/update/average.h"
 #include "sync/mean.h"
 #include "sync/modes.h"
 
-#define BATCH_MARKS 4u          /* backward, update, a mean before forward and one after the step */
+#define BATCH_MARKS 5u          /* backward, update, averages, a mean before forward and one after the step */
 
 const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_REPLICATED] = &sync_replicated_ops,
@@ -25,19 +26,23 @@ const struct sync_ops *sync_find(const char *name)
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
 {
     const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
-    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->count : 0 };
+    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->updated : 0 };
 }
 
 /* Nothing (count 0) where the tower has no such arena. */
 static struct reduce_region region_of(struct tower *tower, enum region region)
 {
-    const size_t count = tower_arena(tower)->count;
+    const size_t count = tower_arena(tower)->updated, statistics = tower_statistics_count(tower);
+    const struct average *const average = tower_average(tower);
+    const bool has_average = tower_spec(tower)->average_decay > 0;
     const struct reduce_region regions[REGION_COUNT] = {
         [REGION_GRADIENTS] = { tower_gradients(tower), count },
         [REGION_WEIGHTS] = { tower_weights(tower), count },
         [REGION_STATES] = state_region(tower, 0),
         [REGION_STATES + 1] = state_region(tower, 1),
-        [REGION_STATISTICS] = { tower_statistics(tower), tower_statistics_count(tower) },
+        [REGION_STATISTICS] = { tower_statistics(tower), statistics },
+        [REGION_AVERAGES] = { average->weights, has_average ? count : 0 },
+        [REGION_AVERAGED_STATISTICS] = { average->statistics, has_average ? statistics : 0 },
     };
     return regions[region];
 }
@@ -46,7 +51,7 @@ static struct reduce_region region_of(struct tower *tower, enum region region)
 static int cut_tower(struct sync *sync)
 {
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
-    size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->count };
+    size_t ends[REGION_BUCKETS_MAX] = { tower_arena(sync->spec.tower)->updated };
     for (uint32_t i = 0; i < run.count; i++) {
         const struct bucket *const bucket = &sync->buckets.bucket[run.first + i];
         ends[i] = bucket->offset + bucket->count;
@@ -69,8 +74,9 @@ int sync_init(struct sync *sync, const struct sync_spec *spec)
     for (int region = 0; region < REGION_STATISTICS; region++)
         if (is_summed(spec, region))
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
-    if (is_summed(spec, REGION_STATISTICS))
-        buckets_add_whole(&sync->buckets, REGION_STATISTICS, tower_statistics_count(spec->tower));
+    for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
+        if (is_summed(spec, region))
+            buckets_add_whole(&sync->buckets, region, tower_statistics_count(spec->tower));
     return cut_tower(sync);
 }
 
@@ -126,10 +132,30 @@ static void note_ready(void *arg, size_t floats)
     }
 }
 
+/* The tower computes with the averages of its weights, where it keeps some, or with those it trains. */
+static int show_average(struct sync *sync, bool is_shown)
+{
+    return average_show(tower_average(sync->spec.tower), sync->spec.tower, is_shown);
+}
+
+/* A mean is of what is trained, and of averages. */
 int sync_before_forward(struct sync *sync, const struct span *span)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    return ops->before_forward != NULL ? ops->before_forward(sync, span) : 0;
+    const bool evaluates = span->pass == PASS_EVALUATE;
+    int rc = evaluates && !span->first_of_pass ? 0 : show_average(sync, false);
+    if (rc == 0 && ops->before_forward != NULL)
+        rc = ops->before_forward(sync, span);
+    return rc == 0 && evaluates ? show_average(sync, true) : rc;
+}
+
+static int step_average(struct sync *sync, const struct span *span)
+{
+    struct tower *const tower = sync->spec.tower;
+    if (tower_spec(tower)->average_decay == 0)
+        return 0;
+    const int rc = average_step(tower_average(tower), tower, span->step);
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_UPDATE) : rc;
 }
 
 int sync_step(struct sync *sync, const struct span *span)
@@ -145,13 +171,18 @@ int sync_step(struct sync *sync, const struct span *span)
         rc = step_clock_mark(sync->clock, SPENT_BACKWARD);
     if (rc == 0)
         rc = ops->apply(sync, span);
+    if (rc == 0)
+        rc = step_average(sync, span);
     return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, span) : rc;
 }
 
 int sync_finish(struct sync *sync, uint64_t next)
 {
     const struct sync_ops *const ops = sync->spec.ops;
-    return ops->finish != NULL ? ops->finish(sync, next) : 0;
+    int rc = show_average(sync, false);
+    if (rc == 0 && ops->finish != NULL)
+        rc = ops->finish(sync, next);
+    return rc == 0 ? show_average(sync, true) : rc;
 }
 
 bool sync_needs_poll(const struct sync *sync)
@@ -177,7 +208,7 @@ static int update(struct sync *sync, const struct span *span, size_t offset, siz
 int sync_update(struct sync *sync, const struct span *span, uint32_t samples)
 {
     struct tower *const tower = sync->spec.tower;
-    const size_t count = tower_arena(tower)->count;
+    const size_t count = tower_arena(tower)->updated;
     if (samples == 0)
         return 0;
     const int rc = tower_updates_at_once(tower) ? tower_check(tower, 0, count) : 0;
@@ -194,7 +225,7 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, u
     const int rc = tower_check(tower, bucket->offset, bucket->count);
     if (rc != 0 || b + 1 < run.first + run.count)
         return rc;
-    return update(sync, span, 0, tower_arena(tower)->count, samples);
+    return update(sync, span, 0, tower_arena(tower)->updated, samples);
 }
 
 /* Buckets of the mean follow those of the gradients. */

@@ -60,7 +60,7 @@ struct sync_ops {
     int (*apply)(struct sync *sync, const struct span *span);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct span *span);
-    /* All batches before `next` are done, and there will be no more: leave the weights as they are
+    /* All batches before `next` are done, and there will be no more: leave weights and averages as they are
      * to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);
 };
@@ -80,11 +80,12 @@ uint32_t sync_marks(const struct sync *sync);
 int sync_join(struct sync *sync, struct step_clock *clock);
 /* Called once, whatever became of sync_join. */
 void sync_leave(struct sync *sync);
-/* A batch's forward is queued next. */
+/* A batch's forward is queued next: of an evaluation with the averages of weights where the tower keeps some. */
 int sync_before_forward(struct sync *sync, const struct span *span);
 /* Queue backward and update of a training batch whose forward is queued. */
 int sync_step(struct sync *sync, const struct span *span);
-/* Queue what is left to do behind the last batch of the run, the one before `next`. */
+/* Queue what is left to do behind the last batch of the run, the one before `next`. The tower's weights then are those
+ * that evaluation uses. */
 int sync_finish(struct sync *sync, uint64_t next);
 /* Can the reduction fail behind the caller's back? Then sync_poll is asked again and again while
  * the tower's thread waits for its device: 0, or what went wrong. */

@@ -6,16 +6,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "compute/health.h"
 #include "compute/team.h"
 #include "stage/thread.h"
+#include "sync/flights.h"
 #include "sync/phases.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
-
-/* What the device says of a step; pinned. */
-struct outcome { struct backend_result result; struct health health; };
+#define PIECE_MARKS 2u          /* that a piece more makes there */
 
 struct trainer {
     struct trainer_spec spec;
@@ -24,11 +22,9 @@ struct trainer {
     struct slots *slots;            /* lent, from trainer_allocate on */
     struct sync sync;
     struct step_clock *clock;
-    uint32_t depth;                 /* steps that may be queued and not yet reported */
-    struct step_report **flights;   /* step n has flights[n % depth] */
-    struct outcome *outcomes;       /* pinned, of the same places */
+    struct flights flights;
     struct snapshot_pool snapshots;
-    uint64_t queued, finished;      /* steps */
+    bool awaits;                    /* the last batch that was queued ends an evaluation: main decides on the next */
     uint64_t next;                  /* the batch of the run behind those that are queued */
     struct step_report *reports;    /* report_depth of them, in circulation between two queues */
     uint64_t *ids;
@@ -38,27 +34,10 @@ struct trainer {
 
 static int open_flights(struct trainer *trainer)
 {
-    struct device *const device = trainer->spec.tower.device;
-    trainer->depth = device->ops->steps_ahead + 1;
-    trainer->flights = calloc(trainer->depth, sizeof(*trainer->flights));
-    if (trainer->flights == NULL)
-        return -ENOMEM;
-    void *memory;
-    int rc = device->ops->alloc_pinned(device, trainer->depth * sizeof(*trainer->outcomes), &memory);
-    if (rc != 0)
-        return rc;
-    trainer->outcomes = memory;
-    return step_clock_open(&trainer->clock, trainer->spec.tower.compute, STEP_MARKS + sync_marks(&trainer->sync),
-                           trainer->depth);
-}
-
-static void close_flights(struct trainer *trainer)
-{
-    struct device *const device = trainer->spec.tower.device;
-    step_clock_close(trainer->clock);
-    if (trainer->outcomes != NULL)
-        device->ops->free_pinned(device, trainer->outcomes);
-    free(trainer->flights);
+    const uint32_t pieces = tower_pieces(trainer->tower, trainer->spec.slice_max);
+    const uint32_t marks = STEP_MARKS + (pieces - 1) * PIECE_MARKS + sync_marks(&trainer->sync);
+    const int rc = flights_open(&trainer->flights, trainer->spec.tower.device, pieces);
+    return rc == 0 ? step_clock_open(&trainer->clock, trainer->spec.tower.compute, marks, trainer->flights.depth) : rc;
 }
 
 static struct sync_spec complete_sync(const struct trainer *trainer)
@@ -70,16 +49,6 @@ static struct sync_spec complete_sync(const struct trainer *trainer)
     spec.device = tower->device;
     spec.compute = tower->compute;
     return spec;
-}
-
-/* The members of a team inherit what the thread is bound to. */
-static int start_team(const struct trainer_spec *spec)
-{
-    if (spec->cpus != NULL)
-        thread_bind(spec->cpus, spec->cpu_count);
-    else
-        spec->tower.device->ops->bind(spec->tower.device);
-    return spec->tower.backend->has_teams ? team_start(spec->tower.backend_spec.threads) : 0;
 }
 
 static int open_tower(struct trainer *trainer)
@@ -94,11 +63,6 @@ static int open_tower(struct trainer *trainer)
     if (rc == 0)
         rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
-}
-
-static uint32_t place_of(const struct trainer *trainer, uint64_t number)
-{
-    return (uint32_t)(number % trainer->depth);
 }
 
 /* Wait for the device, looking after a reduction that can fail by itself. */
@@ -123,17 +87,16 @@ static bool is_inspected(const struct trainer *trainer, const struct span *span)
 /* Report the oldest step that is not yet reported. */
 static int finish_step(struct trainer *trainer)
 {
-    const uint32_t place = place_of(trainer, trainer->finished);
-    struct step_report *const report = trainer->flights[place];
+    const struct outcome *outcome;
+    struct step_report *const report = flights_oldest(&trainer->flights, &outcome);
     int rc = await_end(trainer, step_clock_oldest(trainer->clock));
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
-    const struct outcome *const outcome = &trainer->outcomes[place];
-    report->result = outcome->result;
+    report->result = outcome_result(outcome, tower_pieces(trainer->tower, report->span.count));
     report->broken = is_inspected(trainer, &report->span) ? health_broken(trainer->tower, &outcome->health) : NULL;
-    trainer->finished++;
+    trainer->flights.finished++;
     return queue_put(trainer->full, report);
 }
 
@@ -141,7 +104,7 @@ static int finish_step(struct trainer *trainer)
 static int finish_steps(struct trainer *trainer)
 {
     int rc = 0;
-    while (rc == 0 && trainer->finished < trainer->queued)
+    while (rc == 0 && trainer->flights.finished < trainer->flights.queued)
         rc = finish_step(trainer);
     return rc;
 }
@@ -156,26 +119,51 @@ static int queue_snapshot(struct trainer *trainer, struct snapshot **snapshot_ou
     return rc == 0 ? snapshot_pool_take(&trainer->snapshots, snapshot_out) : rc;
 }
 
-/* Queue the whole step; the slot goes back as soon as what reads it is queued. */
+static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
+{
+    const int rc = tower_forward(trainer->tower, slot, piece, training);
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
+}
+
+/* One behind which others of the slice come. */
+static int queue_piece(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
+{
+    int rc = queue_forward(trainer, slot, piece, training);
+    if (rc != 0 || !training)
+        return rc;
+    rc = tower_accumulate(trainer->tower);
+    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_BACKWARD) : rc;
+}
+
+/* With the last piece of a training batch the tower steps, by the gradients of all; the slot goes back as soon as
+ * what reads it is queued. */
+static int queue_pieces(struct trainer *trainer, struct slot *slot, const struct span *span,
+                        struct backend_result *results)
+{
+    const uint32_t last = tower_pieces(trainer->tower, span->count) - 1;
+    const bool training = span->pass == PASS_TRAIN;
+    int rc = sync_before_forward(&trainer->sync, span);
+    for (uint32_t i = 0; i < last && rc == 0; i++) {
+        rc = queue_piece(trainer, slot, i, training);
+        if (rc == 0)
+            rc = tower_result(trainer->tower, &results[i]);
+    }
+    if (rc == 0)
+        rc = queue_forward(trainer, slot, last, training);
+    slots_give_back(trainer->slots, slot);
+    if (rc == 0 && training)
+        rc = sync_step(&trainer->sync, span);
+    return rc == 0 ? tower_result(trainer->tower, &results[last]) : rc;
+}
+
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
     const struct trainer_spec *const spec = &trainer->spec;
-    const bool training = slot->span.pass == PASS_TRAIN;
     report->span = slot->span;
     report->snapshot = NULL;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
-    trainer->flights[place_of(trainer, trainer->queued)] = report;
-    struct outcome *const outcome = &trainer->outcomes[place_of(trainer, trainer->queued)];
-    int rc = sync_before_forward(&trainer->sync, &report->span);
-    if (rc == 0)
-        rc = tower_forward(trainer->tower, slot, training);
-    slots_give_back(trainer->slots, slot);
-    if (rc == 0)
-        rc = step_clock_mark(trainer->clock, SPENT_FORWARD);
-    if (rc == 0 && training)
-        rc = sync_step(&trainer->sync, &report->span);
-    if (rc == 0)
-        rc = tower_result(trainer->tower, &outcome->result);
+    struct outcome *const outcome = flights_begin(&trainer->flights, report);
+    int rc = queue_pieces(trainer, slot, &report->span, outcome->pieces);
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);
     if (rc == 0 && snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
@@ -184,8 +172,9 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc != 0)
         return rc;
-    trainer->queued++;
+    trainer->flights.queued++;
     trainer->next = report->span.number + 1;
+    trainer->awaits = spec->awaits_word && report->span.pass == PASS_EVALUATE && report->span.last_of_pass;
     return 0;
 }
 
@@ -217,18 +206,26 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     return rc;
 }
 
+/* Main knows an evaluation's result when all of it is reported. */
+static int await_word(struct trainer *trainer)
+{
+    const int rc = trainer->awaits ? finish_steps(trainer) : 0;
+    return rc == 0 && trainer->awaits ? gate_await(trainer->spec.gate, trainer->next) : rc;
+}
+
 /* Queue a step, then report the one that is steps_ahead before it. */
 static int step(struct trainer *trainer)
 {
-    void *report;
-    int rc = queue_get(trainer->empty, &report);
-    if (rc != 0)
-        return rc;
     struct slot *slot;
-    rc = take_slot(trainer, &slot);
+    void *report;
+    int rc = await_word(trainer);
+    if (rc == 0)
+        rc = queue_get(trainer->empty, &report);
+    if (rc == 0)
+        rc = take_slot(trainer, &slot);
     if (rc == 0)
         rc = queue_step(trainer, slot, report);
-    if (rc == 0 && trainer->queued - trainer->finished == trainer->depth)
+    if (rc == 0 && flights_are_full(&trainer->flights))
         rc = finish_step(trainer);
     return rc;
 }
@@ -271,7 +268,9 @@ static int fail(struct trainer *trainer, const char *what, int rc)
 /* Its thirds, with main's word between them. */
 static int set_up(struct trainer *trainer)
 {
-    int rc = start_team(&trainer->spec);
+    const struct trainer_spec *const spec = &trainer->spec;
+    int rc = team_start_bound(spec->tower.device, spec->cpus, spec->cpu_count,
+                              spec->tower.backend->has_teams ? spec->tower.backend_spec.threads : 0);
     if (rc == 0)
         rc = phases_meet(&trainer->phases, PHASE_STARTED, PHASE_PLANNING);
     if (rc == 0)
@@ -292,7 +291,8 @@ static void trainer_loop(void *arg)
     trainer->spec.tower.compute->device->ops->stream_drain(trainer->spec.tower.compute);
     phases_set(&trainer->phases, PHASE_DONE, rc);
     phases_await(&trainer->phases, PHASE_LEAVING);
-    close_flights(trainer);
+    step_clock_close(trainer->clock);
+    flights_close(&trainer->flights);
     snapshot_pool_close(&trainer->snapshots);
     tower_close(trainer->tower);
 }
@@ -443,5 +443,6 @@ void trainer_cancel(void *arg)
     queue_cancel(trainer->full);
     queue_cancel(trainer->empty);
     snapshot_pool_cancel(&trainer->snapshots);
+    gate_cancel(trainer->spec.gate);
     phases_cancel(&trainer->phases);
 }

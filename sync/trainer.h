@@ -37,6 +37,7 @@ struct trainer_spec {
     struct snapshot_rule snapshots;
     uint64_t inspect_every;     /* training steps of the run behind which weights are looked at, and behind the
                                  * last of an epoch; 0 = never */
+    bool awaits_word;           /* behind every evaluation the tower goes on when gate_allow says so */
     uint32_t report_depth;      /* reports a tower may be ahead of main; more than the device's steps_ahead */
     uint32_t slice_max;         /* ids a report has room for */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */

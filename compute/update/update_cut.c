@@ -30,9 +30,9 @@ static void find_runs(struct update_cut *cut, const struct net *net, const struc
     for (uint32_t layer = net->layer_count; layer-- > 0;)
         for (uint32_t kind = 0; kind < PARAMETER_KIND_COUNT; kind++) {
             const uint32_t parameter = net->layers[layer].parameters[kind];
-            if (parameter != NET_NO_PARAMETER && net->parameters[parameter].is_trained)
+            if (parameter != NET_NO_PARAMETER && parameter_is_updated(&net->parameters[parameter]))
                 extend_runs(cut, (struct update_run){
-                                     .offset = arena->ranges[parameter].offset, .end = arena->count,
+                                     .offset = arena->ranges[parameter].offset, .end = arena->updated,
                                      .decays = decays(optimizer, &net->parameters[parameter]),
                                      .adapts = optimizer_adapts(optimizer->kind) && kind == PARAMETER_WEIGHT });
         }

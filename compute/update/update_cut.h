@@ -16,7 +16,7 @@ struct update_run {
 };
 
 struct update_cut {
-    struct update_run *runs;            /* in the order of the arena, which they cover */
+    struct update_run *runs;            /* in the order of the arena, whose updated part they cover */
     uint32_t run_count;
     bool is_whole;                      /* all runs are updated alike */
     bool clips;                         /* all gradients are shortened as one */
@@ -38,7 +38,8 @@ size_t update_cut_bytes(const struct update_cut *cut);
 /* That memory, lent. Not called where it is none. */
 void update_cut_bind(struct update_cut *cut, double *sums);
 /* Find the ranges of [offset, end), which holds every parameter as a whole or not at all, all of them where
- * gradients are clipped, and the squares they need. `whole` is all of the arena. */
+ * gradients are clipped, and the squares they need. `whole` is all of the arena, of which what is
+ * frozen takes no part. */
 void update_cut_at(struct update_cut *cut, const struct optimizer_range *whole, size_t offset, size_t end);
 
 #endif

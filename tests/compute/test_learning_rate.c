@@ -121,9 +121,24 @@ static void runs_of_few_steps_have_finite_rates(void **state)
                 }
 }
 
+static void every_schedule_can_be_halved(void **state)
+{
+    (void)state;
+    for (int schedule = 0; schedule < RATE_SCHEDULE_COUNT; schedule++) {
+        const struct learning_rate whole = scheduled((enum rate_schedule)schedule);
+        struct learning_rate part = whole;
+        learning_rate_halve(&part, 0);
+        assert_near(learning_rate_at(&part, 7), learning_rate_at(&whole, 7));
+        learning_rate_halve(&part, 3);
+        for (uint64_t step = 0; step < 60; step++)
+            assert_near(8 * learning_rate_at(&part, step), learning_rate_at(&whole, step));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schedule_can_be_halved),
         cmocka_unit_test(without_a_schedule_it_is_the_same_at_every_step),
         cmocka_unit_test(schedules_go_the_way_of_those_of_pytorch),
         cmocka_unit_test(a_boundary_s_own_step_still_has_the_rate_before),

@@ -184,6 +184,75 @@ static void an_empty_slice_has_no_loss_and_gradients_of_zero(void **state)
     network_for_each_backend(check_empty);
 }
 
+static void open_in_pieces(struct stand *stand, const char *backend, const struct net *net, uint32_t piece_max)
+{
+    stand_open_device(stand, backend);
+    struct tower_spec spec = stand_spec(stand, backend, net);
+    spec.piece_max = spec.backend_spec.slice_max = spec.train_counts[0] = piece_max;
+    spec.train_counts[1] = STAND_BATCH % piece_max;
+    stand_open_tower(stand, &spec);
+    assert_int_equal(tower_pieces(stand->tower, STAND_BATCH), (STAND_BATCH + piece_max - 1) / piece_max);
+    assert_int_equal(tower_pieces(stand->tower, 0), 1);
+}
+
+/* Forward and backward of the slot, piece by piece. */
+static struct backend_result train_in_pieces(struct stand *stand)
+{
+    const uint32_t pieces = tower_pieces(stand->tower, STAND_BATCH);
+    struct backend_result sum = { 0 };
+    stand->ready_count = 0;
+    assert_int_equal(stream_wait(stand->compute, stand->slot.ready), 0);
+    for (uint32_t i = 0; i < pieces; i++) {
+        assert_int_equal(tower_forward(stand->tower, &stand->slot, i, true), 0);
+        assert_int_equal(i + 1 < pieces ? tower_accumulate(stand->tower)
+                                        : tower_backward(stand->tower, stand_note_ready, stand), 0);
+        const struct backend_result result = stand_result(stand);
+        sum.loss_sum += result.loss_sum;
+        sum.counted += result.counted;
+    }
+    return sum;
+}
+
+static void check_ready_gradients(struct stand *stand)
+{
+    float *gradients = stand_gradients(stand);
+    assert_int_equal(stand->ready[stand->ready_count - 1], stand_floats(stand));
+    assert_memory_equal(gradients, stand->prefix, stand_floats(stand) * sizeof(float));
+    free(gradients);
+}
+
+static void check_pieces(const char *backend)
+{
+    struct net *net = stand_net(0.4f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (uint32_t piece_max = 1; piece_max <= STAND_BATCH; piece_max++) {
+        struct stand whole, pieces;
+        stand_open(&whole, backend, net);
+        open_in_pieces(&pieces, backend, net, piece_max);
+        stand_fill(&whole, net, &input, 0, STAND_BATCH);
+        stand_fill(&pieces, net, &input, 0, STAND_BATCH);
+        for (int step = 0; step < 3; step++) {
+            const struct backend_result expected = stand_train(&whole), result = train_in_pieces(&pieces);
+            assert_true(fabs(result.loss_sum - expected.loss_sum) <= 1e-5 * expected.loss_sum);
+            assert_int_equal(result.counted, STAND_BATCH);
+            check_ready_gradients(&pieces);
+            stand_update(&whole);
+            stand_update(&pieces);
+        }
+        stand_assert_weights_near(&whole, &pieces, net, 2e-6);
+        stand_close(&pieces);
+        stand_close(&whole);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void the_gradients_of_pieces_add_up_to_those_of_the_slice(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_pieces);
+}
+
 /* More gradients than a tower clears at once. */
 static void check_wide_empty(const char *backend)
 {
@@ -440,7 +509,7 @@ static void check_refusals(const char *backend)
     struct stand stand;
     stand_open(&stand, backend, net);
     stand_fill(&stand, net, &input, 0, STAND_BATCH - 1);
-    assert_int_equal(tower_forward(stand.tower, &stand.slot, true), -EINVAL);
+    assert_int_equal(tower_forward(stand.tower, &stand.slot, 0, true), -EINVAL);
     stand_close(&stand);
     network_input_release(&input);
     net_close(net);
@@ -561,6 +630,7 @@ int main(void)
         cmocka_unit_test(initial_weights_are_those_of_the_seed),
         cmocka_unit_test(weights_that_are_written_are_read_back),
         cmocka_unit_test(towers_with_slices_step_like_one_tower_with_the_batch),
+        cmocka_unit_test(the_gradients_of_pieces_add_up_to_those_of_the_slice),
         cmocka_unit_test(an_empty_slice_has_no_loss_and_gradients_of_zero),
         cmocka_unit_test(an_empty_slice_clears_arenas_of_any_size),
         cmocka_unit_test(a_tower_that_never_gets_a_sample_takes_part),

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "stage/random.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -110,13 +112,21 @@ static void lane_open(struct rig *rig, uint32_t tower)
     assert_int_equal(stop_on_failure(rig->stop, device_cancel, lane->device), 0);
 }
 
-/* Remember a slice size the tower will meet. */
-static void add_count(uint32_t counts[2], uint32_t count)
+/* Remember a size the tower will meet. */
+static void add_count(uint32_t counts[TOWER_COUNTS], uint32_t count)
 {
-    if (counts[0] == 0 || counts[0] == count)
-        counts[0] = count;
-    else
-        counts[1] = count;
+    uint32_t i = 0;
+    while (counts[i] != 0 && counts[i] != count)
+        assert_in_range(++i, 0, TOWER_COUNTS - 1);
+    counts[i] = count;
+}
+
+static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t piece_max)
+{
+    for (; piece_max > 0 && count > piece_max; count -= piece_max)
+        add_count(counts, piece_max);
+    if (count > 0)
+        add_count(counts, count);
 }
 
 struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
@@ -128,7 +138,8 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
         .tower = { .index = tower, .net = rig->net, .device = lane->device, .compute = lane->compute,
                    .backend = backend_of_device(),
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
-                   .optimizer = rig->spec.optimizer, .seed = 11 },
+                   .optimizer = rig->spec.optimizer, .seed = 11, .piece_max = rig->spec.piece_max,
+                   .average_decay = rig->spec.average_decay },
         .sync = { .ops = sync_table[rig->spec.mode], .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
@@ -140,14 +151,23 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
     struct span span;
     epoch.epochs = 1;
     for (uint64_t number = 0; schedule_find(&epoch, number, tower, &span) == 0; number++)
-        add_count(span.pass == PASS_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, span.count);
+        add_pieces(span.pass == PASS_TRAIN ? spec.tower.train_counts : spec.tower.evaluate_counts, span.count,
+                   spec.tower.piece_max);
     return spec;
+}
+
+static void freeze(struct net *net, const char *front)
+{
+    for (uint32_t p = 0; p < net->parameter_count && front != NULL; p++)
+        if (strncmp(net->parameters[p].name, front, strlen(front)) == 0)
+            net_freeze(net, p);
 }
 
 void rig_open(struct rig *rig, const struct rig_spec *spec)
 {
     const struct schedule *schedule = &spec->schedule;
     *rig = (struct rig){ .spec = *spec, .schedule = *schedule, .net = net_make(spec->normalizes) };
+    freeze(rig->net, spec->freezes);
     assert_in_range(rig_floats(rig), 1, RIG_FLOATS_MAX);
     assert_int_equal(batch_layout_init(&rig->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
     assert_int_equal(stop_open(&rig->stop), 0);

@@ -28,8 +28,11 @@ struct rig_spec {
     const char *reduction;      /* of towers that sum something */
     uint64_t every;
     struct optimizer optimizer;
+    double average_decay;       /* 0: no averages */
+    uint32_t piece_max;         /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
+    const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
 
 struct rig {

@@ -97,6 +97,41 @@ static void a_mean_at_every_step_is_what_replicated_towers_do(void **state)
         }
 }
 
+static void run_averaged(struct outcome *outcome, const struct schedule *schedule, enum sync_mode mode, uint64_t every,
+                         bool normalizes)
+{
+    const struct rig_spec spec = { .schedule = *schedule, .mode = mode, .reduction = reduction, .every = every,
+                                   .optimizer = momentum, .normalizes = normalizes, .average_decay = 0.8 };
+    rig_open(&rig, &spec);
+    rig_run(&rig);
+    read_outcome(outcome);
+    rig_close(&rig);
+}
+
+/* What a run leaves are the averages. */
+static void averages_of_weights_are_those_of_one_tower(void **state)
+{
+    static struct outcome plain, one, many;
+    (void)state;
+    const struct schedule alone = uneven(1);
+    run(&plain, &alone, SYNC_REPLICATED, 1, &momentum);
+    run_averaged(&one, &alone, SYNC_REPLICATED, 1, false);
+    assert_memory_not_equal(one.weights[0], plain.weights[0], one.count * sizeof(float));
+    for (uint32_t towers = 2; towers <= towers_max; towers++) {
+        const struct schedule schedule = uneven(towers), few = sparse(towers);
+        run_averaged(&many, &schedule, SYNC_REPLICATED, 1, false);
+        assert_one_model(&many, towers);
+        assert_near(many.weights[0], one.weights[0], one.count);
+        run_averaged(&many, &schedule, SYNC_AVERAGING, 1, false);
+        assert_one_model(&many, towers);
+        assert_near(many.weights[0], one.weights[0], one.count);
+        run_averaged(&many, &schedule, SYNC_REPLICATED, 1, true);
+        assert_one_model(&many, towers);
+        run_averaged(&many, &few, SYNC_AVERAGING, 3, true);
+        assert_one_model(&many, towers);
+    }
+}
+
 static void towers_without_samples_get_the_mean_of_the_others(void **state)
 {
     (void)state;
@@ -201,6 +236,7 @@ int main(void)
     alarm(300);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mean_at_every_step_is_what_replicated_towers_do),
+        cmocka_unit_test(averages_of_weights_are_those_of_one_tower),
         cmocka_unit_test(towers_without_samples_get_the_mean_of_the_others),
         cmocka_unit_test(a_mean_is_weighted_by_the_samples_since_the_one_before),
         cmocka_unit_test(towers_are_one_model_at_the_end_of_every_run),

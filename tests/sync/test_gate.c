@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -114,6 +115,46 @@ static void all_towers_pass_the_same_batches_whenever_the_request_comes(void **s
     }
 }
 
+struct waiting_tower { struct gate *gate; uint64_t number; atomic_int result; };
+
+static void wait_loop(void *arg)
+{
+    struct waiting_tower *tower = arg;
+    atomic_store(&tower->result, gate_await(tower->gate, tower->number));
+}
+
+/* What ends the wait, and what it then returns. */
+static void check_wait(void (*end)(struct gate *gate), int result)
+{
+    struct gate *gate;
+    struct thread *thread;
+    assert_int_equal(gate_open(&gate), 0);
+    gate_allow(gate, 6);
+    assert_int_equal(gate_await(gate, 6), 0);
+    struct waiting_tower tower = { .gate = gate, .number = 7 };
+    atomic_init(&tower.result, 1);
+    assert_int_equal(thread_start(&thread, "tower", wait_loop, &tower), 0);
+    usleep(2000);
+    assert_int_equal(atomic_load(&tower.result), 1);
+    end(gate);
+    thread_join(thread);
+    assert_int_equal(atomic_load(&tower.result), result);
+    gate_close(gate);
+}
+
+static void allow_seven(struct gate *gate)
+{
+    gate_allow(gate, 7);
+}
+
+static void a_tower_waits_until_its_batch_is_allowed_or_the_run_ends(void **state)
+{
+    (void)state;
+    check_wait(allow_seven, 0);
+    check_wait(gate_request, 0);
+    check_wait(gate_cancel, -ECANCELED);
+}
+
 int main(void)
 {
     alarm(60);
@@ -122,6 +163,7 @@ int main(void)
         cmocka_unit_test(after_a_request_only_begun_batches_pass),
         cmocka_unit_test(a_request_before_the_first_batch_lets_none_pass),
         cmocka_unit_test(the_next_batch_that_no_tower_has_begun_is_marked),
+        cmocka_unit_test(a_tower_waits_until_its_batch_is_allowed_or_the_run_ends),
         cmocka_unit_test(all_towers_pass_the_same_batches_whenever_the_request_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,21 @@ static void a_rule_names_the_same_steps_for_all_towers(void **state)
     }
 }
 
+/* 23 records are three batches of evaluation, behind each of three epochs. */
+static void a_rule_may_name_the_last_batch_of_every_evaluation(void **state)
+{
+    (void)state;
+    const struct snapshot_rule rule = { .count = 1, .each_evaluation = true };
+    uint32_t named = 0;
+    struct span span;
+    for (uint64_t number = 0; schedule_find(&schedule, number, 0, &span) == 0; number++) {
+        const bool is_due = snapshot_due(&rule, &span);
+        assert_true(!is_due || (span.pass == PASS_EVALUATE && span.last_of_pass));
+        named += is_due;
+    }
+    assert_int_equal(named, 3);
+}
+
 static void without_snapshots_no_step_is_named(void **state)
 {
     (void)state;
@@ -184,6 +199,7 @@ int main(void)
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_names_the_same_steps_for_all_towers),
+        cmocka_unit_test(a_rule_may_name_the_last_batch_of_every_evaluation),
         cmocka_unit_test(without_snapshots_no_step_is_named),
         cmocka_unit_test(as_many_are_lent_as_there_are_and_they_come_round),
         cmocka_unit_test(one_that_comes_round_allocates_nothing),

@@ -89,6 +89,39 @@ static void any_number_of_towers_learns_what_one_learns(void **state)
         check_towers(&others[i]);
 }
 
+static void learn_in_pieces(uint32_t towers, uint32_t piece_max, float weights[RIG_FLOATS_MAX], double *loss_out,
+                            size_t *floats_out)
+{
+    static struct rig rig;
+    const struct rig_spec spec = { .schedule = schedule_of(towers), .mode = SYNC_REPLICATED, .reduction = reduction,
+                                   .optimizer = momentum, .piece_max = piece_max };
+    rig_open(&rig, &spec);
+    rig_run(&rig);
+    assert_int_equal(rig.batches, schedule_batch_count(&spec.schedule));
+    rig_read_weights(&rig, 0, weights);
+    *loss_out = rig.loss_sum;
+    *floats_out = rig_floats(&rig);
+    rig_close(&rig);
+}
+
+/* Evaluation is in pieces, too: the rig looks at the samples that are counted. */
+static void slices_in_pieces_teach_what_they_teach_as_wholes(void **state)
+{
+    static const uint32_t towers[] = { 1, 2, 3 }, piece_counts[] = { 1, 2, 3, 5, 11, 12, 13 };
+    static float expected[RIG_FLOATS_MAX], weights[RIG_FLOATS_MAX];
+    double expected_loss, loss;
+    size_t floats;
+    (void)state;
+    learn_in_pieces(1, 0, expected, &expected_loss, &floats);
+    for (size_t t = 0; t < sizeof(towers) / sizeof(*towers); t++)
+        for (size_t p = 0; p < sizeof(piece_counts) / sizeof(*piece_counts); p++) {
+            learn_in_pieces(towers[t], piece_counts[p], weights, &loss, &floats);
+            for (size_t i = 0; i < floats; i++)
+                assert_true(fabsf(weights[i] - expected[i]) < 1e-5f * (1 + fabsf(expected[i])));
+            assert_true(fabs(loss - expected_loss) < 1e-5 * expected_loss);
+        }
+}
+
 static void independent_towers_learn_from_their_own_slices(void **state)
 {
     (void)state;
@@ -342,6 +375,35 @@ static void a_tower_that_gets_no_memory_ends_the_others(void **state)
     rig_close(&rig);
 }
 
+/* Five steps and two batches of evaluation an epoch: the run ends behind the second evaluation, whatever the towers
+ * could have begun meanwhile. */
+static void towers_wait_for_a_word_behind_every_evaluation(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    const struct schedule schedule = schedule_of(2);
+    rig_make(&rig, &schedule, SYNC_REPLICATED);
+    for (uint32_t d = 0; d < 2; d++) {
+        struct trainer_spec spec = rig_trainer(&rig, d);
+        spec.awaits_word = true;
+        rig_start(&rig, d, &spec);
+    }
+    assert_int_equal(rig_ready_all(&rig), 0);
+    rig_go_all(&rig);
+    while (rig.batches < 7)
+        assert_int_equal(rig_next_batch(&rig), 0);
+    gate_allow(rig.gate, 7);
+    while (rig.batches < 14)
+        assert_int_equal(rig_next_batch(&rig), 0);
+    usleep(20000);
+    gate_request(rig.gate);
+    gate_allow(rig.gate, 14);
+    assert_int_equal(rig_next_batch(&rig), -ENODATA);
+    assert_int_equal(rig.batches, 14);
+    assert_false(stop_failed(rig.stop));
+    rig_close(&rig);
+}
+
 /* On any device: the backend touches none of its memory. */
 static void towers_of_the_null_backend_only_take_and_count_samples(void **state)
 {
@@ -369,6 +431,7 @@ int main(void)
     alarm(200);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_towers_learns_what_one_learns),
+        cmocka_unit_test(slices_in_pieces_teach_what_they_teach_as_wholes),
         cmocka_unit_test(independent_towers_learn_from_their_own_slices),
         cmocka_unit_test(towers_without_samples_take_part),
         cmocka_unit_test(weights_that_are_not_finite_are_reported_where_they_are_looked_for),
@@ -379,6 +442,7 @@ int main(void)
         cmocka_unit_test(towers_that_never_begin_end_by_a_cancel),
         cmocka_unit_test(towers_that_are_planned_and_refused_end_by_a_cancel),
         cmocka_unit_test(a_tower_that_gets_no_memory_ends_the_others),
+        cmocka_unit_test(towers_wait_for_a_word_behind_every_evaluation),
         cmocka_unit_test(towers_of_the_null_backend_only_take_and_count_samples),
     };
     int failed = cmocka_run_group_tests_name("gradients summed on the host", tests, NULL, NULL);

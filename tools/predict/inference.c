@@ -203,7 +203,7 @@ static int run_slot(struct inference *inference, struct slot *slot)
         rc = ops->copy(compute, inference->outcome->labels, slot->labels, count * sizeof(*slot->labels),
                        COPY_FROM_DEVICE);
     if (rc == 0)
-        rc = tower_forward(inference->tower, slot, false);
+        rc = tower_forward(inference->tower, slot, 0, false);
     memcpy(inference->ids, slot->ids, count * sizeof(*slot->ids));
     slots_give_back(inference->lane.slots, slot);
     if (rc == 0)

@@ -90,6 +90,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots, .inspect_every = (uint64_t)settings->report.interval,
+        .awaits_word = pipeline->parts.awaits_word,
         .report_depth = REPORT_DEPTH,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,
@@ -297,6 +298,16 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 void pipeline_request_snapshot(struct pipeline *pipeline)
 {
     gate_mark(pipeline->gate);
+}
+
+bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number)
+{
+    return gate_is_marked(pipeline->gate, number);
+}
+
+void pipeline_allow(struct pipeline *pipeline, uint64_t number)
+{
+    gate_allow(pipeline->gate, number);
 }
 
 void pipeline_request_stop(void *arg)

@@ -19,6 +19,7 @@ struct pipeline_parts {                 /* all lent until pipeline_close */
     const struct net *net;
     const struct dataset *datasets[PASS_COUNT];
     struct snapshot_rule snapshots;     /* none: all 0 */
+    bool awaits_word;                   /* behind every evaluation towers wait for pipeline_allow */
     struct damage_sink damage_sink;     /* gets damaged records that are skipped, from pipeline_allocate on */
     struct stop *stop;
 };
@@ -59,6 +60,11 @@ void pipeline_return(struct pipeline *pipeline, uint32_t tower, struct snapshot 
 /* Let every tower make a snapshot behind the next batch that none has begun, besides those of the rule, of which there
  * is one. Not again before that batch is reported. Main only. */
 void pipeline_request_snapshot(struct pipeline *pipeline);
+/* Is the batch the one that pipeline_request_snapshot asked for? */
+bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number);
+/* With parts.awaits_word: the evaluation that is reported now was the last before batch `number`, which may begin.
+ * Main only. */
+void pipeline_allow(struct pipeline *pipeline, uint64_t number);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
 /* The tower-th of this process, between steps: planned only before pipeline_allocate, with its memory

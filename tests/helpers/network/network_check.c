@@ -114,7 +114,7 @@ void network_check_slopes(struct network *network, const struct backend_input *i
 {
     network_run(network, input, 0, count, true);
     for (uint32_t p = 0; p < network->net->parameter_count; p++)
-        if (network->net->parameters[p].is_trained)
+        if (parameter_is_updated(&network->net->parameters[p]))
             check_parameter((struct probe){ .network = network, .input = input, .count = count, .parameter = p }, seed);
 }
 
@@ -140,6 +140,8 @@ static void assert_near_all(struct network *network, struct network *other, doub
 {
     for (uint32_t p = 0; p < network->net->parameter_count; p++) {
         const bool is_trained = network->net->parameters[p].is_trained;
+        if (network->net->parameters[p].is_frozen)
+            continue;
         float *const values = is_trained ? network_gradient(network, p) : network_numbers(network, p);
         float *const expected = is_trained ? network_gradient(other, p) : network_numbers(other, p);
         network_assert_near(network, p, values, expected, tolerance);

@@ -121,7 +121,7 @@ struct backend_result stand_result(struct stand *stand)
 void stand_forward(struct stand *stand, bool training)
 {
     assert_int_equal(stream_wait(stand->compute, stand->slot.ready), 0);
-    assert_int_equal(tower_forward(stand->tower, &stand->slot, training), 0);
+    assert_int_equal(tower_forward(stand->tower, &stand->slot, 0, training), 0);
 }
 
 struct backend_result stand_train(struct stand *stand)

@@ -1,0 +1,69 @@
+/* Setting what a tower begins with, one parameter at a time. */
+#include "compute/update/tower_start.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/init.h"
+
+/* Of the largest parameter. */
+size_t tower_start_bytes(const struct net *net)
+{
+    size_t most = 1;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (net->parameters[i].count > most)
+            most = net->parameters[i].count;
+    return most * sizeof(float);
+}
+
+static int set_weights(struct tower *tower, float *plain)
+{
+    const struct tower_spec *const spec = tower_spec(tower);
+    const uint32_t threads = spec->backend->has_teams ? spec->backend_spec.threads : 1;
+    int rc = 0;
+    for (uint32_t i = 0; i < spec->net->parameter_count && rc == 0; i++)
+        if (tower_arena_of(tower, i)->ranges[i].count > 0) {
+            init_parameter(spec->net, i, spec->seed, threads, plain);
+            rc = tower_write(tower, i, plain);
+        }
+    return rc;
+}
+
+static int set_state(struct tower *tower, uint32_t state, const float *plain)
+{
+    const struct tower_spec *const spec = tower_spec(tower);
+    int rc = 0;
+    for (uint32_t i = 0; i < spec->net->parameter_count && rc == 0; i++)
+        if (parameter_is_updated(&spec->net->parameters[i]))
+            rc = spec->backend->pack(tower_backend(tower), i, plain,
+                                     tower_state(tower, state) + tower_arena(tower)->ranges[i].offset);
+    return rc;
+}
+
+/* Where a buffer of the optimizer does not begin at 0, as its memory does. */
+static int set_states(struct tower *tower, float *plain, size_t most)
+{
+    const enum optimizer_kind kind = tower_spec(tower)->optimizer.kind;
+    int rc = 0;
+    for (uint32_t state = 0; state < optimizer_state_count(kind) && rc == 0; state++) {
+        const float start = optimizer_state_start(kind, state);
+        for (size_t i = 0; i < most; i++)
+            plain[i] = start;
+        if (start != 0.0f)
+            rc = set_state(tower, state, plain);
+    }
+    return rc;
+}
+
+int tower_start(struct tower *tower)
+{
+    const size_t bytes = tower_start_bytes(tower_spec(tower)->net);
+    float *const plain = malloc(bytes);
+    if (plain == NULL)
+        return -ENOMEM;
+    int rc = set_weights(tower, plain);
+    if (rc == 0)
+        rc = set_states(tower, plain, bytes / sizeof(*plain));
+    free(plain);
+    return rc;
+}

@@ -48,13 +48,13 @@ nodist_%C%_fuzz_fuzz_example_reference_SOURCES = %D%/fuzz/example_reference.pb-c
 endif
 $(loader_tests) $(loader_fuzz): LDADD = $(HELPERS) $(LOADER)
 
-compute_tests = %D%/compute/test_arena %D%/compute/test_counts %D%/compute/test_dropout \
-	%D%/compute/test_evaluation \
+compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compute/test_counts %D%/compute/test_dropout \
+	%D%/compute/test_evaluation %D%/compute/test_frozen \
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_model %D%/compute/test_models_cifar \
 	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_file %D%/compute/test_net_layers \
 	%D%/compute/test_optimizer \
-	 %D%/compute/test_smoothing %D%/compute/test_snapshot %D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
+	%D%/compute/test_skip %D%/compute/test_smoothing %D%/compute/test_snapshot %D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_update_cut \
 	%D%/compute/test_values
 if HAVE_ONEDNN
@@ -65,7 +65,7 @@ endif
 compute_fuzz = %D%/fuzz/fuzz_net_file
 $(compute_tests) $(compute_fuzz): LDADD = $(HELPERS) $(COMPUTE)
 
-sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_gate %D%/sync/test_mean %D%/sync/test_reduce \
+sync_tests = %D%/sync/test_averaging %D%/sync/test_bucket %D%/sync/test_frozen_towers %D%/sync/test_gate %D%/sync/test_mean %D%/sync/test_reduce \
 	%D%/sync/test_snapshot_pool %D%/sync/test_statistics %D%/sync/test_step_clock %D%/sync/test_sync \
 	%D%/sync/test_trainer
 $(sync_tests): LDADD = $(HELPERS) $(SYNC) $(CUPTI_LIBS)

@@ -1,0 +1,261 @@
+/* Tests of averages of weights and statistics, on every backend: they are where PyTorch's are, evaluation sees them,
+ * training does not, and a state holds both. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/snapshot.h"
+#include "compute/update/average.h"
+#include "tests/helpers/network/tower_stand.h"
+#include "tests/peers/average_trajectory.h"
+
+enum { FILTERS = AVERAGED_NUMBERS };
+
+static struct net *net_make(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "small", (struct shape){ 1, 9, 7 }, 4), 0);
+    net_conv2d(net, "conv", NET_INPUT, FILTERS, window_square(3, 1, PADDING_VALID), false);
+    net_batch_norm(net, "norm", 0, (struct batch_norm){ .decay = 0.9, .epsilon = 1e-3f, .with_gamma = true });
+    net_relu(net, "relu", 1);
+    net_dense(net, "fc", 2, 4, true);
+    net_softmax_loss(net, "loss", 3);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+static void open_averaging(struct stand *stand, const char *backend, const struct net *net, double decay,
+                           enum precision precision)
+{
+    stand_open_device(stand, backend);
+    struct tower_spec spec = stand_spec(stand, backend, net);
+    spec.average_decay = decay;
+    spec.backend_spec.precision = precision;
+    stand_open_tower(stand, &spec);
+}
+
+static void show(struct stand *stand, bool is_shown)
+{
+    assert_int_equal(average_show(tower_average(stand->tower), stand->tower, is_shown), 0);
+}
+
+/* ---- where they are ---- */
+
+static float number_at(uint32_t step, uint32_t i)
+{
+    return ((float)((step * 29 + i * 13 + step * i * 5) % 43) - 17) / 16;
+}
+
+static void write_numbers(struct stand *stand, const struct net *net, uint32_t parameter, uint32_t step, uint32_t first)
+{
+    float *plain = calloc(net->parameters[parameter].count, sizeof(*plain));
+    assert_non_null(plain);
+    for (uint32_t i = 0; i < AVERAGED_NUMBERS; i++)
+        plain[i] = number_at(step, first + i);
+    assert_int_equal(tower_write(stand->tower, parameter, plain), 0);
+    free(plain);
+}
+
+static void assert_numbers(struct stand *stand, const struct net *net, uint32_t parameter, const double *expected)
+{
+    float *plain = malloc(net->parameters[parameter].count * sizeof(*plain));
+    assert_non_null(plain);
+    assert_int_equal(tower_read(stand->tower, parameter, plain), 0);
+    for (uint32_t i = 0; i < AVERAGED_NUMBERS; i++)
+        assert_true(fabs((double)plain[i] - expected[i]) < 1e-5);
+    for (uint64_t i = AVERAGED_NUMBERS; i < net->parameters[parameter].count; i++)
+        assert_true(plain[i] == 0);
+    free(plain);
+}
+
+static void check_trajectory(const char *backend)
+{
+    struct net *net = net_make();
+    struct stand stand;
+    uint32_t mean = 0, point = 0;
+    while (net->parameters[mean].is_trained)
+        mean++;
+    open_averaging(&stand, backend, net, AVERAGED_DECAY, PRECISION_FP32);
+    for (uint32_t step = 0; step < AVERAGED_STEPS; step++) {
+        write_numbers(&stand, net, 0, step, 0);
+        write_numbers(&stand, net, mean, step, AVERAGED_NUMBERS);
+        assert_int_equal(average_step(tower_average(stand.tower), stand.tower, step), 0);
+        if (step + 1 != averaged_trajectory[point].steps)
+            continue;
+        show(&stand, true);
+        assert_numbers(&stand, net, 0, averaged_trajectory[point].weights);
+        assert_numbers(&stand, net, mean, averaged_trajectory[point].statistics);
+        show(&stand, false);
+        point++;
+    }
+    assert_int_equal(point, sizeof(averaged_trajectory) / sizeof(averaged_trajectory[0]));
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void averages_are_where_pytorch_s_are_in_100_steps(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_trajectory);
+}
+
+/* ---- who sees them ---- */
+
+static void train_step(struct stand *stand, uint64_t step)
+{
+    stand_train(stand);
+    if (tower_updates_at_once(stand->tower))
+        assert_int_equal(tower_check(stand->tower, 0, stand_floats(stand)), 0);
+    stand_update(stand);
+    assert_int_equal(average_step(tower_average(stand->tower), stand->tower, step), 0);
+}
+
+/* Weights and statistics, to be freed. */
+static float *read_all(struct stand *stand, const struct net *net)
+{
+    float *all = calloc(net->trainable_count + net->statistic_count, sizeof(*all)), *next = all;
+    assert_non_null(all);
+    for (uint32_t p = 0; p < net->parameter_count; next += net->parameters[p++].count)
+        assert_int_equal(tower_read(stand->tower, p, next), 0);
+    return all;
+}
+
+static void write_all(struct stand *stand, const struct net *net, const float *all)
+{
+    for (uint32_t p = 0; p < net->parameter_count; all += net->parameters[p++].count)
+        assert_int_equal(tower_write(stand->tower, p, all), 0);
+}
+
+static void check_evaluation(const char *backend, const struct net *net, enum precision precision)
+{
+    const size_t bytes = (net->trainable_count + net->statistic_count) * sizeof(float);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand averaging, plain, other;
+    struct stand *const stands[] = { &averaging, &plain, &other };
+    for (int i = 0; i < 3; i++) {
+        open_averaging(stands[i], backend, net, i == 0 ? 0.5 : 0, precision);
+        stand_fill(stands[i], net, &input, 0, STAND_BATCH);
+    }
+    for (uint64_t step = 0; step < 3; step++) {
+        train_step(&averaging, step);
+        train_step(&plain, step);
+    }
+    float *trained = read_all(&averaging, net);
+    show(&averaging, true);
+    float *averaged = read_all(&averaging, net);
+    assert_memory_not_equal(averaged, trained, bytes);
+    write_all(&other, net, averaged);
+    assert_true(stand_evaluate(&averaging).loss_sum == stand_evaluate(&other).loss_sum);
+    assert_true(stand_evaluate(&averaging).loss_sum != stand_evaluate(&plain).loss_sum);
+    show(&averaging, false);
+    float *back = read_all(&averaging, net), *expected = read_all(&plain, net);
+    assert_memory_equal(back, trained, bytes);
+    assert_memory_equal(expected, trained, bytes);
+    assert_true(stand_train(&averaging).loss_sum == stand_train(&plain).loss_sum);
+    stand_assert_gradients_equal(&averaging, &plain);
+    float *const arrays[] = { trained, averaged, back, expected };
+    for (int i = 0; i < 4; i++)
+        free(arrays[i]);
+    for (int i = 0; i < 3; i++)
+        stand_close(stands[i]);
+    network_input_release(&input);
+}
+
+static void check_precisions(const char *backend)
+{
+    struct net *net = net_make();
+    const bool is_wide_only = backend_find(backend)->host_memory;
+    check_evaluation(backend, net, PRECISION_FP32);
+    for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16 && !is_wide_only; precision++)
+        check_evaluation(backend, net, precision);
+    net_close(net);
+}
+
+static void evaluation_sees_the_averages_and_training_does_not(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_precisions);
+}
+
+/* ---- a state ---- */
+
+static void take_state(struct stand *stand, const struct net *net, float *values, float *averages)
+{
+    struct snapshot *snapshot = NULL;
+    assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    assert_int_equal(snapshot_wait(snapshot), 0);
+    for (uint32_t p = 0; p < net->parameter_count; p++) {
+        assert_int_equal(snapshot_value(snapshot, p, values), 0);
+        assert_int_equal(snapshot_average(snapshot, p, averages), 0);
+        values += net->parameters[p].count;
+        averages += net->parameters[p].count;
+    }
+    snapshot_close(snapshot);
+}
+
+/* Taken while the averages are shown, which ends then. */
+static void check_state(const char *backend)
+{
+    struct net *net = net_make();
+    const size_t count = net->trainable_count + net->statistic_count;
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    struct stand first, second;
+    float *values = malloc(count * sizeof(float)), *averages = malloc(count * sizeof(float));
+    assert_non_null(values);
+    assert_non_null(averages);
+    open_averaging(&first, backend, net, 0.75, PRECISION_FP32);
+    open_averaging(&second, backend, net, 0.75, PRECISION_FP32);
+    stand_fill(&first, net, &input, 0, STAND_BATCH);
+    stand_fill(&second, net, &input, 0, STAND_BATCH);
+    for (uint64_t step = 0; step < 3; step++)
+        train_step(&first, step);
+    show(&first, true);
+    take_state(&first, net, values, averages);
+    assert_false(tower_average(first.tower)->is_shown);
+    const float *average = averages;
+    write_all(&second, net, values);
+    for (uint32_t p = 0; p < net->parameter_count; average += net->parameters[p++].count)
+        assert_int_equal(snapshot_write_average(second.tower, p, average), 0);
+    for (uint64_t step = 3; step < 6; step++) {
+        train_step(&first, step);
+        train_step(&second, step);
+    }
+    for (int shown = 0; shown < 2; shown++) {
+        show(&first, shown);
+        show(&second, shown);
+        float *a = read_all(&first, net), *b = read_all(&second, net);
+        assert_memory_equal(a, b, count * sizeof(float));
+        free(a);
+        free(b);
+    }
+    stand_close(&first);
+    stand_close(&second);
+    free(values);
+    free(averages);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void averages_go_on_from_a_state(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(averages_are_where_pytorch_s_are_in_100_steps),
+        cmocka_unit_test(evaluation_sees_the_averages_and_training_does_not),
+        cmocka_unit_test(averages_go_on_from_a_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

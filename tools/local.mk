@@ -2,7 +2,7 @@
 tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/end_request.c %D%/phase.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
-	%D%/config/model_hint.c %D%/config/training.c %D%/config/settings_train.c %D%/config/problems.c \
+	%D%/config/model_hint.c %D%/config/train/training.c %D%/config/train/settings_train.c %D%/config/problems.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \

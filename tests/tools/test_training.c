@@ -11,7 +11,7 @@
 
 #include "tools/config/config.h"
 #include "tools/config/options.h"
-#include "tools/config/training.h"
+#include "tools/config/train/training.h"
 
 /* The settings of these assignments, and what finds them wrong, until the next call. */
 static struct settings settings;

@@ -29,9 +29,10 @@ compute/reference   compute compute/plan stage
 compute/onednn      compute compute/plan stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
-sync                compute stage
+sync                compute compute/update stage
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
-tools/config        tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
+tools/config/train  tools/config compute stage stage/text
+tools/config        tools/config/train tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert/records  tools/convert formats stage loader/shards
@@ -40,13 +41,15 @@ tools/convert/writing  tools/convert tools/convert/images formats stage loader/s
 tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
 tools/checkpoint    tools/config tools/results formats formats/inputs stage stage/file compute
-tools/results       tools/config tools/shards formats formats/inputs stage stage/file compute compute/netfile loader
+tools/results       tools/config tools/shards tools/text formats formats/inputs stage stage/file stage/text compute compute/netfile loader
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
-tools/run/state     tools/run tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
-tools/run           tools/run/state tools/checkpoint tools/results tools/limits tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
-tools               tools/config tools/convert tools/limits tools/predict tools/results tools/run formats stage stage/text loader compute compute/netfile sync
+tools/run/goal      tools/run tools/config tools/text stage sync
+tools/run/summary   tools/run tools/config/train tools loader stage
+tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
+tools/run           tools/run/summary tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
+tools               tools/config/train tools/config tools/convert tools/limits tools/predict tools/results tools/run formats stage stage/text loader compute compute/netfile sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.
 long=' '

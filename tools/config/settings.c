@@ -9,7 +9,7 @@
 #include "stage/text/decimal.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
-#include "tools/config/settings_train.h"
+#include "tools/config/train/settings_train.h"
 
 #define BATCH_DEFAULT 128
 #define CHECKPOINT_EVERY_MAX INT64_C(1000000000)

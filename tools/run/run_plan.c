@@ -12,7 +12,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
-#include "tools/config/training.h"
+#include "tools/config/train/training.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
 #include "tools/text/wrapped.h"

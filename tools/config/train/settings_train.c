@@ -1,5 +1,5 @@
 /* The section [train] as a whole. Called by settings_finish. */
-#include "tools/config/settings_train.h"
+#include "tools/config/train/settings_train.h"
 
 #include <stdio.h>
 

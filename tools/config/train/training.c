@@ -1,5 +1,5 @@
 /* What trains the network. Called by main. */
-#include "tools/config/training.h"
+#include "tools/config/train/training.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "compute/model.h"
 #include "compute/tower.h"
 #include "tools/config/number.h"
+#include "tools/config/train/recipes.h"
 
 #define COLUMNS 79u
 #define INPUTS_INDENT 4
@@ -236,6 +237,16 @@ static void print_counts(const struct net *net, FILE *out)
     fprintf(out, "MACs         %s an image, forward\n", number_grouped(net->macs).text);
 }
 
+static void print_recipe(const struct net *net, FILE *out)
+{
+    const struct recipe_value *const recipe = recipe_find(net->model);
+    char text[RECIPE_TEXT_SIZE];
+    if (recipe == NULL)
+        return;
+    recipe_describe(recipe, text);
+    print_beside("recipe", 11, text, out);
+}
+
 /* Bytes that the reference needs for values and gradients: planned, not taken. */
 static int plan_values(const struct net *net, uint32_t batch, struct device *device, size_t *bytes_out)
 {
@@ -277,5 +288,6 @@ int describe_net(const struct net *net, uint32_t batch, FILE *out)
     print_counts(net, out);
     fprintf(out, "activations  %s at most, with gradients, training at batch %u\n",
             number_bytes(values).text, batch);
+    print_recipe(net, out);
     return 0;
 }

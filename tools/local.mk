@@ -2,8 +2,9 @@
 tools_libtools_a_SOURCES = \
 	%D%/describe.c %D%/end_request.c %D%/phase.c \
 	%D%/config/config.c %D%/config/config_hint.c %D%/config/config_text.c %D%/config/long_option.c \
-	%D%/config/model_hint.c %D%/config/train/training.c %D%/config/train/settings_train.c %D%/config/problems.c \
+	%D%/config/model_hint.c %D%/config/problems.c %D%/config/tensor_hint.c \
 	%D%/config/options.c %D%/config/option_value.c %D%/config/settings.c %D%/config/settings_model.c \
+	%D%/config/duration.c %D%/config/train/recipes.c %D%/config/train/settings_train.c %D%/config/train/training.c \
 	%D%/config/option_help.c %D%/config/manual.c %D%/config/number.c %D%/config/pixels.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/report_damage.c %D%/run/verdict.c \

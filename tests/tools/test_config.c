@@ -380,7 +380,11 @@ static void keys_are_checked_against_each_other(void **state)
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\nbatch_per_tower = 2\n",
                   "run.conf:5: batch_per_tower: batch is given as well; only one of them can decide");
     expect_finish("[data]\ntrain = x\n[train]\nbatch_per_tower = 1048576\n[devices]\ntowers = 2\n",
-                  "run.conf:4: batch_per_tower: 2097152 samples in all towers together are over the limit of 1048576");
+                  "run.conf:4: batch_per_tower: 2097152 samples of a step in all towers together are over the limit of "
+                  "1048576");
+    expect_finish("[data]\ntrain = x\n[train]\nbatch = 1024\naccumulate = 1025\n",
+                  "run.conf:5: accumulate: 1049600 samples of a step in all towers together are over the limit of "
+                  "1048576");
 }
 
 static int64_t global_batch(const char *text, const char *assignment)
@@ -405,6 +409,8 @@ static void the_global_batch_comes_from_the_key_that_is_given(void **state)
     assert_int_equal(global_batch("[train]\nbatch_per_tower = 64\n[devices]\ntowers = 3\n", NULL), 192);
     assert_int_equal(global_batch("[train]\nbatch_per_tower = 64\n[devices]\ntowers = 3\n", "train.batch=10"), 10);
     assert_int_equal(global_batch("[train]\nbatch = 64\n[devices]\ntowers = 3\n", "train.batch_per_tower=10"), 30);
+    assert_int_equal(global_batch("[train]\nbatch = 64\n[devices]\ntowers = 3\n", "train.accumulate=4"), 256);
+    assert_int_equal(global_batch("[train]\nbatch_per_tower = 64\n[devices]\ntowers = 3\n", "train.accumulate=4"), 768);
 }
 
 static void expect_name(const char *path, const char *name, const char *dir)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "stage/text/decimal.h"
 #include "stage/text/nearest.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
@@ -164,6 +165,19 @@ static void numbers_are_plain_decimals_in_range(void **state)
     assert_int_equal(parse(settings, "train", "momentum", "1"), -EINVAL);
     assert_int_equal(parse(settings, "train", "momentum", "0.999999"), 0);
     assert_int_equal(parse(settings, "train", "epsilon", "0"), -EINVAL);
+}
+
+static void numbers_are_written_short_and_whole_ones_with_all_digits(void **state)
+{
+    (void)state;
+    static const struct { double value; const char *text; } cases[] = {
+        { 100, "100" }, { 30, "30" }, { 1e6, "1000000" }, { 1e15, "1e+15" }, { -4, "-4" }, { 0, "0" },
+        { 0.1, "0.1" }, { 1e-8, "1e-08" }, { 1.5, "1.5" }, { 0.1 + 0.2, "0.30000000000000004" } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char text[DECIMAL_SIZE];
+        decimal_write(cases[i].value, text, sizeof(text));
+        assert_string_equal(text, cases[i].text);
+    }
 }
 
 static void numbers_mean_the_same_in_every_locale(void **state)
@@ -407,6 +421,7 @@ int main(void)
         TEST(defaults_are_what_the_manual_says),
         TEST(whole_numbers_are_plain_decimals_in_range),
         TEST(numbers_are_plain_decimals_in_range),
+        TEST(numbers_are_written_short_and_whole_ones_with_all_digits),
         TEST(numbers_mean_the_same_in_every_locale),
         TEST(numbers_read_back_as_the_same_bits),
         TEST(lists_of_numbers_take_blanks_and_commas),

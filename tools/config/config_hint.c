@@ -35,9 +35,27 @@ static const struct option_row *nearest_option(enum section section, const char 
     return nearest.best;
 }
 
+/* What an option is called now that had another name; NULL: it had not. */
+static const char *new_name(enum section section, const char *key)
+{
+    static const struct { enum section section; const char *key, *name; } renamed[] = {
+        { SECTION_MODEL, "init", "weights" },
+    };
+    for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++)
+        if (renamed[i].section == section && strcmp(renamed[i].key, key) == 0)
+            return renamed[i].name;
+    return NULL;
+}
+
 void config_hint_key(struct settings *settings, enum section section, const char *key, char *hint, size_t hint_size)
 {
     char sections[128];
+    const char *const name = new_name(section, key);
+    if (name != NULL) {
+        mark_bad(settings, option_find(section, name));
+        snprintf(hint, hint_size, " (it is called '%s' now)", name);
+        return;
+    }
     sections_with(key, settings, sections, sizeof(sections));
     if (*sections != '\0') {
         snprintf(hint, hint_size, " (it belongs in %s)", sections);

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "stage/text/decimal.h"
+#include "tools/config/duration.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/train/recipes.h"
 #include "tools/config/train/settings_train.h"
 
 #define BATCH_DEFAULT 128
-#define CHECKPOINT_EVERY_MAX INT64_C(1000000000)
 
 static bool is_text(const struct option_row *option)
 {
@@ -130,23 +131,11 @@ static void check_batch(struct settings *settings, struct problems *problems)
     const struct option_row *batch = option_find(SECTION_TRAIN, "batch");
     if (settings_global_batch(settings) > batch->most) {
         char message[128];
-        snprintf(message, sizeof(message), "%lld samples in all towers together are over the limit of %lld",
+        snprintf(message, sizeof(message), "%lld samples of a step in all towers together are over the limit of %lld",
                  (long long)settings_global_batch(settings), (long long)batch->most);
-        settings_report(settings, problems, SECTION_TRAIN, "batch_per_tower", message);
+        settings_report(settings, problems, SECTION_TRAIN, train->accumulate > 1 ? "accumulate" : "batch_per_tower",
+                        message);
     }
-}
-
-/* What `text` counts: the seconds of one of it; 0 = steps, -1 = nothing of these. */
-static int64_t unit_of(const char *text)
-{
-    static const struct { const char *name; int64_t seconds; } units[] = {
-        { "", 0 },           { " steps", 0 },     { " seconds", 1 },   { " minutes", 60 }, { " minute", 60 },
-        { " hours", 3600 },  { " hour", 3600 },
-    };
-    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-        if (strcmp(units[i].name, text) == 0)
-            return units[i].seconds;
-    return -1;
 }
 
 /* "never", "epoch", "500", "500 steps", "10 minutes". */
@@ -155,13 +144,13 @@ static void read_checkpoint_rule(struct settings *settings, struct problems *pro
     struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const char *const text = checkpoint->every;
     const char *const end = decimal_integer_end(text);
-    const int64_t unit = end != NULL ? unit_of(end) : -1;
+    const int64_t unit = end != NULL ? duration_unit(end) : -1;
     checkpoint->each_epoch = strcmp(text, "epoch") == 0;
     checkpoint->steps = checkpoint->seconds = 0;
     if (checkpoint->each_epoch || strcmp(text, "never") == 0)
         return;
     const int64_t number = unit >= 0 ? strtoll(text, NULL, 10) : 0;
-    if (number <= 0 || number > CHECKPOINT_EVERY_MAX)
+    if (number <= 0 || number > DURATION_MAX_NUMBER)
         settings_report(settings, problems, SECTION_CHECKPOINT, "every",
                         "is none of: never, epoch, a number of steps, seconds, minutes or hours (10 minutes)");
     else if (unit == 0)
@@ -192,29 +181,41 @@ int settings_finish(struct settings *settings, struct problems *problems)
     read_checkpoint_rule(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
+    const int applied = recipe_apply(settings);
+    if (applied != 0) {
+        problems_add(problems, "pipetrain", "the model's recipe: %s", strerror(-applied));
+        return applied;
+    }
     check_batch(settings, problems);
     settings_finish_train(settings, problems);
     return problems->count > problems_before ? -EINVAL : 0;
 }
 
-int settings_usual(struct settings *settings, const char *config_path)
+int settings_usual(struct settings *usual, const struct settings *settings)
 {
     struct problems problems;
-    int rc = settings_init(settings);
+    int rc = settings_init(usual);
     if (rc == 0)
-        rc = replace(&settings->config_path, strdup(config_path));
+        rc = replace(&usual->config_path, strdup(settings->config_path));
+    if (rc == 0 && *settings->model.name != '\0')
+        rc = replace(&usual->model.name, strdup(settings->model.name));
     if (rc != 0)
         return rc;
     problems_init(&problems);
-    rc = settings_finish(settings, &problems);     /* that there is no data is as it should be */
+    rc = settings_finish(usual, &problems);     /* that there is no data is as it should be */
     problems_release(&problems);
     return rc == -ENOMEM ? rc : 0;
 }
 
-int64_t settings_global_batch(const struct settings *settings)
+int64_t settings_batch(const struct settings *settings)
 {
     const struct train_settings *train = &settings->train;
     return train->batch > 0 ? train->batch : train->batch_per_tower * settings->devices.towers;
+}
+
+int64_t settings_global_batch(const struct settings *settings)
+{
+    return settings_batch(settings) * settings->train.accumulate;
 }
 
 /* Would the reader take something else from the plain value? */

@@ -18,6 +18,7 @@
 #include "tools/config/problems.h"
 
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
+enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
@@ -83,7 +84,9 @@ struct augment_settings {
 struct model_settings {
     char *name;                 /* "" where a file describes it; settings_finish sees to that */
     char *file;                 /* compute/netfile/net_file.h; "" = it has a name */
-    char *init;                 /* safetensors file to begin with; "" = as the model begins */
+    char *weights;              /* safetensors file to begin with; "" = as the model begins */
+    char *skip, *freeze;        /* patterns (stage/text/patterns.h) of tensors that are not taken from it, and of
+                                 * parameters that training leaves as they are */
     bool dropout, auxiliary;
     /* The transform of pixels: the model's own without any of these; divisor 0 = 255. One number for all channels, or
      * one for each; none = mean 0, deviation 1. */
@@ -94,14 +97,21 @@ struct model_settings {
 struct train_settings {
     int64_t epochs;
     int64_t steps;              /* 0 = the epochs decide */
+    char *max_time;             /* as given; "" = any */
+    uint64_t max_seconds;       /* settings_finish reads them from it; 0 = any */
+    enum on_nan on_nan;
+    double stop_at;             /* validation accuracy, a share; 0 = none */
+    int64_t patience;           /* evaluations without a better accuracy; 0 = any */
     int64_t batch;              /* of all towers together; 0 = batch_per_tower is given */
     int64_t batch_per_tower;    /* 0 = batch is given */
+    int64_t accumulate;         /* batches of a step, >= 1 */
     enum optimizer_kind optimizer;
     double learning_rate, momentum, rho, epsilon, trust, weight_decay;
     struct numbers betas;       /* two */
     enum decay_scope decay_scope;
     double clip_value, clip_norm;       /* 0 = none */
     double label_smoothing;     /* 0 = none */
+    double ema;                 /* decay of averages of weights; 0 = none */
     int64_t rate_batch;         /* samples that learning_rate is meant for; 0 = those of a step */
     double warmup_epochs;       /* 0 = none */
     enum rate_schedule schedule;
@@ -116,6 +126,7 @@ struct checkpoint_settings {
     int64_t keep;
     uint64_t steps, seconds;    /* settings_finish reads them from `every`; 0 = not by them */
     bool each_epoch;
+    bool keep_best;             /* the state of the best evaluation */
 };
 
 struct device_settings {
@@ -148,8 +159,8 @@ struct report_settings {
     int64_t interval;           /* steps between reports */
 };
 
-/* Where a value came from, and in which line of the file. */
-enum origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND };
+/* Where a value came from, and in which line of the file. What is above ORIGIN_MODEL was given by the user. */
+enum origin { ORIGIN_DEFAULT, ORIGIN_MODEL, ORIGIN_FILE, ORIGIN_COMMAND };
 struct option_origin {
     enum origin origin;
     uint32_t line;
@@ -178,13 +189,15 @@ struct settings {
 /* Every field at its default. 0 or -ENOMEM. */
 int settings_init(struct settings *settings);
 void settings_release(struct settings *settings);
-/* The computed defaults (run.name, run.dir, train.batch) and the checks between keys.
+/* The computed defaults (run.name, run.dir, the model's recipe) and the checks between keys.
  * After the file and all --set options. 0, or with problems added: -EINVAL, or -ENOMEM. */
 int settings_finish(struct settings *settings, struct problems *problems);
-/* What a configuration file at `config_path` that says nothing gives. As settings_init; settings_release after
- * either. */
-int settings_usual(struct settings *settings, const char *config_path);
-/* Samples of a full global batch. After settings_finish. */
+/* What a configuration file in the place of the one of `settings` gives that names the same model and says nothing
+ * else. As settings_init; settings_release after either. */
+int settings_usual(struct settings *usual, const struct settings *settings);
+/* Samples that all towers compute at once, and those of a full step: train.accumulate times as many. After
+ * settings_finish. */
+int64_t settings_batch(const struct settings *settings);
 int64_t settings_global_batch(const struct settings *settings);
 
 /* A complete configuration file that reads back as the same settings. 0, or a

@@ -7,9 +7,11 @@
 
 #include "compute/model.h"
 #include "compute/netfile/net_file.h"
+#include "stage/text/patterns.h"
 #include "tools/config/config_text.h"
 #include "tools/config/model_hint.h"
 #include "tools/config/pixels.h"
+#include "tools/config/tensor_hint.h"
 
 /* ---- a name or a file ---- */
 
@@ -58,6 +60,8 @@ int settings_choose_model(struct settings *settings, const char *where, const ch
         clear(is_file(model) ? fields->name : fields->file);
     else if (rc == -EINVAL)
         problems_add(problems, where, "%s", problem);
+    else
+        problems_add(problems, "pipetrain", "%s: %s", where, strerror(-rc));
     return rc;
 }
 
@@ -112,11 +116,21 @@ static int open_net(const struct settings *settings, const struct input_transfor
     return model_open(net_out, settings->model.name, &options);
 }
 
+static void freeze(struct net *net, const char *patterns)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        if (net->parameters[i].is_trained && patterns_match(patterns, net->parameters[i].name))
+            net_freeze(net, i);
+}
+
 int settings_open_net(const struct settings *settings, struct net **net_out)
 {
     struct input_transform transform;
     const struct net_file_sink sink = { tell_nobody, NULL };
-    return open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, &sink, net_out);
+    const int rc = open_net(settings, pixels_transform(settings, &transform) ? &transform : NULL, &sink, net_out);
+    if (rc == 0)
+        freeze(*net_out, settings->model.freeze);
+    return rc;
 }
 
 /* ---- what has to fit it ---- */
@@ -164,6 +178,51 @@ static void check_transform(struct settings *settings, struct problems *problems
     check_numbers(settings, problems, "deviation", &settings->model.deviation, net);
 }
 
+/* Is there a parameter that the pattern freezes? *matched_out says whether it names any at all. */
+static bool finds_trained(const struct net *net, const char *pattern, bool *matched_out)
+{
+    *matched_out = false;
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        if (!pattern_matches(pattern, net->parameters[i].name))
+            continue;
+        *matched_out = true;
+        if (net->parameters[i].is_trained)
+            return true;
+    }
+    return false;
+}
+
+/* Words on a pattern that freezes nothing, behind those on others. */
+static void add_pattern(char *message, size_t message_size, const struct net *net, const char *pattern, bool is_matched)
+{
+    char hint[TENSOR_HINT_SIZE];
+    const size_t used = strlen(message);
+    tensor_hint(net, pattern, hint);
+    snprintf(message + used, message_size - used, "%s'%s' %s%s", used > 0 ? ", " : "", pattern,
+             is_matched ? "are statistics, which always go on" : "is no tensor's name", is_matched ? "" : hint);
+}
+
+static void check_freeze(struct settings *settings, struct problems *problems, struct net *net)
+{
+    char pattern[PATTERN_BYTES], message[1024] = "";
+    bool is_matched;
+    for (const char *at = settings->model.freeze; patterns_next(&at, pattern);)
+        if (!finds_trained(net, pattern, &is_matched))
+            add_pattern(message, sizeof(message), net, pattern, is_matched);
+    freeze(net, settings->model.freeze);
+    if (net->frozen_count == net->trainable_count)
+        snprintf(message, sizeof(message), "freezes all parameters: nothing would learn");
+    if (*message != '\0')
+        settings_report(settings, problems, SECTION_MODEL, "freeze", message);
+}
+
+static void check_skip(struct settings *settings, struct problems *problems)
+{
+    if (*settings->model.skip != '\0' && *settings->model.weights == '\0')
+        settings_report(settings, problems, SECTION_MODEL, "skip",
+                        "leaves tensors of model.weights out, which is not given");
+}
+
 static int check_net(struct settings *settings, struct problems *problems)
 {
     struct told told = { settings, problems };
@@ -178,6 +237,8 @@ static int check_net(struct settings *settings, struct problems *problems)
         return rc;
     check_transform(settings, problems, net);
     check_auxiliary(settings, problems, net);
+    check_freeze(settings, problems, net);
+    check_skip(settings, problems);
     net_close(net);
     return 0;
 }

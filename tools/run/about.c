@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "loader/loader.h"
+#include "stage/text/text_stream.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
 #include "tools/text/wrapped.h"
@@ -124,7 +125,7 @@ static bool is_told(const struct option_row *row, const struct settings *setting
 {
     struct option_text ours, theirs;
     const char *const value = option_format(row, settings, &ours);
-    return settings->origins[option_index(row)].origin != ORIGIN_DEFAULT && strcmp(row->key, "seed") != 0 &&
+    return settings->origins[option_index(row)].origin > ORIGIN_MODEL && strcmp(row->key, "seed") != 0 &&
            strcmp(row->key, "dir") != 0 && *value != '\0' && strcmp(value, option_format(row, usual, &theirs)) != 0;
 }
 
@@ -138,7 +139,7 @@ static void write_settings(const struct settings *settings, const struct setting
     }
 }
 
-/* To be freed; NULL for want of memory, which the end of a stream in memory may say by no text alone. */
+/* To be freed; NULL for want of memory. */
 static char *settings_text(const struct settings *settings, const struct settings *usual)
 {
     char *text = NULL;
@@ -147,11 +148,8 @@ static char *settings_text(const struct settings *settings, const struct setting
     if (out == NULL)
         return NULL;
     write_settings(settings, usual, out);
-    const bool is_whole = ferror(out) == 0;
-    if (fclose(out) == 0 && is_whole)
-        return text;
-    free(text);
-    return NULL;
+    text_stream_end(out, &text);
+    return text;
 }
 
 /* Unbroken where there is no memory to break the line in. */
@@ -170,7 +168,7 @@ static void print_settings(const struct settings *settings, const struct setting
 void about_settings(const struct settings *settings, FILE *out)
 {
     struct settings usual;
-    if (settings_usual(&usual, settings->config_path) == 0)
+    if (settings_usual(&usual, settings) == 0)
         print_settings(settings, &usual, out);
     settings_release(&usual);
 }
@@ -220,9 +218,10 @@ void about_files(const struct about_end *end, FILE *out)
 {
     if (end->directory == NULL || end->steps == 0)
         return;
-    wrapped_print(out, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s%s}", end->directory,
+    wrapped_print(out, "files     %s/{summary.json, metrics.jsonl, run.conf%s%s%s%s%s}", end->directory,
                   end->settings->model_text != NULL ? ", run.net" : "",
                   end->plan->devices.backend->computes ? ", weights.safetensors" : "",
+                  end->saved_best ? ", best.safetensors" : "",
                   end->saves_states ? ", checkpoint-*.safetensors" : "",
                   end->settings->data.on_corrupt == ON_CORRUPT_SKIP ? ", quarantine.jsonl" : "");
 }

@@ -23,7 +23,7 @@ struct about_end {
     const char *directory;      /* NULL: it wrote nothing */
     const struct settings *settings;
     const struct run_plan *plan;
-    bool saves_states;
+    bool saves_states, saved_best;
     uint64_t steps;             /* that are done */
 };
 /* The files it left: nothing of a run that did no step. */

@@ -2,7 +2,9 @@
 #include "tools/config/train/settings_train.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "tools/config/duration.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
 
@@ -53,7 +55,7 @@ static void check_unused(struct settings *settings, struct problems *problems)
     if (settings_origin(settings, SECTION_TRAIN, "schedule")->origin != ORIGIN_DEFAULT)
         return;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (settings_origin(settings, SECTION_TRAIN, keys[i])->origin != ORIGIN_DEFAULT)
+        if (settings_origin(settings, SECTION_TRAIN, keys[i])->origin > ORIGIN_MODEL)
             report(settings, problems, keys[i], "changes nothing without a schedule: set train.schedule as well");
 }
 
@@ -89,9 +91,29 @@ static void check_schedule(struct settings *settings, struct problems *problems)
         report(settings, problems, "warmup_epochs", "leaves the schedule no epoch: it begins behind the warm-up");
 }
 
+/* Ends that need something to be there. */
+static void check_ends(struct settings *settings, struct problems *problems)
+{
+    static const char needs[] = "needs a validation set: data.validation or data.validation_split names one";
+    struct train_settings *const train = &settings->train;
+    const bool evaluates = *settings->data.validation != '\0' || settings->data.validation_split > 0;
+    train->max_seconds = duration_seconds(train->max_time);
+    if (train->max_seconds == 0 && *train->max_time != '\0')
+        report(settings, problems, "max_time", "is no time: a number of seconds, minutes or hours (90 minutes)");
+    if (train->stop_at > 0 && !evaluates)
+        report(settings, problems, "stop_at", needs);
+    if (settings->checkpoint.keep_best && !evaluates)
+        settings_report(settings, problems, SECTION_CHECKPOINT, "keep_best", needs);
+    if (train->on_nan == ON_NAN_ROLLBACK && strcmp(settings->checkpoint.every, "never") == 0)
+        report(settings, problems, "on_nan", "rollback goes back to a saved state: set checkpoint.every as well");
+    if (train->patience > 0 && !evaluates)
+        report(settings, problems, "patience", needs);
+}
+
 void settings_finish_train(struct settings *settings, struct problems *problems)
 {
     use_usual(settings);
     check_betas(settings, problems);
     check_schedule(settings, problems);
+    check_ends(settings, problems);
 }

@@ -78,6 +78,8 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
         add_number(text, text_size, ", gradients at most ", train->clip_value);
     if (train->clip_norm > 0)
         add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
+    if (train->ema > 0)
+        add_number(text, text_size, "; evaluated and saved: averages of weights, decay ", train->ema);
 }
 
 _Static_assert(OPTION_NUMBERS_MAX <= RATE_BOUNDARIES_MAX, "a rate has room for all boundaries of the settings");
@@ -143,7 +145,7 @@ static void say_end(const struct words *words)
     add(words->text, words->text_size, words->train->schedule == RATE_COSINE ? ", by a cosine" : ", by a polynomial");
     if (words->train->schedule == RATE_POLYNOMIAL)
         add_number(words->text, words->text_size, " of power ", words->train->power);
-    add_number(words->text, words->text_size, " to ", words->train->final_rate);
+    add_number(words->text, words->text_size, " to ", words->rate->end);
     if (epochs > 0)
         add_number(words->text, words->text_size, " in epoch ", epochs);
 }

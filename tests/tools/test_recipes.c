@@ -1,0 +1,130 @@
+/* Tests of recipes: that every model has one that holds, and what of it the user's own settings leave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "tools/config/config.h"
+#include "tools/config/options.h"
+#include "tools/config/train/recipes.h"
+#include "tools/config/train/training.h"
+
+/* The settings of these assignments, until the next call. */
+static struct settings settings;
+
+static void read_settings(const char *const *assignments)
+{
+    struct problems problems;
+    settings_release(&settings);
+    problems_init(&problems);
+    assert_int_equal(settings_init(&settings), 0);
+    assert_int_equal(config_set(&settings, "input.source=synthetic", &problems), 0);
+    for (; *assignments != NULL; assignments++)
+        assert_int_equal(config_set(&settings, *assignments, &problems), 0);
+    if (settings_finish(&settings, &problems) != 0)
+        fail_msg("%s", problems.lines[0]);
+    problems_release(&problems);
+}
+
+#define SETTINGS(...) read_settings((const char *const[]){ __VA_ARGS__, NULL })
+
+/* The keys that became the recipe's, and what trains then. */
+static void expect(const char *used, const char *optimizer, double rate)
+{
+    char keys[RECIPE_TEXT_SIZE], text[TRAINING_TEXT_SIZE];
+    assert_int_equal(recipe_describe_used(&settings, keys), *used != '\0');
+    assert_string_equal(keys, used);
+    training_describe_optimizer(&settings.train, text, sizeof(text));
+    assert_string_equal(text, optimizer);
+    assert_true(settings.train.learning_rate == rate);
+}
+
+static void every_model_has_a_recipe_that_holds(void **state)
+{
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        char name[128], text[RECIPE_TEXT_SIZE];
+        const struct recipe_value *const recipe = recipe_find(model->name);
+        assert_non_null(recipe);
+        snprintf(name, sizeof(name), "model.name=%s", model->name);
+        SETTINGS(name);
+        for (const struct recipe_value *value = recipe; value->key != NULL; value++) {
+            struct option_text formatted;
+            const struct option_row *const row = option_find(SECTION_TRAIN, value->key);
+            assert_non_null(row);
+            assert_string_equal(option_format(row, &settings, &formatted), value->value);
+        }
+        recipe_describe(recipe, text);
+        assert_true(strlen(text) < RECIPE_TEXT_SIZE - 1);
+    }
+    assert_null(recipe_find("mnist"));
+}
+
+static void what_nothing_is_said_of_is_the_recipes(void **state)
+{
+    (void)state;
+    SETTINGS("model.name=resnet20");
+    expect("batch, optimizer, learning_rate, momentum, weight_decay, schedule, boundaries, factors",
+           "momentum, momentum 0.9, weight decay 0.0001", 0.1);
+    assert_int_equal(settings.train.batch, 128);
+    assert_int_equal(settings.train.schedule, RATE_PIECEWISE);
+    SETTINGS("model.name=mnist_cnn", "train.batch_per_tower=7");
+    expect("optimizer, learning_rate", "adadelta, rho 0.95, epsilon 1e-08", 1);
+    assert_int_equal(settings.train.batch, 0);
+}
+
+static void a_number_of_the_users_takes_the_place_of_the_recipes(void **state)
+{
+    (void)state;
+    SETTINGS("model.name=resnet20_v2", "train.learning_rate=0.05", "train.batch=64", "train.weight_decay=0");
+    expect("optimizer, momentum, schedule, boundaries, factors", "momentum, momentum 0.9", 0.05);
+    SETTINGS("model.name=resnet50_v1", "train.learning_rate=0.05");
+    expect("batch, optimizer, momentum, weight_decay, warmup_epochs, schedule, boundaries, factors",
+           "momentum, momentum 0.9, weight decay 0.0001", 0.05);
+}
+
+static void another_schedule_has_nothing_of_the_recipes(void **state)
+{
+    (void)state;
+    SETTINGS("model.name=resnet50_v1", "train.schedule=cosine");
+    expect("batch, optimizer, learning_rate, momentum, weight_decay, rate_batch",
+           "momentum, momentum 0.9, weight decay 0.0001", 0.128);
+    assert_int_equal(settings.train.boundaries.count, 0);
+    assert_true(settings.train.warmup_epochs == 0);
+}
+
+static void another_optimizer_has_its_own_numbers(void **state)
+{
+    (void)state;
+    SETTINGS("model.name=resnet50_v1", "train.optimizer=adam");
+    expect("batch", "adam, betas 0.9 0.999, epsilon 1e-08", 0.001);
+    assert_int_equal(settings.train.schedule, RATE_CONSTANT);
+    SETTINGS("model.name=resnet20_v1", "train.optimizer=momentum");
+    expect("batch, learning_rate, momentum, weight_decay, schedule, boundaries, factors",
+           "momentum, momentum 0.9, weight decay 0.0001", 0.1);
+}
+
+static int release(void **state)
+{
+    (void)state;
+    settings_release(&settings);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_has_a_recipe_that_holds),
+        cmocka_unit_test(what_nothing_is_said_of_is_the_recipes),
+        cmocka_unit_test(a_number_of_the_users_takes_the_place_of_the_recipes),
+        cmocka_unit_test(another_schedule_has_nothing_of_the_recipes),
+        cmocka_unit_test(another_optimizer_has_its_own_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, release);
+}

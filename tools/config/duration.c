@@ -1,0 +1,28 @@
+/* Durations as people write them. */
+#include "tools/config/duration.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/text/decimal.h"
+
+int64_t duration_unit(const char *text)
+{
+    static const struct { const char *name; int64_t seconds; } units[] = {
+        { "", 0 },           { " steps", 0 },     { " seconds", 1 },   { " second", 1 }, { " minutes", 60 },
+        { " minute", 60 },   { " hours", 3600 },  { " hour", 3600 },
+    };
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+        if (strcmp(units[i].name, text) == 0)
+            return units[i].seconds;
+    return -1;
+}
+
+uint64_t duration_seconds(const char *text)
+{
+    const char *const end = decimal_integer_end(text);
+    const int64_t unit = end != NULL ? duration_unit(end) : -1;
+    const int64_t number = unit > 0 ? strtoll(text, NULL, 10) : 0;
+    return number > 0 && number <= DURATION_MAX_NUMBER ? (uint64_t)number * (uint64_t)unit : 0;
+}

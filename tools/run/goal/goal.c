@@ -1,0 +1,45 @@
+/* Goals of a run, behind every batch. */
+#include "tools/run/goal/goal.h"
+
+#include "stage/clock.h"
+#include "stage/log.h"
+
+static enum ending find_ending(const struct goal *goal, bool is_evaluated)
+{
+    const enum ending ending = is_evaluated ? ending_of_course(goal->train, goal->course) : ENDING_NONE;
+    return ending != ENDING_NONE ? ending : ending_of_time(goal->train, clock_now_ns() - goal->process_start_ns);
+}
+
+static void tell_divergence(const struct goal *goal, const struct course_epoch *epoch)
+{
+    log_message(LOG_RUN,
+                "the run diverges: for a whole epoch its accuracy (%.1f %%) is that of guessing, and its loss (%.4g) "
+                "above the first one (%.4g): try a smaller train.learning_rate than %g, train.warmup_epochs or "
+                "train.clip_norm, and look at the labels", 100 * epoch->accuracy, epoch->loss,
+                (double)goal->course->first_loss / 1e6, goal->train->learning_rate);
+}
+
+static void follow_training(struct goal *goal, const struct span *span)
+{
+    const struct tally *const training = account_pass(goal->account, PASS_TRAIN);
+    course_note_first(goal->course, tally_loss(training));
+    const struct course_epoch epoch = { tally_loss(training), tally_accuracy(training), training->steps,
+                                        goal->classes };
+    if (span->last_of_pass && course_add_epoch(goal->course, &epoch))
+        tell_divergence(goal, &epoch);
+}
+
+bool goal_follow(struct goal *goal, const struct span *span)
+{
+    const struct tally *const evaluation = account_pass(goal->account, PASS_EVALUATE);
+    const bool is_evaluated = span->pass == PASS_EVALUATE && span->last_of_pass && goal->is_told;
+    if (is_evaluated)
+        course_add_evaluation(goal->course, evaluation->correct, evaluation->images, account_step(goal->account));
+    if (span->pass == PASS_TRAIN && goal->is_told)
+        follow_training(goal, span);
+    if (goal->ending != ENDING_NONE)
+        return false;
+    goal->ending = find_ending(goal, is_evaluated);
+    ending_tell(goal->ending, goal->train, goal->course, goal->words, sizeof(goal->words));
+    return goal->ending != ENDING_NONE;
+}

@@ -1,0 +1,19 @@
+/* Losses, gradients and weights that are no finite numbers. Used by main only. */
+#ifndef PIPETRAIN_NONFINITE_H
+#define PIPETRAIN_NONFINITE_H
+
+#include "stage/stop.h"
+#include "sync/trainer.h"
+#include "tools/config/settings.h"
+#include "tools/run/goal/course.h"
+
+#define NONFINITE_ROW_MAX 30u           /* steps in a row that may be left out: fp16 may need that many at first */
+
+/* Looks at the reports of a batch, one of each tower in `towers`, before they are added up; a step that was left out
+ * goes to the course, and the first one is told. Ends the run (EXIT_CODE_NONFINITE) where a number is not finite that
+ * no update was left out for: in a loss, or in weights, which a ReLU may hide from it; or where too many steps in a row
+ * were left out. */
+void nonfinite_check(struct stop *stop, struct step_report *const *reports, struct tower_range towers,
+                     const struct train_settings *train, struct course *course);
+
+#endif

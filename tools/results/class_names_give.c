@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/text/text_stream.h"
 #include "tools/shards/label_names.h"
 
 static bool write_names(const struct dataset *dataset, const struct label_names *beside, FILE *out)
@@ -38,8 +39,7 @@ static int make_text(const struct dataset *dataset, char **text_out)
     label_names_read(&beside, dataset->paths[0]);
     const bool has_any = write_names(dataset, &beside, out);
     label_names_release(&beside);
-    const bool is_whole = ferror(out) == 0;
-    const int rc = fclose(out) == 0 && is_whole ? 0 : -ENOMEM;
+    const int rc = text_stream_end(out, &text);
     if (rc == 0 && has_any)
         *text_out = text;
     else

@@ -14,6 +14,7 @@
 #include "stage/file/file.h"
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
+#include "stage/text/text_stream.h"
 #include "tools/config/number.h"
 #include "tools/results/file_list.h"
 #include "tools/results/lines_file.h"
@@ -25,7 +26,7 @@
 
 static const char *const result_names[] = {
     "run.conf",            "metrics.jsonl", "quarantine.jsonl", "summary.json",
-    "weights.safetensors", "weights.previous.safetensors",      MODEL_FILE,
+    "weights.safetensors", "weights.previous.safetensors",      MODEL_FILE,      "best.safetensors",
 };
 #define RESULT_COUNT (sizeof(result_names) / sizeof(result_names[0]))
 
@@ -238,7 +239,6 @@ static int write_model(struct run_directory *directory, const struct settings *s
     return whole_file_prepare(directory->fd, MODEL_FILE, &text, 1);
 }
 
-/* A stream in memory fails for want of memory only; its end may say so by no text alone. */
 static int write_settings(const struct run_directory *directory, const struct settings *settings)
 {
     char *text = NULL;
@@ -252,7 +252,9 @@ static int write_settings(const struct run_directory *directory, const struct se
     if (settings->model_text != NULL)
         told.model.file = model_path;
     const int written = settings_write(&told, out);
-    int rc = fclose(out) == 0 && written == 0 && text != NULL ? 0 : -ENOMEM;
+    int rc = text_stream_end(out, &text);
+    if (written != 0)
+        rc = -ENOMEM;
     if (rc == 0)
         rc = whole_file_prepare(directory->fd, "run.conf", &(struct file_part){ text, bytes }, 1);
     free(text);

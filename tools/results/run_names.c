@@ -18,7 +18,7 @@ int run_name_numbered(char *path_out, size_t path_size, const char *base, int nu
 bool run_name_was_given(const struct settings *settings)
 {
     const struct option_row *const option = option_find(SECTION_RUN, "dir");
-    return settings->origins[option_index(option)].origin != ORIGIN_DEFAULT;
+    return settings->origins[option_index(option)].origin > ORIGIN_MODEL;
 }
 
 int run_name_count(const struct settings *settings)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,13 @@ static int read_header(struct tensor_file *file, uint64_t file_bytes, char *prob
     return rc;
 }
 
+/* torch.save writes a zip archive. */
+static bool is_pickle(const struct tensor_file *file)
+{
+    char front[4];
+    return file_read_at(file->fd, 0, front, sizeof(front)) == 0 && memcmp(front, "PK\3\4", sizeof(front)) == 0;
+}
+
 static int read_file(struct tensor_file *file, char *problem, size_t problem_size)
 {
     struct stat status;
@@ -41,7 +49,8 @@ static int read_file(struct tensor_file *file, char *problem, size_t problem_siz
     const int rc = S_ISREG(status.st_mode) ? read_header(file, (uint64_t)status.st_size, problem, problem_size)
                                            : -EBADMSG;
     if (rc == -EBADMSG && *problem == '\0')
-        snprintf(problem, problem_size, "is no safetensors file");
+        snprintf(problem, problem_size, "is no safetensors file%s",
+                 is_pickle(file) ? ", but one of torch.save: safetensors.torch.save_file makes one" : "");
     else if (rc != 0 && *problem == '\0')
         snprintf(problem, problem_size, "cannot be read: %s", strerror(-rc));
     return rc == 0 || rc == -EBADMSG || rc == -ENOMEM ? rc : -ENODATA;

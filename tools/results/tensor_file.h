@@ -7,6 +7,9 @@
 
 #include "formats/inputs/safetensors_index.h"
 
+/* Of the metadata of files of ours, and the tensor's name behind it: the XXH3 of its bytes, 16 hexadecimal digits. */
+#define TENSOR_HASH_KEY "pipetrain.xxh3."
+
 struct tensor_file {
     int fd;
     uint64_t data_at;           /* where the tensors begin in the file */

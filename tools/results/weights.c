@@ -10,15 +10,11 @@
 #include <xxhash.h>
 
 #include "compute/finite.h"
-#include "compute/netfile/net_file.h"
 #include "formats/safetensors.h"
+#include "tools/results/tensor_file.h"
 
-/* Metadata besides the hashes: format, model, steps, and what is done to pixels; and what there need not be: the text
- * of the network, which some names do not fit into, and names of classes. */
-#define FIXED_TEXTS (9u + PIXELS_SETTINGS)
-#define FURTHER_TEXTS 2u
+#define FIXED_TEXTS 2u          /* metadata besides the hashes and what the file says of itself: format, steps */
 #define TENSOR_TEXT_BYTES 1024u /* at most, in the header; in fact some 200 */
-#define LAYER_TEXT_BYTES 512u   /* of a line of the network's text, twice; in fact some 100 */
 
 struct tensor { uint32_t parameter; float *data; char hash_key[80], hash[24]; };
 
@@ -26,15 +22,12 @@ struct weights {
     const struct net *net;
     struct tensor *tensors;     /* parameter_count, sorted by name */
     struct safetensors_entry *entries;  /* of the tensors */
-    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and further_texts */
-    uint32_t further_texts;
+    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
+    struct weights_about *about;
     float *data;                /* of all tensors, one behind the other */
     size_t data_bytes;
     struct json header;
     char steps[24];
-    struct pixels_text pixels;
-    char setting_keys[PIXELS_SETTINGS][64];
-    char *net_text, *class_names;       /* NULL: there is none */
 };
 
 static size_t float_count(const struct net *net)
@@ -49,8 +42,7 @@ size_t weights_bytes(const struct net *net)
 {
     const size_t per_tensor = sizeof(struct tensor) + sizeof(struct safetensors_entry) +
                               sizeof(struct safetensors_text) + TENSOR_TEXT_BYTES;
-    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + (size_t)net->layer_count * LAYER_TEXT_BYTES +
-                         (size_t)net->classes * WEIGHTS_CLASS_BYTES;
+    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + weights_about_bytes(net);
     return sizeof(struct weights) + texts + net->parameter_count * per_tensor + float_count(net) * sizeof(float);
 }
 
@@ -62,7 +54,7 @@ static int take_room(struct weights *weights)
     weights->data_bytes = float_count(weights->net) * sizeof(float);
     weights->tensors = calloc(count + 1, sizeof(*weights->tensors));
     weights->entries = calloc(count + 1, sizeof(*weights->entries));
-    weights->texts = calloc(count + FIXED_TEXTS + FURTHER_TEXTS, sizeof(*weights->texts));
+    weights->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*weights->texts));
     weights->data = malloc(weights->data_bytes + sizeof(float));
     if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->data == NULL)
         return -ENOMEM;
@@ -95,7 +87,7 @@ static void name_tensors(struct weights *weights)
         const uint32_t place = place_of(net, i);
         struct tensor *const tensor = &weights->tensors[place];
         tensor->parameter = i;
-        snprintf(tensor->hash_key, sizeof(tensor->hash_key), "pipetrain.xxh3.%s", net->parameters[i].name);
+        snprintf(tensor->hash_key, sizeof(tensor->hash_key), TENSOR_HASH_KEY "%s", net->parameters[i].name);
         snprintf(tensor->hash, sizeof(tensor->hash), "%016x", 0u);
         weights->entries[place] = entry_of(&net->parameters[i]);
         weights->texts[FIXED_TEXTS + place] = (struct safetensors_text){ tensor->hash_key, tensor->hash };
@@ -104,44 +96,8 @@ static void name_tensors(struct weights *weights)
 
 static void place_fixed_texts(struct weights *weights)
 {
-    const struct pixels_text *const pixels = &weights->pixels;
-    const struct safetensors_text texts[FIXED_TEXTS - PIXELS_SETTINGS] = {
-        { "format", "pt" },
-        { "pipetrain.model", weights->net->model },
-        { "pipetrain.steps", weights->steps },
-        { "pipetrain.input", "(pixel / divisor - mean) / deviation" },
-        { "pipetrain.input.divisor", pixels->divisor },
-        { "pipetrain.input.mean", pixels->mean },
-        { "pipetrain.input.deviation", pixels->deviation },
-        { "pipetrain.images.train", pixels->images[PASS_TRAIN] },
-        { "pipetrain.images.validation", pixels->images[PASS_EVALUATE] },
-    };
-    memcpy(weights->texts, texts, sizeof(texts));
-    for (size_t i = 0; i < PIXELS_SETTINGS; i++) {
-        char *const key = weights->setting_keys[i];
-        snprintf(key, sizeof(weights->setting_keys[i]), WEIGHTS_SETTING "%s", pixels_settings[i]);
-        weights->texts[FIXED_TEXTS - PIXELS_SETTINGS + i] = (struct safetensors_text){ key, pixels->settings[i] };
-    }
-}
-
-static void add_text(struct weights *weights, const char *key, const char *text)
-{
-    const uint32_t place = FIXED_TEXTS + weights->net->parameter_count + weights->further_texts++;
-    weights->texts[place] = (struct safetensors_text){ key, text };
-}
-
-/* Without a text where a name of the network does not fit into one. */
-static int describe_net(struct weights *weights)
-{
-    size_t bytes;
-    FILE *const out = open_memstream(&weights->net_text, &bytes);
-    if (out == NULL)
-        return -ENOMEM;
-    const int rc = net_file_write(weights->net, out);
-    const bool is_written = fclose(out) == 0 && rc == 0;
-    if (is_written)
-        add_text(weights, WEIGHTS_NET, weights->net_text);
-    return is_written || rc == -EINVAL ? 0 : -ENOMEM;
+    weights->texts[0] = (struct safetensors_text){ "format", "pt" };
+    weights->texts[1] = (struct safetensors_text){ WEIGHTS_STEPS, weights->steps };
 }
 
 static void place_data(struct weights *weights)
@@ -156,9 +112,12 @@ static void place_data(struct weights *weights)
 static int make_header(struct weights *weights, uint64_t steps)
 {
     const uint32_t count = weights->net->parameter_count;
+    uint32_t about_count;
+    const struct safetensors_text *const about = weights_about_texts(weights->about, &about_count);
+    memcpy(weights->texts + FIXED_TEXTS + count, about, about_count * sizeof(*about));
     snprintf(weights->steps, sizeof(weights->steps), "%" PRIu64, steps);
     return safetensors_header(&weights->header, weights->entries, count, weights->texts,
-                              count + FIXED_TEXTS + weights->further_texts);
+                              count + FIXED_TEXTS + about_count);
 }
 
 int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels)
@@ -167,14 +126,13 @@ int weights_open(struct weights **weights_out, const struct net *net, const stru
     if (weights == NULL)
         return -ENOMEM;
     weights->net = net;
-    weights->pixels = *pixels;
     json_init(&weights->header, false);
     int rc = take_room(weights);
     if (rc == 0) {
         name_tensors(weights);
         place_fixed_texts(weights);
         place_data(weights);
-        rc = describe_net(weights);
+        rc = weights_about_open(&weights->about, net, pixels);
     }
     if (rc == 0)
         rc = make_header(weights, UINT64_MAX);
@@ -188,12 +146,13 @@ int weights_open(struct weights **weights_out, const struct net *net, const stru
 
 int weights_name_classes(struct weights *weights, char *names)
 {
-    const bool is_short = strlen(names) <= (size_t)weights->net->classes * WEIGHTS_CLASS_BYTES / 2;
-    weights->class_names = names;
-    if (!is_short)
-        return 0;
-    add_text(weights, WEIGHTS_CLASS_NAMES, names);
+    weights_about_classes(weights->about, names);
     return make_header(weights, UINT64_MAX);
+}
+
+const struct weights_about *weights_about(const struct weights *weights)
+{
+    return weights->about;
 }
 
 void weights_close(struct weights *weights)
@@ -201,8 +160,7 @@ void weights_close(struct weights *weights)
     if (weights == NULL)
         return;
     json_release(&weights->header);
-    free(weights->net_text);
-    free(weights->class_names);
+    weights_about_close(weights->about);
     free(weights->data);
     free(weights->texts);
     free(weights->entries);

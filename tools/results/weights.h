@@ -5,19 +5,12 @@
 #include <stdint.h>
 
 #include "compute/tower.h"
-#include "tools/config/pixels.h"
 #include "tools/results/run_directory.h"
+#include "tools/results/weights_about.h"
 
 #define WEIGHTS_FILE "weights.safetensors"       /* in a run directory */
 
 struct weights;
-
-/* Metadata by which the file can be used without anything else: its network as a text of compute/netfile/net_file.h;
- * behind a prefix the settings of pixels_settings; and the names of classes, lines of INDEX:NAME. */
-#define WEIGHTS_NET "pipetrain.net"
-#define WEIGHTS_SETTING "pipetrain.setting."
-#define WEIGHTS_CLASS_NAMES "pipetrain.class_names"
-#define WEIGHTS_CLASS_BYTES 64u         /* of the names of a class on the average, at most */
 
 /* What weights_open takes, or a little more, for the plan; the file is no larger. */
 size_t weights_bytes(const struct net *net);
@@ -27,6 +20,8 @@ int weights_open(struct weights **weights_out, const struct net *net, const stru
 /* The names of classes for the metadata, a text that is taken over; one that is longer than WEIGHTS_CLASS_BYTES a class
  * allows is left out. Before the first weights_save. 0 or -ENOMEM. */
 int weights_name_classes(struct weights *weights, char *names);
+/* What the file says of itself, valid until weights_close. */
+const struct weights_about *weights_about(const struct weights *weights);
 /* Accepts NULL. */
 void weights_close(struct weights *weights);
 /* Write the tower's weights as `file` in the run directory, atomically, with the xxh3 of

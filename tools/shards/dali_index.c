@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/tfrecord.h"
+#include "stage/text/text_stream.h"
 
 /* What is still to be read. */
 struct lines {
@@ -26,11 +27,8 @@ char *dali_index_text(const struct shard_index *index, size_t *bytes_out)
     for (uint64_t i = 0; i < index->record_count; i++)
         fprintf(out, "%" PRIu64 " %" PRIu64 "\n", index->records[i].offset,
                 (uint64_t)index->records[i].payload_bytes + TFRECORD_FRAME_BYTES);
-    const bool is_whole = ferror(out) == 0;
-    if (fclose(out) == 0 && is_whole)
-        return text;
-    free(text);
-    return NULL;
+    text_stream_end(out, &text);
+    return text;
 }
 
 /* Digits, and not more than a file can be long. */

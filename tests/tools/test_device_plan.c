@@ -41,7 +41,7 @@ static int choose(void)
     struct problems problems;
     struct capture capture;
     problems_init(&problems);
-    const int rc = device_plan_init(&plan, &settings, true, &problems);
+    const int rc = device_plan_init(&plan, &settings, &problems);
     capture_begin(&capture);
     problems_print(&problems);
     capture_end(&capture, said, sizeof(said));

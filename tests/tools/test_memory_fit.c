@@ -56,7 +56,7 @@ static void plan_make(struct planned *planned, const char *model, uint32_t batch
     planned->settings.devices.convolution = convolution;
     planned->settings.train.batch = batch;
     assert_int_equal(model_open(&planned->net, model, &options), 0);
-    assert_int_equal(device_plan_init(&planned->plan.devices, &planned->settings, true, &problems), 0);
+    assert_int_equal(device_plan_init(&planned->plan.devices, &planned->settings, &problems), 0);
     assert_int_equal(run_plan_init(&planned->plan, &planned->settings, planned->net, no_datasets, &problems), 0);
     plan_tower(planned);
     for (uint32_t d = 0; d < towers; d++)

@@ -94,7 +94,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
 
 static int choose_device(struct trained *trained, struct problems *problems)
 {
-    const int rc = device_plan_init(&trained->plan.devices, trained->settings, true, problems);
+    const int rc = device_plan_init(&trained->plan.devices, trained->settings, problems);
     if (rc != 0)
         return refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
     if (trained->plan.devices.backend->computes)

@@ -44,20 +44,19 @@ static const struct backend_ops *find_backend(const struct settings *settings, c
 }
 
 /* The kind of device that is asked for. *available_out gets how many of it there are. */
-static int take_kind(struct device_plan *plan, const char *name, bool must_exist, uint32_t *available_out,
+static int take_kind(struct device_plan *plan, const char *name, uint32_t *available_out,
                      struct problems *problems)
 {
     const struct device_kind *kind = device_kinds;
     while (strcmp(kind->name, name) != 0)
         kind++;
     const uint32_t count = device_kind_count(kind, plan->note, sizeof(plan->note));
-    if (kind->ops == NULL || (count == 0 && must_exist)) {
+    if (kind->ops == NULL || count == 0) {
         problems_add(problems, "[devices] kind", "there is no %s device to use: %s", name, plan->note);
         return -ENODEV;
     }
     plan->ops = kind->ops;
-    plan->is_absent = count == 0;
-    *available_out = count > 0 ? count : DEVICES_MAX;
+    *available_out = count;
     return 0;
 }
 
@@ -79,8 +78,8 @@ static int take_best_kind(struct device_plan *plan, const struct settings *setti
     return 0;
 }
 
-static int choose_kind(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                       uint32_t *available_out, struct problems *problems)
+static int choose_kind(struct device_plan *plan, const struct settings *settings, uint32_t *available_out,
+                       struct problems *problems)
 {
     const char *const name = device_names[settings->devices.kind];
     const char *const backend = backend_names[settings->devices.backend];
@@ -92,7 +91,7 @@ static int choose_kind(struct device_plan *plan, const struct settings *settings
                      backend_find(backend)->device, name);
         return -EINVAL;
     }
-    return take_kind(plan, name, must_exist, available_out, problems);
+    return take_kind(plan, name, available_out, problems);
 }
 
 static int choose_backend(struct device_plan *plan, const struct settings *settings, struct problems *problems)
@@ -159,7 +158,7 @@ static int choose_devices(struct device_plan *plan, const struct settings *setti
         plan->count = plan->count < towers ? plan->count : towers;
         return rc;
     }
-    plan->idle = are_numbered && !plan->is_absent && available > towers ? available - towers : 0;
+    plan->idle = are_numbered && available > towers ? available - towers : 0;
     plan->count = available < towers ? available : towers;
     for (uint32_t i = 0; i < plan->count; i++)
         plan->index[i] = i;
@@ -232,14 +231,13 @@ static void choose_plan_cache(struct device_plan *plan, const struct settings *s
         plan->plan_cache[0] = '\0';
 }
 
-static int choose(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                  struct problems *problems)
+static int choose(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     *plan = (struct device_plan){ .towers = { .first = 0, .count = (uint32_t)settings->devices.towers } };
     uint32_t available;
     if (has_to_sum(settings))
         reduce_prepare(reduce_names[settings->sync.reduce]);
-    int rc = choose_kind(plan, settings, must_exist, &available, problems);
+    int rc = choose_kind(plan, settings, &available, problems);
     if (rc == 0)
         rc = choose_devices(plan, settings, available, problems);
     if (rc == 0)
@@ -255,13 +253,12 @@ static int choose(struct device_plan *plan, const struct settings *settings, boo
     return rc;
 }
 
-int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                     struct problems *problems)
+int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int rc = choose(plan, settings, must_exist, problems);
+    const int rc = choose(plan, settings, problems);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

@@ -22,17 +22,14 @@ struct device_plan {
     uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */
     uint32_t index[DEVICES_MAX];
     uint32_t idle;                      /* devices there are beyond those, when no list was given */
-    bool is_absent;                     /* devices that are asked for are not here (--check): note says why */
     char note[256];                     /* why no better kind of device was found, "" else */
     char plan_cache[PATH_MAX];          /* folder of the convolution plans, "" = none */
 };
 
 /* 0, or with a message in `problems`: -EINVAL (the settings contradict each other), -ENODEV
- * (a device that is asked for is not there or cannot do it). Without `must_exist` (--check)
- * CUDA devices that are asked for need not be there. May be the process' first call of the
+ * (a device that is asked for is not there or cannot do it). May be the process' first call of the
  * device's library; no thread of ours has been started, and those that it starts leave signals to ours. */
-int device_plan_init(struct device_plan *plan, const struct settings *settings, bool must_exist,
-                     struct problems *problems);
+int device_plan_init(struct device_plan *plan, const struct settings *settings, struct problems *problems);
 
 /* Of tower towers.first + d. */
 static inline uint32_t device_plan_index(const struct device_plan *plan, uint32_t d)

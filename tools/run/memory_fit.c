@@ -79,7 +79,7 @@ static uint32_t batch_between(struct point low, struct point high, size_t there,
 
 uint32_t memory_fit(const struct memory_fit *fit, size_t there)
 {
-    struct point high = { fit->plan->schedule.batch, memory_plan_bytes(&fit->plan->memory) };
+    struct point high = { (uint32_t)settings_batch(fit->settings), memory_plan_bytes(&fit->plan->memory) };
     struct point low = { 1, bytes_of(fit, 1) };
     if (low.bytes > there)
         return 0;

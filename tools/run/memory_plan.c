@@ -11,7 +11,7 @@
 #include "tools/text/wrapped.h"
 
 #define TEXT_BYTES 512u
-#define PLANNED_BYTES ((size_t)16 << 20)        /* that the plans of one batch may take more than those of another */
+#define PLANNED_BYTES ((size_t)32 << 20)        /* that the plans of one batch may take more than those of another */
 #define TOWER_BLOCKS 6u         /* that a tower takes: weights, gradients, states, statistics, values */
 #define TOWER_TOUCHED_BYTES ((size_t)1 << 20)   /* stacks, kernels that are written for it, small things */
 

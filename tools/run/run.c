@@ -82,7 +82,7 @@ static const struct dataset *const *datasets_of(const struct run *run)
 
 static int choose_devices(struct run *run, struct problems *problems)
 {
-    const int rc = device_plan_init(&run->plan.devices, run->settings, run->kind != RUN_CHECK, problems);
+    const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 

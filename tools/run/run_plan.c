@@ -12,6 +12,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/config/pixels.h"
+#include "tools/config/train/recipes.h"
 #include "tools/config/train/training.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
@@ -65,6 +66,13 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->records[PASS_EVALUATE] = plan->only_evaluated;
 }
 
+/* A tower's share of a batch: its slice of a step is accumulate times that, where the share is a whole number. */
+static void init_pieces(struct run_plan *plan, const struct settings *settings)
+{
+    const uint64_t batch = (uint64_t)settings_batch(settings), towers = plan->schedule.towers;
+    plan->piece_max = settings->train.accumulate > 1 ? (uint32_t)((batch + towers - 1) / towers) : 0;
+}
+
 static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
 {
     plan->optimizer = training_optimizer(train);
@@ -97,7 +105,7 @@ bool run_plan_has_teams(const struct settings *settings)
     struct device_plan devices;
     struct problems problems;
     problems_init(&problems);
-    const int rc = device_plan_init(&devices, settings, true, &problems);
+    const int rc = device_plan_init(&devices, settings, &problems);
     problems_release(&problems);
     return rc == 0 && devices.backend->has_teams && run_plan_threads(settings, devices.towers.count) > 1;
 }
@@ -180,6 +188,7 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems)
 {
     init_schedule(plan, settings, datasets);
+    init_pieces(plan, settings);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
     init_buckets(plan, settings->sync.bucket);
@@ -268,9 +277,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
         text_add(&text, ", %s", devices->backend->name);
     if (devices->backend->computes)
         text_add(&text, ", %s", precision_name(settings->devices.precision));
-    if (devices->is_absent)
-        text_add(&text, ": none is here (%s), what it has and can do is not checked", devices->note);
-    else if (devices->note[0] != '\0')
+    if (devices->note[0] != '\0')
         text_add(&text, " (no CUDA: %s)", devices->note);
     wrapped_write(out, line);
 }
@@ -300,29 +307,39 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
 static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)
 {
     const uint64_t per_epoch = schedule_steps_per_epoch(schedule), records = schedule->records[PASS_TRAIN];
-    fprintf(out, "steps     batch %u, %s step%s an epoch, %s in all\n", schedule->batch, number_grouped(per_epoch).text,
-            per_epoch == 1 ? "" : "s", number_grouped(schedule_step_count(schedule)).text);
+    const bool is_accumulated = settings->train.accumulate > 1 && settings_batch(settings) <= (int64_t)records;
+    char pieces[64] = "";
+    if (settings->train.accumulate > 1)
+        snprintf(pieces, sizeof(pieces), " (%lld of %lld, accumulated)", (long long)settings->train.accumulate,
+                 (long long)settings_batch(settings));
+    wrapped_print(out, "steps     batch %u%s, %s step%s an epoch, %s in all", schedule->batch, pieces,
+                  number_grouped(per_epoch).text, per_epoch == 1 ? "" : "s",
+                  number_grouped(schedule_step_count(schedule)).text);
     if (schedule->batch > records)
         log_message(LOG_RUN, "train.%s: a batch of %u is more than the %s records of an epoch: every step is over all "
                     "%s of them, and an epoch is one step",
-                    settings->train.batch > 0 ? "batch" : "batch_per_tower", schedule->batch,
-                    number_grouped(records).text, number_grouped(records).text);
+                    is_accumulated ? "accumulate" : settings->train.batch > 0 ? "batch" : "batch_per_tower",
+                    schedule->batch, number_grouped(records).text, number_grouped(records).text);
 }
 
 static void print_training(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
-    char text[TRAINING_TEXT_SIZE];
+    char text[TRAINING_TEXT_SIZE], recipe[RECIPE_TEXT_SIZE];
     training_describe_optimizer(&settings->train, text, sizeof(text));
     wrapped_print(out, "optimizer %s", text);
     training_describe_rate(&settings->train, &plan->learning_rate, text, sizeof(text));
     wrapped_print(out, "rate      %s", text);
+    if (recipe_describe_used(settings, recipe))
+        wrapped_print(out, "recipe    of the model, where nothing else is set: %s", recipe);
 }
 
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out)
 {
-    wrapped_print(out, "model     %s, %s parameters, %.2f M multiply-accumulates an image", net->model,
-                  number_grouped(net->trainable_count).text, (double)net->macs / 1e6);
+    wrapped_print(out, "model     %s, %s parameters%s%s%s, %.2f M multiply-accumulates an image", net->model,
+                  number_grouped(net->trainable_count).text, net->frozen_count > 0 ? ", of which " : "",
+                  net->frozen_count > 0 ? number_grouped(net->frozen_count).text : "",
+                  net->frozen_count > 0 ? " are frozen" : "", (double)net->macs / 1e6);
     run_data_print(datasets, out);
     if (settings->input.source == INPUT_SYNTHETIC)
         fprintf(out, "data      synthetic, made once on each device\n");
@@ -340,4 +357,15 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
     memory_plan_print(&plan->memory, out);
+}
+
+int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,
+                          const struct dataset *const *datasets, struct stop *stop)
+{
+    struct loader_spec spec = run_plan_loader(plan, settings, datasets);
+    spec.stop = stop;
+    const int rc = loader_check(&spec);
+    if (rc == -ENOMEM)
+        log_message(LOG_ERROR, "the list of damaged records: %s", strerror(ENOMEM));
+    return rc == 0 ? 0 : rc == -ENOMEM ? EXIT_CODE_MEMORY : (int)stop_code(stop);
 }

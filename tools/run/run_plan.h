@@ -20,7 +20,8 @@
 
 struct run_plan {
     struct schedule schedule;
-    struct batch_layout layout;         /* of one tower's batch */
+    struct batch_layout layout;         /* of one tower's slice of a step */
+    uint32_t piece_max;                 /* samples that a tower computes at once; 0: the whole slice */
     struct device_plan devices;
     uint64_t only_evaluated;            /* not 0: nothing is trained, and so many samples are evaluated once; set
                                          * before run_plan_init */
@@ -51,5 +52,8 @@ uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
 bool run_plan_has_teams(const struct settings *settings);
 void run_plan_print(const struct run_plan *plan, const struct settings *settings, const struct net *net,
                     const struct dataset *const datasets[PASS_COUNT], FILE *out);
+/* Look at the records of the sets that are there as --check does: 0, or an exit code after messages. */
+int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,
+                          const struct dataset *const *datasets, struct stop *stop);
 
 #endif

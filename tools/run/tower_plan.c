@@ -1,24 +1,33 @@
 /* The spec of a tower: the slices it meets, and how it computes. */
 #include "tools/run/tower_plan.h"
 
-/* The slice sizes tower `tower` meets: in full batches and in the last one of a pass. */
+/* The sizes of a full slice and of the last one of a pass become those of the pieces they are computed in. */
+static void find_pieces(uint32_t full, uint32_t last, uint32_t piece_max, uint32_t counts[TOWER_COUNTS])
+{
+    const bool is_cut = piece_max > 0 && full > piece_max;
+    counts[0] = is_cut ? piece_max : full;
+    counts[1] = is_cut ? full % piece_max : 0;
+    counts[2] = is_cut && last > piece_max ? last % piece_max : last;
+}
+
+/* What tower `tower` meets: full batches and the last one of a pass. */
 static void find_counts(const struct schedule *schedule, uint32_t tower, struct tower_spec *spec)
 {
     const uint64_t train_last = schedule_steps_per_epoch(schedule) - 1;
     const uint64_t steps = schedule_step_count(schedule);
-    struct span span;
-    if (steps > 0 && schedule_find(schedule, 0, tower, &span) == 0)
-        spec->train_counts[0] = span.count;
-    if (train_last < steps && schedule_find(schedule, train_last, tower, &span) == 0)
-        spec->train_counts[1] = span.count;
+    struct span full = { .count = 0 }, last = { .count = 0 };
+    if (steps > 0)
+        schedule_find(schedule, 0, tower, &full);
+    if (train_last < steps)
+        schedule_find(schedule, train_last, tower, &last);
+    find_pieces(full.count, last.count, spec->piece_max, spec->train_counts);
     const uint64_t evaluations = schedule_batches_per_evaluation(schedule);
     if (evaluations == 0)
         return;
     const uint64_t first = schedule_batch_count(schedule) - evaluations;
-    if (schedule_find(schedule, first, tower, &span) == 0)
-        spec->evaluate_counts[0] = span.count;
-    if (schedule_find(schedule, first + evaluations - 1, tower, &span) == 0)
-        spec->evaluate_counts[1] = span.count;
+    schedule_find(schedule, first, tower, &full);
+    schedule_find(schedule, first + evaluations - 1, tower, &last);
+    find_pieces(full.count, last.count, spec->piece_max, spec->evaluate_counts);
 }
 
 struct tower_spec tower_plan(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
@@ -28,11 +37,12 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
         .index = tower,
         .backend = devices->backend,
         .backend_spec = { .threads = plan->threads_per_tower,
-                         .slice_max = plan->layout.capacity,
+                         .slice_max = plan->piece_max > 0 ? plan->piece_max : plan->layout.capacity,
                          .layout = settings->devices.layout,
                          .convolution = settings->devices.convolution,
                          .seed = (uint64_t)settings->run.seed,
                          .label_smoothing = (float)settings->train.label_smoothing,
+                         .skips_broken = settings->train.on_nan == ON_NAN_SKIP,
                          .allow_ref = settings->devices.allow_ref,
                          .precision = settings->devices.precision,
                          .graph = settings->devices.graph,
@@ -40,7 +50,9 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
                          .workspace_max = (size_t)settings->devices.workspace,
                          .time_plans = settings->devices.time_plans,
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
+        .piece_max = plan->piece_max,
         .optimizer = plan->optimizer,
+        .average_decay = plan->only_evaluated > 0 ? 0 : settings->train.ema,
         .seed = (uint64_t)settings->run.seed,
         .evaluates_only = plan->only_evaluated > 0,
     };

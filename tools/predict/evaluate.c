@@ -167,13 +167,21 @@ static int compute(struct evaluation *evaluation)
 
 /* ---- the report ---- */
 
+/* As the file says, which may say anything. */
+static uint64_t steps_of(const struct first_weights *weights)
+{
+    const char *const text = first_weights_text(weights, WEIGHTS_STEPS);
+    const size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+    return digits > 0 && digits < 19 && text[digits] == '\0' ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
 static struct evaluation_report report_of(const struct evaluation *evaluation)
 {
     const struct confusion *const confusion = &evaluation->confusion;
     return (struct evaluation_report){
         .model = evaluation->trained.net->model,
         .weights = evaluation->weights_path,
-        .steps = first_weights_text(evaluation->trained.weights, "pipetrain.steps"),
+        .steps = steps_of(evaluation->trained.weights),
         .confusion = confusion,
         .names = evaluation->names.names,
         .loss = confusion->samples > 0 ? evaluation->loss_sum / (double)confusion->samples : NAN,
@@ -185,11 +193,9 @@ static struct evaluation_report report_of(const struct evaluation *evaluation)
 static void print_subject(const struct evaluation *evaluation, const struct evaluation_report *report)
 {
     const struct dataset *const datasets[PASS_COUNT] = { [PASS_EVALUATE] = evaluation->dataset };
-    char steps[64] = "", shown[48];
-    if (report->steps != NULL) {
-        log_plain(report->steps, shown, sizeof(shown));
-        snprintf(steps, sizeof(steps), ", after %s steps", shown);
-    }
+    char steps[64] = "";
+    if (report->steps != UINT64_MAX)
+        snprintf(steps, sizeof(steps), ", after %" PRIu64 " step%s", report->steps, report->steps == 1 ? "" : "s");
     wrapped_print(stdout, "model     %s", report->model);
     wrapped_print(stdout, "weights   %s%s", report->weights, steps);
     run_data_print(datasets, stdout);

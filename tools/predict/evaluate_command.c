@@ -15,12 +15,15 @@
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 
+#define BATCH_ALONE 64          /* where no configuration says one */
+
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_CSV, OPTION_JSON };
 
 static const struct option long_options[] = {
     { "config", required_argument, NULL, 'c' },
     { "weights", required_argument, NULL, 'w' },
+    { "model", required_argument, NULL, 'm' },
     { "set", required_argument, NULL, OPTION_SET },
     { "csv", required_argument, NULL, OPTION_CSV },
     { "json", no_argument, NULL, OPTION_JSON },
@@ -29,7 +32,7 @@ static const struct option long_options[] = {
 };
 
 struct arguments {
-    struct trained_settings source;     /* room for a --set in every word */
+    struct network_words network;       /* room for a --set in every word */
     struct evaluate_request request;
     bool help;
 };
@@ -37,9 +40,14 @@ struct arguments {
 static void print_usage(FILE *out)
 {
     fputs("Usage: pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
-          "Evaluate a trained network on the validation set of a configuration.\n\n"
+          "  or   pipetrain evaluate -w FILE --set data.validation=SHARDS [OPTION]...\n"
+          "Evaluate a trained network on a validation set.\n\n"
           "  -c, --config FILE         the configuration it was trained with\n"
-          "  -w, --weights FILE        its weights; else weights.safetensors in run.dir\n"
+          "  -w, --weights FILE        its weights, or a saved state: without -c they tell\n"
+          "                            network and scaling of images (with -c by default\n"
+          "                            weights.safetensors in run.dir)\n"
+          "  -m, --model NAME          without -c: the model of weights that tell none,\n"
+          "                            by name or as a file (mine.net)\n"
           "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
           "      --csv FILE            write the confusion matrix\n"
           "      --json                the result as one JSON object\n"
@@ -48,12 +56,13 @@ static void print_usage(FILE *out)
           "right (top-1) or among the five likeliest classes (top-5), the accuracy of each\n"
           "class, and what is taken for what: as a matrix where 80 columns hold it, else as\n"
           "the pairs that are confused most. One tower computes, whatever devices.towers\n"
-          "says, in batches as one tower has them in training. The run directory is only\n"
-          "read. Exit status as of pipetrain.\n\n"
+          "says, in batches as one tower has them in training, without -c of 64. The run\n"
+          "directory is only read. Exit status as of pipetrain.\n\n"
           "  pipetrain evaluate -c run.conf\n"
           "  pipetrain evaluate -c run.conf --csv confusion.csv\n"
           "  pipetrain evaluate -c run.conf -w best.safetensors \\\n"
-          "      --set data.validation='data/test-*' --json > test.json\n", out);
+          "      --set data.validation='data/test-*' --json > test.json\n"
+          "  pipetrain evaluate -w weights.safetensors --set data.validation='test-*'\n", out);
 }
 
 static int usage_error(const char *message, const char *word)
@@ -65,9 +74,10 @@ static int usage_error(const char *message, const char *word)
 static int take_letter(struct arguments *arguments, int letter, char **argv)
 {
     switch (letter) {
-    case 'c': arguments->source.config_path = optarg; return 0;
-    case 'w': arguments->request.weights = optarg; return 0;
-    case OPTION_SET: arguments->source.assignments[arguments->source.count++] = optarg; return 0;
+    case 'c': arguments->network.config = optarg; return 0;
+    case 'w': arguments->network.weights = optarg; return 0;
+    case 'm': arguments->network.model = optarg; return 0;
+    case OPTION_SET: arguments->network.assignments[arguments->network.assignment_count++] = optarg; return 0;
     case OPTION_CSV: arguments->request.csv = optarg; return 0;
     case OPTION_JSON: arguments->request.is_json = true; return 0;
     case 'h': arguments->help = true; return 0;
@@ -81,16 +91,27 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
     int letter, rc = long_option_check(argc, argv, long_options);
     opterr = 0;
-    while (rc == 0 && (letter = getopt_long(argc, argv, ":c:w:h", long_options, NULL)) != -1)
+    while (rc == 0 && (letter = getopt_long(argc, argv, ":c:w:m:h", long_options, NULL)) != -1)
         rc = take_letter(arguments, letter, argv);
     if (rc != 0 || arguments->help)
         return rc;
     if (optind < argc)
         return usage_error("is one word too many", argv[optind]);
-    if (arguments->source.config_path != NULL)
-        return 0;
-    log_message(LOG_ERROR, "no configuration given: pipetrain evaluate -c run.conf (--help tells more)");
-    return -EINVAL;
+    return network_words_check(&arguments->network, "evaluate", "evaluate -c run.conf");
+}
+
+/* Weights alone: the batch is no part of what they tell. */
+static int read_settings(struct settings *settings, const struct arguments *arguments)
+{
+    const int code = network_words_settings(settings, &arguments->network);
+    if (arguments->network.config != NULL)
+        return code;
+    if (settings->train.batch == 0)
+        settings->train.batch = BATCH_ALONE;
+    settings->train.batch_per_tower = 0;
+    settings->train.accumulate = 1;
+    settings->devices.towers = 1;
+    return code;
 }
 
 /* What an evaluation says is waited for, however slow its reader. */
@@ -101,8 +122,10 @@ static int execute(struct settings *settings, const struct arguments *arguments,
     if (trained_may_restart(settings))
         team_wait_shorten(argv, process_start_ns);
     const int rc = signals_start();
+    struct evaluate_request request = arguments->request;
+    request.weights = arguments->network.weights;
     if (rc == 0)
-        return evaluate(settings, &arguments->request);
+        return evaluate(settings, &request);
     log_message(LOG_ERROR, "signals could not be begun: %s", exit_cause(rc));
     return EXIT_CODE_MEMORY;
 }
@@ -114,7 +137,7 @@ static int run(const struct arguments *arguments, char **argv, uint64_t process_
         log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    int code = trained_read_settings(&settings, &arguments->source);
+    int code = read_settings(&settings, arguments);
     if (code == 0)
         code = execute(&settings, arguments, argv, process_start_ns);
     settings_release(&settings);
@@ -130,14 +153,14 @@ static int help(void)
 
 int evaluate_command(int argc, char **argv, uint64_t process_start_ns)
 {
-    struct arguments arguments = { .source.assignments = calloc((size_t)argc, sizeof(char *)) };
-    if (arguments.source.assignments == NULL) {
+    struct arguments arguments = { .network.assignments = calloc((size_t)argc, sizeof(char *)) };
+    if (arguments.network.assignments == NULL) {
         log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
     int code = EXIT_CODE_USAGE;
     if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
         code = arguments.help ? help() : run(&arguments, argv, process_start_ns);
-    free(arguments.source.assignments);
+    free(arguments.network.assignments);
     return code;
 }

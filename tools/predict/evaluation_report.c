@@ -245,8 +245,8 @@ static void write_report(const struct evaluation_report *report, struct json *js
     json_open_object(json, NULL);
     json_quoted(json, "model", report->model);
     json_quoted(json, "weights", report->weights);
-    if (report->steps != NULL)
-        json_quoted(json, "steps", report->steps);
+    if (report->steps != UINT64_MAX)
+        json_u64(json, "steps", report->steps);
     json_u64(json, "samples", confusion->samples);
     json_u64(json, "unreadable", report->unreadable);
     json_double(json, "loss", report->loss);

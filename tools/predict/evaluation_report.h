@@ -9,7 +9,7 @@
 /* All lent. */
 struct evaluation_report {
     const char *model, *weights;
-    const char *steps;          /* that the weights were trained for, untrusted; NULL: not known */
+    uint64_t steps;             /* that the weights were trained for; UINT64_MAX: not known */
     const struct confusion *confusion;  /* finished */
     const char **names;                 /* of all classes, "" for one that has none; NULL: none has */
     double loss;                        /* mean */

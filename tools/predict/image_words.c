@@ -12,6 +12,7 @@
 #include "loader/shards/shard_list.h"
 #include "stage/log.h"
 #include "stage/stop.h"
+#include "stage/text/text_stream.h"
 
 static int out_of_memory(void)
 {
@@ -131,23 +132,50 @@ static int look_into(struct image_words *words, const char *folder)
 
 /* ---- words ---- */
 
-static int add_lines(struct image_words *words)
+/* All of standard input, with a 0 behind it. */
+static int read_list(char **list_out, size_t *bytes_out)
 {
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t bytes;
-    int code = 0;
-    while (code == 0 && (bytes = getline(&line, &room, stdin)) >= 0) {
-        if (bytes > 0 && line[bytes - 1] == '\n')
-            line[bytes - 1] = '\0';
-        if (line[0] != '\0')
-            code = add_path(words, line);
-    }
-    free(line);
-    if (code != 0 || !ferror(stdin))
-        return code;
+    char *list = NULL, block[65536];
+    FILE *const all = open_memstream(&list, bytes_out);
+    if (all == NULL)
+        return out_of_memory();
+    for (size_t bytes; (bytes = fread(block, 1, sizeof(block), stdin)) > 0;)
+        fwrite(block, 1, bytes, all);
+    if (text_stream_end(all, &list) != 0)
+        return out_of_memory();
+    *list_out = list;
+    if (!ferror(stdin))
+        return 0;
     log_message(LOG_ERROR, "the list on standard input cannot be read");
     return EXIT_CODE_DATA;
+}
+
+/* Paths with a line's end behind each; or a 0 where the list has any, as that of find -print0: then lines' ends are
+ * parts of names. */
+static int add_paths(struct image_words *words, char *list, size_t bytes)
+{
+    const char end = memchr(list, '\0', bytes) != NULL ? '\0' : '\n';
+    int code = 0;
+    for (char *at = list; at < list + bytes && code == 0;) {
+        char *const behind = memchr(at, end, (size_t)(list + bytes - at));
+        if (behind != NULL)
+            *behind = '\0';
+        if (*at != '\0')
+            code = add_path(words, at);
+        at = behind != NULL ? behind + 1 : list + bytes;
+    }
+    return code;
+}
+
+static int add_list(struct image_words *words)
+{
+    char *list = NULL;
+    size_t bytes = 0;
+    int code = read_list(&list, &bytes);
+    if (code == 0)
+        code = add_paths(words, list, bytes);
+    free(list);
+    return code;
 }
 
 static int add_word(struct image_words *words, const char *word)
@@ -156,7 +184,7 @@ static int add_word(struct image_words *words, const char *word)
     const char *const slash = strrchr(word, '/');
     const bool is_there = stat(word, &status) == 0;
     if (strcmp(word, "-") == 0)
-        return add_lines(words);
+        return add_list(words);
     if (is_there && S_ISDIR(status.st_mode))
         return look_into(words, word);
     if (is_there ? shard_list_is_shard(slash != NULL ? slash + 1 : word) : strpbrk(word, "*?[") != NULL)

@@ -170,11 +170,7 @@ static int start_feeder(struct inference *inference)
 static int write_weights(const struct inference *inference)
 {
     const int rc = first_weights_write(inference->parts.weights, inference->tower);
-    if (rc == 0)
-        return 0;
-    log_message(LOG_ERROR, "%s: %s", inference->parts.weights_path,
-                rc == -EDOM ? "holds numbers that are not finite" : exit_cause(rc));
-    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : (int)exit_code_of(rc, EXIT_CODE_DATA);
+    return rc == 0 ? 0 : rc == -EREMOTEIO ? EXIT_CODE_DEVICE : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 
 int inference_begin(struct inference *inference)

@@ -17,7 +17,6 @@ struct inference_parts {                /* all lent until inference_close */
     struct run_plan *plan;              /* evaluates only; inference_open adds the tower to its memory */
     const struct net *net;
     const struct first_weights *weights;
-    const char *weights_path;           /* for messages */
     struct stop *stop;
 };
 

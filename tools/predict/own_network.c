@@ -48,46 +48,46 @@ static int take_text(struct settings *settings, const char *text, const char *pa
     return rc;
 }
 
-static int take_model(struct settings *settings, const struct own_network *network,
+static int take_model(struct settings *settings, const struct network_words *words,
                       const struct safetensors_index *index, struct problems *problems)
 {
     const char *const text = safetensors_index_text(index, WEIGHTS_NET);
-    if (network->model == NULL && text != NULL)
-        return take_text(settings, text, network->weights, problems);
-    if (network->model == NULL) {
-        problems_add(problems, network->weights, "says nothing of its network: name it with --model=NAME, or give the "
+    if (words->model == NULL && text != NULL)
+        return take_text(settings, text, words->weights, problems);
+    if (words->model == NULL) {
+        problems_add(problems, words->weights, "says nothing of its network: name it with --model=NAME, or give the "
                                                  "configuration with -c FILE");
         return -EINVAL;
     }
-    const int rc = settings_choose_model(settings, "--model", network->model, problems);
+    const int rc = settings_choose_model(settings, "--model", words->model, problems);
     return rc == 0 ? settings_find_model(settings, problems) : rc;
 }
 
-static int take_all(struct settings *settings, const struct own_network *network, struct problems *problems)
+static int take_all(struct settings *settings, const struct network_words *words, struct problems *problems)
 {
     char problem[256];
     struct tensor_file file;
-    int rc = tensor_file_open(&file, AT_FDCWD, network->weights, problem, sizeof(problem));
+    int rc = tensor_file_open(&file, AT_FDCWD, words->weights, problem, sizeof(problem));
     if (rc != 0) {
-        problems_add(problems, network->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
+        problems_add(problems, words->weights, "%s", problem[0] != '\0' ? problem : strerror(-rc));
         return rc;
     }
     rc = take_scaling(settings, &file.index, problems);
-    for (int i = 0; i < network->assignment_count && (rc == 0 || rc == -EINVAL); i++)
-        rc = config_set(settings, network->assignments[i], problems);
+    for (int i = 0; i < words->assignment_count && (rc == 0 || rc == -EINVAL); i++)
+        rc = config_set(settings, words->assignments[i], problems);
     if (rc == 0 && problems->count == 0)
-        rc = take_model(settings, network, &file.index, problems);
+        rc = take_model(settings, words, &file.index, problems);
     tensor_file_close(&file);
     return rc;
 }
 
-int own_network_settings(struct settings *settings, const struct own_network *network)
+int own_network_settings(struct settings *settings, const struct network_words *words)
 {
     struct problems problems;
     problems_init(&problems);
-    const int rc = take_all(settings, network, &problems);
+    const int rc = take_all(settings, words, &problems);
     if (rc == -ENOMEM && problems.count == 0)
-        problems_add(&problems, network->weights, "%s", strerror(ENOMEM));
+        problems_add(&problems, words->weights, "%s", strerror(ENOMEM));
     problems_print(&problems);
     const int code = rc == -EBADMSG || rc == -ENODATA ? EXIT_CODE_DATA : (int)exit_code_of(rc, EXIT_CODE_USAGE);
     const bool is_right = rc == 0 && problems.count == 0;

@@ -82,6 +82,7 @@ static void set_batch(struct prediction_run *run)
     const uint64_t count = sample_count(run);
     run->settings->train.batch = count < run->request->batch ? (int64_t)count : run->request->batch;
     run->settings->train.batch_per_tower = 0;
+    run->settings->train.accumulate = 1;
     run->settings->devices.towers = 1;
     run->settings->input.source = run->dataset != NULL ? INPUT_REAL : INPUT_SYNTHETIC;
 }

@@ -11,7 +11,6 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/long_option.h"
-#include "tools/predict/own_network.h"
 #include "tools/predict/predict.h"
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
@@ -40,9 +39,8 @@ static const struct option long_options[] = {
 };
 
 struct arguments {
-    struct trained_settings source;     /* room for a --set in every word */
+    struct network_words network;       /* room for a --set in every word */
     struct predict_request request;
-    const char *model;
     char **words;
     int word_count;
     bool help;
@@ -65,9 +63,10 @@ static void print_usage(FILE *out)
           "An IMAGE is a JPEG or PNG file of any size. Of a FOLDER these are all files in\n"
           "it and below that end in .jpg, .jpeg or .png. SHARDS are TFRecord files, folders\n"
           "of them or globs in quotes; their labels are not looked at. With - paths come\n"
-          "from standard input, a line each. Images are decoded and scaled as those of the\n"
-          "validation set were in training. One that cannot be read is told on standard\n"
-          "error, the others go on, and the exit status is 3.\n\n"
+          "from standard input, a line each or, as of find -print0, with a 0 behind each.\n"
+          "Images are decoded and scaled as those of the validation set were in training.\n"
+          "One that cannot be read is told on standard error, the others go on, and the\n"
+          "exit status is 3. A saved state has weights as well.\n\n"
           "  pipetrain predict -w runs/run/weights.safetensors photo.jpg\n"
           "  pipetrain predict -w best.safetensors --top 1 --tsv photos > classes.tsv\n"
           "  pipetrain predict -w resnet50.safetensors -m torchvision_resnet50 cat.jpg\n"
@@ -98,10 +97,10 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
 {
     struct predict_request *const request = &arguments->request;
     switch (letter) {
-    case 'w': request->weights = optarg; return 0;
-    case 'c': arguments->source.config_path = optarg; return 0;
-    case 'm': arguments->model = optarg; return 0;
-    case OPTION_SET: arguments->source.assignments[arguments->source.count++] = optarg; return 0;
+    case 'w': arguments->network.weights = optarg; return 0;
+    case 'c': arguments->network.config = optarg; return 0;
+    case 'm': arguments->network.model = optarg; return 0;
+    case OPTION_SET: arguments->network.assignments[arguments->network.assignment_count++] = optarg; return 0;
     case OPTION_TOP: return take_number(optarg, TOP_MOST, &request->top);
     case OPTION_BATCH: return take_number(optarg, BATCH_MOST, &request->batch);
     case OPTION_TSV: request->form = PREDICTION_TSV; return 0;
@@ -114,14 +113,10 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
 
 static int check_arguments(const struct arguments *arguments)
 {
-    const char *const config = arguments->source.config_path;
-    if (config != NULL && arguments->model != NULL)
-        return usage_error("is named by -m, and -c names a network as well: give one of them", arguments->model);
-    if (config == NULL && arguments->request.weights == NULL) {
-        log_message(LOG_ERROR, "no weights given: pipetrain predict -w weights.safetensors photo.jpg (--help tells "
-                               "more)");
-        return -EINVAL;
-    }
+    const int rc =
+        network_words_check(&arguments->network, "predict", "predict -w weights.safetensors photo.jpg");
+    if (rc != 0)
+        return rc;
     if (arguments->word_count > 0)
         return 0;
     log_message(LOG_ERROR, "no images given: pipetrain predict -w weights.safetensors photo.jpg (--help tells more)");
@@ -142,18 +137,6 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
     return check_arguments(arguments);
 }
 
-static int read_settings(struct settings *settings, const struct arguments *arguments)
-{
-    const struct own_network network = {
-        .weights = arguments->request.weights,
-        .model = arguments->model,
-        .assignments = arguments->source.assignments,
-        .assignment_count = arguments->source.count,
-    };
-    return arguments->source.config_path != NULL ? trained_read_settings(settings, &arguments->source)
-                                                 : own_network_settings(settings, &network);
-}
-
 /* From here on a request ends the work behind a batch. */
 static int predict_images(struct settings *settings, const struct image_words *words,
                           const struct predict_request *request)
@@ -171,6 +154,7 @@ static int predict_words(struct settings *settings, const struct arguments *argu
     struct predict_request request = arguments->request;
     struct image_words words = { .count = 0 };
     char *path = NULL;
+    request.weights = arguments->network.weights;
     if (request.weights == NULL && asprintf(&path, "%s/" WEIGHTS_FILE, settings->run.dir) < 0) {
         log_message(LOG_ERROR, "the weights: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
@@ -191,7 +175,7 @@ static int run(const struct arguments *arguments, char **argv, uint64_t process_
         log_message(LOG_ERROR, "the settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    int code = read_settings(&settings, arguments);
+    int code = network_words_settings(&settings, &arguments->network);
     if (code == 0 && trained_may_restart(&settings))
         team_wait_shorten(argv, process_start_ns);
     if (code == 0)
@@ -210,14 +194,14 @@ static int help(void)
 int predict_command(int argc, char **argv, uint64_t process_start_ns)
 {
     struct arguments arguments = { .request = { .top = TOP_DEFAULT, .batch = BATCH_DEFAULT },
-                                   .source.assignments = calloc((size_t)argc, sizeof(char *)) };
-    if (arguments.source.assignments == NULL) {
+                                   .network.assignments = calloc((size_t)argc, sizeof(char *)) };
+    if (arguments.network.assignments == NULL) {
         log_message(LOG_ERROR, "the command line: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
     int code = EXIT_CODE_USAGE;
     if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
         code = arguments.help ? help() : run(&arguments, argv, process_start_ns);
-    free(arguments.source.assignments);
+    free(arguments.network.assignments);
     return code;
 }

@@ -31,27 +31,28 @@ static int out_of_memory(const char *what)
 static void use_one_tower(struct settings *settings)
 {
     const int64_t towers = settings->devices.towers;
-    settings->train.batch = (settings_global_batch(settings) + towers - 1) / towers;
+    settings->train.batch = (settings_batch(settings) + towers - 1) / towers;
+    settings->train.accumulate = 1;
     settings->train.batch_per_tower = 0;
     settings->devices.towers = 1;
     if (settings->input.source == INPUT_SYNTHETIC)
         settings->input.source = INPUT_REAL;
 }
 
-static int collect(struct settings *settings, const struct trained_settings *source, struct problems *problems)
+static int collect(struct settings *settings, const struct network_words *words, struct problems *problems)
 {
-    int rc = config_read(settings, source->config_path, problems);
+    int rc = config_read(settings, words->config, problems);
     const bool is_unread = rc != 0 && rc != -EINVAL;
-    for (int i = 0; i < source->count && rc != -ENOMEM; i++)
-        rc = config_set(settings, source->assignments[i], problems);
+    for (int i = 0; i < words->assignment_count && rc != -ENOMEM; i++)
+        rc = config_set(settings, words->assignments[i], problems);
     return rc == -ENOMEM || is_unread ? rc : settings_finish(settings, problems);
 }
 
-int trained_read_settings(struct settings *settings, const struct trained_settings *source)
+int trained_read_settings(struct settings *settings, const struct network_words *words)
 {
     struct problems problems;
     problems_init(&problems);
-    const int rc = collect(settings, source, &problems);
+    const int rc = collect(settings, words, &problems);
     int code = 0;
     if (rc != 0 || problems.count > 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_USAGE));
@@ -83,7 +84,7 @@ int trained_open(struct trained *trained, struct settings *settings, const char 
     if (stop_open(&trained->stop) != 0 || settings_open_net(settings, &trained->net) != 0)
         return out_of_memory("the model");
     problems_init(&problems);
-    const int rc = first_weights_open(&trained->weights, weights_path, trained->net, &problems);
+    const int rc = first_weights_open(&trained->weights, weights_path, trained->net, NULL, &problems);
     const int code = rc == 0 ? 0 : refuse(&problems, rc == -EINVAL ? EXIT_CODE_USAGE
                                                                    : (int)exit_code_of(rc, EXIT_CODE_DATA));
     problems_release(&problems);
@@ -131,7 +132,6 @@ int trained_plan(struct trained *trained, const struct dataset *dataset, uint64_
         .plan = &trained->plan,
         .net = trained->net,
         .weights = trained->weights,
-        .weights_path = trained->weights_path,
         .stop = trained->stop,
     };
     return code == 0 ? inference_open(&trained->inference, &parts) : code;

@@ -4,6 +4,7 @@
 #define PIPETRAIN_TRAINED_H
 
 #include "tools/predict/inference.h"
+#include "tools/predict/network_words.h"
 
 /* Begins as zeros; trained_close after any of what follows. */
 struct trained {
@@ -16,10 +17,9 @@ struct trained {
     struct inference *inference;
 };
 
-/* The settings of a file with those of the command line, checked; and as an evaluation needs them. Settings that were
- * initialised. 0, or an exit code after all messages. */
-struct trained_settings { const char *config_path; char **assignments; int count; };
-int trained_read_settings(struct settings *settings, const struct trained_settings *source);
+/* The settings of the words' configuration with those of the command line, checked; and as an evaluation needs them.
+ * Settings that were initialised. 0, or an exit code after all messages. */
+int trained_read_settings(struct settings *settings, const struct network_words *words);
 /* Will the tower compute with a team of threads, and can all that was read be read again? Then the program may start
  * itself once more (tools/run/team_wait.h). May be the first call of a device's library. */
 bool trained_may_restart(const struct settings *settings);

@@ -7,18 +7,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "compute/finite.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "stage/text/patterns.h"
+#include "tools/config/tensor_hint.h"
 #include "tools/results/tensor_file.h"
+#include "tools/results/tensor_numbers.h"
+#include "tools/text/wrapped.h"
 
 #define NAMED_MAX 4u            /* tensors that are named of each kind of difference */
 #define LIST_BYTES 512u
 
+/* How many names there are, and the first of them. */
+struct names { uint32_t count; char list[LIST_BYTES]; };
+
 struct first_weights {
     const struct net *net;
+    const char *path, *skip;
     struct tensor_file file;
-    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter */
+    const struct safetensors_tensor *tensors[NET_PARAMETERS_MAX];   /* by parameter; NULL: left out */
+    struct names skipped;       /* of the network */
+    struct names aside;         /* of the file, and skipped: not of the network */
+    uint32_t batch_counts, of_state;    /* of the file, and not used */
 };
+
+static void add_name(struct names *names, const char *name)
+{
+    const size_t used = strlen(names->list);
+    if (names->count++ < NAMED_MAX)
+        snprintf(names->list + used, LIST_BYTES - used, "%s%.100s", used == 0 ? "" : ", ", name);
+}
+
+static const char *more(const struct names *names)
+{
+    return names->count > NAMED_MAX ? ", ..." : "";
+}
 
 /* ---- what differs ---- */
 
@@ -30,20 +56,6 @@ static const char *const difference_words[DIFFERENCE_COUNT] = {
     [DIFFERENCE_SHAPE] = "of another shape or type",
 };
 
-/* How many there are of each, and the first of them. */
-struct differences {
-    uint32_t count[DIFFERENCE_COUNT];
-    char names[DIFFERENCE_COUNT][LIST_BYTES];
-};
-
-static void add_difference(struct differences *differences, enum difference which, const char *text)
-{
-    char *const names = differences->names[which];
-    const size_t used = strlen(names);
-    if (differences->count[which]++ < NAMED_MAX)
-        snprintf(names + used, LIST_BYTES - used, "%s%.100s", used == 0 ? "" : ", ", text);
-}
-
 static void shape_text(const uint64_t *dims, uint32_t rank, char *text, size_t text_size)
 {
     text[0] = '\0';
@@ -53,13 +65,13 @@ static void shape_text(const uint64_t *dims, uint32_t rank, char *text, size_t t
 
 static bool has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
 {
-    bool is_same = strcmp(tensor->dtype, "F32") == 0 && tensor->rank == parameter->rank;
+    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
     for (uint32_t i = 0; is_same && i < parameter->rank; i++)
         is_same = tensor->dims[i] == parameter->dims[i];
     return is_same;
 }
 
-static void add_shape(struct differences *differences, const struct safetensors_tensor *tensor,
+static void add_shape(struct names *names, const struct safetensors_tensor *tensor,
                       const struct parameter *parameter)
 {
     char text[256], theirs[96], ours[96];
@@ -69,13 +81,13 @@ static void add_shape(struct differences *differences, const struct safetensors_
     shape_text(tensor->dims, tensor->rank, theirs, sizeof(theirs));
     shape_text(dims, parameter->rank, ours, sizeof(ours));
     snprintf(text, sizeof(text), "%s (%.8s %.30s, not F32 %.30s)", parameter->name, tensor->dtype, theirs, ours);
-    add_difference(differences, DIFFERENCE_SHAPE, text);
+    add_name(names, text);
 }
 
 /* What a saved state holds besides weights and statistics (tools/checkpoint/layout.h). */
 static bool is_of_a_state(const struct first_weights *weights, const char *name)
 {
-    static const char *const fronts[] = { "optim.", "tower.", "carried" };
+    static const char *const fronts[] = { "optim.", "raw.", "tower.", "carried" };
     if (safetensors_index_text(&weights->file.index, "pipetrain.checkpoint") == NULL)
         return false;
     for (size_t i = 0; i < sizeof(fronts) / sizeof(*fronts); i++)
@@ -100,62 +112,109 @@ static uint32_t parameter_of(const struct net *net, const char *name)
     return i;
 }
 
-static void compare(struct first_weights *weights, struct differences *differences)
+/* A tensor of the file, and what it is to the network. */
+static void look_at(struct first_weights *weights, const struct safetensors_tensor *tensor, struct names *unknown)
+{
+    const uint32_t parameter = parameter_of(weights->net, tensor->name);
+    const bool is_skipped = patterns_match(weights->skip, tensor->name);
+    if (parameter < weights->net->parameter_count)
+        weights->tensors[parameter] = is_skipped ? NULL : tensor;
+    else if (is_batch_count(tensor->name))
+        weights->batch_counts++;
+    else if (is_of_a_state(weights, tensor->name))
+        weights->of_state++;
+    else
+        add_name(is_skipped ? &weights->aside : unknown, tensor->name);
+}
+
+static void compare(struct first_weights *weights, struct names differences[DIFFERENCE_COUNT])
 {
     const struct net *const net = weights->net;
-    *differences = (struct differences){ .count = { 0 } };
-    for (size_t i = 0; i < weights->file.index.count; i++) {
-        const struct safetensors_tensor *const tensor = &weights->file.index.tensors[i];
-        const uint32_t parameter = parameter_of(net, tensor->name);
-        if (parameter < net->parameter_count)
-            weights->tensors[parameter] = tensor;
-        else if (!is_batch_count(tensor->name) && !is_of_a_state(weights, tensor->name))
-            add_difference(differences, DIFFERENCE_UNKNOWN, tensor->name);
-    }
+    for (size_t i = 0; i < weights->file.index.count; i++)
+        look_at(weights, &weights->file.index.tensors[i], &differences[DIFFERENCE_UNKNOWN]);
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const struct safetensors_tensor *const tensor = weights->tensors[i];
-        if (tensor == NULL)
-            add_difference(differences, DIFFERENCE_MISSING, net->parameters[i].name);
+        if (patterns_match(weights->skip, net->parameters[i].name))
+            add_name(&weights->skipped, net->parameters[i].name);
+        else if (tensor == NULL)
+            add_name(&differences[DIFFERENCE_MISSING], net->parameters[i].name);
         else if (!has_shape(tensor, &net->parameters[i]))
-            add_shape(differences, tensor, &net->parameters[i]);
+            add_shape(&differences[DIFFERENCE_SHAPE], tensor, &net->parameters[i]);
     }
 }
 
-static int tell(const struct first_weights *weights, const struct differences *differences, const char *path,
+static int tell(const struct first_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
                 struct problems *problems)
 {
-    const uint32_t *const count = differences->count;
-    if (count[DIFFERENCE_MISSING] + count[DIFFERENCE_UNKNOWN] + count[DIFFERENCE_SHAPE] == 0)
+    if (differences[DIFFERENCE_MISSING].count + differences[DIFFERENCE_UNKNOWN].count +
+        differences[DIFFERENCE_SHAPE].count == 0)
         return 0;
-    problems_add(problems, path, "holds the weights of another network than '%s', which has %u tensors:",
+    problems_add(problems, weights->path, "holds the weights of another network than '%s', which has %u tensors:",
                  weights->net->model, weights->net->parameter_count);
     for (enum difference which = 0; which < DIFFERENCE_COUNT; which++)
-        if (count[which] > 0)
-            problems_add(problems, path, "%u %s: %s%s", count[which], difference_words[which],
-                         differences->names[which], count[which] > NAMED_MAX ? ", ..." : "");
+        if (differences[which].count > 0)
+            problems_add(problems, weights->path, "%u %s: %s%s", differences[which].count, difference_words[which],
+                         differences[which].list, more(&differences[which]));
+    if (may_skip)
+        problems_add(problems, weights->path, "model.skip=PATTERN leaves tensors out: those of the network are drawn "
+                     "anew");
     return -EINVAL;
+}
+
+/* ---- patterns ---- */
+
+static bool is_matched(const struct first_weights *weights, const char *pattern)
+{
+    for (uint32_t i = 0; i < weights->net->parameter_count; i++)
+        if (pattern_matches(pattern, weights->net->parameters[i].name))
+            return true;
+    for (size_t i = 0; i < weights->file.index.count; i++)
+        if (pattern_matches(pattern, weights->file.index.tensors[i].name))
+            return true;
+    return false;
+}
+
+static int check_skip(const struct first_weights *weights, struct problems *problems)
+{
+    char pattern[PATTERN_BYTES], hint[TENSOR_HINT_SIZE];
+    const char *at = weights->skip;
+    int rc = 0;
+    while (patterns_next(&at, pattern))
+        if (!is_matched(weights, pattern)) {
+            tensor_hint(weights->net, pattern, hint);
+            problems_add(problems, "model.skip", "no tensor of '%s' or of %s is '%s'%s", weights->net->model,
+                         weights->path, pattern, hint);
+            rc = -EINVAL;
+        }
+    return rc;
+}
+
+static int check(struct first_weights *weights, bool may_skip, struct problems *problems)
+{
+    struct names differences[DIFFERENCE_COUNT] = { [DIFFERENCE_MISSING] = { .count = 0 } };
+    compare(weights, differences);
+    const int skip = check_skip(weights, problems), rc = tell(weights, differences, may_skip, problems);
+    return rc != 0 ? rc : skip;
 }
 
 /* ---- the contract ---- */
 
-int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net,
+int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net, const char *skip,
                        struct problems *problems)
 {
     char problem[256] = "";
-    struct differences differences;
     struct first_weights *const weights = calloc(1, sizeof(*weights));
     if (weights == NULL) {
         problems_add(problems, "pipetrain", "%s: %s", path, strerror(ENOMEM));
         return -ENOMEM;
     }
-    *weights = (struct first_weights){ .net = net, .file = { .fd = -1 } };
+    *weights = (struct first_weights){ .net = net, .path = path, .skip = skip != NULL ? skip : "",
+                                       .file = { .fd = -1 } };
     int rc = tensor_file_open(&weights->file, AT_FDCWD, path, problem, sizeof(problem));
-    if (rc != 0) {
+    if (rc != 0)
         problems_add(problems, path, "%s", problem[0] != '\0' ? problem : strerror(-rc));
-    } else {
-        compare(weights, &differences);
-        rc = tell(weights, &differences, path, problems);
-    }
+    else
+        rc = check(weights, skip != NULL, problems);
     if (rc == 0)
         *weights_out = weights;
     else
@@ -163,35 +222,95 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
     return rc;
 }
 
-static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter, float *numbers)
-{
-    const size_t count = weights->net->parameters[parameter].count;
-    const int rc = tensor_file_read(&weights->file, weights->tensors[parameter], numbers);
-    if (rc != 0)
-        return rc;
-    if (finite_count(numbers, count) != count)
-        return -EDOM;
-    return tower_write(tower, parameter, numbers) == 0 ? 0 : -EREMOTEIO;
-}
-
 const char *first_weights_text(const struct first_weights *weights, const char *key)
 {
     return safetensors_index_text(&weights->file.index, key);
 }
 
+/* Room for the largest tensor, as it lies in the file and as floats. */
+struct room { void *read; float *numbers; };
+
+static int open_room(const struct first_weights *weights, struct room *room)
+{
+    size_t bytes = 1, count = 1;
+    for (uint32_t i = 0; i < weights->net->parameter_count; i++) {
+        const struct safetensors_tensor *const tensor = weights->tensors[i];
+        if (tensor == NULL)
+            continue;
+        bytes = tensor->bytes > bytes ? tensor->bytes : bytes;
+        count = weights->net->parameters[i].count > count ? weights->net->parameters[i].count : count;
+    }
+    *room = (struct room){ malloc(bytes), malloc(count * sizeof(float)) };
+    return room->read != NULL && room->numbers != NULL ? 0 : -ENOMEM;
+}
+
+static void close_room(struct room *room)
+{
+    free(room->read);
+    free(room->numbers);
+}
+
+/* By the hash that files of ours have of each tensor. */
+static bool is_as_written(const struct tensor_file *file, const struct safetensors_tensor *tensor, const void *bytes)
+{
+    char key[256], found[24];
+    snprintf(key, sizeof(key), TENSOR_HASH_KEY "%s", tensor->name);
+    snprintf(found, sizeof(found), "%016" PRIx64, (uint64_t)XXH3_64bits(bytes, tensor->bytes));
+    const char *const written = safetensors_index_text(&file->index, key);
+    return written == NULL || strcmp(written, found) == 0;
+}
+
+static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter,
+                           const struct room *room)
+{
+    const struct safetensors_tensor *const tensor = weights->tensors[parameter];
+    const size_t count = weights->net->parameters[parameter].count;
+    const int rc = tensor_file_read(&weights->file, tensor, room->read);
+    if (rc != 0)
+        return rc;
+    tensor_numbers(tensor->dtype, room->read, room->numbers, count);
+    if (finite_count(room->numbers, count) != count)
+        return -EDOM;
+    if (!is_as_written(&weights->file, tensor, room->read))
+        return -EILSEQ;
+    return tower_write(tower, parameter, room->numbers) == 0 ? 0 : -EREMOTEIO;
+}
+
 int first_weights_write(const struct first_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
-    size_t most = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        if (net->parameters[i].count > most)
-            most = net->parameters[i].count;
-    float *const numbers = malloc(most * sizeof(*numbers));
-    int rc = numbers == NULL ? -ENOMEM : 0;
-    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++)
-        rc = write_parameter(weights, tower, i, numbers);
-    free(numbers);
+    const char *broken = "its weights";
+    struct room room;
+    int rc = open_room(weights, &room);
+    for (uint32_t i = 0; i < net->parameter_count && rc == 0; i++) {
+        rc = weights->tensors[i] != NULL ? write_parameter(weights, tower, i, &room) : 0;
+        broken = net->parameters[i].name;
+    }
+    close_room(&room);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: %s: %s", weights->path, broken,
+                    rc == -EDOM     ? "holds a number that is not finite"
+                    : rc == -EILSEQ ? "is not as it was written: the file is damaged"
+                                    : exit_cause(rc));
     return rc;
+}
+
+void first_weights_print(const struct first_weights *weights, FILE *out)
+{
+    const uint32_t all = weights->net->parameter_count, taken = all - weights->skipped.count;
+    wrapped_print(out, "weights   %u of %u tensors from %s, by their names", taken, all, weights->path);
+    if (weights->skipped.count > 0)
+        wrapped_print(out, "%*s%u left out by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
+                      weights->skipped.list, more(&weights->skipped));
+    if (weights->aside.count > 0)
+        wrapped_print(out, "%*s%u of the file not used, by model.skip: %s%s", (int)WRAPPED_INDENT, "",
+                      weights->aside.count, weights->aside.list, more(&weights->aside));
+    if (weights->batch_counts > 0)
+        wrapped_print(out, "%*s%u of the file not used: *.num_batches_tracked", (int)WRAPPED_INDENT, "",
+                      weights->batch_counts);
+    if (weights->of_state > 0)
+        wrapped_print(out, "%*s%u of the file not used: what a saved state has besides", (int)WRAPPED_INDENT, "",
+                      weights->of_state);
 }
 
 void first_weights_close(struct first_weights *weights)

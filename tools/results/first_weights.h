@@ -1,6 +1,9 @@
-/* Weights that a run begins with, from a safetensors file with PyTorch's names (model.init). Used by main only. */
+/* Weights that a network begins with, from a safetensors file with PyTorch's names: those of training
+ * (model.weights), and of evaluation. Used by main only. */
 #ifndef PIPETRAIN_FIRST_WEIGHTS_H
 #define PIPETRAIN_FIRST_WEIGHTS_H
+
+#include <stdio.h>
 
 #include "compute/tower.h"
 #include "tools/config/problems.h"
@@ -8,15 +11,20 @@
 struct first_weights;
 
 /* Open the file and compare it with `net` (lent): all its parameters and statistics have to be there, nothing else but
- * PyTorch's counts of batches. 0; or with problems added -EINVAL when they are another network's, with what is missing,
- * unknown or has another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
-int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net,
+ * PyTorch's counts of batches and what a saved state has besides. Names that match `skip` (stage/text/patterns.h; lent;
+ * NULL: nothing may be left out) are neither looked for nor taken, and each pattern has to match one of the network or
+ * of the file. 0; or with problems added -EINVAL when they are another network's, with what is missing, unknown or has
+ * another shape; -EBADMSG when it is no such file; -ENODATA when it cannot be read; or -ENOMEM. */
+int first_weights_open(struct first_weights **weights_out, const char *path, const struct net *net, const char *skip,
                        struct problems *problems);
 /* What the file's metadata say under the key, an untrusted text that lives as long as the weights; NULL: nothing. */
 const char *first_weights_text(const struct first_weights *weights, const char *key);
-/* Write them into a tower that does no steps now. 0 or a negative errno: -EDOM when one is not a finite number,
- * -EBADMSG when the file has become shorter, -EREMOTEIO when the tower does not take them. */
+/* Write them into a tower that does no steps now; what is left out stays as it is. 0, or a negative errno after a
+ * message: -EDOM when one is not a finite number, -EBADMSG when the file has become shorter, -EREMOTEIO when the tower
+ * does not take them. */
 int first_weights_write(const struct first_weights *weights, struct tower *tower);
+/* Lines for people: how many were taken, which were left out, and what of the file is not used. */
+void first_weights_print(const struct first_weights *weights, FILE *out);
 /* Accepts NULL. */
 void first_weights_close(struct first_weights *weights);
 

@@ -71,7 +71,8 @@ static int open_net(struct run *run)
 static int open_weights(struct run *run, struct problems *problems)
 {
     const char *const path = run->settings->model.weights;
-    const int rc = *path == '\0' ? 0 : first_weights_open(&run->first_weights, path, run->net, problems);
+    const int rc = *path == '\0' ? 0 : first_weights_open(&run->first_weights, path, run->net, run->settings->model.skip,
+                                                              problems);
     return rc == 0 ? 0 : refuse(problems, rc == -EINVAL ? EXIT_CODE_USAGE : exit_code_of(rc, EXIT_CODE_DATA));
 }
 
@@ -304,11 +305,7 @@ static int write_weights(struct run *run)
     int rc = 0;
     for (uint32_t d = 0; d < run->plan.devices.towers.count && run->first_weights != NULL && rc == 0; d++)
         rc = first_weights_write(run->first_weights, pipeline_tower(run->pipeline, d));
-    if (rc == 0)
-        return 0;
-    log_message(LOG_ERROR, "%s: %s", run->settings->model.weights,
-                rc == -EDOM ? "holds numbers that are not finite" : exit_cause(rc));
-    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : exit_code_of(rc, EXIT_CODE_DATA);
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? exit_code_of(rc, EXIT_CODE_DATA) : 0;
 }
 
 static int start_pipeline(struct run *run)

@@ -81,6 +81,23 @@ awk -F, -v correct="$(summary raw validation.correct)" \
 evaluate raw --weights runs/raw/weights.safetensors --set run.dir=nothing
 expect_code 0 'weights that are named'
 
+# Weights alone, and a saved state alone, tell all but the data.
+train saved --set checkpoint.every=epoch $jpeg --set augment.crop=resized
+set -- runs/saved/checkpoint-*.safetensors
+for weights in runs/saved/weights.safetensors "$1"; do
+    run "$pipetrain" evaluate -w "$weights" --set "data.validation=$work/jpeg/validation-*" --set devices.kind=$kind --json
+    expect_code 0 "an evaluation of $weights alone"
+    cp out result.json
+    expect_same_counts saved "$weights alone"
+    expect_equal "$(result steps)" "$(summary saved steps)" 'steps'
+    grep -q "\"steps\":$(summary saved steps)," result.json || fail 'steps are no number'
+done
+run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
+expect_code 2 'a saved state without data'
+expect_err "there is nothing to evaluate on: set data.validation, as with --set data.validation='validation-\*'$"
+run "$pipetrain" evaluate -w "$1" -m mnist_cnn -c tiny.conf
+expect_code 2 'a model and a configuration'
+
 # Damage ends it, or is left out.
 cp -r data damaged
 shard=$(ls damaged/validation-* | head -n 1)

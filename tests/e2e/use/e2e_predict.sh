@@ -73,6 +73,14 @@ find others -name '*.jpg' | sort >list
 "$pipetrain" predict -w $weights --set devices.kind=$kind --tsv --top 1 - <list >out
 sed 1d out | sort | cut -f 1-4 >from_list
 sed 1d by_file | sort | cut -f 1-4 | cmp - from_list || fail 'other classes of a list'
+mkdir odd
+cp $first "odd/two
+lines.jpg"
+cp $first odd/last.jpg
+find odd -name '*.jpg' -print0 | sort -z >list
+"$pipetrain" predict -w $weights --set devices.kind=$kind --json - <list >out 2>err
+expect_equal "$(wc -l <out) $(wc -c <err)" '2 0' 'images of a list with zeros behind names'
+grep -qF '"image":"odd/two\nlines.jpg"' out || fail "a name with a line's end is told"
 predict --json $first
 cp out own
 run "$pipetrain" predict -c tiny.conf --json $first
@@ -125,7 +133,7 @@ expect_out '^Usage: pipetrain predict '
 expect_narrow 'the help'
 run "$pipetrain" predict $first
 expect_code 2 'no weights'
-expect_err 'no weights given'
+expect_err 'no weights and no configuration given'
 predict
 expect_code 2 'no images'
 predict --top 0 $first

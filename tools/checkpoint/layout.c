@@ -12,6 +12,8 @@ void checkpoint_name(const struct net *net, struct checkpoint_place place, char 
         snprintf(tower, sizeof(tower), "tower.%u.", place.tower);
     if (place.part == CHECKPOINT_STATE)
         snprintf(state, sizeof(state), "optim.%u.", place.state);
+    else if (place.part == CHECKPOINT_RAW)
+        snprintf(state, sizeof(state), "raw.");
     snprintf(name_out, CHECKPOINT_NAME_BYTES, "%s%s%s", tower, state,
              place.part == CHECKPOINT_CARRIED ? "carried" : net->parameters[place.parameter].name);
 }
@@ -20,10 +22,12 @@ bool checkpoint_has(const struct checkpoint_shape *shape, struct checkpoint_plac
 {
     if (place.part == CHECKPOINT_CARRIED)
         return shape->carried_bytes > 0;
-    const bool is_trained = shape->net->parameters[place.parameter].is_trained;
-    if (place.part == CHECKPOINT_STATE && !is_trained)
+    const struct parameter *const parameter = &shape->net->parameters[place.parameter];
+    if (place.part == CHECKPOINT_RAW && !shape->averages)
         return false;
-    return place.tower == 0 || !is_trained || shape->weights_differ;
+    if (place.part == CHECKPOINT_STATE && !parameter_is_updated(parameter))
+        return false;
+    return place.tower == 0 || !parameter->is_trained || (shape->weights_differ && !parameter->is_frozen);
 }
 
 static void add(struct checkpoint_layout *layout, const struct checkpoint_shape *shape, struct checkpoint_place place)
@@ -43,6 +47,7 @@ static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_
 {
     for (uint32_t i = 0; i < shape->net->parameter_count; i++) {
         add(layout, shape, (struct checkpoint_place){ CHECKPOINT_VALUE, tower, 0, i });
+        add(layout, shape, (struct checkpoint_place){ CHECKPOINT_RAW, tower, 0, i });
         for (uint32_t s = 0; s < shape->states; s++)
             add(layout, shape, (struct checkpoint_place){ CHECKPOINT_STATE, tower, s, i });
     }
@@ -51,7 +56,7 @@ static void add_tower(struct checkpoint_layout *layout, const struct checkpoint_
 /* Bytes stand behind floats, which are aligned then. */
 int checkpoint_layout_open(struct checkpoint_layout *layout, const struct checkpoint_shape *shape)
 {
-    const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (1 + shape->states) + 1);
+    const size_t most = (size_t)shape->towers * ((size_t)shape->net->parameter_count * (2 + shape->states) + 1);
     *layout = (struct checkpoint_layout){ .tensors = calloc(most, sizeof(*layout->tensors)) };
     if (layout->tensors == NULL)
         return -ENOMEM;

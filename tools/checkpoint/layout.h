@@ -1,6 +1,7 @@
 /* Which tensors a saved state consists of (doc/checkpoints.md). Those of tower 0 have the names that people's tools
  * know ("conv1.weight"), the optimizer's buffers "optim.0." in front of them, and what the backend carries from step
- * to step is "carried". What other towers have of their own stands behind "tower.1.": in a run whose towers are one
+ * to step is "carried". Where averages are kept, these have the plain names, and what they are the averages of "raw."
+ * in front of them. What other towers have of their own stands behind "tower.1.": in a run whose towers are one
  * model only the statistics of batch normalisation and what is carried, else all. Used by one thread at a time. */
 #ifndef PIPETRAIN_CHECKPOINT_LAYOUT_H
 #define PIPETRAIN_CHECKPOINT_LAYOUT_H
@@ -17,12 +18,15 @@ struct checkpoint_shape {
     uint32_t towers;
     uint32_t states;            /* buffers of the optimizer */
     size_t carried_bytes;       /* of a tower; 0 = none */
+    bool averages;              /* are kept, of weights and statistics */
     bool weights_differ;        /* between the towers, while they train */
 };
 
-enum checkpoint_part { CHECKPOINT_VALUE, CHECKPOINT_STATE, CHECKPOINT_CARRIED };
+/* CHECKPOINT_VALUE is what evaluation uses: averages where they are kept. Only then there is CHECKPOINT_RAW, which is
+ * what is trained. */
+enum checkpoint_part { CHECKPOINT_VALUE, CHECKPOINT_RAW, CHECKPOINT_STATE, CHECKPOINT_CARRIED };
 
-/* What a tensor is: `parameter` of values and states, `state` of states. */
+/* What a tensor is: `parameter` of all but what is carried, `state` of states. */
 struct checkpoint_place {
     enum checkpoint_part part;
     uint32_t tower, state, parameter;

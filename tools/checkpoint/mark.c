@@ -25,3 +25,8 @@ uint64_t checkpoint_file_step(const char *name)
     checkpoint_file_name(step, again);
     return errno == 0 && strcmp(name, again) == 0 ? step : UINT64_MAX;
 }
+
+uint64_t checkpoint_best_number(const char *name)
+{
+    return strcmp(name, CHECKPOINT_BEST_FILE) == 0 ? 0 : UINT64_MAX;
+}

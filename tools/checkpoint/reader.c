@@ -119,6 +119,7 @@ static int read_mark(struct checkpoint_reader *reader, struct checkpoint_problem
     if (!has_position || !has_lines || !has_towers)
         return PROBLEM("does not say where in the run it is");
     snprintf(mark->sums, sizeof(mark->sums), "%s", text_of(reader, CHECKPOINT_KEY_SUMS));
+    snprintf(mark->course, sizeof(mark->course), "%s", text_of(reader, CHECKPOINT_KEY_COURSE));
     return 0;
 }
 
@@ -297,17 +298,30 @@ static size_t most_numbers(const struct net *net)
     return most;
 }
 
+/* With averages, the plain name is theirs. */
+static int write_values(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
+                        bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
+{
+    const struct tower_spec *const spec = tower_spec(tower);
+    int rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
+    if (rc == 0 && spec->average_decay > 0) {
+        rc = snapshot_write_average(tower, place.parameter, numbers);
+        place.part = CHECKPOINT_RAW;
+        if (rc == 0)
+            rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
+    }
+    return rc == 0 ? tower_write(tower, place.parameter, numbers) : rc;
+}
+
 static int write_parameter(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
                            bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
 {
     const struct tower_spec *const spec = tower_spec(tower);
     const uint32_t states = optimizer_state_count(spec->optimizer.kind);
-    int rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
-    if (rc == 0)
-        rc = tower_write(tower, place.parameter, numbers);
+    const bool is_updated = parameter_is_updated(&spec->net->parameters[place.parameter]);
+    int rc = write_values(reader, tower, place, is_own, numbers, sum, problem);
     place.part = CHECKPOINT_STATE;
-    for (place.state = 0; place.state < states && spec->net->parameters[place.parameter].is_trained && rc == 0;
-         place.state++) {
+    for (place.state = 0; place.state < states && is_updated && rc == 0; place.state++) {
         rc = read_place(reader, spec->net, place, is_own, numbers, sum, problem);
         if (rc == 0)
             rc = snapshot_write_state(tower, place.state, place.parameter, numbers);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ static void tell(const struct checkpoint_saver *saver, int rc, const char *broke
 {
     char name[CHECKPOINT_FILE_BYTES];
     checkpoint_file_name(saver->taken_mark.position.step, name);
+    if (saver->taken_mark.files == CHECKPOINT_BEST)
+        snprintf(name, sizeof(name), CHECKPOINT_BEST_FILE);
     if (rc == -EDOM)
         log_message(LOG_ERROR, "%s/%s: not written: %s holds a number that is not finite",
                     run_directory_path(saver->spec.directory), name, broken);

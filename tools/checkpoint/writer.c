@@ -12,7 +12,7 @@
 #include "formats/safetensors.h"
 
 #define ZEROS "0000000000000000"
-#define FIXED_TEXTS 9u
+#define FIXED_TEXTS 10u
 #define TENSOR_TEXT_BYTES 640u  /* in the header, at most */
 #define HEADER_TEXT_BYTES 4096u /* the other texts without settings */
 
@@ -22,12 +22,13 @@ struct checkpoint_writer {
     struct checkpoint_shape shape;
     struct checkpoint_layout layout;
     struct safetensors_entry *entries;
-    struct safetensors_text *texts;     /* FIXED_TEXTS, and a hash of every tensor */
+    struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
+    const struct weights_about *about;  /* lent */
     struct tensor_hash *hashes;
     char *data;
     const char *settings;               /* lent */
     struct json header;
-    char position[72], towers[16], lines[48];
+    char steps[24], position[72], towers[16], lines[48];
     struct checkpoint_mark mark;        /* of what was taken */
 };
 
@@ -39,7 +40,7 @@ size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char 
     const size_t per_tensor = sizeof(struct safetensors_entry) + sizeof(struct safetensors_text) +
                               sizeof(struct tensor_hash) + sizeof(struct checkpoint_tensor) + TENSOR_TEXT_BYTES;
     const size_t bytes = sizeof(struct checkpoint_writer) + layout.bytes + layout.count * per_tensor +
-                         2 * strlen(settings) + HEADER_TEXT_BYTES;
+                         2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net);
     checkpoint_layout_close(&layout);
     return bytes;
 }
@@ -50,7 +51,7 @@ static int take_room(struct checkpoint_writer *writer)
 {
     const size_t count = writer->layout.count;
     writer->entries = calloc(count, sizeof(*writer->entries));
-    writer->texts = calloc(count + FIXED_TEXTS, sizeof(*writer->texts));
+    writer->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*writer->texts));
     writer->hashes = calloc(count, sizeof(*writer->hashes));
     writer->data = malloc(writer->layout.bytes);
     if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->data == NULL)
@@ -80,12 +81,13 @@ static void place_texts(struct checkpoint_writer *writer)
         { "format", "pt" },
         { CHECKPOINT_KEY_HEADER, ZEROS },
         { CHECKPOINT_KEY_VERSION, CHECKPOINT_VERSION },
-        { CHECKPOINT_KEY_MODEL, writer->shape.net->model },
+        { WEIGHTS_STEPS, writer->steps },
         { CHECKPOINT_KEY_SETTINGS, writer->settings },
         { CHECKPOINT_KEY_POSITION, writer->position },
         { CHECKPOINT_KEY_TOWERS, writer->towers },
         { CHECKPOINT_KEY_LINES, writer->lines },
         { CHECKPOINT_KEY_SUMS, writer->mark.sums },
+        { CHECKPOINT_KEY_COURSE, writer->mark.course },
     };
     memcpy(writer->texts, texts, sizeof(texts));
     for (uint32_t i = 0; i < writer->layout.count; i++) {
@@ -100,13 +102,18 @@ static void place_texts(struct checkpoint_writer *writer)
 static int make_header(struct checkpoint_writer *writer)
 {
     const struct checkpoint_mark *const mark = &writer->mark;
+    const uint32_t own_count = FIXED_TEXTS + writer->layout.count;
+    uint32_t about_count;
+    const struct safetensors_text *const about = weights_about_texts(writer->about, &about_count);
+    memcpy(writer->texts + own_count, about, about_count * sizeof(*about));
+    snprintf(writer->steps, sizeof(writer->steps), "%" PRIu64, mark->position.step);
     snprintf(writer->position, sizeof(writer->position), "%" PRIu32 " %" PRIu64 " %" PRIu64, mark->position.epoch,
              mark->position.step, mark->position.evaluated);
     snprintf(writer->towers, sizeof(writer->towers), "%" PRIu32, writer->shape.towers);
     snprintf(writer->lines, sizeof(writer->lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
              mark->lines_bytes[RUN_QUARANTINE]);
     return safetensors_header(&writer->header, writer->entries, writer->layout.count, writer->texts,
-                              writer->layout.count + FIXED_TEXTS);
+                              own_count + about_count);
 }
 
 static int make_longest_header(struct checkpoint_writer *writer)
@@ -116,17 +123,19 @@ static int make_longest_header(struct checkpoint_writer *writer)
     for (int i = 0; i < RUN_LINES_COUNT; i++)
         mark->lines_bytes[i] = UINT64_MAX;
     memset(mark->sums, '0', sizeof(mark->sums) - 1);
+    memset(mark->course, '0', sizeof(mark->course) - 1);
     return make_header(writer);
 }
 
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
-                           const char *settings)
+                           const char *settings, const struct weights_about *about)
 {
     struct checkpoint_writer *const writer = calloc(1, sizeof(*writer));
     if (writer == NULL)
         return -ENOMEM;
     writer->shape = *shape;
     writer->settings = settings;
+    writer->about = about;
     json_init(&writer->header, false);
     int rc = checkpoint_layout_open(&writer->layout, shape);
     if (rc == 0)
@@ -163,7 +172,9 @@ static int take_tensor(struct checkpoint_writer *writer, const struct checkpoint
 {
     char *const out = writer->data + tensor->offset;
     const struct checkpoint_place *const place = &tensor->place;
-    if (place->part == CHECKPOINT_VALUE)
+    if (place->part == CHECKPOINT_VALUE && writer->shape.averages)
+        return snapshot_average(snapshot, place->parameter, (float *)(void *)out);
+    if (place->part == CHECKPOINT_VALUE || place->part == CHECKPOINT_RAW)
         return snapshot_value(snapshot, place->parameter, (float *)(void *)out);
     if (place->part == CHECKPOINT_STATE)
         return snapshot_state(snapshot, place->state, place->parameter, (float *)(void *)out);
@@ -191,7 +202,8 @@ static const char *find_broken(const struct checkpoint_writer *writer)
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
         const float *const numbers = (const float *)(const void *)(writer->data + tensor->offset);
         const size_t count = tensor->bytes / sizeof(float);
-        if (tensor->place.part == CHECKPOINT_VALUE && finite_count(numbers, count) != count)
+        const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
+        if (is_value && finite_count(numbers, count) != count)
             return tensor->name;
     }
     return NULL;
@@ -215,11 +227,21 @@ static void hash_header(struct json *header)
     memcpy(place, text, CHECKPOINT_HASH_DIGITS);
 }
 
+static int write_file(const struct checkpoint_writer *writer, struct run_directory *directory, const char *name)
+{
+    uint8_t length[SAFETENSORS_LENGTH_BYTES];
+    safetensors_length(writer->header.bytes, length);
+    const struct file_part parts[] = { { length, sizeof(length) },
+                                       { writer->header.text, writer->header.bytes },
+                                       { writer->data, writer->layout.bytes } };
+    return run_directory_write(directory, name, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
                             const char **broken_out)
 {
+    const struct checkpoint_mark *const mark = &writer->mark;
     char name[CHECKPOINT_FILE_BYTES];
-    uint8_t length[SAFETENSORS_LENGTH_BYTES];
     *broken_out = find_broken(writer);
     if (*broken_out != NULL)
         return -EDOM;
@@ -228,13 +250,11 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
     if (rc != 0)
         return rc;
     hash_header(&writer->header);
-    safetensors_length(writer->header.bytes, length);
-    const struct file_part parts[] = { { length, sizeof(length) },
-                                       { writer->header.text, writer->header.bytes },
-                                       { writer->data, writer->layout.bytes } };
-    checkpoint_file_name(writer->mark.position.step, name);
-    rc = run_directory_write(directory, name, parts, sizeof(parts) / sizeof(parts[0]));
-    if (rc == 0)
-        run_directory_keep(directory, checkpoint_file_step, writer->mark.position.step, keep);
-    return rc;
+    checkpoint_file_name(mark->position.step, name);
+    if ((mark->files & CHECKPOINT_NEWEST) != 0)
+        rc = write_file(writer, directory, name);
+    if (rc == 0 && (mark->files & CHECKPOINT_NEWEST) != 0)
+        run_directory_keep(directory, checkpoint_file_step, mark->position.step, keep);
+    const int best_rc = (mark->files & CHECKPOINT_BEST) != 0 ? write_file(writer, directory, CHECKPOINT_BEST_FILE) : 0;
+    return rc != 0 ? rc : best_rc;
 }

@@ -6,24 +6,26 @@
 #include "compute/snapshot.h"
 #include "tools/checkpoint/layout.h"
 #include "tools/checkpoint/mark.h"
+#include "tools/results/weights_about.h"
 
 struct checkpoint_writer;
 
 /* What opening takes, or a little more, for the plan; a file is no larger. `settings` as for checkpoint_writer_open. */
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings);
-/* `settings` (lent) is the text by which a run knows that the state is one of its own. 0 or -ENOMEM. */
+/* `settings` is the text by which a run knows that the state is one of its own, `about` what makes its weights usable
+ * without the run; both are lent while states are written. 0 or -ENOMEM. */
 int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct checkpoint_shape *shape,
-                           const char *settings);
+                           const char *settings, const struct weights_about *about);
 /* Accepts NULL. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
 /* Copy the state that a snapshot of every tower holds, complete, in the order of the towers: then they may go back.
  * Allocates nothing. 0, or a negative errno of the backend. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark);
-/* Write what was taken, and where that worked remove all such files but the `keep` newest up to it: those of later
- * steps are of a way that the run did not go. Blocks until it is on the disk. 0 or the negative errno of what failed:
- * then every file is as it was. -EDOM: a weight is not a finite number, *broken_out names it, and nothing is
- * written. */
+/* Write what was taken as the files of its mark, each appearing whole. Where one of the newest was written all such but
+ * the `keep` newest up to it are removed: those of later steps are of a way that the run did not go. Blocks until it is
+ * on the disk. 0 or the negative errno of what failed: then that file is as it was. -EDOM: a weight is not a finite
+ * number, *broken_out names it, and nothing is written. */
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
                             const char **broken_out);
 

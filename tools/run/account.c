@@ -84,6 +84,7 @@ static void add_tally(struct tally *sum, const struct tally *tally)
     sum->images += tally->images;
     sum->correct += tally->correct;
     sum->steps += tally->steps;
+    sum->lossless += tally->lossless;
     sum->loss_sum += tally->loss_sum;
     sum->wall_ns += tally->wall_ns;
     add_times(&sum->times, &tally->times);
@@ -103,6 +104,10 @@ static struct tally batch_tally(struct step_report *const *reports, uint32_t tow
         add_times(&tally.times, &report->times);
         if (report->ended_ns > *end_ns_out)
             *end_ns_out = report->ended_ns;
+    }
+    if (!isfinite(tally.loss_sum)) {
+        tally.lossless = tally.images;
+        tally.loss_sum = 0;
     }
     return tally;
 }

@@ -12,7 +12,8 @@
 /* Samples and time of a stretch of the run. */
 struct tally {
     uint64_t images, correct, steps;
-    double loss_sum;
+    uint64_t lossless;          /* images of steps that were left out, whose loss says nothing */
+    double loss_sum;            /* over the others */
     uint64_t wall_ns;           /* from the end of the step before to the end of its last */
     struct step_times times;    /* summed over towers */
 };
@@ -82,7 +83,7 @@ uint64_t account_first_step_ns(const struct account *account);
 /* NAN without an image. */
 static inline double tally_loss(const struct tally *tally)
 {
-    return tally->images > 0 ? tally->loss_sum / (double)tally->images : NAN;
+    return tally->images > tally->lossless ? tally->loss_sum / (double)(tally->images - tally->lossless) : NAN;
 }
 static inline double tally_accuracy(const struct tally *tally)
 {

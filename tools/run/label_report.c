@@ -7,7 +7,10 @@
 
 #include "loader/damage_list.h"
 #include "loader/opening/label_survey.h"
+#include "stage/stop.h"
 #include "tools/config/number.h"
+#include "tools/config/problems.h"
+#include "tools/run/signals.h"
 #include "tools/text/wrapped.h"
 
 #define COLUMNS 80u
@@ -152,7 +155,9 @@ static int report(const struct dataset *dataset, FILE *out, struct problems *pro
     return fits && !is_broken ? 0 : -EINVAL;
 }
 
-int label_report_print(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
+/* 0, -EINVAL with problems where labels are out of range or, unless damage is skipped, a record looked at cannot be
+ * read, -ENOMEM, or -ECANCELED soon after the sets have become unwanted. */
+static int report_all(const struct dataset *const datasets[PASS_COUNT], FILE *out, struct problems *problems)
 {
     int rc = 0;
     for (int pass = 0; pass < PASS_COUNT && (rc == 0 || rc == -EINVAL); pass++) {
@@ -161,4 +166,18 @@ int label_report_print(const struct dataset *const datasets[PASS_COUNT], FILE *o
     }
     fflush(out);
     return rc;
+}
+
+int label_report_check(const struct dataset *const datasets[PASS_COUNT], FILE *out)
+{
+    struct problems problems;
+    problems_init(&problems);
+    const int rc = report_all(datasets, out, &problems);
+    if (rc != 0 && rc != -ECANCELED)
+        problems_print(&problems);
+    const int code = rc == -ECANCELED ? signals_exit_code()
+                     : rc == 0        ? 0
+                                      : problems_code(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    problems_release(&problems);
+    return code;
 }

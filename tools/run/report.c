@@ -2,7 +2,6 @@
 #include "tools/run/report.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,15 +10,14 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/number.h"
-#include "tools/run/about.h"
 #include "tools/run/report_damage.h"
+#include "tools/run/summary/summary.h"
 #include "tools/run/verdict.h"
 #include "tools/text/progress_line.h"
 #include "tools/text/wrapped.h"
-#include "tools/version.h"
 
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
-#define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records */
+#define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records or epochs */
 #define REPAINT_NS UINT64_C(1000000000)
 
 int report_init(struct report *report)
@@ -28,6 +26,7 @@ int report_init(struct report *report)
     const enum progress progress = report->settings->report.progress;
     report->progress = progress != PROGRESS_NO;
     report->rewrites = terminal && progress == PROGRESS_AUTO;
+    clock_gettime(CLOCK_REALTIME, &report->began);
     json_init(&report->json, false);
     json_init(&report->summary, true);
     const int rc = json_reserve(&report->json, LINE_BYTES);
@@ -56,14 +55,34 @@ static uint64_t steps_of_epoch(const struct schedule *schedule, const struct spa
 }
 
 /* Where nothing is computed there is no loss. */
-static double loss_of(const struct report *report, const struct tally *tally)
+double report_loss(const struct report *report, const struct tally *tally)
 {
     return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
 }
 
-static double accuracy_of(const struct report *report, const struct tally *tally)
+double report_accuracy(const struct report *report, const struct tally *tally)
 {
-    return report->plan->devices.backend->computes ? tally_accuracy(tally) : NAN;
+    const bool is_synthetic = report->settings->input.source == INPUT_SYNTHETIC;
+    return report->plan->devices.backend->computes && !is_synthetic ? tally_accuracy(tally) : NAN;
+}
+
+uint64_t report_peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+double report_first_step_seconds(const struct report *report)
+{
+    const uint64_t first = account_first_step_ns(report->account);
+    return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
+}
+
+/* Has the last evaluation seen all of its samples? */
+bool report_evaluation_is_complete(const struct report *report)
+{
+    const uint64_t steps = account_pass(report->account, PASS_EVALUATE)->steps;
+    return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
 static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
@@ -72,8 +91,8 @@ static void print_progress(struct report *report, const struct span *span, const
         .epoch = span->epoch + 1,
         .step = span->step % schedule_steps_per_epoch(&report->plan->schedule) + 1,
         .steps = steps_of_epoch(&report->plan->schedule, span),
-        .loss = loss_of(report, tally),
-        .accuracy = accuracy_of(report, tally),
+        .loss = report_loss(report, tally),
+        .accuracy = report_accuracy(report, tally),
         .images_per_second = tally_images_per_second(tally),
         .input_wait = tally_fractions(tally).input_wait,
     };
@@ -97,10 +116,28 @@ void report_step(struct report *report, const struct span *span)
 static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
 {
     json_u64(json, "images", tally->images);
-    json_double(json, "loss", loss_of(report, tally));
-    json_double(json, "accuracy", accuracy_of(report, tally));
+    json_double(json, "loss", report_loss(report, tally));
+    json_double(json, "accuracy", report_accuracy(report, tally));
     json_double(json, "seconds", (double)tally->wall_ns / 1e9);
     json_double(json, "images_per_second", tally_images_per_second(tally));
+}
+
+void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE])
+{
+    struct tm parts;
+    char seconds[24];
+    gmtime_r(&time.tv_sec, &parts);
+    strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text, REPORT_TIME_SIZE, "%s.%03uZ", seconds, (unsigned)(time.tv_nsec / 1000000) % 1000u);
+}
+
+static void write_now(struct json *json)
+{
+    struct timespec now;
+    char text[REPORT_TIME_SIZE];
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_write_time(now, text);
+    json_quoted(json, "time", text);
 }
 
 static void begin_metrics(struct report *report, const char *kind, const struct span *span, uint64_t step)
@@ -110,6 +147,7 @@ static void begin_metrics(struct report *report, const char *kind, const struct 
     json_quoted(&report->json, "kind", kind);
     json_u64(&report->json, "epoch", span->epoch + 1);
     json_u64(&report->json, "step", step);
+    write_now(&report->json);
 }
 
 static void end_metrics(struct report *report)
@@ -118,7 +156,7 @@ static void end_metrics(struct report *report)
     run_directory_add_line(report->directory, RUN_METRICS, &report->json);
 }
 
-static void write_fractions(struct json *json, const struct fractions *share)
+void report_write_fractions(struct json *json, const struct fractions *share)
 {
     json_open_object(json, "fractions");
     json_double(json, "input_wait", share->input_wait);
@@ -139,8 +177,10 @@ void report_interval(struct report *report, const struct span *span)
         print_progress(report, span, tally);
     begin_metrics(report, "train", span, span->step + 1);
     write_tally(report, &report->json, tally);
+    if (report->settings->train.on_nan == ON_NAN_SKIP)
+        json_u64(&report->json, "skipped_steps", report->course->skipped);
     json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
-    write_fractions(&report->json, &share);
+    report_write_fractions(&report->json, &share);
     end_metrics(report);
 }
 
@@ -154,10 +194,15 @@ static void print_table_head(struct report *report)
 /* Loss and accuracy in columns of the table. */
 static void print_outcome(const struct report *report, const struct tally *tally)
 {
-    if (isnan(loss_of(report, tally)))
-        printf(" %8s  %8s", "-", "-");
+    const double loss = report_loss(report, tally), accuracy = report_accuracy(report, tally);
+    if (isnan(loss))
+        printf(" %8s", "-");
     else
-        printf(" %8.4f  %6.2f %%", tally_loss(tally), 100 * tally_accuracy(tally));
+        printf(" %8.4f", loss);
+    if (isnan(accuracy))
+        printf("  %8s", "-");
+    else
+        printf("  %6.2f %%", 100 * accuracy);
 }
 
 static void print_row(struct report *report, const struct span *span)
@@ -179,121 +224,37 @@ static void print_row(struct report *report, const struct span *span)
     fflush(stdout);
 }
 
-void report_epoch(struct report *report, const struct span *span)
+static void add_validation(struct report *report, const struct span *span, const struct tally *evaluation)
 {
-    print_row(report, span);
-    if (span->pass != PASS_EVALUATE)
-        return;
     begin_metrics(report, "validation", span, account_step(report->account));
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     write_tally(report, &report->json, evaluation);
     json_u64(&report->json, "correct", evaluation->correct);
     end_metrics(report);
 }
 
-static uint64_t peak_rss_bytes(void)
+/* One row for an epoch as a whole; summary.json lists them. */
+static void add_epoch(struct report *report, const struct span *span, const struct tally *evaluation)
 {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+    begin_metrics(report, "epoch", span, account_step(report->account));
+    write_tally(report, &report->json, account_pass(report->account, PASS_TRAIN));
+    json_double(&report->json, "learning_rate",
+                learning_rate_at(&report->plan->learning_rate, account_step(report->account) - 1));
+    if (evaluation != NULL) {
+        json_open_object(&report->json, "validation");
+        write_tally(report, &report->json, evaluation);
+        json_close_object(&report->json);
+    }
+    end_metrics(report);
 }
 
-static double first_step_seconds(const struct report *report)
+void report_epoch(struct report *report, const struct span *span)
 {
-    const uint64_t first = account_first_step_ns(report->account);
-    return first > 0 ? (double)(first - report->process_start_ns) / 1e9 : 0;
-}
-
-/* Has the last evaluation seen all of its samples? */
-static bool evaluation_is_complete(const struct report *report)
-{
-    const uint64_t steps = account_pass(report->account, PASS_EVALUATE)->steps;
-    return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
-}
-
-static void summarize_result(const struct report *report, struct json *json)
-{
-    const struct tally *const training = account_training(report->account);
-    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
-    const struct step_percentiles step = account_percentiles(report->account);
-    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
-    json_u64(json, "steps", account_step(report->account));
-    json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
-    json_u64(json, "images", training->images);
-    json_double(json, "seconds", (double)training->wall_ns / 1e9);
-    json_double(json, "images_per_second", account_images_per_second(report->account));
-    json_open_object(json, "step_ms");
-    json_double(json, "p50", step.p50_ms);
-    json_double(json, "p90", step.p90_ms);
-    json_double(json, "p99", step.p99_ms);
-    json_close_object(json);
-    json_double(json, "start_to_first_step_seconds", first_step_seconds(report));
-    const struct fractions share = account_fractions(report->account);
-    write_fractions(json, &share);
-    json_double(json, "loss", loss_of(report, account_pass(report->account, PASS_TRAIN)));
-    json_open_object(json, "validation");
-    json_u64(json, "images", evaluation->images);
-    json_u64(json, "correct", evaluation->correct);
-    json_double(json, "accuracy", accuracy_of(report, evaluation));
-    json_double(json, "loss", loss_of(report, evaluation));
-    json_bool(json, "complete", evaluation_is_complete(report));
-    json_close_object(json);
-}
-
-/* How much of the time that copies to the devices took was hidden behind computing, steps
- * of evaluation apart. */
-static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
-{
-    const double copied = (double)end->counts.feeders.copy_ns / 1e9;
-    const double exposed = (double)account_process(report->account)->times.exposed_copy / 1e9;
-    json_open_object(json, "copy");
-    json_double(json, "seconds", copied);
-    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
-    json_close_object(json);
-}
-
-static void summarize(const struct report *report, struct json *json, const struct report_end *end,
-                      const char *verdict)
-{
-    char hash[24];
-    snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
-    json_open_object(json, NULL);
-    json_quoted(json, "version", PIPETRAIN_VERSION);
-    json_quoted(json, "ended", end->early != NULL ? end->early : "finished");
-    json_quoted(json, "model", report->net->model);
-    json_u64(json, "parameters", report->net->trainable_count);
-    json_quoted(json, "device", report->plan->devices.ops->kind);
-    json_u64(json, "towers", report->plan->schedule.towers);
-    json_u64(json, "batch", report->plan->schedule.batch);
-    json_quoted(json, "precision", precision_name(report->settings->devices.precision));
-    about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
-    summarize_result(report, json);
-    json_quoted(json, "verdict", verdict);
-    summarize_copies(report, json, end);
-    if (report->settings->devices.precision == PRECISION_FP16)
-        json_u64(json, "skipped_steps", account_skipped_steps(report->account));
-    json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);
-    json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
-    report_damage_write(end->counts.damage, report->directory, json);
-    json_open_object(json, "memory");
-    json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
-    json_u64(json, "peak_rss_bytes", peak_rss_bytes());
-    json_close_object(json);
-    json_quoted(json, "sample_order_hash", hash);
-    json_close_object(json);
-}
-
-static int write_summary(struct report *report, const struct report_end *end, const char *verdict)
-{
-    if (report->directory == NULL)
-        return 0;
-    summarize(report, &report->summary, end, verdict);
-    const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };
-    const int rc = json_text(&report->summary) == NULL
-                       ? -ENOMEM
-                       : run_directory_write(report->directory, "summary.json", parts, 2);
-    if (rc != 0)
-        log_message(LOG_ERROR, "%s/summary.json: %s", run_directory_path(report->directory), strerror(-rc));
-    return rc != 0 ? rc : run_directory_failed(report->directory);
+    const struct tally *const evaluation =
+        span->pass == PASS_EVALUATE ? account_pass(report->account, PASS_EVALUATE) : NULL;
+    print_row(report, span);
+    if (evaluation != NULL)
+        add_validation(report, span, evaluation);
+    add_epoch(report, span, evaluation);
 }
 
 /* Why there is no accuracy of the validation to tell. */
@@ -303,7 +264,8 @@ static const char *why_unevaluated(const struct report *report, const struct tal
         return "there is no validation set";
     if (evaluation->steps == 0)
         return "the run ended before its evaluation";
-    return evaluation_is_complete(report) ? "no record of the validation set can be read" : "the run ended in it";
+    return report_evaluation_is_complete(report) ? "no record of the validation set can be read"
+                                                 : "the run ended in it";
 }
 
 /* A dry run is not asked for it. */
@@ -316,12 +278,22 @@ static void print_evaluation(const struct report *report)
         return;
     if (then < steps)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
-    if (evaluation_is_complete(report) && evaluation->images > 0)
+    if (report_evaluation_is_complete(report) && evaluation->images > 0)
         wrapped_print(stdout, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
                       100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
                       number_grouped(evaluation->images).text, tally_loss(evaluation), place);
     else
         printf("result    not evaluated: %s\n", why_unevaluated(report, evaluation));
+}
+
+/* Where the last evaluation is not the best one. */
+static void print_best(const struct report *report)
+{
+    const struct course *const course = report->course;
+    if (course->best_images > 0 && course->best_step < account_evaluated_step(report->account))
+        wrapped_print(stdout, "best      validation accuracy %.2f %% (%s of %s), at step %s", 100 * course_best(course),
+                      number_grouped(course->best_correct).text, number_grouped(course->best_images).text,
+                      number_grouped(course->best_step).text);
 }
 
 /* An interrupted run may have no step behind those that only warm up. */
@@ -330,22 +302,24 @@ static void print_step_time(const struct report *report)
     const struct step_percentiles step = account_percentiles(report->account);
     if (isnan(step.p50_ms))
         wrapped_print(stdout, "speed     too few steps to tell; first step %.2f s after the start",
-                      first_step_seconds(report));
+                      report_first_step_seconds(report));
     else
         wrapped_print(
                 stdout, "speed     %s images/s, step %.2f ms (p50) %.2f (p90) %.2f (p99); "
                         "first step %.2f s after the start",
                 number_grouped((uint64_t)account_images_per_second(report->account)).text, step.p50_ms, step.p90_ms,
-                step.p99_ms, first_step_seconds(report));
+                step.p99_ms, report_first_step_seconds(report));
 }
 
 static void print_speed(const struct report *report)
 {
     const struct tally *const training = account_training(report->account);
     print_step_time(report);
-    printf("training  %s step%s, %s images, %.1f s; peak memory %s\n", number_grouped(training->steps).text,
-           training->steps == 1 ? "" : "s", number_grouped(training->images).text, (double)training->wall_ns / 1e9,
-           number_bytes(peak_rss_bytes()).text);
+    wrapped_print(stdout, "training  %s step%s, %s images, %.1f s, so %s images/s on average; peak memory %s",
+                  number_grouped(training->steps).text, training->steps == 1 ? "" : "s",
+                  number_grouped(training->images).text, (double)training->wall_ns / 1e9,
+                  number_grouped((uint64_t)tally_images_per_second(training)).text,
+                  number_bytes(report_peak_bytes()).text);
 }
 
 static void print_time(const struct report *report)
@@ -364,24 +338,40 @@ static void print_warnings(uint64_t count)
                count == 1 ? "" : "s");
 }
 
+static int write_summary(struct report *report, const struct report_end *end, const char *verdict)
+{
+    const int rc = summary_write(report, end, verdict);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s/summary.json: %s", run_directory_path(report->directory), strerror(-rc));
+    return rc != 0 || report->directory == NULL ? rc : run_directory_failed(report->directory);
+}
+
 int report_result(struct report *report, const struct report_end *end)
 {
     const struct fractions share = account_fractions(report->account);
-    const bool is_begun = account_process(report->account)->steps > 0;
+    const uint64_t steps = account_process(report->account)->steps;
     char verdict[512];
-    verdict_write(verdict, sizeof(verdict), &share, &end->counts.loader, end->loader_wall_ns, report->plan,
+    verdict_write(verdict, sizeof(verdict), steps, &share, &end->counts.loader, end->loader_wall_ns, report->plan,
                   report->settings);
     end_progress_line(report);
     if (end->early != NULL)
-        printf("ended     early, %s\n", end->early);
+        wrapped_print(stdout, "ended     early, %s", end->early);
     print_evaluation(report);
-    if (report->settings->devices.precision == PRECISION_FP16)
+    print_best(report);
+    if (report->course->skipped > 0)
+        printf("skipped   %s step%s whose gradients were not finite\n", number_grouped(report->course->skipped).text,
+               report->course->skipped == 1 ? "" : "s");
+    else if (report->settings->devices.precision == PRECISION_FP16)
         printf("fp16      %s steps were left out because a gradient overflowed\n",
                number_grouped(account_skipped_steps(report->account)).text);
+    if (report->course->rollbacks > 0)
+        printf("rollback  %u time%s to a saved state: the rate is 1 / %u of what was asked for\n",
+               (unsigned)report->course->rollbacks, report->course->rollbacks == 1 ? "" : "s",
+               1u << report->course->rollbacks);
     if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
         wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
                               "saved weights are tower 0's");
-    if (is_begun) {
+    if (steps > 0) {
         print_speed(report);
         print_time(report);
     }

@@ -3,9 +3,12 @@
 #ifndef PIPETRAIN_REPORT_H
 #define PIPETRAIN_REPORT_H
 
+#include <time.h>
+
 #include "compute/net.h"
 #include "tools/results/run_directory.h"
 #include "tools/run/account.h"
+#include "tools/run/goal/course.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
 
@@ -14,6 +17,8 @@ struct report {
     const struct settings *settings;
     const struct run_plan *plan;
     const struct net *net;
+    const struct dataset *const *datasets;      /* of every pass; NULLs where there are none */
+    const struct course *course;
     struct account *account;            /* its recent tally is reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
@@ -22,6 +27,7 @@ struct report {
     uint64_t repaint_ns;                /* when that line is due again, on clock_now_ns's clock */
     bool table_has_head;
     struct json json, summary;
+    struct timespec began;              /* this process, by the calendar */
 };
 
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
@@ -39,9 +45,21 @@ struct report_end {
     struct pipeline_counts counts;
     uint64_t loader_wall_ns;
     const char *early;          /* why the run ended early, NULL: it did not */
+    const char *ended;          /* the same for programs, in a word or two */
 };
 /* The last lines on stdout, and summary.json. 0, or a negative errno when that or a line of another file
  * could not be written, which was said on stderr. */
 int report_result(struct report *report, const struct report_end *end);
+
+/* Numbers of the reports. Of a tally: NAN where nothing is computed, and no accuracy where labels are made up. */
+double report_loss(const struct report *report, const struct tally *tally);
+double report_accuracy(const struct report *report, const struct tally *tally);
+uint64_t report_peak_bytes(void);       /* of memory, until now */
+double report_first_step_seconds(const struct report *report);          /* after the start of the process; 0: none */
+bool report_evaluation_is_complete(const struct report *report);        /* has the last one seen all its samples? */
+#define REPORT_TIME_SIZE 32
+/* "2026-01-31T12:00:00.000Z" */
+void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
+void report_write_fractions(struct json *json, const struct fractions *share);
 
 #endif

@@ -2,7 +2,6 @@
 #include "tools/run/run.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,11 @@
 #include "tools/config/settings_model.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
-#include "tools/results/first_weights.h"
 #include "tools/results/results.h"
 #include "tools/run/about.h"
 #include "tools/run/account.h"
+#include "tools/run/goal/goal.h"
+#include "tools/run/goal/nonfinite.h"
 #include "tools/run/label_report.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
@@ -24,6 +24,8 @@
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/run/state/run_state.h"
+#include "tools/run/state/run_weights.h"
+#include "tools/run/summary/summary.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
 
@@ -45,6 +47,7 @@ struct run {
     struct report report;
     struct report_damage quarantine;
     struct report_end end;
+    struct goal goal;
     uint64_t next;              /* the batch of the run behind those that are reported */
     uint64_t began_ns;
 };
@@ -68,14 +71,6 @@ static int open_net(struct run *run)
     return settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
 }
 
-static int open_weights(struct run *run, struct problems *problems)
-{
-    const char *const path = run->settings->model.weights;
-    const int rc = *path == '\0' ? 0 : first_weights_open(&run->first_weights, path, run->net, run->settings->model.skip,
-                                                              problems);
-    return rc == 0 ? 0 : refuse(problems, rc == -EINVAL ? EXIT_CODE_USAGE : exit_code_of(rc, EXIT_CODE_DATA));
-}
-
 static const struct dataset *const *datasets_of(const struct run *run)
 {
     return (const struct dataset *const *)run->datasets;
@@ -93,8 +88,6 @@ static int prepare(struct run *run)
     struct problems problems;
     problems_init(&problems);
     int code = open_net(run);
-    if (code == 0)
-        code = open_weights(run, &problems);
     phase_enter(RUN_PHASE_INDEXING);
     const int rc = code == 0
                              ? run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK, &problems)
@@ -108,8 +101,12 @@ static int prepare(struct run *run)
         code = choose_devices(run, &problems);
     if (code == 0 && run_plan_init(&run->plan, run->settings, run->net, datasets_of(run), &problems) != 0)
         code = refuse(&problems, run->plan.schedule.records[PASS_TRAIN] == 0 ? EXIT_CODE_DATA : EXIT_CODE_USAGE);
-    if (code == 0 && run->kind == RUN_TRAIN)
+    if (code == 0 && run->kind != RUN_DRY)
         code = run_state_find(&run->state, run->settings, &run->plan, datasets_of(run));
+    learning_rate_halve(&run->plan.learning_rate, run->state.course.rollbacks);
+    /* A run that goes on has its own: the file need not be there any more. */
+    if (code == 0 && run->state.reader == NULL && !run->state.is_over)
+        code = run_weights_open(&run->first_weights, run->settings, run->net);
     problems_release(&problems);
     return code == 0 ? signals_exit_code() : code;
 }
@@ -122,6 +119,8 @@ static void print_start(const struct run *run)
     about_settings(run->settings, stdout);
     about_print(&run->plan.devices, run->settings->input.source != INPUT_SYNTHETIC, stdout);
     run_plan_print(&run->plan, run->settings, run->net, datasets_of(run), stdout);
+    if (run->first_weights != NULL)
+        first_weights_print(run->first_weights, stdout);
     run_state_print(&run->state, &run->plan);
     fflush(stdout);
 }
@@ -135,6 +134,7 @@ static const struct net *saved_net(const struct run *run)
 static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
+                                  .datasets = datasets_of(run), .course = &run->state.course,
                                   .account = run->account, .directory = run->results.directory,
                                   .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
@@ -159,11 +159,14 @@ static int open_outputs(struct run *run)
         rc = class_names_give(run->results.weights, run->datasets[PASS_TRAIN]);
     if (rc == 0)
         rc = open_report(run);
+    run->goal = (struct goal){ .train = &run->settings->train, .course = &run->state.course, .account = run->account,
+                               .process_start_ns = run->process_start_ns, .classes = run->net->classes,
+                               .is_told = run->plan.devices.backend->computes &&
+                                          run->settings->input.source != INPUT_SYNTHETIC };
     if (rc == 0)
         rc = report_damage_init(&run->quarantine, run->results.directory);
     if (rc == 0)
-        rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account,
-                            run->results.directory);
+        rc = run_state_open(&run->state, run->settings, &run->plan, run->pipeline, run->account, &run->results);
     if (rc != 0)
         log_message(LOG_ERROR, "the sums, reports and states of the run: %s", exit_cause(rc));
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
@@ -194,6 +197,7 @@ static int open_pipeline(struct run *run)
         .net = run->net,
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
         .snapshots = run_state_rule(&run->state, run->settings),
+        .awaits_word = ending_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
@@ -203,21 +207,13 @@ static int open_pipeline(struct run *run)
     return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
 }
 
-/* A ReLU may hide weights that are not finite from the loss. */
-static void check_finite(struct run *run, struct step_report *const *reports)
+/* Towers that wait for a word behind an evaluation go on, or end. */
+static void decide(struct run *run, const struct span *span)
 {
-    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++) {
-        const struct step_report *const report = reports[d];
-        if (isfinite(report->result.loss_sum) && report->broken == NULL)
-            continue;
-        stop_fail(run->stop, EXIT_CODE_NONFINITE,
-                  "%s%s: epoch %u, %s %llu, tower %u: try a smaller learning rate than %g",
-                  report->broken != NULL ? report->broken : "the loss is no longer a finite number",
-                  report->broken != NULL ? " holds a number that is not finite" : "", report->span.epoch + 1,
-                  report->span.pass == PASS_TRAIN ? "step" : "evaluation batch",
-                  (unsigned long long)report->span.step + 1, run->plan.devices.towers.first + d,
-                  run->settings->train.learning_rate);
-    }
+    if (goal_follow(&run->goal, span) && run->kind == RUN_TRAIN)
+        pipeline_request_stop(run->pipeline);
+    if (span->pass == PASS_EVALUATE && span->last_of_pass)
+        pipeline_allow(run->pipeline, span->number + 1);
 }
 
 /* One global batch is done: add it up, say what is due. */
@@ -225,10 +221,11 @@ static void follow(struct run *run, struct step_report *const *reports)
 {
     const struct span *const span = &reports[0]->span;
     const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
-    check_finite(run, reports);
+    nonfinite_check(run->stop, reports, run->plan.devices.towers, &run->settings->train, &run->state.course);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
+    decide(run, span);
     if (span->pass == PASS_TRAIN)
         report_step(&run->report, span);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
@@ -270,9 +267,20 @@ static int save(struct run *run)
     return code;
 }
 
+/* Who asked for an end goes before what the settings ask for. */
+static void name_end(struct run *run, int asked_code)
+{
+    if (asked_code != 0) {
+        run->end.early = run->end.ended = asked_code == EXIT_CODE_INTERRUPTED ? "interrupted" : "asked to stop";
+    } else if (run->goal.ending != ENDING_NONE && run->next < schedule_batch_count(&run->plan.schedule)) {
+        run->end.early = run->goal.words;
+        run->end.ended = ending_key(run->goal.ending);
+    }
+}
+
 static int finish(struct run *run, int asked_code)
 {
-    run->end.early = asked_code == EXIT_CODE_INTERRUPTED ? "interrupted" : asked_code != 0 ? "asked to stop" : NULL;
+    name_end(run, asked_code);
     if (run->results.directory != NULL && !run->results.have_begun) {
         log_message(LOG_RUN, "no step was done, and nothing is written");
         run->report.directory = NULL;
@@ -299,22 +307,13 @@ static void print_plan(struct run *run)
     fflush(stdout);             /* in front of what goes to stderr */
 }
 
-/* All towers begin with the same. */
-static int write_weights(struct run *run)
-{
-    int rc = 0;
-    for (uint32_t d = 0; d < run->plan.devices.towers.count && run->first_weights != NULL && rc == 0; d++)
-        rc = first_weights_write(run->first_weights, pipeline_tower(run->pipeline, d));
-    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? exit_code_of(rc, EXIT_CODE_DATA) : 0;
-}
-
 static int start_pipeline(struct run *run)
 {
     phase_enter(RUN_PHASE_ALLOCATING);
     signals_give(pipeline_request_stop, run->pipeline);
     if (pipeline_allocate(run->pipeline) != 0)
         return stop_code(run->stop);
-    const int code = run->state.reader == NULL ? write_weights(run) : 0;
+    const int code = run->first_weights != NULL ? run_weights_write(run->first_weights, run->pipeline, &run->plan) : 0;
     return code == 0 ? run_state_restore(&run->state, &run->plan, run->pipeline, run->account) : code;
 }
 
@@ -348,13 +347,24 @@ static void print_end(const struct run *run, int code)
         .settings = run->settings,
         .plan = &run->plan,
         .saves_states = run->state.saves,
+        .saved_best = run->state.keeps_best && run_state_has_best(&run->state),
         .steps = account_step(run->account),
     };
-    const bool ended_early = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
-    if (code != 0 && !ended_early)
+    const bool was_asked = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
+    if (code != 0 && !was_asked)
         return;
     about_files(&end, stdout);
-    about_next(&end, ended_early, stdout);
+    about_next(&end, was_asked || (run->end.early != NULL && run->goal.ending == ENDING_MAX_TIME), stdout);
+}
+
+/* What there is of a run that broke off is told in its summary, too; the cause was told already. */
+static int fail(struct run *run)
+{
+    run->end.ended = "failed";
+    run->end.early = stop_message(run->stop);
+    if (run->results.have_begun)
+        (void)summary_write(&run->report, &run->end, "the run broke off");
+    return stop_code(run->stop);
 }
 
 static int train(struct run *run)
@@ -369,7 +379,7 @@ static int train(struct run *run)
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);
     if (stop_failed(run->stop))
-        return stop_code(run->stop);
+        return fail(run);
     const int finished = finish(run, asked_code);
     if (code == 0)
         code = finished;
@@ -380,40 +390,17 @@ static int train(struct run *run)
     return code;
 }
 
-static int check_losses(struct run *run)
-{
-    struct loader_spec spec = run_plan_loader(&run->plan, run->settings, datasets_of(run));
-    spec.stop = run->stop;
-    const int rc = loader_check(&spec);
-    return rc == 0         ? 0
-           : rc == -ENOMEM ? out_of_memory("the list of damaged records")
-                           : (int)stop_code(run->stop);
-}
-
-/* That labels are as the net wants them, which has not been looked at before. */
-static int check_labels(const struct run *run)
-{
-    struct problems problems;
-    problems_init(&problems);
-    const int rc = label_report_print(datasets_of(run), stdout, &problems);
-    const int code = rc == -ECANCELED ? signals_exit_code()
-                     : rc == 0        ? 0
-                                      : refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
-    problems_release(&problems);
-    return code;
-}
-
-/* Towers on the host's memory are planned; devices need not be there. */
+/* What would be refused is: towers are planned on their devices, and a state to go on from is looked for. */
 static int check(struct run *run)
 {
-    int code = run->plan.devices.ops->host_memory ? open_pipeline(run) : 0;
+    int code = open_pipeline(run);
     if (code == 0)
         code = signals_exit_code();
     if (code != 0)
         return code;
     print_start(run);
-    code = check_labels(run);
-    return code == 0 ? check_losses(run) : code;
+    code = label_report_check(datasets_of(run), stdout);
+    return code == 0 ? run_plan_check_losses(&run->plan, run->settings, datasets_of(run), run->stop) : code;
 }
 
 static void release(struct run *run)
@@ -433,14 +420,31 @@ static void release(struct run *run)
     stop_close(run->stop);
 }
 
-int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
+/* *back says where the run goes on from; and, after numbers that are not finite, where it may go back to. */
+static int execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns, struct run_back *back)
 {
-    struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns };
-    if (kind == RUN_DRY)
-        settings->train.steps = 1;
+    struct run run = { .settings = settings, .kind = kind, .process_start_ns = process_start_ns,
+                       .state = { .back = back } };
     int code = stop_open(&run.stop) == 0 ? prepare(&run) : out_of_memory("the run");
     if (code == 0 && !run.state.is_over)
         code = kind == RUN_CHECK ? check(&run) : train(&run);
+    const bool is_broken = code == EXIT_CODE_NONFINITE && settings->train.on_nan == ON_NAN_ROLLBACK;
+    struct run_back next = { .folder = "" };
+    if (is_broken && kind == RUN_TRAIN && !run_state_go_back(&run.state, &next))
+        next.folder[0] = '\0';
     release(&run);
+    *back = next;
+    return code;
+}
+
+int run_execute(struct settings *settings, enum run_kind kind, uint64_t process_start_ns)
+{
+    struct run_back back = { .folder = "" };
+    int code;
+    if (kind == RUN_DRY)
+        settings->train.steps = 1;
+    do
+        code = execute(settings, kind, process_start_ns, &back);
+    while (back.folder[0] != '\0');
     return code;
 }

@@ -29,15 +29,16 @@ static void input_verdict(char *text, size_t text_size, double wait, const struc
                  decoders || is_kept ? "" : ", or set input.source = cached to read every shard once");
 }
 
-void verdict_write(char *text, size_t text_size, const struct fractions *fractions, const struct loader_counts *loader,
-                   uint64_t wall_ns, const struct run_plan *plan, const struct settings *settings)
+void verdict_write(char *text, size_t text_size, uint64_t steps, const struct fractions *fractions,
+                   const struct loader_counts *loader, uint64_t wall_ns, const struct run_plan *plan,
+                   const struct settings *settings)
 {
     const double wait = fractions->input_wait + fractions->exposed_copy;
     const double compute = fractions->forward + fractions->backward + fractions->update;
     if (!plan->devices.backend->computes)
         snprintf(text, text_size, "nothing was computed: the loader alone set the pace");
-    else if (compute <= 0)
-        snprintf(text, text_size, "too few steps to tell");
+    else if (steps < VERDICT_STEPS || compute <= 0)
+        snprintf(text, text_size, "too few steps to tell what limits: it takes %u", VERDICT_STEPS);
     else if (wait > VERDICT_INPUT_WAIT && settings->input.source == INPUT_SYNTHETIC)
         snprintf(text, text_size, "towers waited %.1f %% of their time for slots: raise input.staging_depth (now %lld)",
                  100 * wait, (long long)settings->input.staging_depth);

@@ -11,8 +11,14 @@
 
 #define COUNTS_MAX 64u
 
-/* All whole numbers of the sums, in the order of the text; the losses stand behind them. */
-struct places { uint64_t *counts[COUNTS_MAX]; uint32_t count; double *losses[PASS_COUNT + 2]; uint32_t loss_count; };
+/* All whole numbers of the sums, in the order of the text; the losses stand behind them, and what they are not of. */
+struct places {
+    uint64_t *counts[COUNTS_MAX];
+    uint32_t count;
+    double *losses[PASS_COUNT + 2];
+    uint64_t *lossless[PASS_COUNT + 2];
+    uint32_t tallies;
+};
 
 static void add_tally(struct places *places, struct tally *tally)
 {
@@ -24,7 +30,8 @@ static void add_tally(struct places *places, struct tally *tally)
     };
     memcpy(places->counts + places->count, counts, sizeof(counts));
     places->count += sizeof(counts) / sizeof(*counts);
-    places->losses[places->loss_count++] = &tally->loss_sum;
+    places->lossless[places->tallies] = &tally->lossless;
+    places->losses[places->tallies++] = &tally->loss_sum;
 }
 
 static struct places places_of(struct account_state *state)
@@ -46,11 +53,14 @@ void account_text_write(const struct account_state *state, char text_out[ACCOUNT
     size_t used = 0;
     for (uint32_t i = 0; i < places.count; i++)
         used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 " ", *places.counts[i]);
-    for (uint32_t i = 0; i < places.loss_count; i++) {
+    for (uint32_t i = 0; i < places.tallies; i++) {
         char number[DECIMAL_SIZE];
         decimal_write(*places.losses[i], number, sizeof(number));
-        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s%s", i == 0 ? "" : " ", number);
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%s ", number);
     }
+    for (uint32_t i = 0; i < places.tallies; i++)
+        used += (size_t)snprintf(text_out + used, ACCOUNT_TEXT_BYTES - used, "%" PRIu64 "%s", *places.lossless[i],
+                                 i + 1 < places.tallies ? " " : "");
 }
 
 static const char *read_count(const char *text, uint64_t *count_out)
@@ -58,7 +68,9 @@ static const char *read_count(const char *text, uint64_t *count_out)
     char *end;
     errno = 0;
     *count_out = strtoull(text, &end, 10);
-    return errno == 0 && end != text && *end == ' ' && *text != '-' ? end + 1 : NULL;
+    if (errno != 0 || end == text || *text == '-')
+        return NULL;
+    return *end == ' ' ? end + 1 : *end == '\0' ? end : NULL;
 }
 
 static const char *read_loss(const char *text, double *loss_out)
@@ -76,8 +88,10 @@ int account_text_read(struct account_state *state_out, const char *text)
     const struct places places = places_of(&state);
     for (uint32_t i = 0; i < places.count && text != NULL; i++)
         text = read_count(text, places.counts[i]);
-    for (uint32_t i = 0; i < places.loss_count && text != NULL; i++)
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
         text = read_loss(text, places.losses[i]);
+    for (uint32_t i = 0; i < places.tallies && text != NULL; i++)
+        text = read_count(text, places.lossless[i]);
     if (text == NULL || *text != '\0')
         return -EINVAL;
     *state_out = state;

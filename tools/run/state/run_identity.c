@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "stage/text/text_stream.h"
 #include "tools/config/options.h"
 
 #define TOLD_MAX 3u             /* differences that are named */
@@ -19,8 +20,8 @@ static const struct { enum section section; bool decides; const char *others; } 
     { SECTION_DATA, true, " train validation allow_overlap class_names index_cache on_corrupt max_corrupt " },
     { SECTION_INPUT, false, " source " },
     { SECTION_AUGMENT, true, "" },
-    { SECTION_MODEL, true, " file init " },
-    { SECTION_TRAIN, true, " epochs steps batch batch_per_tower " },
+    { SECTION_MODEL, true, " file " },
+    { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
     { SECTION_DEVICES, false, " precision " },
     { SECTION_SYNC, false, " mode every " },
 };
@@ -66,13 +67,10 @@ int run_identity_open(char **identity_out, const struct settings *settings, cons
         fprintf(out, "model.file = %016" PRIx64 "\n",
                 (uint64_t)XXH3_64bits(settings->model_text, settings->model_bytes));
     write_data(plan, datasets, out);
-    const bool is_whole = ferror(out) == 0;
-    if (fclose(out) != 0 || !is_whole || text == NULL) {
-        free(text);
-        return -ENOMEM;
-    }
-    *identity_out = text;
-    return 0;
+    const int rc = text_stream_end(out, &text);
+    if (rc == 0)
+        *identity_out = text;
+    return rc;
 }
 
 /* ---- comparing ---- */
@@ -109,6 +107,18 @@ static void add_difference(const char *line, size_t key_bytes, const char *their
         snprintf(words + used, words_size - used, "; ...");
 }
 
+/* Is the line's value what a version that did not know the key would have had? */
+static bool is_initial(const char *line, size_t key_bytes, size_t value_bytes)
+{
+    for (const struct option_row *row = option_table; row->key != NULL; row++) {
+        char begin[96];
+        const int bytes = snprintf(begin, sizeof(begin), "%s.%s = ", section_name(row->section), row->key);
+        if ((size_t)bytes == key_bytes && strncmp(line, begin, key_bytes) == 0)
+            return strlen(row->initial) == value_bytes && strncmp(row->initial, line + key_bytes, value_bytes) == 0;
+    }
+    return false;
+}
+
 bool run_identity_differs(const char *ours, const char *theirs, char *words, size_t words_size)
 {
     uint32_t told = 0;
@@ -117,7 +127,8 @@ bool run_identity_differs(const char *ours, const char *theirs, char *words, siz
         const size_t key_bytes = (size_t)(strstr(line, " = ") - line) + 3;
         const size_t value_bytes = strcspn(line + key_bytes, "\n");
         const char *const value = find_value(theirs, line, key_bytes);
-        const bool is_same = value != NULL && strncmp(value, line + key_bytes, value_bytes + 1) == 0;
+        const bool is_same = value != NULL ? strncmp(value, line + key_bytes, value_bytes + 1) == 0
+                                           : is_initial(line, key_bytes, value_bytes);
         if (!is_same)
             add_difference(line, key_bytes, value, told++, words, words_size);
     }

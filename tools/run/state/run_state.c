@@ -13,6 +13,7 @@
 #include "stage/log.h"
 #include "tools/config/number.h"
 #include "tools/results/run_names.h"
+#include "tools/run/goal/ending.h"
 #include "tools/run/state/account_text.h"
 #include "tools/run/state/run_identity.h"
 #include "tools/text/wrapped.h"
@@ -20,6 +21,7 @@
 #define CARRIED_BYTES_GUESS 64u         /* of a tower, before it is planned */
 
 _Static_assert(ACCOUNT_TEXT_BYTES <= CHECKPOINT_SUMS_BYTES, "a mark has room for the sums of the account");
+_Static_assert(COURSE_TEXT_BYTES <= CHECKPOINT_COURSE_BYTES, "and for the course of the run");
 
 /* ---- going on ---- */
 
@@ -113,17 +115,29 @@ static int refuse_other(struct run_state *state, const struct settings *settings
 }
 
 /* Of a run that is over nothing is left to do, where its directory was named; else this one is new. */
-static void end_or_begin(struct run_state *state, const struct settings *settings)
+static void end_or_begin(struct run_state *state, const struct settings *settings, enum ending ending)
 {
+    static const char *const more[ENDING_COUNT] = { [ENDING_NONE] = "more train.epochs or train.steps go on",
+                                                    [ENDING_STOP_AT] = "a larger train.stop_at goes on",
+                                                    [ENDING_PATIENCE] = "more train.patience goes on" };
     const char *const path = checkpoint_reader_path(state->reader);
     state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
     if (state->is_over)
-        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (more train.epochs or train.steps go "
-                             "on, --set run.resume=never begins anew)", path);
+        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (%s, --set run.resume=never begins "
+                             "anew)", path, more[ending]);
     else
-        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (more train.epochs or "
-                             "train.steps go on)", path);
+        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (%s)", path, more[ending]);
+    state->course = (struct course){ .stale = 0 };
     forget(state);
+}
+
+static int read_course(struct run_state *state)
+{
+    const int rc = course_read(&state->course, checkpoint_reader_mark(state->reader)->course);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: how the run went up to there cannot be read",
+                    checkpoint_reader_path(state->reader));
+    return rc == 0 ? 0 : EXIT_CODE_DATA;
 }
 
 /* The batch at which it goes on. */
@@ -131,12 +145,17 @@ static int seek(struct run_state *state, const struct settings *settings, struct
 {
     uint64_t number;
     if (schedule_seek(&plan->schedule, checkpoint_reader_mark(state->reader)->position, &number) != 0) {
-        log_message(LOG_ERROR, "%s: its place is behind the end of this run: train.epochs and train.steps say how "
-                               "far it goes", checkpoint_reader_path(state->reader));
+        log_message(LOG_ERROR, "%s: its place is behind the end of this run: more train.epochs or train.steps go on "
+                    "from it, --set run.resume=never or another run.name begins anew",
+                    checkpoint_reader_path(state->reader));
         return EXIT_CODE_USAGE;
     }
-    if (number == schedule_batch_count(&plan->schedule)) {
-        end_or_begin(state, settings);
+    const int code = read_course(state);
+    if (code != 0)
+        return code;
+    const enum ending ending = ending_of_course(&settings->train, &state->course);
+    if (number == schedule_batch_count(&plan->schedule) || ending != ENDING_NONE) {
+        end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? ENDING_NONE : ending);
         return 0;
     }
     plan->schedule.first = number;
@@ -156,17 +175,39 @@ static int check_towers(const struct run_state *state, const struct settings *se
     return EXIT_CODE_USAGE;
 }
 
+/* What the run itself saved, and a lower rate for what comes behind it. */
+static int find_back(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    struct checkpoint_problem problem = { "" };
+    snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
+    const int rc = checkpoint_reader_find(&state->reader, state->folder, &problem);
+    if (rc != 0)
+        return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
+    const int code = seek(state, settings, plan);
+    const struct course *const then = &state->back->course;
+    state->course.rollbacks = then->rollbacks;
+    if (then->best_step > state->course.best_step) {    /* its file is there, and stays the best */
+        state->course.best_correct = then->best_correct;
+        state->course.best_images = then->best_images;
+        state->course.best_step = then->best_step;
+    }
+    return code;
+}
+
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                    const struct dataset *const *datasets)
 {
     char words[512];
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
     const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch;
-    state->saves = saves && plan->devices.backend->computes;
+    state->keeps_best = checkpoint->keep_best && plan->devices.backend->computes;
+    state->saves = (saves && plan->devices.backend->computes) || state->keeps_best;
     if (run_identity_open(&state->identity, settings, plan, datasets) != 0) {
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
+    if (state->back != NULL && state->back->folder[0] != '\0')
+        return find_back(state, settings, plan);
     if (strcmp(settings->run.resume, "never") == 0)
         return 0;
     if (!plan->devices.backend->computes)
@@ -229,6 +270,7 @@ static struct checkpoint_shape shape_of(const struct settings *settings, const s
         .towers = plan->schedule.towers,
         .states = optimizer_state_count(plan->optimizer.kind),
         .carried_bytes = carried_bytes,
+        .averages = settings->train.ema > 0,
         .weights_differ = settings->sync.mode != SYNC_REPLICATED,
     };
 }
@@ -238,7 +280,8 @@ struct snapshot_rule run_state_rule(const struct run_state *state, const struct 
     if (!state->saves)
         return (struct snapshot_rule){ .count = 0 };
     return (struct snapshot_rule){ .count = 1, .every = settings->checkpoint.steps,
-                                   .each_epoch = settings->checkpoint.each_epoch, .last = true };
+                                   .each_epoch = settings->checkpoint.each_epoch,
+                                   .each_evaluation = state->keeps_best, .last = true };
 }
 
 size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
@@ -248,11 +291,11 @@ size_t run_state_bytes(const struct run_state *state, const struct settings *set
     return state->saves ? checkpoint_writer_bytes(&shape, state->identity) : 0;
 }
 
-/* One more than are kept, while one is written; those of a run that goes on are there. */
+/* One more than are kept, while one is written; those of a run that goes on are there. The same of the best one. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
     const uint64_t keep = run_state_past(state) != NULL ? 0 : (uint64_t)settings->checkpoint.keep;
-    return (keep + 1) * state_bytes / 2;
+    return (keep + 1 + 2 * state->keeps_best) * state_bytes / 2;
 }
 
 static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
@@ -261,8 +304,9 @@ static void give_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 }
 
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                   struct pipeline *pipeline, struct account *account, struct run_directory *directory)
+                   struct pipeline *pipeline, struct account *account, const struct results *results)
 {
+    struct run_directory *const directory = results->directory;
     state->directory = directory;
     if (!state->saves)
         return 0;
@@ -275,7 +319,8 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->pipeline = pipeline;
     state->account = account;
     state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
-    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity);
+    int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity,
+                                                                              weights_about(results->weights));
     if (rc != 0)
         return rc;
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .directory = directory,
@@ -285,21 +330,24 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
 }
 
 /* Of the place behind the batch before `next`. */
-static void make_mark(const struct run_state *state, uint64_t next, struct checkpoint_mark *mark)
+static void make_mark(const struct run_state *state, uint64_t next, unsigned files, struct checkpoint_mark *mark)
 {
     struct account_state sums;
-    *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next) };
+    *mark = (struct checkpoint_mark){ .position = schedule_position(&state->plan->schedule, next), .files = files };
     for (enum run_lines which = 0; which < RUN_LINES_COUNT; which++)
         mark->lines_bytes[which] = run_directory_lines_bytes(state->directory, which);
     account_save(state->account, &sums);
     account_text_write(&sums, mark->sums);
+    course_write(&state->course, mark->course);
 }
 
 /* States of an earlier run, in whose place this one is, go with its other results. */
 static void clear_others(struct run_state *state)
 {
-    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL)
+    if (!state->has_begun && state->directory != NULL && run_state_past(state) == NULL) {
         run_directory_keep(state->directory, checkpoint_file_step, 0, 0);
+        run_directory_keep(state->directory, checkpoint_best_number, 0, 0);
+    }
     state->has_begun = true;
 }
 
@@ -311,23 +359,37 @@ static void ask_by_the_clock(struct run_state *state)
     pipeline_request_snapshot(state->pipeline);
 }
 
-/* The state behind the run's last batch is written when all results are. */
+/* What becomes of the towers' snapshots behind the batch. The state behind the run's last one is written when all
+ * results are. */
+static unsigned files_of(const struct run_state *state, const struct span *span)
+{
+    const bool is_last = span->number + 1 == schedule_batch_count(&state->plan->schedule);
+    const bool is_evaluated = span->pass == PASS_EVALUATE && span->last_of_pass;
+    const bool is_due = state->period_ns > 0 ? pipeline_is_requested(state->pipeline, span->number)
+                                             : span->pass == PASS_TRAIN;
+    const unsigned newest = is_due && !is_last ? CHECKPOINT_NEWEST : 0;
+    return state->keeps_best && is_evaluated && course_is_best(&state->course) ? newest | CHECKPOINT_BEST : newest;
+}
+
 void run_state_follow(struct run_state *state, struct step_report *const *reports)
 {
-    const uint64_t next = reports[0]->span.number + 1;
+    const struct span *const span = &reports[0]->span;
     struct checkpoint_mark mark;
     clear_others(state);
     if (reports[0]->snapshot == NULL)
         ask_by_the_clock(state);
-    if (reports[0]->snapshot == NULL || next == schedule_batch_count(&state->plan->schedule))
+    const unsigned files = reports[0]->snapshot != NULL ? files_of(state, span) : 0;
+    if (files == 0)
         return;
-    state->is_asked = false;
-    state->saved_ns = clock_now_ns();
+    if ((files & CHECKPOINT_NEWEST) != 0) {
+        state->is_asked = false;
+        state->saved_ns = clock_now_ns();
+    }
     for (uint32_t d = 0; d < state->plan->devices.towers.count; d++) {
         state->snapshots[d] = reports[d]->snapshot;
         reports[d]->snapshot = NULL;
     }
-    make_mark(state, next, &mark);
+    make_mark(state, span->number + 1, files, &mark);
     checkpoint_saver_put(state->saver, state->snapshots, &mark);
 }
 
@@ -341,7 +403,7 @@ static void take_last(struct run_state *state, uint64_t next)
         there += state->snapshots[d] != NULL;
     }
     assert(there == 0 || there == towers);
-    make_mark(state, next, &mark);
+    make_mark(state, next, CHECKPOINT_NEWEST, &mark);
     state->has_last = there > 0 && checkpoint_writer_take(state->writer, state->snapshots, &mark) == 0;
     for (uint32_t d = 0; d < there; d++)
         pipeline_return(state->pipeline, d, state->snapshots[d]);

@@ -6,17 +6,30 @@
 
 #include "tools/checkpoint/reader.h"
 #include "tools/checkpoint/saver.h"
+#include "tools/results/results.h"
 #include "tools/run/account.h"
+#include "tools/run/goal/course.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
 
-struct run_state {                      /* begins as all 0 */
+#define ROLLBACKS_MAX 5u
+
+/* Going back to a state of the same run, in the same process. */
+struct run_back {
+    char folder[PATH_MAX];      /* the run's directory; "" = it does not go back */
+    struct course course;       /* as it stood then, with the times it has gone back, this one among them */
+};
+
+struct run_state {                      /* begins as all 0, but for `back` */
+    const struct run_back *back;        /* lent; NULL: none */
     char *identity;
     struct checkpoint_reader *reader;   /* the state to go on from; NULL: the run begins */
     char folder[PATH_MAX];              /* "" = the run has a new directory; else that of the run that goes on */
     struct run_past past;
+    struct course course;       /* up to the batch that is followed: kept by the caller; run_state_find begins it */
     bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
     bool has_begun;             /* a batch was followed */
+    bool keeps_best;            /* of the evaluations, as best.safetensors */
     bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
@@ -45,10 +58,15 @@ uint64_t run_state_room(const struct run_state *state, const struct settings *se
 const struct run_past *run_state_past(const struct run_state *state);
 /* Take what saving needs, and start the thread that does it; the pipeline is planned. 0 or a negative errno. */
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                   struct pipeline *pipeline, struct account *account, struct run_directory *directory);
+                   struct pipeline *pipeline, struct account *account, const struct results *results);
 /* Write the state that the run goes on from to its towers, and to the account. 0, or an exit code after a message. */
 int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
                       struct account *account);
+/* After a failure, and run_state_finish: can the run go back to a state that it saved, and may it once more? Then where
+ * to is written; else why not is told. */
+bool run_state_go_back(const struct run_state *state, struct run_back *back_out);
+/* Is there a file of the best state in the run's directory? */
+bool run_state_has_best(const struct run_state *state);
 /* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
 /* The steps are done: wait until all is saved, and take the state behind the last step, unless the run failed or did

@@ -1,0 +1,15 @@
+/* The weights that a new run begins with (model.weights, model.skip). Used by main only. */
+#ifndef PIPETRAIN_RUN_WEIGHTS_H
+#define PIPETRAIN_RUN_WEIGHTS_H
+
+#include "tools/results/first_weights.h"
+#include "tools/run/pipeline.h"
+#include "tools/run/run_plan.h"
+
+/* Open the file that the settings name, and see that it fits the network; both are lent. *weights_out stays as it
+ * is where they name none. 0, or an exit code after all messages. */
+int run_weights_open(struct first_weights **weights_out, const struct settings *settings, const struct net *net);
+/* All towers begin with them. 0, or an exit code after a message. */
+int run_weights_write(const struct first_weights *weights, struct pipeline *pipeline, const struct run_plan *plan);
+
+#endif

@@ -1,0 +1,209 @@
+/* What a run came to, for programs. */
+#include "tools/run/summary/summary.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "loader/dataset.h"
+#include "stage/device_host.h"
+#include "tools/config/train/training.h"
+#include "tools/run/about.h"
+#include "tools/run/report_damage.h"
+#include "tools/version.h"
+
+static void summarize_result(const struct report *report, struct json *json)
+{
+    const struct tally *const training = account_training(report->account);
+    const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
+    const struct step_percentiles step = account_percentiles(report->account);
+    const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
+    json_u64(json, "steps", account_step(report->account));
+    json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
+    json_u64(json, "images", training->images);
+    json_double(json, "seconds", (double)training->wall_ns / 1e9);
+    json_double(json, "images_per_second", account_images_per_second(report->account));
+    json_double(json, "mean_images_per_second", tally_images_per_second(training));
+    json_open_object(json, "step_ms");
+    json_double(json, "p50", step.p50_ms);
+    json_double(json, "p90", step.p90_ms);
+    json_double(json, "p99", step.p99_ms);
+    json_close_object(json);
+    json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
+    const struct fractions share = account_fractions(report->account);
+    report_write_fractions(json, &share);
+    json_double(json, "loss", report_loss(report, account_pass(report->account, PASS_TRAIN)));
+    json_open_object(json, "validation");
+    json_u64(json, "images", evaluation->images);
+    json_u64(json, "correct", evaluation->correct);
+    json_double(json, "accuracy", report_accuracy(report, evaluation));
+    json_double(json, "loss", report_loss(report, evaluation));
+    json_bool(json, "complete", report_evaluation_is_complete(report));
+    json_close_object(json);
+}
+
+static void summarize_best(const struct report *report, struct json *json)
+{
+    const struct course *const course = report->course;
+    if (course->best_images == 0)
+        return;
+    json_open_object(json, "best");
+    json_double(json, "accuracy", course_best(course));
+    json_u64(json, "correct", course->best_correct);
+    json_u64(json, "step", course->best_step);
+    json_close_object(json);
+}
+
+/* How much of the time that copies to the devices took was hidden behind computing, steps
+ * of evaluation apart. */
+static void summarize_copies(const struct report *report, struct json *json, const struct report_end *end)
+{
+    const double copied = (double)end->counts.feeders.copy_ns / 1e9;
+    const double exposed = (double)account_process(report->account)->times.exposed_copy / 1e9;
+    json_open_object(json, "copy");
+    json_double(json, "seconds", copied);
+    json_double(json, "hidden", copied > exposed ? 1 - exposed / copied : 0);
+    json_close_object(json);
+}
+
+static void summarize_times(const struct report *report, struct json *json)
+{
+    struct timespec now;
+    char text[REPORT_TIME_SIZE];
+    clock_gettime(CLOCK_REALTIME, &now);
+    report_write_time(report->began, text);
+    json_quoted(json, "began", text);
+    report_write_time(now, text);
+    json_quoted(json, "end", text);
+}
+
+static void summarize_training(const struct report *report, struct json *json)
+{
+    char text[TRAINING_TEXT_SIZE];
+    training_describe_optimizer(&report->settings->train, text, sizeof(text));
+    json_quoted(json, "optimizer", text);
+    training_describe_rate(&report->settings->train, &report->plan->learning_rate, text, sizeof(text));
+    json_quoted(json, "rate", text);
+}
+
+static void summarize_set(struct json *json, const char *name, const char *named, const struct dataset *set)
+{
+    char fingerprint[24];
+    if (set == NULL)
+        return;
+    snprintf(fingerprint, sizeof(fingerprint), "%016" PRIx64, set->fingerprint);
+    json_open_object(json, name);
+    json_quoted(json, "named", named);
+    json_u64(json, "shards", set->shard_count);
+    json_u64(json, "records", set->record_count);
+    json_quoted(json, "fingerprint", fingerprint);
+    json_close_object(json);
+}
+
+static void summarize_data(const struct report *report, struct json *json)
+{
+    const struct data_settings *const data = &report->settings->data;
+    json_bool(json, "synthetic", report->settings->input.source == INPUT_SYNTHETIC);
+    json_open_object(json, "data");
+    summarize_set(json, "train", data->train, report->datasets[PASS_TRAIN]);
+    summarize_set(json, "validation", *data->validation != '\0' ? data->validation : data->train,
+                  report->datasets[PASS_EVALUATE]);
+    json_close_object(json);
+}
+
+static void summarize_host(struct json *json)
+{
+    struct utsname system;
+    struct device_description cpu = { .name = "" };
+    if (uname(&system) != 0)
+        return;
+    (void)device_host_ops.describe(0, &cpu);
+    json_open_object(json, "host");
+    json_quoted(json, "name", system.nodename);
+    json_quoted(json, "system", system.sysname);
+    json_quoted(json, "release", system.release);
+    json_quoted(json, "machine", system.machine);
+    json_quoted(json, "cpu", cpu.name);
+    json_close_object(json);
+}
+
+/* As they stand in metrics.jsonl, where those of the processes before this one are, too. */
+static void list_epochs(const struct report *report, struct json *json)
+{
+    static const char begins[] = "{\"kind\":\"epoch\",";
+    char path[PATH_MAX];
+    char *line = NULL;
+    size_t room = 0;
+    snprintf(path, sizeof(path), "%s/%s", run_directory_path(report->directory), run_directory_lines_name(RUN_METRICS));
+    FILE *const file = fopen(path, "re");
+    json_open_array(json, "epoch_rows");
+    while (file != NULL && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, begins, sizeof(begins) - 1) == 0)
+            json_verbatim(json, NULL, line);
+    }
+    json_close_array(json);
+    free(line);
+    if (file != NULL)
+        fclose(file);
+}
+
+static void summarize(const struct report *report, struct json *json, const struct report_end *end,
+                      const char *verdict)
+{
+    char hash[24];
+    snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
+    json_open_object(json, NULL);
+    json_quoted(json, "version", PIPETRAIN_VERSION);
+    json_quoted(json, "ended", end->early != NULL ? end->ended : "finished");
+    if (end->early != NULL)
+        json_quoted(json, "reason", end->early);
+    summarize_times(report, json);
+    json_quoted(json, "model", report->net->model);
+    json_u64(json, "parameters", report->net->trainable_count);
+    json_quoted(json, "device", report->plan->devices.ops->kind);
+    json_u64(json, "towers", report->plan->schedule.towers);
+    json_u64(json, "batch", report->plan->schedule.batch);
+    json_u64(json, "accumulate", (uint64_t)report->settings->train.accumulate);
+    json_quoted(json, "precision", precision_name(report->settings->devices.precision));
+    json_u64(json, "seed", (uint64_t)report->settings->run.seed);
+    summarize_training(report, json);
+    summarize_data(report, json);
+    summarize_host(json);
+    about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
+    summarize_result(report, json);
+    summarize_best(report, json);
+    json_quoted(json, "verdict", verdict);
+    summarize_copies(report, json, end);
+    if (report->settings->train.on_nan == ON_NAN_SKIP)
+        json_u64(json, "skipped_steps", report->course->skipped);
+    else if (report->settings->devices.precision == PRECISION_FP16)
+        json_u64(json, "skipped_steps", account_skipped_steps(report->account));
+    if (report->settings->train.on_nan == ON_NAN_ROLLBACK || report->course->rollbacks > 0)
+        json_u64(json, "rollbacks", report->course->rollbacks);
+    json_u64(json, "decoder_warnings", end->counts.loader.decoder_warnings);
+    json_u64(json, "corrupt_records", end->counts.loader.corrupt_records);
+    report_damage_write(end->counts.damage, report->directory, json);
+    json_open_object(json, "memory");
+    json_u64(json, "planned_bytes", memory_plan_bytes(&report->plan->memory));
+    json_u64(json, "peak_rss_bytes", report_peak_bytes());
+    json_close_object(json);
+    json_quoted(json, "sample_order_hash", hash);
+    list_epochs(report, json);
+    json_close_object(json);
+}
+
+int summary_write(struct report *report, const struct report_end *end, const char *verdict)
+{
+    if (report->directory == NULL)
+        return 0;
+    json_reset(&report->summary);
+    summarize(report, &report->summary, end, verdict);
+    const struct file_part parts[] = { { report->summary.text, report->summary.bytes }, { "\n", 1 } };
+    return json_text(&report->summary) == NULL ? -ENOMEM
+                                               : run_directory_write(report->directory, "summary.json", parts, 2);
+}

@@ -38,7 +38,7 @@ expect_run single_towers "--set data.train=$work/single.tfrecord --set data.vali
 
 # Partial batches and few records are averaged over what they hold.
 expect_summary single batch 64
-expect_equal "$(grep -c . "$work/runs/single/metrics.jsonl")" 6 'lines of metrics'
+expect_equal "$(grep -c . "$work/runs/single/metrics.jsonl")" 9 'lines of metrics'
 
 # Towers without a sample take part: five of them learn from batches of 3, and evaluate 2 records
 # in one batch, as one tower does. The learning rate is that of e2e_towers.sh, for its reasons.

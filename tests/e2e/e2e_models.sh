@@ -77,7 +77,7 @@ expect_narrow 'the description with long names'
 # Weights to begin with: those of the same network, on every tower; without a rate they stay as they are.
 weights=runs/small/weights.safetensors
 on_small="-c small.conf --set model.file=runs/small/run.net --set devices.kind=$kind --set train.steps=1"
-run "$pipetrain" $on_small --set model.init=$weights --set run.dir=on --set train.learning_rate=0 --set devices.towers=2
+run "$pipetrain" $on_small --set model.weights=$weights --set run.dir=on --set train.learning_rate=0 --set devices.towers=2
 expect_code 0 'weights to begin with'
 for dir in runs/small on; do
     tail -c 600 $dir/weights.safetensors >${dir##*/}.last          # of stem.weight, which comes last
@@ -85,23 +85,23 @@ done
 cmp small.last on.last || fail 'the weights are others'
 run "$pipetrain" $on_small --set run.dir=drawn --set run.seed=7 --set train.learning_rate=0
 tail -c 600 drawn/weights.safetensors | cmp -s - on.last && fail 'weights to begin with change nothing'
-run "$pipetrain" $on_small --set model.init=$weights --set data.classes=11 --check
+run "$pipetrain" $on_small --set model.weights=$weights --set data.classes=11 --check
 expect_code 2 'weights of another network'
-expect_err_lines 2
+expect_err_lines 3
 expect_err "^$weights: holds the weights of another network than 'small', which has 37 tensors:$"
 expect_err "^$weights: 2 of another shape or type: fc.weight \(F32 10x16, not F32 11x16\), fc.bias \(F32 10, not F32 11\)$"
-run "$pipetrain" -c small.conf --set model.file= --set model.name=resnet20 --set model.init=$weights
+run "$pipetrain" -c small.conf --set model.file= --set model.name=resnet20 --set model.weights=$weights
 expect_code 2 'weights of quite another network'
 expect_err ' not in the file: conv1.weight, '
 expect_err ' not of the network: '
-run "$pipetrain" $on_small --set model.init=small.conf
+run "$pipetrain" $on_small --set model.weights=small.conf
 expect_code 3 'weights that are none'
 expect_err '^small.conf: is no safetensors file$'
 head -c -1 $weights >cut.safetensors
-run "$pipetrain" $on_small --set model.init=cut.safetensors
+run "$pipetrain" $on_small --set model.weights=cut.safetensors
 expect_code 3 'weights that were cut'
 expect_err "^cut.safetensors: ends before its tensor 'stem.weight' does: it may have been cut$"
-run "$pipetrain" $on_small --set model.init=nothing
+run "$pipetrain" $on_small --set model.weights=nothing
 expect_code 3 'weights that are not there'
 
 # What is wrong.

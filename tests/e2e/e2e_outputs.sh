@@ -7,16 +7,31 @@ make_tiny
 train first --set train.epochs=2 --set devices.towers=2
 dir=$work/runs/first
 cat >"$work/promised" <<END
+accumulate
 batch
+began
+best.accuracy
+best.correct
+best.step
 copy.hidden
 copy.seconds
 corrupt_records
 damage.records
 damage.unlisted
+data.train.fingerprint
+data.train.named
+data.train.records
+data.train.shards
+data.validation.fingerprint
+data.validation.named
+data.validation.records
+data.validation.shards
 decoder_warnings
 device
 devices
+end
 ended
+epoch_rows
 epochs
 fractions.backward
 fractions.exposed_copy
@@ -25,21 +40,31 @@ fractions.forward
 fractions.input_wait
 fractions.other
 fractions.update
+host.cpu
+host.machine
+host.name
+host.release
+host.system
 images
 images_per_second
 loss
+mean_images_per_second
 memory.peak_rss_bytes
 memory.planned_bytes
 model
+optimizer
 parameters
 precision
+rate
 sample_order_hash
 seconds
+seed
 start_to_first_step_seconds
 step_ms.p50
 step_ms.p90
 step_ms.p99
 steps
+synthetic
 towers
 validation.accuracy
 validation.complete
@@ -83,8 +108,21 @@ summary first sample_order_hash | grep -Eqx '[0-9a-f]{16}' || fail 'the order ha
 expect_equal "$(grep -c '^train ' "$work/lines")" 20 'training reports'
 expect_equal "$(grep -c '^validation ' "$work/lines")" 2 'validation reports'
 grep -q -- ' -' "$work/lines" && fail 'a report lacks a value'
-expect_equal "$(sed -n '11p;22p' "$work/lines" | cut -d ' ' -f 1-3 | tr '\n' ' ')" \
-    'validation 1 10 validation 2 20 ' 'where validation is reported'
+expect_equal "$(sed -n '11,12p;23,24p' "$work/lines" | cut -d ' ' -f 1-3 | tr '\n' ' ')" \
+    'validation 1 10 epoch 1 10 validation 2 20 epoch 2 20 ' 'where validations and epochs are reported'
+train rates --set train.epochs=3 --set train.optimizer=momentum --set train.learning_rate=0.04 \
+    --set train.schedule=piecewise --set train.boundaries='1 2' --set train.factors='0.5 0.25'
+"$json_value" --lines "$work/runs/rates/metrics.jsonl" kind learning_rate | awk '$1 == "epoch" { print $2 + 0 }' >"$work/rates"
+printf '%s\n' 0.04 0.02 0.01 | diff "$work/rates" - || fail 'the rates of the epochs'
+"$json_value" --lines "$dir/metrics.jsonl" time >"$work/times" || fail 'times of metrics.jsonl'
+grep -Evq '^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9][.][0-9]{3}Z$' "$work/times" &&
+    fail 'a time of metrics.jsonl'
+for key in seed optimizer rate synthetic data.train.records data.validation.records; do
+    summary first $key
+done >"$work/found"
+printf '%s\n' 1 'adadelta, rho 0.95, epsilon 1e-08' 1 false 600 150 | diff "$work/found" - || fail 'what the run was'
+expect_equal "$(grep '"kind":"epoch"' "$dir/summary.json" | sed 's/^ *//; s/,$//')" \
+    "$(grep '"kind":"epoch"' "$dir/metrics.jsonl")" 'the epochs in the summary'
 
 # What there was nothing to tell from is no number: no validation set, an end before the first evaluation,
 # nothing computed.
@@ -161,7 +199,7 @@ expect_code 3 'damage in the first batch of a new directory'
 # A directory named by hand is used again; the default one never is.
 train first --set train.steps=2
 expect_summary first steps 2
-expect_equal "$(grep -c . "$dir/metrics.jsonl")" 3 'metrics begin again'
+expect_equal "$(grep -c . "$dir/metrics.jsonl")" 4 'metrics begin again'
 expect_same_file "$dir/weights.previous.safetensors" "$work/before/weights.safetensors" 'the weights of the run before'
 cd "$work" || exit 99
 for expected in tiny tiny-2 tiny-3; do
@@ -226,8 +264,15 @@ try lost --set train.optimizer=sgd --set train.learning_rate=1e30
 expect_code 73 'a loss that is not finite'
 expect_err 'finite.*step [0-9]+.*learning rate'
 expect_err_lines 1
-[ ! -e "$work/runs/lost/summary.json" ] || fail 'a lost run has a summary'
+expect_summary lost ended failed
+summary lost reason | grep -q 'finite.*learning rate' || fail 'the summary does not tell the cause'
 [ ! -e "$work/runs/lost/weights.safetensors" ] || fail 'a lost run saved weights'
+
+# Made-up labels have no accuracy.
+train made_up --set input.source=synthetic --set data.train= --set data.validation= --set train.steps=3
+expect_summary made_up synthetic true
+grep -q '"accuracy":[0-9]' "$work/runs/made_up/metrics.jsonl" && fail 'an accuracy of made-up labels'
+expect_out '^ +1 +3 +[0-9.]+ +- +[0-9,]+ +[0-9.]+ %$'
 
 # A ReLU hides weights that are not finite from the loss: looked for at reports and before an evaluation. Winograd's
 # algorithm, which adds and subtracts, would show them in the loss at once.

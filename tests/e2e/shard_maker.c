@@ -2,6 +2,7 @@
  *
  *     shard_maker FILE RECORDS SIDE [RECORD LABEL]    gray images of SIDE x SIDE, labels 0..9;
  *                                                     record RECORD (from 0) has LABEL instead
+ *     shard_maker FILE RECORDS SIDE bright RECORD     gray images, all black but that one
  *     shard_maker FILE RECORDS text                   Examples without an image
  *     shard_maker FILE RECORDS integers               images of 28 x 28 integers, "dots", and no label
  */
@@ -42,11 +43,11 @@ static void write_integers(FILE *out, unsigned record)
     write_payload(out, payload, sizeof(payload));
 }
 
-static void write_image(FILE *out, unsigned record, size_t side, int64_t label)
+static void write_image(FILE *out, unsigned record, size_t side, int64_t label, int is_black)
 {
     static uint8_t pixels[SIDE_MAX * SIDE_MAX];
     for (size_t i = 0; i < side * side; i++)
-        pixels[i] = (uint8_t)(i * (record + 1) * 31 % 251);
+        pixels[i] = is_black ? 0 : (uint8_t)(i * (record + 1) * 31 % 251);
     const struct example_value values[] = {
         { .name = "depth", .kind = FEATURE_INT64S, .int64 = 1 },
         { .name = "height", .kind = FEATURE_INT64S, .int64 = (int64_t)side },
@@ -78,13 +79,15 @@ int main(int argc, char **argv)
     if (side > SIDE_MAX)
         return 1;
     for (unsigned record = 0; record < records; record++) {
-        const int is_other = argc == 6 && record == strtoul(argv[4], NULL, 10);
+        const int has_bright = argc == 6 && strcmp(argv[4], "bright") == 0;
+        const int is_other = argc == 6 && !has_bright && record == strtoul(argv[4], NULL, 10);
+        const int is_black = has_bright && record != strtoul(argv[5], NULL, 10);
         if (strcmp(argv[3], "text") == 0)
             write_text(out, record);
         else if (strcmp(argv[3], "integers") == 0)
             write_integers(out, record);
         else
-            write_image(out, record, side, is_other ? strtoll(argv[5], NULL, 10) : record % 10);
+            write_image(out, record, side, is_other ? strtoll(argv[5], NULL, 10) : record % 10, is_black);
     }
     return fclose(out) == 0 ? 0 : 1;
 }

@@ -94,6 +94,28 @@ static double sum_of(const struct fractions *share)
            share->update + share->other;
 }
 
+/* The first step, one between and the last are left out; the images of all are counted. */
+static void the_loss_is_the_mean_of_the_steps_that_have_one(void **state)
+{
+    (void)state;
+    static struct round round;
+    const struct schedule schedule = schedule_of(2);
+    struct account *account;
+    uint64_t now_ns = 5000000;
+    assert_int_equal(account_open(&account, &schedule), 0);
+    account_begin(account, now_ns);
+    for (uint64_t number = 0; number < 6; number++) {
+        round_fill(&round, &schedule, number, &now_ns);
+        if (number == 0 || number == 3 || number == 5)
+            round.reports[1].result.loss_sum = number == 3 ? INFINITY : NAN;
+        account_add(account, round.pointers, schedule.towers);
+        const struct tally *const training = account_training(account);
+        assert_int_equal(training->images, 48 * (number + 1));
+        assert_true(number == 0 ? isnan(tally_loss(training)) : fabs(tally_loss(training) - 0.5) < 1e-12);
+    }
+    account_close(account);
+}
+
 static void counts_every_sample_of_every_pass(void **state)
 {
     (void)state;
@@ -356,6 +378,7 @@ int main(void)
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_every_sample_of_every_pass),
+        cmocka_unit_test(the_loss_is_the_mean_of_the_steps_that_have_one),
         cmocka_unit_test(training_time_leaves_evaluation_out),
         cmocka_unit_test(shares_of_tower_time_sum_to_one),
         cmocka_unit_test(an_account_without_steps_says_nothing),

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "compute/snapshot.h"
+#include "compute/update/average.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/file_fixture.h"
 #include "tests/helpers/network/tower_stand.h"
@@ -28,6 +29,8 @@ enum { TOWERS = 2, TEXT_BYTES = 8192 };
 
 static const struct optimizer momentum = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
 
+static double average_decay;    /* of the towers' averages, 0: they keep none */
+
 /* A run's towers, each of other numbers, and its directory. */
 struct fixture {
     struct net *net;
@@ -35,8 +38,11 @@ struct fixture {
     struct snapshot *snapshots[TOWERS];
     struct run_directory *directory;
     struct checkpoint_shape shape;
+    struct weights_about *about;
     struct checkpoint_writer *writer;
 };
+
+static const struct pixels_text pixels = { .divisor = "255", .mean = "0", .deviation = "1" };
 
 static struct net *net_make(void)
 {
@@ -57,6 +63,7 @@ static void stand_train_once(struct fixture *fixture, uint32_t d, uint32_t seed)
     stand_fill(&fixture->stands[d], fixture->net, &input, 0, STAND_BATCH);
     stand_train(&fixture->stands[d]);
     stand_update(&fixture->stands[d]);
+    assert_int_equal(average_step(tower_average(fixture->stands[d].tower), fixture->stands[d].tower, 1), 0);
     network_input_release(&input);
 }
 
@@ -66,6 +73,7 @@ static void stand_begin(struct fixture *fixture, uint32_t d)
     struct tower_spec spec = stand_spec(&fixture->stands[d], "reference", fixture->net);
     spec.optimizer = momentum;
     spec.seed = 7 + d;
+    spec.average_decay = average_decay;
     stand_open_tower(&fixture->stands[d], &spec);
     stand_train_once(fixture, d, 100 + d);
     assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower), 0);
@@ -80,13 +88,16 @@ static void fixture_open(struct fixture *fixture, bool weights_differ)
     snprintf(path, sizeof(path), "%s/run", folder);
     fixture->directory = run_fixture_begin("test", path);
     fixture->shape = (struct checkpoint_shape){ .net = fixture->net, .towers = TOWERS, .states = 1,
-                                                .weights_differ = weights_differ };
-    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n"), 0);
+                                                .averages = average_decay > 0, .weights_differ = weights_differ };
+    assert_int_equal(weights_about_open(&fixture->about, fixture->net, &pixels), 0);
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n", fixture->about),
+                     0);
 }
 
 static void fixture_close(struct fixture *fixture)
 {
     checkpoint_writer_close(fixture->writer);
+    weights_about_close(fixture->about);
     run_directory_close(fixture->directory);
     for (uint32_t d = 0; d < TOWERS; d++) {
         snapshot_close(fixture->snapshots[d]);
@@ -109,7 +120,8 @@ static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
     static char path[700];
     char name[CHECKPOINT_FILE_BYTES];
     const char *broken;
-    struct checkpoint_mark mark = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3" };
+    struct checkpoint_mark mark = { .position = { 3, step, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
+                                    .course = "4 5", .files = CHECKPOINT_NEWEST };
     take_snapshots(fixture);
     assert_int_equal(checkpoint_writer_take(fixture->writer, fixture->snapshots, &mark), 0);
     assert_int_equal(checkpoint_writer_write(fixture->writer, fixture->directory, keep, &broken), 0);
@@ -118,13 +130,13 @@ static const char *save(struct fixture *fixture, uint64_t step, uint32_t keep)
     return path;
 }
 
-/* All numbers of a tower: values, then the optimizer's buffer; to be freed. */
+/* All numbers of a tower: values, the optimizer's buffer, then averages where it keeps some; to be freed. */
 static float *numbers_of(struct fixture *fixture, uint32_t d, size_t *count_out)
 {
     size_t count = 0;
     for (uint32_t p = 0; p < fixture->net->parameter_count; p++)
         count += fixture->net->parameters[p].count;
-    float *const numbers = calloc(2 * count, sizeof(*numbers));
+    float *const numbers = calloc(3 * count, sizeof(*numbers));
     float *next = numbers;
     assert_int_equal(snapshot_queue(fixture->snapshots[d]), 0);
     assert_int_equal(snapshot_wait(fixture->snapshots[d]), 0);
@@ -133,7 +145,9 @@ static float *numbers_of(struct fixture *fixture, uint32_t d, size_t *count_out)
     for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
         assert_true(!fixture->net->parameters[p].is_trained ||
                     snapshot_state(fixture->snapshots[d], 0, p, next) == 0);
-    *count_out = 2 * count;
+    for (uint32_t p = 0; p < fixture->net->parameter_count; next += fixture->net->parameters[p++].count)
+        assert_true(average_decay == 0 || snapshot_average(fixture->snapshots[d], p, next) == 0);
+    *count_out = 3 * count;
     return numbers;
 }
 
@@ -160,6 +174,7 @@ static void check_round_trip(bool weights_differ)
     assert_int_equal(mark->lines_bytes[RUN_METRICS], 11);
     assert_int_equal(mark->lines_bytes[RUN_QUARANTINE], 22);
     assert_string_equal(mark->sums, "1 2 3");
+    assert_string_equal(mark->course, "4 5");
     assert_string_equal(checkpoint_reader_settings(reader), "a = 1\nb = \"2\"\n");
     assert_int_equal(checkpoint_reader_towers(reader), TOWERS);
     for (uint32_t d = 0; d < TOWERS; d++) {
@@ -178,8 +193,12 @@ static void check_round_trip(bool weights_differ)
 static void a_state_is_read_as_it_was_saved(void **state)
 {
     (void)state;
-    check_round_trip(true);
-    check_round_trip(false);
+    for (int averages = 0; averages < 2; averages++) {
+        average_decay = 0.75 * averages;
+        check_round_trip(true);
+        check_round_trip(false);
+    }
+    average_decay = 0;
 }
 
 static float first_number(struct fixture *fixture, uint32_t d, const char *parameter)
@@ -301,7 +320,7 @@ static void a_state_that_is_not_finite_is_not_written(void **state)
 {
     struct fixture fixture;
     const char *broken = NULL;
-    const struct checkpoint_mark mark = { .position = { 0, 8, 0 } };
+    const struct checkpoint_mark mark = { .position = { 0, 8, 0 }, .files = CHECKPOINT_NEWEST };
     float numbers[64];
     (void)state;
     fixture_open(&fixture, false);
@@ -313,6 +332,36 @@ static void a_state_that_is_not_finite_is_not_written(void **state)
     assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), -EDOM);
     assert_string_equal(broken, fixture.net->parameters[0].name);
     assert_false(is_there(&fixture, 8));
+    fixture_close(&fixture);
+}
+
+/* It is no number of steps, so it is none of the newest, and stays whatever their number is. */
+static void the_best_state_is_a_file_of_its_own(void **state)
+{
+    struct fixture fixture;
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    const char *broken;
+    char path[700];
+    (void)state;
+    fixture_open(&fixture, false);
+    save(&fixture, 5, 1);
+    struct checkpoint_mark mark = { .position = { 0, 6, 0 }, .files = CHECKPOINT_BEST };
+    take_snapshots(&fixture);
+    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
+    assert_true(is_there(&fixture, 5) && !is_there(&fixture, 6));
+    mark = (struct checkpoint_mark){ .position = { 0, 7, 0 }, .files = CHECKPOINT_BEST | CHECKPOINT_NEWEST };
+    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_write(fixture.writer, fixture.directory, 1, &broken), 0);
+    assert_true(is_there(&fixture, 7) && !is_there(&fixture, 5));
+    save(&fixture, 8, 1);
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, run_directory_path(fixture.directory));
+    assert_int_equal(checkpoint_reader_open(&reader, path, &problem), 0);
+    assert_int_equal(checkpoint_reader_mark(reader)->position.step, 7);
+    checkpoint_reader_close(reader);
+    run_directory_keep(fixture.directory, checkpoint_best_number, 0, 0);
+    assert_true(access(path, F_OK) != 0 && is_there(&fixture, 8));
     fixture_close(&fixture);
 }
 
@@ -329,7 +378,7 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
     struct checkpoint_saver *saver;
     struct capture capture;
     char text[TEXT_BYTES];
-    struct checkpoint_mark mark = { .position = { 0, 1, 0 } };
+    struct checkpoint_mark mark = { .position = { 0, 1, 0 }, .files = CHECKPOINT_NEWEST };
     (void)state;
     fixture_open(&fixture, false);
     take_snapshots(&fixture);
@@ -365,6 +414,7 @@ int main(void)
         IN_FOLDER(the_newest_that_is_whole_is_found),
         IN_FOLDER(the_newest_up_to_the_last_stay),
         IN_FOLDER(a_state_that_is_not_finite_is_not_written),
+        IN_FOLDER(the_best_state_is_a_file_of_its_own),
         IN_FOLDER(the_saver_goes_on_when_a_state_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,57 +1,12 @@
 #!/bin/sh
 # A run that is killed or asked to stop goes on by the same command, and ends with what a run that was left alone ends
 # with: weights and statistics bit for bit, losses and counts of every row, the order of samples.
-. "$(dirname "$0")/e2e.sh"
+. "$(dirname "$0")/../e2e.sh"
 make_tiny
 
-# resumed NAME OPTION...: a run that saves states, with the directory NAME.
-long='--set train.epochs=6 --set train.batch=16 --set report.interval=7'
-resumed() {
-    name=$1
-    shift
-    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
-}
-
-# What does not depend on the clock: rows without times, and speeds.
-rows() {
-    sed -e 's/"seconds":[^,}]*,//; s/"images_per_second":[^,}]*//; s/"fractions":{[^}]*}//' \
-        "$work/runs/$1/metrics.jsonl"
-}
-
-# expect_same_run A B: both are over, with the same results.
-expect_same_run() {
-    expect_same_file "$work/runs/$1/weights.safetensors" "$work/runs/$2/weights.safetensors" "weights of $2"
-    rows "$1" >"$work/rows.1"
-    rows "$2" >"$work/rows.2"
-    expect_same_file "$work/rows.1" "$work/rows.2" "rows of $2"
-    for key in steps images loss sample_order_hash validation.correct validation.loss; do
-        expect_summary "$2" $key "$(summary "$1" $key)"
-    done
-}
-
-states() {
-    find "$work/runs/$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort
-}
-newest() {
-    states "$1" | tail -n 1
-}
+. "$(dirname "$0")/resume.sh"
 
 # ---- killed ----
-
-# kill_soon PAUSE OPTION...: start a run of the directory $name, and kill it PAUSE seconds after it saved a state.
-kill_soon() {
-    pause=$1 before=$(newest "$name") waited=0
-    shift
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@" >"$work/out" 2>"$work/err" &
-    pid=$!
-    while [ "$(newest "$name")" = "$before" ] && [ $waited -lt 1000 ] && kill -0 $pid 2>/dev/null; do
-        sleep 0.01
-        waited=$((waited + 1))
-    done
-    sleep "$pause"
-    kill -KILL $pid 2>/dev/null
-    wait $pid 2>/dev/null
-}
 
 kills=8
 [ "$sanitizer" = no ] || kills=3
@@ -121,7 +76,7 @@ expect_err 'none of the saved states there is whole: begin anew with --set run.r
 
 # ---- its weights alone ----
 
-run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/weights" --set "model.init=$(newest whole-2)" \
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/weights" --set "model.weights=$(newest whole-2)" \
     --set train.steps=1
 expect_code 0 'first weights from a state'
 run "$pipetrain" evaluate -c "$work/tiny.conf" --weights "$(newest whole-2)"
@@ -130,6 +85,12 @@ expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary whole-2 validat
 
 # ---- another run's, and by name ----
 
+resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5 --check
+expect_code 2 'a check of a state of other settings'
+expect_err 'is of a run of other settings: train.learning_rate is 0.5, there 1'
+resumed short --set checkpoint.every=epoch --set train.epochs=7 --check
+expect_code 0 'a check of a run that goes on'
+expect_out 'resume +at step 228 of 266'
 resumed short --set checkpoint.every=epoch --set train.epochs=7 --set train.learning_rate=0.5
 expect_code 2 'a state of other settings'
 expect_err 'is of a run of other settings: train.learning_rate is 0.5, there 1'

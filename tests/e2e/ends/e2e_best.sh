@@ -1,0 +1,72 @@
+#!/bin/sh
+# checkpoint.keep_best: the state of the best evaluation stays beside the newest ones, whatever becomes of the run, and
+# is a state as any other: it is evaluated, predicted with, and gone on from.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+
+# Six epochs, 38 steps each, of which the last is not the best: the rate grows too large.
+recipe='--set train.epochs=6 --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=0.05
+    --set train.schedule=piecewise --set train.boundaries=3 --set train.factors=60'
+best() {
+    name=$1
+    shift
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $recipe --set checkpoint.keep_best=yes "$@"
+}
+
+# The file holds what the run's best evaluation saw.
+expect_best() {
+    run "$pipetrain" evaluate -c "$work/tiny.conf" --weights "$work/runs/$1/best.safetensors"
+    expect_code 0 "$2: an evaluation of the best state"
+    expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary "$1" best.correct)\\)"
+}
+
+for how in 'checkpoint.every=never' 'checkpoint.every=epoch' 'checkpoint.every=7' 'checkpoint.every=1 second'; do
+    for towers in 1 2; do
+        rm -rf "$work/runs/whole"
+        best whole --set "$how" --set devices.towers=$towers --set checkpoint.keep=1
+        expect_code 0 "$how, $towers towers"
+        expect_out_joined 'best +validation accuracy [0-9.]+ % \([0-9]+ of 150\), at step'
+        expect_out_joined 'files .*best.safetensors, checkpoint-'
+        expect_best whole "$how, $towers towers"
+        expect_equal "$(find "$work/runs/whole" -name 'checkpoint-*' | wc -l)" 1 "$how: states beside the best"
+    done
+done
+[ "$(summary whole best.step)" -lt 228 ] || fail 'the best epoch is the last one: the test is none'
+
+# ---- killed ----
+
+best left --set checkpoint.every=9
+for at in 0000018 0000063 0000126 0000207; do
+    rm -rf "$work/runs/killed"
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/killed" $recipe \
+        --set checkpoint.keep_best=yes --set checkpoint.every=9 >"$work/out" 2>"$work/err" &
+    pid=$! waited=0
+    until [ -f "$work/runs/killed/checkpoint-0$at.safetensors" ] || [ $waited -gt 2000 ] || ! kill -0 $pid 2>/dev/null; do
+        sleep 0.005
+        waited=$((waited + 1))
+    done
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    best killed --set checkpoint.every=9
+    expect_code 0 "killed at step $at"
+    expect_summary killed best.step "$(summary left best.step)"
+    expect_best killed "killed at step $at"
+done
+
+# ---- used ----
+
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/on" $recipe --set "run.resume=$work/runs/left/best.safetensors"
+expect_code 0 'going on from the best state'
+expect_out "resume +at step $(summary left best.step) of 228"
+expect_same_file "$work/runs/left/weights.safetensors" "$work/runs/on/weights.safetensors" 'weights of a run from the best state'
+run "$pipetrain" predict -c "$work/tiny.conf" -w "$work/runs/left/best.safetensors" "$work"/data/validation-*
+expect_code 0 'predicting with the best state'
+
+# A new run in the place of that one takes it away; without a validation set there is no best.
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/left" --set run.resume=never --set train.steps=2
+expect_code 0 'a new run'
+[ ! -e "$work/runs/left/best.safetensors" ] || fail 'the best state of an earlier run is left'
+best refused --set data.validation=
+expect_code 2 'no validation set'
+expect_err 'keep_best: needs a validation set'
+finish

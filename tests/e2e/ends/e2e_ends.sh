@@ -1,0 +1,104 @@
+#!/bin/sh
+# Ends that the settings ask for: by an accuracy, by evaluations that are no better, by the clock. They are orderly, say
+# why, and come where they would have come had the run not been killed before.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+
+. "$(dirname "$0")/../resume/resume.sh"
+long='--set train.epochs=12 --set train.batch=16'      # 38 steps an epoch
+
+# The accuracies of the evaluations of a run.
+accuracies() {
+    sed -n '/"kind":"validation"/s/.*"accuracy":\([0-9.]*\).*/\1/p' "$work/runs/$1/metrics.jsonl"
+}
+
+resumed whole --set checkpoint.every=epoch
+expect_code 0 'all epochs'
+expect_summary whole ended finished
+expect_equal "$(sed -n 's/.*"correct":\([0-9]*\).*/\1/p' "$work/runs/whole/metrics.jsonl" | sort -n | tail -n 1)" \
+    "$(summary whole best.correct)" 'the best accuracy'
+
+# ---- an accuracy ----
+
+# The first accuracy that is above the first two: the run has to end behind that evaluation, whatever is ahead of it.
+goal=$(accuracies whole | awk 'NR <= 2 { if ($1 > top) top = $1; next } $1 > top { print; exit }')
+epoch=$(accuracies whole | awk -v goal="$goal" '$1 >= goal { print NR; exit }')
+for towers in 1 2; do
+    resumed "at-$towers" --set "train.stop_at=$goal" --set devices.towers=$towers
+    expect_code 0 "an accuracy on $towers towers"
+    expect_out_joined 'ended +early, validation accuracy [0-9.]+ % reaches train.stop_at \('
+    expect_summary "at-$towers" ended stop_at
+    expect_equal "$(($(summary "at-$towers" steps) % 38))" 0 "$towers towers: ended behind an evaluation"
+    expect_summary "at-$towers" validation.complete true
+done
+expect_summary at-1 steps $((epoch * 38))
+awk -v a="$(summary at-2 validation.accuracy)" -v goal="$goal" 'BEGIN { exit !(a >= goal) }' || fail 'two towers: not reached'
+
+# Over, and on with a goal that is farther.
+resumed again --set "train.stop_at=$goal" --set checkpoint.every=epoch
+expect_code 0 'an accuracy, with states'
+resumed again --set "train.stop_at=$goal" --set checkpoint.every=epoch
+expect_code 0 'nothing is left to do'
+expect_err 'is of a run that is over: nothing is left to do \(a larger train.stop_at goes on'
+resumed again --set checkpoint.every=epoch
+expect_code 0 'no accuracy any more'
+expect_out "resume +at step $((epoch * 38)) of 456"
+expect_same_file "$work/runs/whole/weights.safetensors" "$work/runs/again/weights.safetensors" 'weights of a run that went on'
+
+# ---- no better ----
+
+# With a rate of 0 the first evaluation stays the best; one run is killed between the evaluations that count.
+still='--set train.learning_rate=0 --set train.patience=3 --set checkpoint.every=5'
+resumed patient $still
+expect_code 0 'no better'
+expect_out_joined 'ended +early, 3 evaluations without a better validation accuracy than [0-9.]+ % at step 38 \(train.patience\)'
+expect_out_joined 'best +validation accuracy [0-9.]+ % \([0-9]+ of 150\), at step 38'
+expect_summary patient ended patience
+expect_summary patient steps 152
+expect_summary patient best.step 38
+for at in 60 100 150; do
+    rm -rf "$work/runs/killed"
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/killed" $long $still >"$work/out" 2>"$work/err" &
+    pid=$! waited=0
+    until [ -f "$work/runs/killed/checkpoint-$(printf %08d "$at").safetensors" ] || [ $waited -gt 2000 ] ||
+        ! kill -0 $pid 2>/dev/null; do
+        sleep 0.005
+        waited=$((waited + 1))
+    done
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    resumed killed $still
+    expect_code 0 "no better, killed at step $at"
+    expect_summary killed ended patience
+    expect_summary killed steps 152
+    rows patient >"$work/rows.1"
+    rows killed >"$work/rows.2"
+    expect_same_file "$work/rows.1" "$work/rows.2" "rows of a run killed at step $at"
+done
+resumed killed $still
+expect_err 'nothing is left to do \(more train.patience goes on'
+
+# ---- the clock ----
+
+resumed clock --set train.epochs=100000 --set 'train.max_time=1 second' --set checkpoint.every=epoch
+expect_code 0 'the clock'
+expect_out_joined 'ended +early, its time is over \(train.max_time 1 second\)'
+expect_out_joined 'next +the same command goes on behind step [0-9]+'
+expect_summary clock ended max_time
+first=$(summary clock steps)
+resumed clock --set train.epochs=100000 --set 'train.max_time=1 second' --set checkpoint.every=epoch
+expect_code 0 'the clock, again'
+expect_out_joined "resume +at step .* from"
+[ "$(summary clock steps)" -gt "$first" ] || fail 'each run has its own time'
+
+# ---- what makes no sense ----
+
+resumed refused --set 'train.max_time=90' --set train.stop_at=1.5 --set train.patience=-1
+expect_code 2 'wrong values'
+expect_err 'max_time: is no time: a number of seconds, minutes or hours'
+expect_err_lines 3
+resumed refused --set data.validation= --set train.stop_at=0.9 --set train.patience=2
+expect_code 2 'no validation set'
+expect_err 'stop_at: needs a validation set'
+expect_err 'patience: needs a validation set'
+finish

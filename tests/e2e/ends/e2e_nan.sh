@@ -1,0 +1,104 @@
+#!/bin/sh
+# Numbers that are not finite: a run ends at the first one, or leaves the step out and is as if it had never been.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+
+# One image of 96 is not black, and divided by almost nothing: infinite. It is met once an epoch.
+mkdir "$work/dark"
+"$shard_maker" "$work/dark/train-00000-of-00001" 96 28 bright 50 || fail 'no data'
+"$shard_maker" "$work/dark/validation-00000-of-00001" 20 28 bright 99 || fail 'no data'
+dark="--set data.train=$work/dark/train-* --set data.validation=$work/dark/validation-* --set model.divisor=1e-37
+    --set train.batch=8 --set train.epochs=4 --set train.optimizer=adam --set report.interval=5"
+dark() {
+    name=$1
+    shift
+    try "$name" $dark "$@"
+}
+
+dark stop
+expect_code 73 'a loss that is not finite'
+expect_err '(the loss is no longer a finite number|holds a number that is not finite): epoch 1, step [0-9]+'
+
+for how in replicated:1:auto replicated:2:auto replicated:2:reference averaging:2:auto independent:2:auto; do
+    [ "$kind$how" != cudareplicated:2:reference ] || continue
+    backend=${how##*:} mode=${how%%:*} towers=${how#*:}
+    dark skip --set train.on_nan=skip --set "devices.towers=${towers%:*}" --set "sync.mode=$mode" \
+        --set "devices.backend=$backend" --set report.interval=1
+    expect_code 0 "left out: $how"
+    expect_summary skip skipped_steps 4
+    expect_out '^skipped +4 steps whose gradients were not finite'
+    expect_err 'epoch 1, step [0-9]+: gradients are not finite: the step is left out'
+    expect_summary skip steps 48
+    [ "$(summary skip loss)" != null ] || fail 'a step that was left out has spoilt the loss'
+done
+"$json_value" --lines "$work/runs/skip/metrics.jsonl" kind skipped_steps >"$work/lines"
+expect_equal "$(sed -n 's/^train //p' "$work/lines" | sort -n | tail -n 1)" 4 'steps that metrics count'
+
+# Killed and gone on: counted as if it had not been.
+dark whole --set train.on_nan=skip --set checkpoint.every=7
+dark part --set train.on_nan=skip --set checkpoint.every=7 --set train.steps=23
+dark part --set train.on_nan=skip --set checkpoint.every=7
+expect_code 0 'going on'
+expect_summary part skipped_steps 4
+expect_same_file "$work/runs/whole/weights.safetensors" "$work/runs/part/weights.safetensors" 'weights'
+
+# Where nothing is wrong nothing changes.
+train plain --set train.epochs=3
+train same --set train.epochs=3 --set train.on_nan=skip
+expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/same/weights.safetensors" 'weights without such a step'
+expect_summary same skipped_steps 0
+
+# ---- back to a saved state ----
+
+# Decay takes 8 times every weight in a step behind the first epoch, which leaves -7 times it: that overflows. An eighth of
+# the rate takes just all of it.
+steep='--set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=0.05 --set train.weight_decay=20
+    --set train.schedule=piecewise --set train.boundaries=1 --set train.factors=8 --set train.on_nan=rollback
+    --set checkpoint.every=epoch'
+try back $steep --set train.epochs=3
+expect_code 0 'back to a saved state'
+expect_err 'rollback 1 of 5: back to .*checkpoint-[0-9]+.safetensors, with half the learning rate'
+times=$(summary back rollbacks)
+[ "$times" -ge 1 ] || fail 'it did not go back'
+expect_out "^rollback +$times times? to a saved state: the rate is 1 / $((1 << times)) of what was asked for"
+expect_summary back steps 114
+expect_equal "$("$json_value" --lines "$work/runs/back/metrics.jsonl" kind step | grep -c '^validation ')" 3 'evaluations'
+# It keeps the lower rate when it goes on in another process, and when it was told to begin anew at first.
+try again $steep --set train.epochs=2 --set run.resume=never
+try again $steep --set train.epochs=3
+expect_code 0 'going on behind a rollback'
+expect_summary again rollbacks "$times"
+expect_same_file "$work/runs/back/weights.safetensors" "$work/runs/again/weights.safetensors" 'weights behind a rollback'
+
+# What no rate helps against ends all the same.
+dark bounded --set train.on_nan=rollback --set checkpoint.every=1
+expect_code 73 'rollbacks that do not help'
+expect_equal "$(grep -c '^rollback [1-5] of 5' "$work/err")" 5 'rollbacks'
+expect_err 'after 5 rollbacks the run does not go back once more'
+try early --set train.on_nan=rollback --set 'checkpoint.every=1 hours' --set model.divisor=1e-37
+expect_code 73 'nothing is saved'
+expect_err 'no state is saved yet that the run could go back to'
+try refused --set train.on_nan=rollback
+expect_code 2 'a rollback without states'
+expect_err 'on_nan: rollback goes back to a saved state: set checkpoint.every as well'
+
+# ---- diverging ----
+
+# Too large a rate that does not overflow: told once, also of a run that goes on, and never of one that learns.
+lost='--set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=4 --set checkpoint.every=epoch'
+try lost $lost --set train.epochs=3
+expect_code 0 'a run that diverges'
+expect_equal "$(grep -c 'the run diverges: for a whole epoch its accuracy' "$work/err")" 1 'warnings'
+try lost $lost --set train.epochs=4
+expect_equal "$(grep -c 'the run diverges' "$work/err")" 0 'warnings of the run that goes on'
+for rate in 0.001 0.01 0.1; do
+    try learns --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=$rate --set train.epochs=3 \
+        --set run.resume=never
+    expect_equal "$(grep -c 'diverges' "$work/err")" 0 "warnings at a rate of $rate"
+done
+
+# It ends where leaving out does not help.
+try never --set train.on_nan=skip --set train.epochs=9 --set train.batch=16 --set model.divisor=1e-37
+expect_code 73 'never a good step'
+expect_err '30 steps in a row have gradients that are not finite'
+finish

@@ -170,12 +170,13 @@ static uint64_t read_classes(const struct manifest *manifest, const json_t *clas
 int manifest_load(json_t **root_out, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
     json_error_t error;
+    errno = 0;      /* jansson tells of too little memory only now and then */
     json_t *const root = json_loadb(text, bytes, 0, &error);
     if (root != NULL) {
         *root_out = root;
         return 0;
     }
-    if (json_error_code(&error) == json_error_out_of_memory)
+    if (errno == ENOMEM)
         return -ENOMEM;
     snprintf(problem_out, problem_size, "line %d: %s", error.line, error.text);
     return -EBADMSG;

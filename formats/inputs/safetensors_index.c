@@ -155,7 +155,10 @@ int safetensors_index_read(struct safetensors_index *index_out, const char *head
 {
     json_error_t error;
     const bool may_be = bytes > 0 && header[0] == '{';
+    errno = 0;      /* jansson tells of too little memory only now and then */
     json_t *const root = may_be ? json_loadb(header, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+    if (root == NULL && errno == ENOMEM)
+        return -ENOMEM;
     if (!is_a(root, JSON_OBJECT)) {
         json_decref(root);
         snprintf(problem_out, problem_size, "its header is no JSON object");

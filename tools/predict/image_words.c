@@ -187,7 +187,7 @@ static int add_word(struct image_words *words, const char *word)
         return add_list(words);
     if (is_there && S_ISDIR(status.st_mode))
         return look_into(words, word);
-    if (is_there ? shard_list_is_shard(slash != NULL ? slash + 1 : word) : strpbrk(word, "*?[") != NULL)
+    if (shard_list_is_shard(slash != NULL ? slash + 1 : word) || (!is_there && strpbrk(word, "*?[") != NULL))
         return add_shards(words, word);
     return add_path(words, word);
 }

@@ -46,7 +46,10 @@ static int take_shards(struct settings *settings, const char *patterns)
 {
     char problem[256];
     const struct option_row *const option = option_find(SECTION_DATA, "validation");
-    if (option_parse(option, settings, patterns, problem, sizeof(problem)) != 0) {
+    const int rc = option_parse(option, settings, patterns, problem, sizeof(problem));
+    if (rc == -ENOMEM)
+        return out_of_memory(patterns);
+    if (rc != 0) {
         log_message(LOG_ERROR, "%s: %s", patterns, problem);
         return EXIT_CODE_USAGE;
     }
@@ -207,6 +210,9 @@ static int run_batches(struct prediction_run *run)
         return (int)stop_code(trained->stop);
     if (signals_exit_code() != 0)
         return signals_exit_code();
+    if (run->unreadable > 0)
+        log_message(LOG_ERROR, "%" PRIu64 " of %" PRIu64 " images could not be read", run->unreadable,
+                    sample_count(run));
     return run->unreadable + run->words->empty_folders > 0 ? EXIT_CODE_DATA : 0;
 }
 

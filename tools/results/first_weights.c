@@ -273,7 +273,8 @@ static int write_parameter(const struct first_weights *weights, struct tower *to
         return -EDOM;
     if (!is_as_written(&weights->file, tensor, room->read))
         return -EILSEQ;
-    return tower_write(tower, parameter, room->numbers) == 0 ? 0 : -EREMOTEIO;
+    const int written = tower_write(tower, parameter, room->numbers);
+    return written == 0 || written == -ENOMEM ? written : -EREMOTEIO;
 }
 
 int first_weights_write(const struct first_weights *weights, struct tower *tower)

@@ -20,8 +20,8 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
 /* What the file's metadata say under the key, an untrusted text that lives as long as the weights; NULL: nothing. */
 const char *first_weights_text(const struct first_weights *weights, const char *key);
 /* Write them into a tower that does no steps now; what is left out stays as it is. 0, or a negative errno after a
- * message: -EDOM when one is not a finite number, -EBADMSG when the file has become shorter, -EREMOTEIO when the tower
- * does not take them. */
+ * message: -EDOM when one is not a finite number, -EBADMSG when the file has become shorter, -ENOMEM,
+ * -EREMOTEIO when the tower does not take them for another reason. */
 int first_weights_write(const struct first_weights *weights, struct tower *tower);
 /* Lines for people: how many were taken, which were left out, and what of the file is not used. */
 void first_weights_print(const struct first_weights *weights, FILE *out);

@@ -64,7 +64,7 @@ static int fail_to_save(const struct results *results, int rc, const char *broke
                   "the weights could not be read back from the device after step %" PRIu64, steps);
     else
         log_message(LOG_ERROR, "%s/" WEIGHTS_FILE ": %s", run_directory_path(results->directory), strerror(-rc));
-    return EXIT_CODE_OUTPUT;
+    return (int)exit_code_of(rc, EXIT_CODE_OUTPUT);
 }
 
 int results_save(struct results *results, struct tower *tower, uint64_t steps, double learning_rate)

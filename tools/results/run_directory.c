@@ -251,10 +251,8 @@ static int write_settings(const struct run_directory *directory, const struct se
     snprintf(model_path, sizeof(model_path), "%s/%s", directory->path, MODEL_FILE);
     if (settings->model_text != NULL)
         told.model.file = model_path;
-    const int written = settings_write(&told, out);
+    (void)settings_write(&told, out);       /* the stream knows of failures */
     int rc = text_stream_end(out, &text);
-    if (written != 0)
-        rc = -ENOMEM;
     if (rc == 0)
         rc = whole_file_prepare(directory->fd, "run.conf", &(struct file_part){ text, bytes }, 1);
     free(text);

@@ -173,8 +173,9 @@ void weights_close(struct weights *weights)
 static int read_tensor(const struct weights *weights, struct tensor *tensor, struct tower *tower)
 {
     const size_t count = weights->net->parameters[tensor->parameter].count;
-    if (tower_read(tower, tensor->parameter, tensor->data) != 0)
-        return -EREMOTEIO;
+    const int read = tower_read(tower, tensor->parameter, tensor->data);
+    if (read != 0)
+        return read == -ENOMEM ? read : -EREMOTEIO;
     snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64,
              (uint64_t)XXH3_64bits(tensor->data, count * sizeof(float)));
     return finite_count(tensor->data, count) == count ? 0 : -EDOM;

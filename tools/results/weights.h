@@ -26,8 +26,8 @@ const struct weights_about *weights_about(const struct weights *weights);
 void weights_close(struct weights *weights);
 /* Write the tower's weights as `file` in the run directory, atomically, with the xxh3 of
  * every tensor in the metadata; allocates nothing. 0 or a negative errno: -EDOM when a weight is not
- * a finite number, nothing is written then and *broken_out names its tensor; -EREMOTEIO when the tower
- * cannot be read. The tower does no steps now. */
+ * a finite number, nothing is written then and *broken_out names its tensor; -ENOMEM, or -EREMOTEIO when the tower
+ * cannot be read for another reason. The tower does no steps now. */
 int weights_save(struct weights *weights, struct run_directory *directory, const char *file, struct tower *tower,
                  uint64_t steps, const char **broken_out);
 

@@ -124,6 +124,7 @@ cp -r shards damaged
 flip damaged/train-00000-of-00002 400
 predict --tsv --top 1 damaged
 expect_code 3 'a damaged record'
+expect_err '^pipetrain: 1 of 90 images could not be read$'
 expect_equal "$(sed 1d out | wc -l)" 89 'records that can be read'
 
 # What is wrong.

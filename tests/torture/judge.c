@@ -60,10 +60,26 @@ static bool contains(const char *text, const char *word)
     return word == NULL || strcasestr(text, word) != NULL;
 }
 
-/* "pipetrain: ..." or "pipetrain-convert: ..."; what is wrong with settings begins with their file. */
+static bool names_cause(const struct promise *promise, const char *line)
+{
+    return contains(line, promise->word) || (promise->other_word != NULL && contains(line, promise->other_word));
+}
+
+static bool begins_with(const char *line, const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(line, name, length) == 0 && line[length] == ':';
+}
+
+/* "pipetrain: ..." or "pipetrain-convert: ..."; what is wrong with a file of the command line, or with settings, begins
+ * with its name. */
 static bool is_message(const struct judgement *judgement, const char *line)
 {
-    return strncmp(line, "pipetrain", strlen("pipetrain")) == 0 || judgement->end.code == EXIT_CODE_USAGE;
+    const char *const *argument = judgement->scenario->arguments;
+    while (*argument != NULL && !begins_with(line, *argument))
+        argument++;
+    return *argument != NULL || strncmp(line, "pipetrain", strlen("pipetrain")) == 0 ||
+           judgement->end.code == EXIT_CODE_USAGE;
 }
 
 /* No message twice, and one names the cause. */
@@ -74,7 +90,9 @@ static int judge_errors(const struct judgement *judgement, char *said)
     bool is_named = false;
     char *rest = NULL;
     for (char *line = strtok_r(said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        if (!is_message(judgement, line))
+        const bool is_record = strncmp(line, "skipped: ", strlen("skipped: ")) == 0;     /* and its cause */
+        is_named |= is_record && names_cause(judgement->promise, line);
+        if (is_record || !is_message(judgement, line))
             continue;
         for (uint32_t i = 0; i < count; i++)
             if (strcmp(seen[i], line) == 0)
@@ -82,8 +100,7 @@ static int judge_errors(const struct judgement *judgement, char *said)
         if (count == ERRORS_MAX)
             return broken(judgement, "more than %u messages: %.150s", ERRORS_MAX, line);
         seen[count++] = line;
-        is_named |= contains(line, judgement->promise->word) ||
-                    (judgement->promise->other_word != NULL && contains(line, judgement->promise->other_word));
+        is_named |= names_cause(judgement->promise, line);
     }
     if (count == 0)
         return broken(judgement, "exit code %d without a message", judgement->end.code);

@@ -43,7 +43,8 @@ int plan_streams(struct trials *trials)
     for (uint32_t s = 0; s < scenario_count; s++)
         for (int out = 0; out < OUTLET_TERMINAL; out++)
             for (int err = 0; err < OUTLET_TERMINAL && rc == 0; err++)
-                rc = add_streams(trials, &scenarios[s], (enum outlet)out, (enum outlet)err);
+                if (!scenarios[s].waits_for_reader || (out != OUTLET_UNREAD && err != OUTLET_UNREAD))
+                    rc = add_streams(trials, &scenarios[s], (enum outlet)out, (enum outlet)err);
     return rc;
 }
 

@@ -27,12 +27,18 @@ const struct scenario scenarios[] = {
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
       .is_endless = true, .catches = true,
       .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
-    { .name = "check", .program = "pipetrain", .arguments = { "-c", "run.conf", "--check" }, .changes_nothing = true,
-      .catches = true },
+    { .name = "check", .program = "pipetrain", .arguments = { "-c", "run.conf", "--check" }, .has_earlier = true,
+      .changes_nothing = true, .catches = true },
+    { .name = "evaluate", .program = "pipetrain", .has_earlier = true, .changes_nothing = true,
+      .waits_for_reader = true,
+      .arguments = { "evaluate", "-c", "run.conf", "-w", "run/weights.safetensors" } },
+    { .name = "predict", .program = "pipetrain", .has_earlier = true, .changes_nothing = true,
+      .waits_for_reader = true,
+      .arguments = { "predict", "-w", "run/weights.safetensors", "data/validation-00000-of-00001" } },
     { .name = "describe", .program = "pipetrain", .arguments = { "--describe=resnet20_v1" }, .changes_nothing = true },
     { .name = "convert", .program = "pipetrain-convert", .catches = true, .results = "shards",
       .arguments = { "digits", "-o", "shards", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
-    { .name = "convert-over", .program = "pipetrain-convert", .catches = true, .results = "data",
+    { .name = "convert-over", .program = "pipetrain-convert", .has_earlier = true, .catches = true, .results = "data",
       .arguments = { "digits", "-o", "data", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },
     { .name = "convert-on", .program = "pipetrain-convert", .is_endless = true, .catches = true,
       .arguments = { "digits", "-o", "shards", "--force", "--train=4000000", "--validation=20", "--shards=3",
@@ -110,19 +116,13 @@ static int make_trainings(const struct stand *stand, const char *folder)
     return rc;
 }
 
-/* Those that train, and those that replace the data. */
-static bool has_earlier(const struct scenario *scenario)
-{
-    return scenario->kept != NULL || strcmp(scenario->name, "check") == 0 ||
-           strcmp(scenario->name, "convert-over") == 0;
-}
-
 static int prepare(const struct stand *stand, const struct scenario *scenario, const char *earlier, uint64_t *took_us)
 {
     char begin[PATH_MAX], done[PATH_MAX];
     stand_folder(stand, "begin", scenario->name, begin, sizeof(begin));
     stand_folder(stand, "done", scenario->name, done, sizeof(done));
-    int rc = has_earlier(scenario) ? tree_copy(earlier, begin) : mkdir(begin, 0777) == 0 ? 0 : -errno;
+    const bool has_earlier = scenario->kept != NULL || scenario->has_earlier;
+    int rc = has_earlier ? tree_copy(earlier, begin) : mkdir(begin, 0777) == 0 ? 0 : -errno;
     if (rc == 0)
         rc = tree_copy(begin, done);
     const uint64_t began_ns = clock_now_ns();

@@ -13,7 +13,9 @@ struct scenario {
     const char *program;            /* in the build folder */
     const char *arguments[12];
     bool is_endless;                /* it lasts until it is told to end; what it leaves depends on when */
+    bool has_earlier;               /* it begins where a run was, as one with `kept` does */
     bool changes_nothing;           /* it leaves its folder as it was */
+    bool waits_for_reader;          /* of its output, as a filter does */
     bool has_teams;                 /* its towers have several threads each */
     bool catches;                   /* it ends by itself when a signal asks it to */
     const char *results;            /* the folder it writes to; NULL: none */

@@ -2,9 +2,15 @@
 #include "stage/file/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define DIRECT_LEAST (1u << 20)     /* bytes that are worth it */
+#define DIRECT_MOST (16u << 20)     /* in one call */
 
 int file_write(int fd, const void *data, size_t bytes)
 {
@@ -19,6 +25,40 @@ int file_write(int fd, const void *data, size_t bytes)
         bytes -= (size_t)written;
     }
     return 0;
+}
+
+static bool may_be_direct(int fd, const void *data, size_t bytes)
+{
+    const off_t end = lseek(fd, 0, SEEK_END);
+    return bytes >= DIRECT_LEAST && (uintptr_t)data % FILE_DIRECT_ALIGNMENT == 0 && end >= 0 &&
+           end % (off_t)FILE_DIRECT_ALIGNMENT == 0;
+}
+
+/* How many of the bytes were written, whole blocks; what is left is the cache's. */
+static size_t write_blocks(int fd, const char *data, size_t bytes)
+{
+    size_t done = 0;
+    while (bytes - done >= FILE_DIRECT_ALIGNMENT) {
+        const size_t left = (bytes - done) / FILE_DIRECT_ALIGNMENT * FILE_DIRECT_ALIGNMENT;
+        const ssize_t written = write(fd, data + done, left < DIRECT_MOST ? left : DIRECT_MOST);
+        if (written > 0)
+            done += (size_t)written;
+        if (written <= 0 ? errno != EINTR : written % FILE_DIRECT_ALIGNMENT != 0)
+            break;
+    }
+    return done;
+}
+
+int file_write_direct(int fd, const void *data, size_t bytes)
+{
+    const int flags = may_be_direct(fd, data, bytes) ? fcntl(fd, F_GETFL) : -1;
+    size_t done = 0;
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
+        done = write_blocks(fd, data, bytes);
+        if (fcntl(fd, F_SETFL, flags) != 0)
+            return -errno;
+    }
+    return file_write(fd, (const char *)data + done, bytes - done);
 }
 
 int file_sync(int fd)

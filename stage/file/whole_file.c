@@ -54,7 +54,7 @@ int whole_file_fill(int fd, const struct file_part *parts, size_t count)
 {
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = file_write(fd, parts[i].data, parts[i].bytes);
+        rc = file_write_direct(fd, parts[i].data, parts[i].bytes);
     if (rc == 0)
         rc = file_sync(fd);
     return close(fd) != 0 && rc == 0 ? -errno : rc;

@@ -1,0 +1,98 @@
+/* Tests of files written past the system's cache: they read back as they were given, wherever that can be done. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/file/file.h"
+#include "tests/helpers/file_fixture.h"
+
+#define MOST (18u << 20)
+#define BLOCK FILE_DIRECT_ALIGNMENT
+
+static char *given;
+
+static int make(void **state)
+{
+    given = aligned_alloc(BLOCK, MOST);
+    for (size_t i = 0; given != NULL && i < MOST; i++)
+        given[i] = (char)(i * 2654435761u >> 13);
+    return given != NULL ? fixture_folder_enter(state) : -1;
+}
+
+static int clear(void **state)
+{
+    free(given);
+    return fixture_folder_leave(state);
+}
+
+/* `before` bytes, then `bytes` from `shift` on. */
+static void check(size_t before, size_t shift, size_t bytes)
+{
+    size_t all;
+    const int fd = open("file", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    assert_true(fd >= 0);
+    assert_int_equal(file_write_direct(fd, given, before), 0);
+    assert_int_equal(file_write_direct(fd, given + shift, bytes), 0);
+    assert_int_equal(fcntl(fd, F_GETFL) & O_DIRECT, 0);
+    close(fd);
+    uint8_t *const read = fixture_read("file", &all);
+    assert_int_equal(all, before + bytes);
+    assert_memory_equal(read, given, before);
+    assert_memory_equal(read + before, given + shift, bytes);
+    free(read);
+}
+
+static void blocks_stand_where_they_belong(void **state)
+{
+    (void)state;
+    check(0, 0, 1u << 20);
+    check(BLOCK, 0, 3u << 20);
+    check(2 * BLOCK, BLOCK, MOST - BLOCK);
+}
+
+static void what_is_less_than_a_block_follows(void **state)
+{
+    (void)state;
+    check(BLOCK, 0, (1u << 20) + 1);
+    check(0, 0, (17u << 20) - 1);
+}
+
+static void what_is_out_of_line_goes_through_the_cache(void **state)
+{
+    (void)state;
+    check(BLOCK + 8, 0, 2u << 20);
+    check(0, 4, 2u << 20);
+    check(0, 0, 100);
+    check(3, 5, 0);
+}
+
+static void failures_are_told(void **state)
+{
+    (void)state;
+    const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(full >= 0);
+    assert_int_equal(file_write_direct(full, given, 2u << 20), -ENOSPC);
+    close(full);
+    assert_int_equal(file_write_direct(-1, given, 2u << 20), -EBADF);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_stand_where_they_belong),
+        cmocka_unit_test(what_is_less_than_a_block_follows),
+        cmocka_unit_test(what_is_out_of_line_goes_through_the_cache),
+        cmocka_unit_test(failures_are_told),
+    };
+    return cmocka_run_group_tests(tests, make, clear);
+}

@@ -242,9 +242,9 @@ void json_verbatim(struct json *json, const char *key, const char *value)
     put_value(json, key, value);
 }
 
-void json_pad(struct json *json, size_t bytes)
+void json_pad(struct json *json, size_t before, size_t bytes)
 {
-    while (json->bytes % bytes != 0 && !json->failed)
+    while ((before + json->bytes) % bytes != 0 && !json->failed)
         put_text(json, " ");
 }
 

@@ -32,8 +32,8 @@ void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 /* A value that is JSON already. */
 void json_verbatim(struct json *json, const char *key, const char *value);
-/* Spaces behind a complete value, up to a whole number of `bytes`. */
-void json_pad(struct json *json, size_t bytes);
+/* Spaces behind a complete value, until it and the `before` bytes in front of it are a whole number of `bytes`. */
+void json_pad(struct json *json, size_t before, size_t bytes);
 /* The text, or NULL after a failure. */
 const char *json_text(struct json *json);
 

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define DATA_ALIGNMENT 8u
-
 static uint64_t dtype_bytes(const char *dtype)
 {
     static const struct { const char *name; uint64_t bytes; } dtypes[] = {
@@ -89,7 +87,7 @@ void safetensors_length(size_t bytes, uint8_t length_out[SAFETENSORS_LENGTH_BYTE
 }
 
 int safetensors_header(struct json *json, const struct safetensors_entry *entries, size_t entry_count,
-                       const struct safetensors_text *metadata, size_t metadata_count)
+                       const struct safetensors_text *metadata, size_t metadata_count, size_t alignment)
 {
     if (!entries_are_sound(entries, entry_count))
         return -EINVAL;
@@ -103,6 +101,6 @@ int safetensors_header(struct json *json, const struct safetensors_entry *entrie
         begin += entries[i].bytes;
     }
     json_close_object(json);
-    json_pad(json, DATA_ALIGNMENT);
+    json_pad(json, SAFETENSORS_LENGTH_BYTES, alignment);
     return json_text(json) != NULL ? 0 : -ENOMEM;
 }

@@ -23,7 +23,7 @@ static uint8_t *header_make(const struct safetensors_entry *entries, size_t coun
 {
     struct json json;
     json_init(&json, false);
-    assert_int_equal(safetensors_header(&json, entries, count, metadata, metadata_count), 0);
+    assert_int_equal(safetensors_header(&json, entries, count, metadata, metadata_count, SAFETENSORS_ALIGNMENT), 0);
     uint8_t *header = malloc(SAFETENSORS_LENGTH_BYTES + json.bytes);
     assert_non_null(header);
     safetensors_length(json.bytes, header);
@@ -108,10 +108,10 @@ static void the_same_entries_again_take_no_more_room(void **state)
     const struct safetensors_text longer[] = { { "steps", "18446744073709551615" } }, shorter[] = { { "steps", "7" } };
     struct json json;
     json_init(&json, false);
-    assert_int_equal(safetensors_header(&json, &entry, 1, longer, 1), 0);
+    assert_int_equal(safetensors_header(&json, &entry, 1, longer, 1, SAFETENSORS_ALIGNMENT), 0);
     const char *const text = json.text;
     const size_t room = json.room;
-    assert_int_equal(safetensors_header(&json, &entry, 1, shorter, 1), 0);
+    assert_int_equal(safetensors_header(&json, &entry, 1, shorter, 1, SAFETENSORS_ALIGNMENT), 0);
     assert_ptr_equal(json.text, text);
     assert_int_equal(json.room, room);
     assert_non_null(strstr(json.text, "\"steps\":\"7\""));
@@ -122,7 +122,7 @@ static void expect_refused(struct safetensors_entry entry)
 {
     struct json json;
     json_init(&json, false);
-    assert_int_equal(safetensors_header(&json, &entry, 1, NULL, 0), -EINVAL);
+    assert_int_equal(safetensors_header(&json, &entry, 1, NULL, 0, SAFETENSORS_ALIGNMENT), -EINVAL);
     json_release(&json);
 }
 
@@ -155,7 +155,7 @@ static void refuses_entries_that_no_reader_would_take(void **state)
     const struct safetensors_entry twice[] = { good, good };
     struct json json;
     json_init(&json, false);
-    assert_int_equal(safetensors_header(&json, twice, 2, NULL, 0), -EINVAL);
+    assert_int_equal(safetensors_header(&json, twice, 2, NULL, 0, SAFETENSORS_ALIGNMENT), -EINVAL);
     json_release(&json);
 }
 

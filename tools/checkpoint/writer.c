@@ -10,6 +10,7 @@
 
 #include "compute/finite.h"
 #include "formats/safetensors.h"
+#include "stage/file/file.h"
 
 #define ZEROS "0000000000000000"
 #define FIXED_TEXTS 10u
@@ -40,12 +41,19 @@ size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char 
     const size_t per_tensor = sizeof(struct safetensors_entry) + sizeof(struct safetensors_text) +
                               sizeof(struct tensor_hash) + sizeof(struct checkpoint_tensor) + TENSOR_TEXT_BYTES;
     const size_t bytes = sizeof(struct checkpoint_writer) + layout.bytes + layout.count * per_tensor +
-                         2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net);
+                         2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net) +
+                         2 * FILE_DIRECT_ALIGNMENT;
     checkpoint_layout_close(&layout);
     return bytes;
 }
 
 /* ---- opening ---- */
+
+/* Whole blocks, so that they are written past the system's cache. */
+static size_t data_room(size_t bytes)
+{
+    return (bytes + FILE_DIRECT_ALIGNMENT - 1) / FILE_DIRECT_ALIGNMENT * FILE_DIRECT_ALIGNMENT;
+}
 
 static int take_room(struct checkpoint_writer *writer)
 {
@@ -53,7 +61,7 @@ static int take_room(struct checkpoint_writer *writer)
     writer->entries = calloc(count, sizeof(*writer->entries));
     writer->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*writer->texts));
     writer->hashes = calloc(count, sizeof(*writer->hashes));
-    writer->data = malloc(writer->layout.bytes);
+    writer->data = aligned_alloc(FILE_DIRECT_ALIGNMENT, data_room(writer->layout.bytes));
     if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->data == NULL)
         return -ENOMEM;
     memset(writer->data, 0, writer->layout.bytes);      /* the kernel gives memory when it is written */
@@ -113,7 +121,7 @@ static int make_header(struct checkpoint_writer *writer)
     snprintf(writer->lines, sizeof(writer->lines), "%" PRIu64 " %" PRIu64, mark->lines_bytes[RUN_METRICS],
              mark->lines_bytes[RUN_QUARANTINE]);
     return safetensors_header(&writer->header, writer->entries, writer->layout.count, writer->texts,
-                              own_count + about_count);
+                              own_count + about_count, FILE_DIRECT_ALIGNMENT);
 }
 
 static int make_longest_header(struct checkpoint_writer *writer)
@@ -196,26 +204,24 @@ int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *co
     return rc;
 }
 
-static const char *find_broken(const struct checkpoint_writer *writer)
+static bool is_finite(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor)
 {
-    for (uint32_t i = 0; i < writer->layout.count; i++) {
-        const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        const float *const numbers = (const float *)(const void *)(writer->data + tensor->offset);
-        const size_t count = tensor->bytes / sizeof(float);
-        const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
-        if (is_value && finite_count(numbers, count) != count)
-            return tensor->name;
-    }
-    return NULL;
+    const size_t count = tensor->bytes / sizeof(float);
+    const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
+    return !is_value || finite_count((const float *)(const void *)(writer->data + tensor->offset), count) == count;
 }
 
-static void hash_tensors(struct checkpoint_writer *writer)
+/* While each is in the processor's caches: the name of one that is not finite, or NULL when all are hashed. */
+static const char *hash_tensors(struct checkpoint_writer *writer)
 {
     for (uint32_t i = 0; i < writer->layout.count; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
+        if (!is_finite(writer, tensor))
+            return tensor->name;
         snprintf(writer->hashes[i].text, sizeof(writer->hashes[i].text), "%016" PRIx64,
                  (uint64_t)XXH3_64bits(writer->data + tensor->offset, tensor->bytes));
     }
+    return NULL;
 }
 
 /* Of the header with zeros in its place, which is the first key's. */
@@ -242,10 +248,9 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
 {
     const struct checkpoint_mark *const mark = &writer->mark;
     char name[CHECKPOINT_FILE_BYTES];
-    *broken_out = find_broken(writer);
+    *broken_out = hash_tensors(writer);
     if (*broken_out != NULL)
         return -EDOM;
-    hash_tensors(writer);
     int rc = make_header(writer);
     if (rc != 0)
         return rc;

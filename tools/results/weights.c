@@ -117,7 +117,7 @@ static int make_header(struct weights *weights, uint64_t steps)
     memcpy(weights->texts + FIXED_TEXTS + count, about, about_count * sizeof(*about));
     snprintf(weights->steps, sizeof(weights->steps), "%" PRIu64, steps);
     return safetensors_header(&weights->header, weights->entries, count, weights->texts,
-                              count + FIXED_TEXTS + about_count);
+                              count + FIXED_TEXTS + about_count, SAFETENSORS_ALIGNMENT);
 }
 
 int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels)

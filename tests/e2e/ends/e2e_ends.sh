@@ -80,13 +80,13 @@ expect_err 'nothing is left to do \(more train.patience goes on'
 
 # ---- the clock ----
 
-resumed clock --set train.epochs=100000 --set 'train.max_time=1 second' --set checkpoint.every=epoch
+resumed clock --set train.epochs=100000 --set 'train.max_time=4 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock'
-expect_out_joined 'ended +early, its time is over \(train.max_time 1 second\)'
+expect_out_joined 'ended +early, its time is over \(train.max_time 4 seconds\)'
 expect_out_joined 'next +the same command goes on behind step [0-9]+'
 expect_summary clock ended max_time
 first=$(summary clock steps)
-resumed clock --set train.epochs=100000 --set 'train.max_time=1 second' --set checkpoint.every=epoch
+resumed clock --set train.epochs=100000 --set 'train.max_time=4 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock, again'
 expect_out_joined "resume +at step .* from"
 [ "$(summary clock steps)" -gt "$first" ] || fail 'each run has its own time'

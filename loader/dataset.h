@@ -34,6 +34,7 @@ struct dataset_options {
     const char *class_names;    /* file that lists them; NULL or "": one beside the shards, where there is one */
     enum dataset_part part;
     double held_out;            /* share of the records, in (0, 1); unless part is DATASET_ALL */
+    uint64_t limit;             /* so many records of these at most, spread evenly over them; 0: all */
     bool skip_damage;
     bool use_index_cache;
     const atomic_bool *is_unwanted;     /* NULL, or true once nobody wants the data any more */

@@ -10,14 +10,21 @@
 /* What becomes of images that have not the sample's size. */
 static const enum crop fitting[PASS_COUNT] = { [PASS_TRAIN] = CROP_RESIZED, [PASS_EVALUATE] = CROP_CENTRAL };
 
+/* Whose rule holds for the images of a pass. */
+static enum pass rule_of(const struct augment *augment, enum pass pass)
+{
+    return augment->crop[pass] == CROP_EVALUATED ? PASS_EVALUATE : pass;
+}
+
 static enum crop choose_crop(const struct crop_job *job)
 {
     const struct image_request *const request = job->request;
-    const enum crop crop = job->augment->crop[request->pass];
+    const enum pass rule = rule_of(job->augment, request->pass);
+    const enum crop crop = job->augment->crop[rule];
     if (crop != CROP_AUTO)
         return crop;
     const bool fits = request->shape.height == job->height && request->shape.width == job->width;
-    return fits ? CROP_NONE : fitting[request->pass];
+    return fits ? CROP_NONE : fitting[rule];
 }
 
 void augment_view(const struct augment *augment, const struct image_request *request, uint32_t image_height,
@@ -69,11 +76,12 @@ void augment_describe(const struct augment *augment, enum pass pass, char *text,
 {
     static const char *const filters[FILTER_COUNT] = { [FILTER_BILINEAR] = "bilinear", [FILTER_AREA] = "area",
                                                        [FILTER_BICUBIC] = "bicubic", [FILTER_NEAREST] = "nearest" };
-    const enum crop crop = augment->crop[pass];
+    const enum pass rule = rule_of(augment, pass);
+    const enum crop crop = augment->crop[rule];
     struct text line = { text, text_size };
     if (crop == CROP_AUTO)
         append(&line, "as it is where it has the size, else ");
-    append_crop(&line, augment, crop == CROP_AUTO ? fitting[pass] : crop);
+    append_crop(&line, augment, crop == CROP_AUTO ? fitting[rule] : crop);
     append(&line, ", %s", filters[augment->filter]);
     if (augment->flips && pass == PASS_TRAIN)
         append(&line, ", half of them mirrored");

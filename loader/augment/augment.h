@@ -20,7 +20,7 @@ enum beyond { BEYOND_ZERO, BEYOND_EDGE };
  * a smaller sample stands for. */
 enum filter { FILTER_BILINEAR, FILTER_AREA, FILTER_BICUBIC, FILTER_NEAREST, FILTER_COUNT };
 
-/* Which part of an image becomes the sample. The last four are random. */
+/* Which part of an image becomes the sample. Those from RESIZED to SHIFT are random. */
 enum crop {
     CROP_AUTO,      /* all of an image of the sample's size; of others RESIZED in training, CENTRAL in evaluation */
     CROP_NONE,      /* all of it */
@@ -29,7 +29,8 @@ enum crop {
     CROP_BOX,       /* TensorFlow's sample_distorted_bounding_box as tf_cnn_benchmarks calls it */
     CROP_PAD,       /* the image with `pad` zeros on all sides, moved by up to as much */
     CROP_SHIFT,     /* the image moved by up to `shift` of its sides, as Keras does */
-    CROP_COUNT
+    CROP_COUNT,
+    CROP_EVALUATED  /* of training: what evaluation takes */
 };
 
 /* Constant while a run goes. NULL in the place of one: the whole image, scaled by FILTER_BILINEAR. */

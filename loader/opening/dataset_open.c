@@ -235,6 +235,15 @@ static void keep_part(struct dataset *dataset)
     }
 }
 
+static void keep_spread(struct dataset *dataset)
+{
+    struct set_spread spread = { .wanted = dataset->options.limit };
+    for (uint32_t i = 0; i < dataset->shard_count; i++)
+        spread.all += dataset->indexes[i].record_count;
+    for (uint32_t i = 0; i < dataset->shard_count && spread.wanted < spread.all; i++)
+        set_part_spread(&spread, &dataset->indexes[i]);
+}
+
 static void number_records(struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->shard_count; i++) {
@@ -294,6 +303,8 @@ static void open_set(struct opening *opening)
         return;
     if (dataset->options.part != DATASET_ALL)
         keep_part(dataset);
+    if (dataset->options.limit > 0)
+        keep_spread(dataset);
     number_records(dataset);
     if (dataset->record_count == 0)
         report_no_records(opening);

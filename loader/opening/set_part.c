@@ -26,3 +26,28 @@ void set_part_keep(struct shard_index *index, const char *path, enum dataset_par
     index->left_out = index->record_count - kept;
     index->record_count = kept;
 }
+
+/* Record g is floor(i * all / wanted) of some i where a multiple of `all` lies in [g * wanted, (g + 1) * wanted):
+ * `passed` is how far g * wanted lies above the last multiple. */
+static bool spread_takes(struct set_spread *spread)
+{
+    const bool is_taken = spread->passed == 0 || spread->passed > spread->all - spread->wanted;
+    spread->passed += spread->wanted;
+    if (spread->passed >= spread->all)
+        spread->passed -= spread->all;
+    return is_taken;
+}
+
+void set_part_spread(struct set_spread *spread, struct shard_index *index)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < index->record_count; i++) {
+        if (!spread_takes(spread))
+            continue;
+        index->records[kept] = index->records[i];
+        index->records[kept].left_out += (uint32_t)(i - kept);
+        kept++;
+    }
+    index->left_out += index->record_count - kept;
+    index->record_count = kept;
+}

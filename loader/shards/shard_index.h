@@ -18,7 +18,7 @@
 struct shard_record {
     uint64_t offset;
     uint32_t payload_bytes;
-    uint32_t left_out;          /* records of the shard in front of it that are not in the index (set_part_keep) */
+    uint32_t left_out;          /* records of the shard in front of it that are not in the index (set_part.h) */
 };
 
 /* A stretch of a shard that could not be framed: at least one record is lost there.
@@ -38,7 +38,7 @@ struct shard_index {
     uint64_t bytes;             /* of the stream */
     uint64_t record_count;
     struct shard_record *records;
-    uint64_t left_out;          /* records of the shard that are of another part of the set (set_part_keep) */
+    uint64_t left_out;          /* records of the shard that are of another part of the set, or of none (set_part.h) */
     uint64_t damage_count;
     struct shard_damage *damages;
 };

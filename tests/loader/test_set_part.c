@@ -77,6 +77,38 @@ static void records_are_numbered_as_in_their_shard(void **state)
     dataset_close(held_out);
 }
 
+/* Of all records, or of a part of them. */
+static void check_spread(enum dataset_part part, uint64_t limit)
+{
+    struct dataset *const all = open_part(folder, part, 0.3);
+    struct dataset_options options = fixture_options(folder);
+    options.part = part;
+    options.held_out = 0.3;
+    options.limit = limit;
+    struct dataset *const some = fixture_open(&options);
+    const uint64_t wanted = limit < all->record_count ? limit : all->record_count;
+    assert_int_equal(some->record_count, wanted);
+    for (uint64_t id = 0; id < wanted; id++) {
+        const struct dataset_place place = dataset_find(some, id);
+        const struct dataset_place same = dataset_find(all, id * all->record_count / wanted);
+        assert_int_equal(same.shard, place.shard);
+        assert_int_equal(same.offset, place.offset);
+        assert_int_equal(dataset_number(all, &same), dataset_number(some, &place));
+    }
+    dataset_close(all);
+    dataset_close(some);
+}
+
+static void a_limit_takes_records_that_are_spread_evenly(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { 1, 2, 3, 7, 250, 333, 500, 699, 999, 1000, 1001, UINT32_MAX };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        check_spread(DATASET_ALL, limits[i]);
+        check_spread(DATASET_REST, limits[i]);
+    }
+}
+
 static void samples_are_those_of_their_records(void **state)
 {
     (void)state;
@@ -136,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SET_TEST(every_record_is_of_one_part),
         SET_TEST(records_are_numbered_as_in_their_shard),
+        SET_TEST(a_limit_takes_records_that_are_spread_evenly),
         SET_TEST(samples_are_those_of_their_records),
         SET_TEST(a_shard_gives_the_same_records_among_others),
         SET_TEST(a_part_without_records_is_refused),

@@ -34,7 +34,7 @@ static const struct option_choice source_choices[] = {
 };
 static const struct option_choice crop_choices[] = {
     { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { "resized", CROP_RESIZED },
-    { "box", CROP_BOX }, { "pad", CROP_PAD }, { "shift", CROP_SHIFT }, { NULL, 0 }
+    { "box", CROP_BOX }, { "pad", CROP_PAD }, { "shift", CROP_SHIFT }, { "evaluated", CROP_EVALUATED }, { NULL, 0 }
 };
 static const struct option_choice evaluation_choices[] = {
     { "auto", CROP_AUTO }, { "none", CROP_NONE }, { "central", CROP_CENTRAL }, { NULL, 0 }
@@ -109,6 +109,8 @@ const struct option_row option_table[] = {
       FIELD(data.validation), .help = "validation shards, as for train" },
     { SECTION_DATA, "validation_split", OPTION_NUMBER, .initial = "0", .high = 1, .high_is_open = true,
       FIELD(data.validation_split), .help = "share of the training records that is held out, to validate on" },
+    { SECTION_DATA, "limit", OPTION_INTEGER, .unit = "records", .initial = "0", .initial_note = "all", AT_LEAST(0),
+      FIELD(data.limit), .help = "use so many records of each set at most, spread evenly over it" },
     { SECTION_DATA, "allow_overlap", OPTION_YES_NO, .initial = "no",
       FIELD(data.allow_overlap), .help = "evaluate on shards that are trained on too, instead of refusing them" },
     { SECTION_DATA, "classes", OPTION_INTEGER, .initial = "0", .initial_note = "the model's own",

@@ -45,6 +45,7 @@ struct run_settings {
 
 struct data_settings {
     char *train, *validation;   /* globs, files, directories; "" = none */
+    int64_t limit;              /* records of each set at most; 0 = all */
     double validation_split;    /* share of the training records to validate on; 0 = none */
     bool allow_overlap;         /* of the two */
     int64_t classes;            /* 0 = the model's own number */

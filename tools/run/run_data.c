@@ -41,6 +41,7 @@ static struct dataset_options options_of(const struct data_settings *data, const
         .class_names = data->class_names,
         .layout = data->image_layout,
         .range = data->image_range,
+        .limit = (uint64_t)data->limit,
         .skip_damage = data->on_corrupt == ON_CORRUPT_SKIP,
         .use_index_cache = data->index_cache,
         .is_unwanted = signals_requested(),

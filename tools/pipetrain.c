@@ -1,6 +1,7 @@
 /* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
 #include <errno.h>
 #include <getopt.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "tools/config/options.h"
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/train/overfit.h"
 #include "tools/describe.h"
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
@@ -29,13 +31,15 @@
 #include "tools/version.h"
 
 /* Long options without a letter. */
-enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET };
+enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET,
+       OPTION_OVERFIT };
 
 struct arguments {
     char **argv;
     const char *config_path;
     char **assignments;                 /* argc places; count of --set */
     int assignment_count;
+    int64_t overfit;                    /* samples; 0: not asked for */
     enum run_kind kind;
     bool help, version, describe, net, check, dry_run;
     const char *help_name, *describe_name;      /* NULL: all */
@@ -46,6 +50,7 @@ static const struct option long_options[] = {
     { "set", required_argument, NULL, OPTION_SET },
     { "check", no_argument, NULL, OPTION_CHECK },
     { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
+    { "overfit", required_argument, NULL, OPTION_OVERFIT },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
     { "net", no_argument, NULL, OPTION_NET },
     { "help", optional_argument, NULL, 'h' },
@@ -55,7 +60,7 @@ static const struct option long_options[] = {
 
 static void print_usage(FILE *out)
 {
-    fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run]\n"
+    fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run | --overfit=N]\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
@@ -64,6 +69,8 @@ static void print_usage(FILE *out)
                  "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
                  "      --check               check settings and data, start nothing\n"
                  "      --dry-run             build everything, print the plan, run one step\n"
+                 "      --overfit=N           can N samples be learnt at all? Train on them until all are right:\n"
+                 "                            pipetrain -c run.conf --overfit=100\n"
                  "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
                  "                            and what is done to its images\n"
                  "      --net                 with --describe: as a file for model.file, to be changed:\n"
@@ -72,6 +79,17 @@ static void print_usage(FILE *out)
                  "  predict                   what it takes images for (predict --help)\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
                  "      --version\n");
+}
+
+static int take_samples(const char *text, int64_t *samples_out)
+{
+    char *end;
+    errno = 0;
+    *samples_out = strtoll(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *samples_out > 0)
+        return 0;
+    log_message(LOG_ERROR, "--overfit=%.40s: wants a number of samples (--overfit=100)", text);
+    return -EINVAL;
 }
 
 /* 0, or -EINVAL after a message. */
@@ -86,6 +104,10 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         case OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
         case OPTION_CHECK: arguments->check = true; break;
         case OPTION_DRY_RUN: arguments->dry_run = true; break;
+        case OPTION_OVERFIT:
+            if (take_samples(optarg, &arguments->overfit) != 0)
+                return -EINVAL;
+            break;
         case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
         case OPTION_NET: arguments->net = true; break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
@@ -98,6 +120,10 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         arguments->describe_name = argv[optind++];
     if (optind + 1 == argc && arguments->help && arguments->help_name == NULL)
         arguments->help_name = argv[optind++];
+    if (arguments->overfit > 0 && (arguments->check || arguments->dry_run)) {
+        log_message(LOG_ERROR, "--overfit trains: give it without --check and --dry-run");
+        return -EINVAL;
+    }
     if (arguments->check && arguments->dry_run) {
         log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: give one of them");
         return -EINVAL;
@@ -148,6 +174,24 @@ static int finish_settings(struct settings *settings, const struct arguments *ar
                                           : settings_find_model(settings, problems);
 }
 
+/* There have to be labels that mean something, and a network that learns them. */
+static int finish_overfit(struct settings *settings, int64_t samples, struct problems *problems)
+{
+    int rc = overfit_apply(settings, samples);
+    if (rc == 0)
+        rc = settings_finish(settings, problems);
+    if (rc == 0)
+        rc = overfit_finish(settings);
+    if (rc == -ENOMEM && problems->count == 0)
+        problems_add(problems, "pipetrain", "--overfit: %s", strerror(ENOMEM));
+    if (rc == 0 && (settings->input.source == INPUT_SYNTHETIC || settings->devices.kind == DEVICE_CHOICE_NULL)) {
+        problems_add(problems, "--overfit", "there is nothing to learn with %s",
+                     settings->input.source == INPUT_SYNTHETIC ? "input.source = synthetic" : "devices.kind = null");
+        rc = -EINVAL;
+    }
+    return rc;
+}
+
 /* File, then --set, then checks between keys: every problem is collected before any is printed. Without a file
  * there are only the defaults and --set. Without memory nothing more can be told of problems: -ENOMEM. */
 static int collect_settings(struct settings *settings, const struct arguments *arguments, struct problems *problems)
@@ -159,7 +203,8 @@ static int collect_settings(struct settings *settings, const struct arguments *a
     for (int i = 0; i < arguments->assignment_count && rc != -ENOMEM; i++)
         rc = config_set(settings, arguments->assignments[i], problems);
     if (rc != -ENOMEM && !is_unread)
-        rc = finish_settings(settings, arguments, problems);
+        rc = arguments->overfit > 0 ? finish_overfit(settings, arguments->overfit, problems)
+                                    : finish_settings(settings, arguments, problems);
     return rc;
 }
 

@@ -47,6 +47,11 @@ static const char opening[] =
     ".TP\n.B \\-\\-set \\fISECTION\\fR.\\fIKEY\\fR=\\fIVALUE\\fR\nChange a key for this run; the last one wins.\n"
     ".TP\n.B \\-\\-check\nCheck settings and data, start nothing.\n"
     ".TP\n.B \\-\\-dry\\-run\nBuild everything, print the plan, run one step.\n"
+    ".TP\n.B \\-\\-overfit=\\fIN\\fR\nSee whether the network can learn the data at all: train on\n"
+    "\\fIN\\fR samples, spread over the training set, until all of them are right in evaluation,\n"
+    "without what makes learning by heart harder. Results go beside those of the run, to \\fIDIR\\fR\\-overfit.\n"
+    "\\fB\\-\\-set\\fR overrules it.\n"
+    ".br\n\\fBpipetrain \\-c run.conf \\-\\-overfit=100\\fR\n"
     ".TP\n.BR \\-\\-describe [ =\\fIMODEL\\fR ]\nList the models, or the layers\n"
     "of one, of the file's where none is named, and what is done to its images. A name with a slash or with\n"
     "\\fI.net\\fR at its end is a file as \\fBmodel.file\\fR takes it.\n"
@@ -68,6 +73,7 @@ static const struct { int code; const char *meaning; } exit_codes[] = {
     { EXIT_CODE_STALL, "the run came to a standstill" },
     { EXIT_CODE_DEVICE, "a device failed" },
     { EXIT_CODE_NONFINITE, "the loss is not a finite number" },
+    { EXIT_CODE_UNLEARNT, "\\-\\-overfit: the samples were not learnt" },
     { EXIT_CODE_STOPPED, "ended early by SIGTERM, SIGHUP or SIGUSR1, results saved" },
     { EXIT_CODE_INTERRUPTED, "ended early by SIGINT, results saved, or at once by two signals" },
 };

@@ -181,6 +181,7 @@ struct settings {
     struct device_settings devices;
     struct sync_settings sync;
     struct report_settings report;
+    int64_t overfit;            /* samples to be learnt by heart (overfit.h); 0 = a run as others */
     char *config_path;          /* the file that was read, "" = none */
     char *model_text;           /* what model.file held when settings_finish read it; NULL = it was not read */
     size_t model_bytes;

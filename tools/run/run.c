@@ -15,6 +15,7 @@
 #include "tools/run/account.h"
 #include "tools/run/goal/goal.h"
 #include "tools/run/goal/nonfinite.h"
+#include "tools/run/goal/overfit_end.h"
 #include "tools/run/label_report.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
@@ -28,8 +29,6 @@
 #include "tools/run/summary/summary.h"
 #include "tools/text/wrapped.h"
 #include "tools/version.h"
-
-#define PROBLEM_BYTES 16384u
 
 struct run {
     struct settings *settings;
@@ -287,7 +286,7 @@ static int finish(struct run *run, int asked_code)
     }
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
-    return asked_code;
+    return asked_code != 0 || run->settings->overfit == 0 ? asked_code : overfit_tell(&run->goal, stdout);
 }
 
 static void print_line(void *arg, const char *line)

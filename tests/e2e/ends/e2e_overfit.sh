@@ -1,0 +1,58 @@
+#!/bin/sh
+# Whether a few samples can be learnt: --overfit=N trains on N that are spread over the set, until all are right, and
+# leaves the results of the run itself alone.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+cd "$work" || exit 99
+
+overfit() {
+    run "$pipetrain" -c "$work/tiny.conf" "$@"
+}
+
+overfit --set train.epochs=1 --set run.dir=meant
+expect_code 0 'the run that is meant'
+before=$(cksum meant/*)
+
+for towers in 1 2; do
+    overfit --overfit=21 --set devices.towers=$towers
+    expect_code 0 "21 samples on $towers towers"
+    expect_out_joined 'data +train +21 records in'
+    expect_out_joined 'data +validation +21 records in'
+    expect_out_joined 'overfit +all 21 samples are right after [0-9]+ steps'
+done
+sed 's/^\[run\]//' tiny.conf >named.conf
+printf '[run]\ndir = meant\n' >>named.conf
+run "$pipetrain" -c named.conf --overfit=10
+expect_code 0 'a run with a directory'
+[ -f meant-overfit/summary.json ] || fail 'no results beside those of the run'
+expect_equal "$(cksum meant/*)" "$before" 'results of the run that is meant'
+
+# What makes it harder is left out, but what --set says holds.
+overfit --overfit=10 --set augment.flip=yes --set train.epochs=2 --set train.learning_rate=1e-9
+expect_code 74 'a rate that learns nothing'
+expect_out_joined 'overfit +not learnt: the loss went from [0-9.]+ to [0-9.]+ and [0-9.]+ % are right in evaluation. Try rates ten times lower and higher \(now 1e-09\)'
+expect_out_joined 'half of them mirrored'
+expect_out_joined 'augment.crop evaluated'
+overfit --overfit=10 --set train.batch=4 --set train.epochs=1
+expect_code 74 'too few steps'
+expect_out_joined 'steps +batch 4, 3 steps an epoch, 3 in all'
+
+# More than there are is all of them.
+overfit --overfit=1000000 --set train.steps=2
+expect_code 74 'all records'
+expect_out_joined 'data +train +600 records in'
+
+# What makes no sense.
+overfit --overfit=0
+expect_code 2 'no samples'
+expect_err '^pipetrain: --overfit=0: wants a number of samples'
+overfit --overfit=12x
+expect_code 2 'no number'
+overfit --overfit=5 --check
+expect_code 2 'with --check'
+expect_err 'give it without --check'
+overfit --overfit=5 --set input.source=synthetic
+expect_code 2 'no labels'
+expect_err 'there is nothing to learn with input.source = synthetic'
+
+finish

@@ -32,3 +32,14 @@ int batch_layout_init(struct batch_layout *layout, uint32_t height, uint32_t wid
     };
     return 0;
 }
+
+int batch_layout_add_mixes(struct batch_layout *layout)
+{
+    size_t bytes, block_bytes;
+    if (__builtin_mul_overflow(sizeof(struct mix), (size_t)layout->capacity, &bytes) ||
+        __builtin_add_overflow(layout->block_bytes, bytes, &block_bytes))
+        return -EOVERFLOW;
+    layout->mixes_offset = layout->block_bytes;
+    layout->block_bytes = block_bytes;
+    return 0;
+}

@@ -45,6 +45,8 @@ static void place_init(struct ring *ring, uint32_t i, const struct batch_layout 
     place->batch.block = block;
     place->batch.pixels = block;
     place->batch.labels = (int32_t *)((uint8_t *)block + layout->labels_offset);
+    place->batch.mixes = layout->mixes_offset > 0 ? (struct mix *)(void *)((uint8_t *)block + layout->mixes_offset)
+                                                  : NULL;
     place->batch.ids = ring->ids + (size_t)i * layout->capacity;
     place->state = BATCH_FREE;
     atomic_init(&place->missing, 0);

@@ -15,6 +15,12 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Samples that are not parted. */
+static uint32_t unit_of(const struct schedule *schedule)
+{
+    return schedule->pairs ? 2 : 1;
+}
+
 uint64_t schedule_steps_per_epoch(const struct schedule *schedule)
 {
     const uint64_t records = schedule->records[PASS_TRAIN];
@@ -45,7 +51,9 @@ uint64_t schedule_batch_count(const struct schedule *schedule)
 
 uint32_t schedule_slice_max(const struct schedule *schedule)
 {
-    return (uint32_t)divide_up(schedule->batch, schedule->towers);
+    const uint32_t unit = unit_of(schedule);
+    const uint64_t most = divide_up(divide_up(schedule->batch, unit), schedule->towers) * unit;
+    return (uint32_t)smaller(most, schedule->batch);
 }
 
 /* Batches of an epoch that is not cut short. */
@@ -80,16 +88,17 @@ static uint64_t span_locate(const struct schedule *schedule, uint64_t number, st
     return in_pass;
 }
 
-/* The slice of `tower`: sizes differ by at most one, the larger ones first. */
+/* The slice of `tower`: sizes in units differ by at most one, the larger ones first; the last unit may be cut. */
 static void span_slice(const struct schedule *schedule, uint64_t in_pass, uint32_t tower, struct span *span)
 {
     const uint64_t first = in_pass * schedule->batch;
     const uint32_t count = (uint32_t)smaller(schedule->batch, schedule->records[span->pass] - first);
-    const uint32_t base = count / schedule->towers;
-    const uint32_t larger = count % schedule->towers;
+    const uint64_t unit = unit_of(schedule), units = divide_up(count, unit);
+    const uint64_t base = units / schedule->towers, larger = units % schedule->towers;
+    const uint64_t begin = smaller((tower * base + smaller(tower, larger)) * unit, count);
     span->global_count = count;
-    span->count = base + (tower < larger);
-    span->first_position = first + (uint64_t)tower * base + smaller(tower, larger);
+    span->count = (uint32_t)smaller((base + (tower < larger)) * unit, count - begin);
+    span->first_position = first + begin;
 }
 
 int schedule_find(const struct schedule *schedule, uint64_t number, uint32_t tower, struct span *span_out)

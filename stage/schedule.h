@@ -2,8 +2,9 @@
  * A run is one sequence of global batches: for each epoch its training batches,
  * then its evaluation batches. Batch t of a pass covers positions
  * [t*batch, min((t+1)*batch, records)) of the pass, cut into one contiguous slice
- * per tower whose sizes differ by at most one (slices may be empty). Threads,
- * depths and towers change who does the work, never which samples a step sees.
+ * per tower whose sizes differ by at most one, counted in pairs of samples where those
+ * are mixed (slices may be empty). Threads, depths and towers change who does the work,
+ * never which samples a step sees.
  *
  * A process may begin with any batch of the run: `first` says which. The numbers of
  * batches, steps and epochs are the run's whatever it is, and so is all that is found by
@@ -29,6 +30,7 @@ struct schedule {
     uint64_t steps;                 /* stop training after so many steps; 0 = epochs decide.
                                      * The evaluation after the last (partial) epoch still runs. */
     bool drop_last;                 /* training: leave out the last batch of an epoch when it is partial */
+    bool pairs;                 /* samples 2k and 2k + 1 of a batch are in one slice (struct mix) */
     uint64_t first;                 /* the batch this process begins with, of schedule_seek; 0 = the run's first */
 };
 
@@ -75,7 +77,7 @@ uint64_t schedule_step_count(const struct schedule *schedule);
 uint64_t schedule_batch_count(const struct schedule *schedule);
 /* Steps of the run from `first` on. */
 uint64_t schedule_steps_left(const struct schedule *schedule);
-/* Largest slice any tower gets: ceil(batch / towers). */
+/* Largest slice any tower gets: ceil(batch / towers), or the next even number. */
 uint32_t schedule_slice_max(const struct schedule *schedule);
 
 #endif

@@ -35,6 +35,7 @@ static int slot_open(struct slot *slot, struct device *device, const struct batc
         return rc;
     slot->pixels = slot->block;
     slot->labels = (int32_t *)(slot->pixels + layout->labels_offset);
+    slot->mixes = layout->mixes_offset > 0 ? (struct mix *)(void *)(slot->pixels + layout->mixes_offset) : NULL;
     rc = device->ops->event_open(device, EVENT_ORDER, &slot->ready);
     return rc ? rc : device->ops->event_open(device, EVENT_ORDER, &slot->free);
 }

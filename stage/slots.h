@@ -15,6 +15,7 @@ struct slot {
     uint64_t *ids;              /* host copy, span.count record ids (capacity places) */
     uint8_t *pixels;            /* device memory */
     int32_t *labels;            /* device memory */
+    struct mix *mixes;          /* device memory, of training batches; NULL: samples are not mixed */
     void *block;                /* device memory of both */
     struct event *ready, *free;
 };

@@ -90,8 +90,14 @@ static void a_layout_pads_the_labels_and_refuses_what_overflows(void **state)
     assert_int_equal(batch_layout_init(&layout, 8, 8, 1, 3), 0);
     assert_int_equal(layout.labels_offset, 192);
     assert_int_equal(layout.capacity, 3);
+    assert_int_equal(layout.mixes_offset, 0);
+    assert_int_equal(batch_layout_add_mixes(&layout), 0);
+    assert_int_equal(layout.mixes_offset, 192 + 3 * 4);
+    assert_int_equal(layout.block_bytes, 192 + 3 * 4 + 3 * 20);
     assert_int_equal(batch_layout_init(&layout, UINT32_MAX, UINT32_MAX, 3, 5), -EOVERFLOW);
     assert_int_equal(batch_layout_init(&layout, UINT32_MAX, 3, UINT32_MAX, UINT32_MAX), -EOVERFLOW);
+    layout.block_bytes = SIZE_MAX - 59;
+    assert_int_equal(batch_layout_add_mixes(&layout), -EOVERFLOW);
 }
 
 static void a_batch_is_taken_when_its_last_place_is_written(void **state)

@@ -88,11 +88,12 @@ static void check_batch(const struct schedule *schedule, uint64_t number, const 
         assert_int_equal(span.first_position, position);
         assert_true(tower == 0 || span.count <= smallest);      /* larger slices first */
         position += span.count;
+        assert_true(!schedule->pairs || (span.first_position - expected->first) % 2 == 0 || span.count == 0);
         smallest = span.count < smallest ? span.count : smallest;
         largest = span.count > largest ? span.count : largest;
     }
     assert_int_equal(position, expected->first + expected->count);
-    assert_true(largest - smallest <= 1);
+    assert_true(largest - smallest <= (schedule->pairs ? 3 : 1));     /* a pair, and what a last one lacks */
     assert_true(largest <= schedule_slice_max(schedule));
 }
 
@@ -160,14 +161,15 @@ static void every_batch_is_the_one_a_walk_over_the_samples_finds(void **state)
                 for (size_t b = 0; b < 5; b++)
                     for (size_t t = 0; t < 5; t++)
                         for (uint32_t epochs = 1; epochs <= 3; epochs++)
-                            for (int drop_last = 0; drop_last <= 1; drop_last++)
+                            for (int choice = 0; choice < 4; choice++)
                                 check_schedule(&(struct schedule){
                                     .records = { records[r], evaluations[e] },
                                     .batch = batches[b],
                                     .towers = towers[t],
                                     .epochs = epochs,
                                     .steps = steps[s],
-                                    .drop_last = drop_last,
+                                    .drop_last = choice & 1,
+                                    .pairs = choice & 2,
                                 });
 }
 
@@ -188,6 +190,20 @@ static void counts_of_a_well_known_run(void **state)
     assert_int_equal(span.count, 32);
     assert_int_equal(span.first_position, 60000 - 32);
     assert_true(span.last_of_pass);
+}
+
+static void pairs_are_never_parted(void **state)
+{
+    (void)state;
+    const struct schedule schedule = { .records = { 107, 0 }, .batch = 100, .towers = 3, .epochs = 1, .pairs = true };
+    static const uint32_t counts[2][3] = { { 34, 34, 32 }, { 4, 2, 1 } };
+    struct span span;
+    assert_int_equal(schedule_slice_max(&schedule), 34);
+    for (uint64_t number = 0; number < 2; number++)
+        for (uint32_t tower = 0; tower < 3; tower++) {
+            assert_int_equal(schedule_find(&schedule, number, tower, &span), 0);
+            assert_int_equal(span.count, counts[number][tower]);
+        }
 }
 
 static void steps_ending_inside_an_epoch_end_with_an_evaluation(void **state)
@@ -310,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_batch_is_the_one_a_walk_over_the_samples_finds),
         cmocka_unit_test(counts_of_a_well_known_run),
+        cmocka_unit_test(pairs_are_never_parted),
         cmocka_unit_test(steps_ending_inside_an_epoch_end_with_an_evaluation),
         cmocka_unit_test(behind_the_last_step_of_an_epoch_are_two_places),
         cmocka_unit_test(places_the_run_does_not_have_are_refused),

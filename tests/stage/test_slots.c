@@ -99,6 +99,7 @@ static void a_slot_has_its_own_aligned_memory_and_events(void **state)
     assert_ptr_equal(first->pixels, first->block);
     assert_int_equal((uintptr_t)first->block % 64, 0);
     assert_int_equal((uint8_t *)first->labels - first->pixels, layout.labels_offset);
+    assert_null(first->mixes);
     slots_close(slots);
     device->ops->close(device);
 }

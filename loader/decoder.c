@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "loader/augment/mixing.h"
 #include "loader/work.h"
 #include "stage/clock.h"
 
@@ -19,6 +20,7 @@
 struct place_target {
     struct sample_target sample;
     uint64_t *id;               /* in: the record wanted; out: the record given */
+    struct mix *mix;            /* or NULL */
 };
 
 static int fail(const struct loader *loader, enum pass pass, uint64_t id, const struct record_problem *problem)
@@ -136,7 +138,17 @@ static struct place_target find_target(const struct loader *loader, const struct
         .sample.pixels = batch->pixels + place * loader->spec.layout->sample_bytes,
         .sample.label = &batch->labels[place],
         .id = &batch->ids[place],
+        .mix = batch->mixes != NULL ? &batch->mixes[place] : NULL,
     };
+}
+
+/* The sample's own, whichever record comes to be there. */
+static void draw_mix(const struct place_target *target)
+{
+    const struct image_request *const request = &target->sample.request;
+    if (target->mix != NULL && request->pass == PASS_TRAIN)
+        *target->mix = mixing_draw(request->augment, request->epoch, request->position, request->shape.height,
+                                   request->shape.width);
 }
 
 static int decode_work(struct worker *decoder, const struct work *work)
@@ -146,6 +158,7 @@ static int decode_work(struct worker *decoder, const struct work *work)
         const struct place_target target = find_target(decoder->loader, work, work->chunk.first + i);
         prefetch(work, i);
         *target.id = work->records[i].id;
+        draw_mix(&target);
         rc = decode_record(decoder, &work->records[i], &target);
     }
     return rc;

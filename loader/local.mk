@@ -10,7 +10,7 @@ loader_libloader_a_SOURCES = \
 	%D%/opening/label_survey.c \
 	%D%/opening/opening.c %D%/opening/set_part.c %D%/opening/split_folder.c \
 	%D%/dataset.c %D%/dataset_overlap.c %D%/dataset_shards.c %D%/shard_counts.c %D%/shard_store.c \
-	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c \
+	%D%/augment/augment.c %D%/augment/colour.c %D%/augment/crop.c %D%/augment/mixing.c \
 	%D%/images/channels.c %D%/images/encoded.c %D%/images/jpeg.c %D%/images/picture.c %D%/images/png.c \
 	%D%/images/converted.c %D%/images/float_image.c %D%/images/integer_image.c %D%/images/large_copy.c \
 	%D%/images/raw.c %D%/images/raw_shape.c %D%/images/scale.c \

@@ -72,6 +72,17 @@ static void append_crop(struct text *text, const struct augment *augment, enum c
         append(text, "%g%s", numbers[crop], words[crop].behind);
 }
 
+static void append_mixing(struct text *text, const struct augment *augment)
+{
+    if (augment->mixup == 0 && augment->cutmix == 0)
+        return;
+    append(text, augment->mixed < 1 ? ", %g %% of them mixed by " : ", mixed by ", 100 * augment->mixed);
+    if (augment->mixup > 0)
+        append(text, "mixup %g%s", augment->mixup, augment->cutmix > 0 ? " or " : "");
+    if (augment->cutmix > 0)
+        append(text, "CutMix %g", augment->cutmix);
+}
+
 void augment_describe(const struct augment *augment, enum pass pass, char *text, size_t text_size)
 {
     static const char *const filters[FILTER_COUNT] = { [FILTER_BILINEAR] = "bilinear", [FILTER_AREA] = "area",
@@ -87,4 +98,6 @@ void augment_describe(const struct augment *augment, enum pass pass, char *text,
         append(&line, ", half of them mirrored");
     if (augment->changes_colour && pass == PASS_TRAIN)
         append(&line, ", colours changed");
+    if (pass == PASS_TRAIN)
+        append_mixing(&line, augment);
 }

@@ -43,6 +43,8 @@ struct augment {
     double shift;               /* share of the side, < 1 */
     bool flips;                 /* half of the training images, at random */
     bool changes_colour;        /* of every training image */
+    double mixup, cutmix;       /* training images are mixed in pairs (loader/augment/mixing.h); 0 = not by this */
+    double mixed;               /* share of the images that are mixed, where they are */
 };
 
 /* The part of an image that becomes the sample, in the image's pixels: pixel (y, x) is the square from

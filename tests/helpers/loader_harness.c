@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "loader/augment/mixing.h"
 #include "stage/thread.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -38,6 +39,8 @@ static void keep(struct harness *harness, const struct batch *batch)
         delivery->label = batch->labels[i];
         delivery->pixels_hash = XXH3_64bits(batch->pixels + i * sample_bytes, sample_bytes);
         delivery->times++;
+        if (batch->mixes != NULL)
+            delivery->mix = batch->mixes[i];
     }
 }
 
@@ -146,6 +149,8 @@ void harness_run(struct harness *harness)
     const struct image_shape *const shape = &harness->spec.datasets[PASS_TRAIN]->options.shape;
     assert_int_equal(batch_layout_init(&layout, shape->height, shape->width, shape->channels,
                                        schedule_slice_max(&harness->schedule)), 0);
+    if (harness->spec.augment != NULL && mixing_is_on(harness->spec.augment))
+        assert_int_equal(batch_layout_add_mixes(&layout), 0);
     open_consumers(harness, consumers, rings, &layout);
     harness->spec.layout = &layout;
     harness->spec.rings = rings;

@@ -5,7 +5,7 @@
 
 #include "loader/loader.h"
 
-struct delivery { uint64_t id; int32_t label; uint64_t pixels_hash; uint32_t times; };
+struct delivery { uint64_t id; int32_t label; uint64_t pixels_hash; uint32_t times; struct mix mix; };
 
 struct harness {
     /* Set before harness_run. */

@@ -24,7 +24,7 @@ compute_libcompute_a_CPPFLAGS += -DHAVE_ONEDNN
 compute_libcompute_a_SOURCES += \
 	%D%/onednn/backend_onednn.c %D%/onednn/onednn_api.c %D%/onednn/onednn_call.c \
 	%D%/onednn/onednn_md.c %D%/onednn/onednn_plan.c %D%/onednn/onednn_choice.c %D%/onednn/onednn_layout.c \
-	%D%/onednn/onednn_room.c %D%/onednn/onednn_store.c \
+	%D%/onednn/onednn_input.c %D%/onednn/onednn_room.c %D%/onednn/onednn_store.c \
 	%D%/onednn/onednn_first.c %D%/onednn/onednn_folded.c %D%/onednn/onednn_weighted.c %D%/onednn/onednn_winograd.c \
 	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c \
 	%D%/onednn/onednn_average.c %D%/onednn/onednn_response.c %D%/onednn/onednn_branch.c \

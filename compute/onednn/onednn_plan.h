@@ -283,7 +283,7 @@ void gradient_run(const struct plan *plan, const struct gradient_pass *pass);
 void gradient_hand_on(const struct plan *plan, const void *from, const struct flow *flow, size_t count);
 /* Note in a buffer, a byte per number, which of a value are above 0. */
 void relu_note(const struct plan *plan, uint32_t value, uint32_t active);
-/* The uint8 pixels of a batch to value 0. */
+/* onednn_input.c: the uint8 pixels of a batch to value 0. */
 void input_convert(const struct plan *plan, const uint8_t *pixels);
 
 #endif

@@ -64,10 +64,13 @@ static inline size_t backend_workspace(const struct backend_spec *spec)
     return spec->workspace_max > 0 ? spec->workspace_max : (size_t)256 << 20;
 }
 
+struct mix;
+
 /* What one step needs besides the weights. Pointers are device memory. */
 struct backend_input {
     const uint8_t *pixels;      /* count x NHWC */
     const int32_t *labels;      /* count, BATCH_NO_LABEL (-1) = no sample */
+    const struct mix *mixes;    /* count: how samples 2k and 2k + 1 are mixed (compute/mixing.h); NULL: they are not */
     uint64_t first_position;    /* of sample 0 in its epoch: dropout is counted per sample as
                                  * (seed, layer, epoch, position, element) */
     uint32_t epoch;
@@ -75,7 +78,8 @@ struct backend_input {
 
 struct backend_result {
     double loss_sum;            /* over the samples with a label */
-    uint32_t correct;           /* largest logit is the label (first largest wins) */
+    uint32_t correct;           /* largest logit is the label, of mixed ones that of the larger share (first largest
+                                 * wins) */
     uint32_t counted;           /* samples with a label */
     uint32_t skipped_steps;     /* fp16: updates left out so far because a gradient overflowed */
     float loss_scale;           /* fp16: the factor of this step's gradients, else 1 */

@@ -227,8 +227,8 @@ int tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool t
     const struct backend_input input = {
         .pixels = slot->pixels + first * shape_count(tower->spec.net->input),
         .labels = slot->labels + first,
-        .first_position = slot->span.first_position + first,
-        .epoch = slot->span.epoch,
+        .mixes = training && slot->mixes != NULL ? slot->mixes + first : NULL,
+        .first_position = slot->span.first_position + first, .epoch = slot->span.epoch,
     };
     int rc = tower->spec.backend->input(plan, &input);
     if (rc == 0 && is_last)

@@ -1,6 +1,7 @@
 /* The input step: uint8 pixels to numbers of the net's input in its layout. The tower's threads share the samples. */
 #include "compute/onednn/onednn_plan.h"
 
+#include "compute/mixing.h"
 #include "compute/team.h"
 #include "compute/vector.h"
 
@@ -48,9 +49,72 @@ static void transform_blocked(enum value_type type, const struct input_transform
     }
 }
 
+/* ---- samples that are mixed ---- */
+
+/* Of one channel: pixels [left, right) of a row, and the first of them among the values. */
+struct mixed_row {
+    struct mix mix;
+    const uint8_t *own, *other;         /* the row's channel in both samples */
+    uint32_t y, left, right;
+    size_t channels, step;              /* from pixel to pixel: of the samples, of the values */
+    float divisor, mean, deviation;
+};
+
+ALWAYS_INLINE void mix_row(enum value_type type, const struct mixed_row *row, void *restrict values)
+{
+    for (uint32_t x = row->left; x < row->right; x++) {
+        const float pixel = mixing_pixel(&row->mix, row->own[x * row->channels], row->other[x * row->channels],
+                                         row->y, x);
+        value_write(type, values, (x - row->left) * row->step, (pixel / row->divisor - row->mean) / row->deviation);
+    }
+}
+
+VECTOR_LOOPS
+static void mix_row_any(enum value_type type, const struct mixed_row *row, void *values)
+{
+    FOR_TYPE(type, mix_row, row, values);
+}
+
+/* What of a sample, which is there as it is, changes: all of it, or the box. */
+static void mix_sample(enum value_type type, const struct input_transform *how, const struct edge *edge,
+                       const struct mix *mix, const uint8_t *own, const uint8_t *other, void *values)
+{
+    const bool has_box = mix->top < mix->bottom;
+    const uint32_t channels = edge->shape.channels, width = edge->shape.width;
+    const uint32_t top = has_box ? mix->top : 0, bottom = has_box ? mix->bottom : edge->shape.height;
+    struct mixed_row row = { .mix = *mix, .left = has_box ? mix->left : 0, .right = has_box ? mix->right : width,
+                             .channels = channels, .step = edge_step(edge), .divisor = how->divisor };
+    for (uint32_t c = 0; c < channels; c++) {
+        row.mean = how->is_plain ? 0.0f : how->mean[c];
+        row.deviation = how->is_plain ? 1.0f : how->deviation[c];
+        for (row.y = top; row.y < bottom; row.y++) {
+            const size_t first = (size_t)row.y * width;
+            row.own = own + first * channels + c;
+            row.other = other + first * channels + c;
+            mix_row_any(type, &row, value_at(type, values, edge_at(edge, c, first + row.left)));
+        }
+    }
+}
+
+static void mix_samples(const struct plan *plan, const struct backend_input *input, size_t first, size_t end)
+{
+    const struct edge *const edge = &plan->edges[0];
+    const enum value_type type = plan_type(plan);
+    const size_t bytes = shape_count(edge->shape);
+    for (size_t i = first; i < end; i++) {
+        const uint32_t partner = mixing_partner((uint32_t)i, plan->base.count);
+        const struct mix mix = mixing_find(input->mixes, input->labels, (uint32_t)i, plan->base.count);
+        if (mix.share < 1)
+            mix_sample(type, &plan->base.net->transform, edge, &mix, input->pixels + i * bytes,
+                       input->pixels + partner * bytes, value_at(type, plan_value(plan, 0), i * edge_count(edge)));
+    }
+}
+
+/* ---- all of them ---- */
+
 struct convert_work {
     const struct plan *plan;
-    const uint8_t *pixels;
+    const struct backend_input *input;
 };
 
 static void convert_samples(void *arg, uint32_t member, size_t first, size_t end)
@@ -60,7 +124,7 @@ static void convert_samples(void *arg, uint32_t member, size_t first, size_t end
     const struct edge *const edge = &work->plan->edges[0];
     const enum value_type type = plan_type(work->plan);
     const size_t bytes = shape_count(edge->shape), count = edge_count(edge);
-    const uint8_t *const pixels = work->pixels + first * bytes;
+    const uint8_t *const pixels = work->input->pixels + first * bytes;
     void *const values = value_at(type, plan_value(work->plan, 0), first * count);
     (void)member;
     if (edge->block == edge->shape.channels && how->is_plain)
@@ -69,10 +133,12 @@ static void convert_samples(void *arg, uint32_t member, size_t first, size_t end
         transform_any(type, how, edge->shape.channels, pixels, values, (end - first) * bytes);
     for (size_t i = 0; i < end - first && edge->block != edge->shape.channels; i++)
         transform_blocked(type, how, edge, pixels + i * bytes, value_at(type, values, i * count));
+    if (work->input->mixes != NULL)
+        mix_samples(work->plan, work->input, first, end);
 }
 
-void input_convert(const struct plan *plan, const uint8_t *pixels)
+void input_convert(const struct plan *plan, const struct backend_input *input)
 {
-    struct convert_work work = { plan, pixels };
+    struct convert_work work = { plan, input };
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, convert_samples, &work);
 }

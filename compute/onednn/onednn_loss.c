@@ -1,4 +1,4 @@
-/* Softmax cross-entropy with integer labels: sum of losses, correct answers, and in a
+/* Softmax cross-entropy with integer labels, mixed ones in pairs: sum of losses, correct answers, and in a
  * training plan the gradient of the logits' sum of losses. An auxiliary loss is one with a
  * weight, whose answers do not count. */
 #include "compute/onednn/backend_onednn.h"
@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "compute/mixing.h"
 #include "compute/team.h"
 
 /* What is known of one sample. Summed in sample order, so that the sum does not depend
@@ -67,47 +68,60 @@ static double exponentials(const float *logits, uint32_t count, float shift, flo
     return sum;
 }
 
-/* What labels ask for: the share of a label's own class and of each other one. */
-struct wanted { float own, others; double smoothing; };
+/* What is wanted of a sample: the shares of its label's class, of its partner's and of each other one. */
+struct wanted { float label, other, rest; };
 
-static struct wanted wanted_of(const struct plan *plan, uint32_t classes)
+static struct wanted wanted_of(double smoothing, uint32_t classes, const struct mixed_label *label)
 {
-    const double smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0;
-    const double others = smoothing / classes;
-    return (struct wanted){ (float)(1 - smoothing + others), (float)others, smoothing };
+    const double rest = smoothing / classes, share = label->label == label->other ? 1 : (double)label->share;
+    return (struct wanted){ (float)((1 - smoothing) * share + rest), (float)((1 - smoothing) * (1 - share) + rest),
+                            (float)rest };
 }
 
 /* How far the logits that are wanted lie below the largest one. */
-static double wanted_distance(const struct wanted *wanted, const float *logits, uint32_t classes, uint32_t label,
+static double wanted_distance(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label,
                               float largest)
 {
-    const double own = (double)largest - (double)logits[label];
+    const double own = (double)largest - (double)logits[label->label], share = (double)label->share;
+    const double labels = share == 1 ? own
+                                     : share * own + (1 - share) * ((double)largest - (double)logits[label->other]);
     double sum = 0;
-    if (wanted->smoothing == 0)
-        return own;
+    if (smoothing == 0)
+        return labels;
     for (uint32_t i = 0; i < classes; i++)
         sum += (double)largest - (double)logits[i];
-    return (1 - wanted->smoothing) * own + wanted->smoothing * sum / classes;
+    return (1 - smoothing) * labels + smoothing * sum / classes;
 }
 
-static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, const struct wanted *wanted,
-                                 int32_t label, float *gradient)
+/* The probabilities, of which `gradient` holds `sum` times so much, less those wanted. */
+static void subtract_wanted(float *gradient, uint32_t classes, float weight, double sum, const struct wanted *wanted,
+                            const struct mixed_label *label)
 {
-    if (label < 0) {
+    const uint32_t own = (uint32_t)label->label, other = (uint32_t)label->other;
+    const float factor = (float)(1.0 / sum);
+    for (uint32_t i = 0; i < classes; i++)
+        gradient[i] = weight * (gradient[i] * factor - (i == own ? wanted->label : i == other ? wanted->other
+                                                                                             : wanted->rest));
+}
+
+static struct outcome outcome_of(const float *logits, uint32_t classes, float weight, double smoothing,
+                                 const struct mixed_label *label, float *gradient)
+{
+    if (label->label < 0) {
         for (uint32_t i = 0; i < classes && gradient != NULL; i++)
             gradient[i] = 0.0f;
         return (struct outcome){ 0 };
     }
-    assert((uint32_t)label < classes);
+    assert((uint32_t)label->label < classes && (uint32_t)label->other < classes);
+    const struct wanted wanted = wanted_of(smoothing, classes, label);
     const uint32_t best = largest(logits, classes);
     const double sum = exponentials(logits, classes, logits[best], gradient);
-    const float factor = (float)(1.0 / sum);
-    for (uint32_t i = 0; i < classes && gradient != NULL; i++)
-        gradient[i] = weight * (gradient[i] * factor - (i == (uint32_t)label ? wanted->own : wanted->others));
-    const double distance = wanted_distance(wanted, logits, classes, (uint32_t)label, logits[best]);
-    if (!isfinite(log(sum) + distance) && gradient != NULL)
-        gradient[label] = NAN;          /* as the loss is: found with it */
-    return (struct outcome){ (double)weight * (log(sum) + distance), true, best == (uint32_t)label };
+    if (gradient != NULL)
+        subtract_wanted(gradient, classes, weight, sum, &wanted, label);
+    const double loss = log(sum) + wanted_distance(smoothing, logits, classes, label, logits[best]);
+    if (!isfinite(loss) && gradient != NULL)
+        gradient[label->label] = NAN;   /* as the loss is: found with it */
+    return (struct outcome){ (double)weight * loss, true, best == (uint32_t)mixing_answer(label) };
 }
 
 struct loss_work {
@@ -115,10 +129,10 @@ struct loss_work {
     const struct edge *edge;
     const void *logits;
     float weight;
-    struct wanted wanted;
+    double smoothing;
     void *gradients;            /* or NULL */
     float *rows;
-    const int32_t *labels;
+    const struct mixed_label *labels;
     struct outcome *outcomes;
 };
 
@@ -145,7 +159,7 @@ static void loss_samples(void *arg, uint32_t member, size_t first, size_t end)
     float *const gradient = work->gradients != NULL ? logits + classes : NULL;
     for (size_t i = first; i < end; i++) {
         read_row(work, i, logits);
-        work->outcomes[i] = outcome_of(logits, classes, work->weight, &work->wanted, work->labels[i], gradient);
+        work->outcomes[i] = outcome_of(logits, classes, work->weight, work->smoothing, &work->labels[i], gradient);
         if (gradient != NULL)
             write_row(work, i, gradient);
     }
@@ -170,7 +184,7 @@ static int loss_forward(struct plan *plan, uint32_t layer)
         .edge = &plan->edges[value],
         .logits = plan_value(plan, value),
         .weight = plan_layer(plan, layer)->loss_weight,
-        .wanted = wanted_of(plan, plan_layer(plan, layer)->in.channels),
+        .smoothing = plan->base.training ? (double)plan_backend(plan)->spec.label_smoothing : 0,
         .gradients = to != BUFFER_NONE ? plan_data(plan, to) : NULL,
         .labels = plan_data(plan, plan->labels),
         .outcomes = plan_data(plan, state->outcomes),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/mixing.h"
 #include "compute/onednn/backend_onednn.h"
 #include "compute/onednn/onednn_room.h"
 
@@ -147,7 +148,7 @@ static void widen_edges(struct plan *plan)
 static int open_buffers(struct plan *plan)
 {
     widen_edges(plan);
-    int rc = plan_buffer(plan, plan->base.count * sizeof(int32_t), &plan->labels);
+    int rc = plan_buffer(plan, plan->base.count * sizeof(struct mixed_label), &plan->labels);
     if (rc == 0)
         rc = plan_buffer(plan, 0, &plan->scratch);
     if (rc != 0)
@@ -245,8 +246,10 @@ int onednn_input(struct plan *plan, const struct backend_input *input)
         return rc;
     plan->epoch = input->epoch;
     plan->first_position = input->first_position;
-    memcpy(plan_data(plan, plan->labels), input->labels, plan->base.count * sizeof(int32_t));
-    input_convert(plan, input->pixels);
+    struct mixed_label *const labels = plan_data(plan, plan->labels);
+    for (uint32_t i = 0; i < plan->base.count; i++)
+        labels[i] = mixing_label(input->mixes, input->labels, i, plan->base.count);
+    input_convert(plan, input);
     return 0;
 }
 

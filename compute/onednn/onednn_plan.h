@@ -56,7 +56,7 @@ struct plan {
     struct plan_memory *memories;
     uint32_t memory_count, memory_room;
     uint32_t scratch;           /* buffer: scratchpad of every primitive, in turn */
-    uint32_t labels;            /* buffer: int32_t of every sample */
+    uint32_t labels;            /* buffer: struct mixed_label of every sample */
     const char *bound;          /* the pool that the memories point into */
     uint32_t epoch;
     uint64_t first_position;
@@ -283,7 +283,7 @@ void gradient_run(const struct plan *plan, const struct gradient_pass *pass);
 void gradient_hand_on(const struct plan *plan, const void *from, const struct flow *flow, size_t count);
 /* Note in a buffer, a byte per number, which of a value are above 0. */
 void relu_note(const struct plan *plan, uint32_t value, uint32_t active);
-/* onednn_input.c: the uint8 pixels of a batch to value 0. */
-void input_convert(const struct plan *plan, const uint8_t *pixels);
+/* onednn_input.c: the uint8 pixels of a batch, mixed where they are to be, to value 0. */
+void input_convert(const struct plan *plan, const struct backend_input *input);
 
 #endif

@@ -295,21 +295,36 @@ static void reference_plan_describe(const struct plan *plan, void (*write)(void 
 
 /* ---- a step ---- */
 
-static float transformed(const struct input_transform *transform, uint8_t pixel, size_t channel)
+static float transformed(const struct input_transform *transform, float pixel, size_t channel)
 {
-    const float scaled = (float)pixel / transform->divisor;
+    const float scaled = pixel / transform->divisor;
     return transform->is_plain ? scaled : (scaled - transform->mean[channel]) / transform->deviation[channel];
 }
 
-static void transform_pixels(const struct reference_plan *plan, const uint8_t *pixels, float *image)
+/* One sample, mixed with its partner. */
+static void transform_sample(const struct net *net, const struct mix *mix, const uint8_t *own, const uint8_t *other,
+                             float *image)
+{
+    const uint32_t channels = net->input.channels, width = net->input.width;
+    for (uint32_t c = 0; c < channels; c++)
+        for (uint32_t y = 0; y < net->input.height; y++)
+            for (uint32_t x = 0; x < width; x++) {
+                const size_t i = (size_t)y * width + x, at = i * channels + c;
+                image[c * shape_area(net->input) + i] =
+                    transformed(&net->transform, mixing_pixel(mix, own[at], other[at], y, x), c);
+            }
+}
+
+static void transform_samples(const struct reference_plan *plan, const struct backend_input *input, float *images)
 {
     const struct net *const net = plan->base.net;
-    const size_t channels = net->input.channels, area = shape_area(net->input);
-    for (size_t n = 0; n < plan->base.count; n++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < area; i++)
-                image[(n * channels + c) * area + i] =
-                    transformed(&net->transform, pixels[(n * area + i) * channels + c], c);
+    const size_t numbers = shape_count(net->input);
+    const uint32_t count = plan->base.count;
+    for (uint32_t n = 0; n < count; n++) {
+        const struct mix mix = mixing_find(input->mixes, input->labels, n, count);
+        transform_sample(net, &mix, input->pixels + n * numbers, input->pixels + mixing_partner(n, count) * numbers,
+                         images + n * numbers);
+    }
 }
 
 static int reference_input(struct plan *base, const struct backend_input *input)
@@ -317,8 +332,9 @@ static int reference_input(struct plan *base, const struct backend_input *input)
     struct reference_plan *const plan = reference_plan_of(base);
     struct reference *const backend = reference_of(&plan->base);
     plan->base.painted = backend->spec.paint ? backend->block : NULL;
-    transform_pixels(plan, input->pixels, value_of(plan, 0));
-    memcpy(backend->labels, input->labels, plan->base.count * sizeof(*backend->labels));
+    transform_samples(plan, input, value_of(plan, 0));
+    for (uint32_t n = 0; n < plan->base.count; n++)
+        backend->labels[n] = mixing_label(input->mixes, input->labels, n, plan->base.count);
     plan->first_position = input->first_position;
     plan->epoch = input->epoch;
     return 0;

@@ -280,27 +280,37 @@ static double log_sum_exp(const float *logits, uint32_t classes, double largest)
     return log(sum) + largest;
 }
 
+/* What is wanted of class c: the shares of its labels, less what smoothing takes of them and gives to all alike. */
+static double wanted_of(double smoothing, uint32_t classes, const struct mixed_label *label, uint32_t c)
+{
+    const double own = c == (uint32_t)label->label ? (double)label->share : 0;
+    const double other = c == (uint32_t)label->other ? 1 - (double)label->share : 0;
+    return (1 - smoothing) * (own + other) + smoothing / classes;
+}
+
 /* The probabilities less those wanted, times the weight; a sample without a label gives nothing. */
 static void loss_gradient(const struct layer *layer, double smoothing, const float *logits, double log_sum,
-                          int32_t label, float *gradient)
+                          const struct mixed_label *label, float *gradient)
 {
-    const double others = smoothing / layer->in.channels, own = 1 - smoothing + others;
-    for (uint32_t c = 0; c < layer->in.channels; c++) {
+    const uint32_t classes = layer->in.channels;
+    for (uint32_t c = 0; c < classes; c++) {
         const float probability = (float)exp((double)logits[c] - log_sum);
-        const float wanted = (float)(c == (uint32_t)label ? own : others);
-        gradient[c] = label < 0 ? 0 : layer->loss_weight * (probability - wanted);
+        const float wanted = (float)wanted_of(smoothing, classes, label, c);
+        gradient[c] = label->label < 0 ? 0 : layer->loss_weight * (probability - wanted);
     }
 }
 
-/* What the logits are on average where labels are smoothed, else that of the label. */
-static double wanted_logit(double smoothing, const float *logits, uint32_t classes, int32_t label)
+/* What the logits are on average over what is wanted; smoothed labels want all of them. */
+static double wanted_logit(double smoothing, const float *logits, uint32_t classes, const struct mixed_label *label)
 {
+    const double share = (double)label->share, own = logits[label->label];
+    const double labels = share == 1 ? own : share * own + (1 - share) * logits[label->other];
     double sum = 0;
     if (smoothing == 0)
-        return logits[label];
+        return labels;
     for (uint32_t c = 0; c < classes; c++)
         sum += logits[c];
-    return (1 - smoothing) * logits[label] + smoothing * sum / classes;
+    return (1 - smoothing) * labels + smoothing * sum / classes;
 }
 
 static double reference_smoothing(struct plan *base)
@@ -313,7 +323,7 @@ static double reference_smoothing(struct plan *base)
 static int loss_forward(struct plan *base, uint32_t index)
 {
     struct reference_plan *const plan = reference_plan_of(base);
-    const int32_t *const labels = ((const struct reference *)plan->base.backend)->labels;
+    const struct mixed_label *const labels = ((const struct reference *)plan->base.backend)->labels;
     const struct view v = view_of(base, index);
     const uint32_t classes = v.layer->in.channels;
     const bool answers = v.layer->kind == LAYER_SOFTMAX_LOSS;
@@ -323,15 +333,15 @@ static int loss_forward(struct plan *base, uint32_t index)
         const uint32_t best = first_largest(logits, classes);
         const double log_sum = log_sum_exp(logits, classes, logits[best]);
         if (v.targets[0].gradient != NULL)
-            loss_gradient(v.layer, smoothing, logits, log_sum, labels[n], v.targets[0].gradient + n * classes);
-        if (labels[n] < 0)
+            loss_gradient(v.layer, smoothing, logits, log_sum, &labels[n], v.targets[0].gradient + n * classes);
+        if (labels[n].label < 0)
             continue;
         plan->result.counted += answers;
-        plan->result.correct += answers && best == (uint32_t)labels[n];
-        const double loss = log_sum - wanted_logit(smoothing, logits, classes, labels[n]);
+        plan->result.correct += answers && best == (uint32_t)mixing_answer(&labels[n]);
+        const double loss = log_sum - wanted_logit(smoothing, logits, classes, &labels[n]);
         plan->result.loss_sum += (double)v.layer->loss_weight * loss;
         if (!isfinite(loss) && v.targets[0].gradient != NULL)
-            v.targets[0].gradient[n * classes + (uint32_t)labels[n]] = NAN;     /* as the loss is: found with it */
+            v.targets[0].gradient[n * classes + (uint32_t)labels[n].label] = NAN;   /* as the loss is */
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "compute/backend.h"
 #include "compute/dropout.h"
+#include "compute/mixing.h"
 
 struct reference {
     struct backend_base base;
@@ -13,7 +14,7 @@ struct reference {
     struct backend_memory memory;       /* lent */
     size_t block_bytes, label_count;    /* what the largest plan needs */
     char *block;                        /* values, gradients and what layers keep: of the plan that runs */
-    int32_t *labels;
+    struct mixed_label *labels;
 };
 
 /* What a layer keeps from one pass to another. */

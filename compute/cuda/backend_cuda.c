@@ -195,14 +195,14 @@ int cuda_input(struct plan *plan, uint32_t count, const struct backend_input *in
     const struct backend *const backend = plan->base.backend;
     const struct image_shape shape = {
         .count = count, .pixels = (uint32_t)value_pixels(plan, 0), .channels = plan_net(plan)->input.channels,
-        .stored = value_stored(plan, 0),
+        .stored = value_stored(plan, 0), .width = plan_net(plan)->input.width,
     };
     const int rc = cuda_enter(backend->spec.device);
     if (rc != 0)
         return rc;
     return CUDA_CALL(backend->name,
                      kernel_input(backend->stream, backend->type, &shape, &plan_net(plan)->transform, input->pixels,
-                                  input->labels, input->first_position, input->epoch,
+                                  input->labels, input->mixes, input->first_position, input->epoch,
                                   cuda_plan_data(plan, plan->base.values.values[0].buffer),
                                   cuda_plan_data(plan, plan->labels), cuda_plan_data(plan, plan->step)));
 }

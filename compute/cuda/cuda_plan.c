@@ -113,7 +113,7 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
 static int open_step(struct plan *plan)
 {
     struct value_plan *const values = &plan->base.values;
-    int rc = value_plan_buffer(values, plan->base.count * sizeof(int32_t), &plan->labels);
+    int rc = value_plan_buffer(values, plan->base.count * sizeof(struct mixed_label), &plan->labels);
     if (rc == 0)
         rc = value_plan_buffer(values, sizeof(struct step_values), &plan->step);
     if (rc == 0)

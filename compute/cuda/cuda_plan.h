@@ -57,7 +57,8 @@ struct plan {
     struct plan_base base;
     struct plan *next;
     void **states;                      /* by layer, owned by the layer's kind */
-    uint32_t labels, step, result;      /* buffers: int32_t per sample, struct step_values, struct backend_result */
+    uint32_t labels, step, result;      /* buffers: struct mixed_label per sample, struct step_values and
+                                         * struct backend_result */
     size_t workspace_bytes;             /* needed */
     bool has_loss;                      /* one is planned: further ones add to its result */
     bool is_ready;                      /* has run once where its memory is now */

@@ -5,50 +5,74 @@
 
 /* ---- input ---- */
 
-static __device__ inline float transformed(const input_transform &transform, uint8_t pixel, uint32_t channel)
+static __device__ inline float transformed(const input_transform &transform, float pixel, uint32_t channel)
 {
-    const float value = (float)pixel / transform.divisor;
+    const float value = pixel / transform.divisor;
     return transform.is_plain ? value : (value - transform.mean[channel]) / transform.deviation[channel];
+}
+
+/* What a thread of the input step reads of: a pixel of the batch, and the same one of the sample's partner. */
+struct mixed_pixels {
+    const uint8_t *own, *other;
+    mix how;
+    uint32_t y, x;
+};
+
+static __device__ inline mixed_pixels find_pixels(const image_shape &shape, const uint8_t *pixels,
+                                                  const int32_t *labels, const mix *mixes, size_t pixel)
+{
+    const uint8_t *const own = pixels + pixel * shape.channels;
+    const uint32_t sample = (uint32_t)(pixel / shape.pixels), place = (uint32_t)(pixel % shape.pixels);
+    const size_t partner = (size_t)mixing_partner(sample, shape.count) * shape.pixels + place;
+    const mix how = mixing_find(mixes, labels, sample, shape.count);
+    return how.share == 1 ? mixed_pixels{ own, own, how, 0, 0 }
+                          : mixed_pixels{ own, pixels + partner * shape.channels, how, place / shape.width,
+                                          place % shape.width };
 }
 
 template <typename T>
 static __global__ void input(image_shape shape, input_transform transform, const uint8_t *__restrict__ pixels,
-                             const int32_t *__restrict__ labels, uint64_t first_position, uint32_t epoch,
-                             void *__restrict__ out, int32_t *__restrict__ labels_out,
-                             step_values *__restrict__ values)
+                             const int32_t *__restrict__ labels, const mix *__restrict__ mixes,
+                             uint64_t first_position, uint32_t epoch, void *__restrict__ out,
+                             mixed_label *__restrict__ labels_out, step_values *__restrict__ values)
 {
     const size_t i = thread_number();
     const uint32_t groups = shape.stored / GROUP;
     if (i == 0)
         *values = step_values{ first_position, epoch };
     if (i < shape.count)
-        labels_out[i] = labels[i];
+        labels_out[i] = mixing_label(mixes, labels, (uint32_t)i, shape.count);
     if (i >= (size_t)shape.count * shape.pixels * groups)
         return;
-    const size_t pixel = i / groups;
     const uint32_t first = (uint32_t)(i % groups) * GROUP;
-    const uint8_t *const from = pixels + pixel * shape.channels;
+    const mixed_pixels from = find_pixels(shape, pixels, labels, mixes, i / groups);
     floats<GROUP> result;
-    for (uint32_t k = 0; k < GROUP; k++)
-        result.value[k] = first + k < shape.channels ? transformed(transform, from[first + k], first + k) : 0.0f;
+    for (uint32_t k = 0; k < GROUP; k++) {
+        const uint32_t channel = first + k;
+        result.value[k] = channel < shape.channels
+                              ? transformed(transform, mixing_pixel(&from.how, from.own[channel], from.other[channel],
+                                                                    from.y, from.x), channel)
+                              : 0.0f;
+    }
     write((T *)out + i * GROUP, result);
 }
 
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                          const struct input_transform *transform, const uint8_t *pixels, const int32_t *labels,
-                         uint64_t first_position, uint32_t epoch, void *out, int32_t *labels_out,
-                         struct step_values *values)
+                         const struct mix *mixes, uint64_t first_position, uint32_t epoch, void *out,
+                         struct mixed_label *labels_out, struct step_values *values)
 {
     static void (*const kernels[VALUE_TYPE_COUNT])(image_shape, input_transform, const uint8_t *, const int32_t *,
-                                                   uint64_t, uint32_t, void *, int32_t *, step_values *) =
-        FOR_TYPES(input);
-    if (shape->stored % GROUP != 0 || (!transform->is_plain && shape->channels > NET_CHANNELS_MAX))
+                                                   const mix *, uint64_t, uint32_t, void *, mixed_label *,
+                                                   step_values *) = FOR_TYPES(input);
+    if (shape->stored % GROUP != 0 || (!transform->is_plain && shape->channels > NET_CHANNELS_MAX) ||
+        (mixes != NULL && (shape->width == 0 || shape->pixels % shape->width != 0)))
         return cudaErrorInvalidValue;
     if (!is_aligned({ out }))
         return cudaErrorMisalignedAddress;
     const size_t threads = (size_t)shape->count * shape->pixels * (shape->stored / GROUP);
     return launch_threads(stream, threads > shape->count ? threads : shape->count, kernels[type], *shape, *transform,
-                          pixels, labels, first_position, epoch, out, labels_out, values);
+                          pixels, labels, mixes, first_position, epoch, out, labels_out, values);
 }
 
 /* ---- relu and sums ---- */

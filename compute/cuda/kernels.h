@@ -18,6 +18,7 @@
 #include "compute/backend.h"
 #include "compute/cuda/loss_scale.h"
 #include "compute/dropout.h"
+#include "compute/mixing.h"
 #include "compute/net.h"
 
 #ifdef __cplusplus
@@ -46,6 +47,7 @@ struct image_shape {
     uint32_t count;            /* samples */
     uint32_t pixels;           /* height * width */
     uint32_t channels, stored; /* real and stored channels of a pixel */
+    uint32_t width;            /* pixels of a row; input step with mixes only */
 };
 
 struct pool_shape {
@@ -86,12 +88,13 @@ struct loss_shape {
     float smoothing;                 /* share of the label that is all classes alike */
 };
 
-/* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), labels
- * copied, *values set from the arguments. The slot is not read afterwards. */
+/* out = pixels by the transform (count x pixels x channels uint8 -> stored channels), with mixes (NULL: none) mixed
+ * before it, labels_out what is asked of every sample, *values set from the arguments. The slot is not read
+ * afterwards. */
 cudaError_t kernel_input(cudaStream_t stream, enum value_type type, const struct image_shape *shape,
                          const struct input_transform *transform /* host */, const uint8_t *pixels,
-                         const int32_t *labels, uint64_t first_position, uint32_t epoch,
-                         void *out, int32_t *labels_out, struct step_values *values);
+                         const int32_t *labels, const struct mix *mixes, uint64_t first_position, uint32_t epoch,
+                         void *out, struct mixed_label *labels_out, struct step_values *values);
 
 /* Largest of the window's values that lie in the image (the first largest, row by row, wins;
  * every window holds at least one). winners (NULL: none wanted): its place in the window. */
@@ -213,12 +216,12 @@ struct sample_loss {
     uint32_t flags;
 }; /* bit 0 counted, bit 1 correct */
 
-/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - one-hot,
+/* Softmax cross-entropy of rows of logits. gradient (NULL: none wanted) gets (softmax - shares of the labels,
  * smoothed) * weight * scale->factor (scale NULL: 1), zeros in rows without a label (-1) and in padding columns;
  * may be the logits. samples: one a row, scratch. *result: weight times the loss summed in double in
  * a fixed order, counts, skipped_steps and loss_scale from *scale (0 and 1 without). */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
-                                const void *logits, const int32_t *labels, const struct loss_scale *scale,
+                                const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result);
 
 /* Sums of squares, as compute/update/squares.h has it, of any number of ranges. */

@@ -43,20 +43,37 @@ static __device__ inline largest find_largest(const T *logits, uint32_t classes,
     return warp_largest(mine);
 }
 
-/* How far the logits that are wanted lie below the largest one; `own` is that of the label. */
+/* How far the logits that are wanted lie below the largest one, in the lane that `tells`; `own` is there that of the
+ * label. A sample is a warp's: all lanes go the same ways. */
 template <typename T>
-static __device__ inline float smoothed_distance(const loss_shape &shape, const T *logits, float largest, float own,
-                                                 uint32_t lane)
+static __device__ inline float wanted_distance(const loss_shape &shape, const T *logits, const mixed_label &label,
+                                               float largest, float own, uint32_t lane)
 {
-    float sum = 0;
+    float wanted = own, sum = 0;
+    if (label.share < 1) {
+        const bool holds = label.other >= 0 && lane == (uint32_t)label.other % WARP;
+        wanted = label.share * own +
+                 (1.0f - label.share) * warp_sum(holds ? largest - widened(logits[label.other]) : 0.0f);
+    }
+    if (shape.smoothing == 0)
+        return wanted;
     for (uint32_t c = lane; c < shape.classes; c += WARP)
         sum += largest - widened(logits[c]);
-    return (1.0f - shape.smoothing) * own + shape.smoothing * (warp_sum(sum) / (float)shape.classes);
+    return (1.0f - shape.smoothing) * wanted + shape.smoothing * (warp_sum(sum) / (float)shape.classes);
+}
+
+/* Of the probability of class c. */
+static __device__ inline float wanted_of(const loss_shape &shape, const mixed_label &label, uint32_t c)
+{
+    const float rest = shape.smoothing / (float)shape.classes;
+    const float own = c == (uint32_t)label.label ? label.share : 0.0f;
+    const float other = label.share < 1 && c == (uint32_t)label.other ? 1.0f - label.share : 0.0f;
+    return (1.0f - shape.smoothing) * (own + other) + rest;
 }
 
 /* gradient may be the logits: a lane writes only what it alone still reads. */
 template <typename T>
-static __global__ void softmax_loss(loss_shape shape, const void *logits, const int32_t *__restrict__ labels,
+static __global__ void softmax_loss(loss_shape shape, const void *logits, const mixed_label *__restrict__ labels,
                                     const struct loss_scale *__restrict__ scale, void *gradient,
                                     sample_loss *__restrict__ samples)
 {
@@ -70,25 +87,23 @@ static __global__ void softmax_loss(loss_shape shape, const void *logits, const 
     for (uint32_t c = lane; c < classes; c += WARP)
         sum += expf(widened(row[c]) - best.value);
     sum = warp_sum(sum);
-    const uint32_t label = (uint32_t)labels[sample];    /* -1 is none of the classes */
+    const mixed_label wanted = labels[sample];
+    const uint32_t label = (uint32_t)wanted.label;      /* -1 is none of the classes */
     const bool is_counted = label < classes;
+    const bool is_correct = best.index == (uint32_t)mixing_answer(&wanted);
     const bool tells = lane == (is_counted ? label % WARP : 0);
-    float distance = is_counted && tells ? best.value - widened(row[label]) : 0.0f;
-    if (shape.smoothing > 0)
-        distance = smoothed_distance(shape, row, best.value, distance, lane);
-    const float loss = logf(sum) + distance;
+    const float own = is_counted && tells ? best.value - widened(row[label]) : 0.0f;
+    const float loss = logf(sum) + wanted_distance(shape, row, wanted, best.value, own, lane);
     if (tells)
-        samples[sample] = is_counted ? sample_loss{ loss,
-                                                    IS_COUNTED | (best.index == label ? IS_CORRECT : 0) }
+        samples[sample] = is_counted ? sample_loss{ loss, IS_COUNTED | (is_correct ? IS_CORRECT : 0) }
                                      : sample_loss{ 0, 0 };
     if (gradient == NULL)
         return;
-    const float others = shape.smoothing / (float)classes, own = 1.0f - shape.smoothing + others;
     const float factor = !is_counted ? 0.0f : shape.weight * (scale != NULL ? scale->factor : 1.0f);
     for (uint32_t c = lane; c < shape.stored; c += WARP) {
         const bool is_used = is_counted && c < classes;
-        const float wanted = c == label ? own : others;
-        const float slope = c == label && !isfinite(loss) ? loss : expf(widened(row[c]) - best.value) / sum - wanted;
+        const float slope = c == label && !isfinite(loss)
+                                ? loss : expf(widened(row[c]) - best.value) / sum - wanted_of(shape, wanted, c);
         narrowed(is_used ? slope * factor : 0.0f, (T *)gradient + sample * shape.stored + c);
     }
 }
@@ -132,10 +147,10 @@ static __global__ void sum_losses(loss_shape shape, const sample_loss *__restric
 }
 
 cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const struct loss_shape *shape,
-                                const void *logits, const int32_t *labels, const struct loss_scale *scale,
+                                const void *logits, const struct mixed_label *labels, const struct loss_scale *scale,
                                 void *gradient, struct sample_loss *samples, struct backend_result *result)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(loss_shape, const void *, const int32_t *,
+    static void (*const kernels[VALUE_TYPE_COUNT])(loss_shape, const void *, const mixed_label *,
                                                    const struct loss_scale *, void *, sample_loss *) =
         FOR_TYPES(softmax_loss);
     if (shape->classes == 0 || shape->classes > shape->stored)

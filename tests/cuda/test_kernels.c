@@ -17,11 +17,40 @@
 
 /* ---- input ---- */
 
-static float input_of(const struct input_transform *transform, uint8_t pixel, size_t channel)
+static float input_of(const struct input_transform *transform, float pixel, size_t channel)
 {
     if (transform->is_plain)
-        return (float)pixel / transform->divisor;
-    return ((float)pixel / transform->divisor - transform->mean[channel]) / transform->deviation[channel];
+        return pixel / transform->divisor;
+    return (pixel / transform->divisor - transform->mean[channel]) / transform->deviation[channel];
+}
+
+/* Boxes and shares that are exact in fp32, or NULL. Some samples are left alone, by their share or by a label that
+ * is none. */
+static struct mix *input_mixes(const struct image_shape *shape)
+{
+    const uint32_t height = shape->width > 0 ? shape->pixels / shape->width : 0;
+    struct mix *mixes = height > 0 ? calloc(shape->count, sizeof(*mixes)) : NULL;
+    for (uint32_t n = 0; n < shape->count && mixes != NULL; n++) {
+        const uint16_t top = (uint16_t)(n % height), left = (uint16_t)(n % shape->width);
+        mixes[n] = (struct mix){ .share = (float)(n % 5) / 4 };
+        if (n % 3 == 0)
+            mixes[n] = (struct mix){ 0.5f, top, left, (uint16_t)(top + 1), (uint16_t)shape->width };
+    }
+    return mixes;
+}
+
+static float expected_input(const struct image_shape *shape, const struct input_transform *transform,
+                            const uint8_t *pixels, const int32_t *labels, const struct mix *mixes, size_t i)
+{
+    const size_t channel = i % shape->stored, site = i / shape->stored, place = site % shape->pixels;
+    const uint32_t n = (uint32_t)(site / shape->pixels), width = shape->width > 0 ? shape->width : 1;
+    const size_t other = (size_t)mixing_partner(n, shape->count) * shape->pixels + place;
+    if (channel >= shape->channels)
+        return 0;
+    const struct mix mix = mixing_find(mixes, labels, n, shape->count);
+    return input_of(transform, mixing_pixel(&mix, pixels[site * shape->channels + channel],
+                                            pixels[other * shape->channels + channel], (uint32_t)place / width,
+                                            (uint32_t)place % width), channel);
 }
 
 static void check_input(enum value_type type, const struct image_shape *shape, const struct input_transform *transform)
@@ -29,48 +58,58 @@ static void check_input(enum value_type type, const struct image_shape *shape, c
     const size_t sites = (size_t)shape->count * shape->pixels, count = sites * shape->stored;
     uint8_t *pixels = malloc(sites * shape->channels);
     int32_t *labels = malloc(shape->count * sizeof(*labels));
+    struct mix *mixes = input_mixes(shape);
+    struct mixed_label *asked = malloc(shape->count * sizeof(*asked));
     float *expected = floats_new(count);
     assert_non_null(pixels);
     assert_non_null(labels);
+    assert_non_null(asked);
     for (size_t i = 0; i < sites * shape->channels; i++)
         pixels[i] = (uint8_t)(i * 37 + i / 256);
     for (uint32_t n = 0; n < shape->count; n++)
         labels[n] = (int32_t)n - 1;
-    for (size_t i = 0; i < count; i++) {
-        const size_t channel = i % shape->stored;
-        if (channel < shape->channels)
-            expected[i] = input_of(transform, pixels[i / shape->stored * shape->channels + channel], channel);
-    }
+    for (uint32_t n = 0; n < shape->count; n++)
+        asked[n] = mixing_label(mixes, labels, n, shape->count);
+    for (size_t i = 0; i < count; i++)
+        expected[i] = expected_input(shape, transform, pixels, labels, mixes, i);
     void *out = values_poison(type, count);
-    int32_t *labels_out = area_new(NULL, shape->count * sizeof(*labels));
+    struct mixed_label *labels_out = area_new(NULL, shape->count * sizeof(*labels_out));
     struct step_values *values = area_new(NULL, sizeof(*values));
     const struct step_values wanted = { .first_position = 0x123456789abull, .epoch = 77 };
     CUDA_OK(kernel_input(stream, type, shape, transform, area_new(pixels, sites * shape->channels),
-                         area_new(labels, shape->count * sizeof(*labels)), wanted.first_position, wanted.epoch, out,
-                         labels_out, values));
+                         area_new(labels, shape->count * sizeof(*labels)),
+                         mixes != NULL ? area_new(mixes, shape->count * sizeof(*mixes)) : NULL, wanted.first_position,
+                         wanted.epoch, out, labels_out, values));
     struct step_values found;
     assert_values(type, out, expected, count);
-    assert_holds(labels_out, labels, shape->count * sizeof(*labels));
+    assert_holds(labels_out, asked, shape->count * sizeof(*asked));
     read_back(values, &found, sizeof(found));
     assert_true(found.first_position == wanted.first_position && found.epoch == wanted.epoch);
     areas_close();
     free(pixels);
     free(labels);
+    free(mixes);
+    free(asked);
     free(expected);
 }
 
 static const struct image_shape image_shapes[] = {
-    { 1, 1, 1, 8 },
-    { 3, 25, 3, 8 },
-    { 2, 49, 8, 8 },
-    { 5, 7, 11, 16 },
-    { 4, 300, 3, 8 },
-    { 700, 1, 1, 8 },
-    { 2, 3, 16, 16 },
-    { 2, 3, 17, 32 },
+    { 1, 1, 1, 8, 0 },
+    { 3, 25, 3, 8, 0 },
+    { 2, 49, 8, 8, 0 },
+    { 5, 7, 11, 16, 0 },
+    { 4, 300, 3, 8, 0 },
+    { 700, 1, 1, 8, 0 },
+    { 2, 3, 16, 16, 0 },
+    { 2, 3, 17, 32, 0 },
+    /* mixed */
+    { 7, 25, 3, 8, 5 },
+    { 4, 300, 1, 8, 20 },
+    { 12, 6, 16, 16, 3 },
+    { 3, 1, 3, 8, 1 },
 };
 
-static void input_divides_pixels_and_pads_channels_with_zero(void **state)
+static void input_divides_pixels_mixes_them_and_pads_channels_with_zero(void **state)
 {
     static const struct input_transform plain = { .divisor = 255.0f, .is_plain = true };
     (void)state;
@@ -192,17 +231,17 @@ static void check_dropout(enum value_type type, const struct image_shape *shape,
 static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
 {
     static const struct image_shape shapes[] = {
-        { 1, 1, 1, 8 },
-        { 3, 1, 500, 504 },
-        { 2, 5, 3, 8 },
-        { 2, 8, 8, 8 },
-        { 2, 13, 11, 16 },
-        { 3, 49, 24, 24 },
-        { 1, 7, 9, 16 },
-        { 2, 15, 5, 8 },
-        { 2, 16, 33, 40 },
-        { 1, 9, 8, 8 },
-        { 300, 2, 3, 8 },
+        { 1, 1, 1, 8, 0 },
+        { 3, 1, 500, 504, 0 },
+        { 2, 5, 3, 8, 0 },
+        { 2, 8, 8, 8, 0 },
+        { 2, 13, 11, 16, 0 },
+        { 3, 49, 24, 24, 0 },
+        { 1, 7, 9, 16, 0 },
+        { 2, 15, 5, 8, 0 },
+        { 2, 16, 33, 40, 0 },
+        { 1, 9, 8, 8, 0 },
+        { 300, 2, 3, 8, 0 },
     };
     static const float rates[] = { 0, 0.25f, 0.5f, 0.999f };
     static const struct step_values steps[] = { { 0, 0 }, { UINT32_MAX - 1ull, 5 }, { 77ull << 40, UINT32_MAX } };
@@ -216,7 +255,7 @@ static void dropout_drops_what_the_mask_of_the_definition_drops(void **state)
 /* A rate hits a random half by chance only, so the threshold is taken from the random words. */
 static void a_random_number_equal_to_the_threshold_keeps_its_value(void **state)
 {
-    static const struct image_shape shape = { 1, 8, 1, 8 };
+    static const struct image_shape shape = { 1, 8, 1, 8, 0 };
     static const struct step_values step = { 12, 3 };
     static const uint32_t counter[4] = { 0, 12, 0, 3 };
     float values[64], expected[64];
@@ -364,8 +403,8 @@ struct loss {
 };
 
 /* Row by row in double; *gradient gets what is not yet scaled. */
-static struct loss loss_in_double(struct loss_case c, double smoothing, const float *logits, const int32_t *labels,
-                                  double *gradient)
+static struct loss loss_in_double(struct loss_case c, double smoothing, const float *logits,
+                                  const struct mixed_label *labels, double *gradient)
 {
     struct loss loss = { 0, 0, 0 };
     for (size_t n = 0; n < c.count; n++) {
@@ -376,19 +415,18 @@ static struct loss loss_in_double(struct loss_case c, double smoothing, const fl
             best = row[i] > row[best] ? i : best;
         for (uint32_t i = 0; i < c.classes; i++)
             sum += exp((double)row[i] - row[best]);
-        const bool is_counted = labels[n] >= 0 && (uint32_t)labels[n] < c.classes;
-        for (uint32_t i = 0; i < c.stored; i++)
-            gradient[n * c.stored + i] =
-                !is_counted || i >= c.classes ? 0
-                                              : exp((double)row[i] - row[best]) / sum - smoothing / c.classes -
-                                                    (1 - smoothing) * (i == (uint32_t)labels[n]);
-        if (!is_counted)
-            continue;
-        loss.sum += log(sum) + row[best] - (1 - smoothing) * row[labels[n]];
-        for (uint32_t i = 0; i < c.classes; i++)
-            loss.sum -= smoothing / c.classes * row[i];
-        loss.correct += best == (uint32_t)labels[n];
-        loss.counted++;
+        const uint32_t label = (uint32_t)labels[n].label, other = (uint32_t)labels[n].other;
+        const double share = (double)labels[n].share;
+        const bool is_counted = label < c.classes;
+        for (uint32_t i = 0; i < c.stored; i++) {
+            const double wanted = (1 - smoothing) * (share * (i == label) + (1 - share) * (i == other)) +
+                                  smoothing / c.classes;
+            const bool is_used = is_counted && i < c.classes;
+            gradient[n * c.stored + i] = is_used ? exp((double)row[i] - row[best]) / sum - wanted : 0;
+            loss.sum += is_used ? wanted * (log(sum) + row[best] - row[i]) : 0;
+        }
+        loss.correct += is_counted && best == (share >= 0.5 ? label : other);
+        loss.counted += is_counted;
     }
     return loss;
 }
@@ -405,14 +443,19 @@ static float *loss_logits(enum value_type type, struct loss_case c)
     return logits;
 }
 
-static int32_t *loss_labels(struct loss_case c)
+/* Every third one is a label by itself among those that are mixed. */
+static struct mixed_label *loss_labels(struct loss_case c, bool mixed)
 {
     static const int32_t none[] = { -1, 1 << 30, INT32_MIN };
-    int32_t *labels = calloc(c.count + 1, sizeof(*labels));
+    struct mixed_label *labels = calloc(c.count + 1, sizeof(*labels));
     assert_non_null(labels);
-    for (uint32_t n = 0; n < c.count; n++)
-        labels[n] = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes
-                                                               : (int32_t)(n * 7 % c.classes);
+    for (uint32_t n = 0; n < c.count; n++) {
+        const int32_t label = n % 5 == 4 ? none[n / 5 % 3] : n % 25 == 3 ? (int32_t)c.classes
+                                                                         : (int32_t)(n * 7 % c.classes);
+        const int32_t other = (int32_t)(n * 11 % c.classes);
+        const bool is_mixed = mixed && n % 3 != 0 && label >= 0 && (uint32_t)label < c.classes;
+        labels[n] = (struct mixed_label){ label, is_mixed ? other : label, is_mixed ? (float)(n % 17) / 16 : 1 };
+    }
     return labels;
 }
 
@@ -442,19 +485,20 @@ static void assert_gradient(enum value_type type, const void *device, const doub
     free(found);
 }
 
-static void check_loss(enum value_type type, struct loss_case c, float smoothing, const struct loss_scale *scale)
+static void check_loss(enum value_type type, struct loss_case c, bool mixed, float smoothing,
+                       const struct loss_scale *scale)
 {
     const size_t count = (size_t)c.count * c.stored;
     const struct loss_shape shape = { .count = c.count, .classes = c.classes, .stored = c.stored, .weight = 1,
                                       .smoothing = smoothing };
     const float factor = scale != NULL ? scale->factor : 1;
     float *logits = loss_logits(type, c);
-    int32_t *labels = loss_labels(c);
+    struct mixed_label *labels = loss_labels(c, mixed);
     double *gradient = calloc(count + 1, sizeof(*gradient));
     assert_non_null(gradient);
     const struct loss expected = loss_in_double(c, (double)smoothing, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
-    int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
+    struct mixed_label *label_area = area_new(labels, c.count * sizeof(*labels));
     struct loss_scale *scale_area = scale != NULL ? area_new(scale, sizeof(*scale)) : NULL;
     struct sample_loss *samples = area_new(NULL, c.count * sizeof(*samples));
     struct backend_result *result = area_new(NULL, sizeof(*result)), first, again;
@@ -485,8 +529,8 @@ static void softmax_loss_and_gradient_equal_those_in_double(void **state)
     (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], 0, NULL);
-        check_loss(type, loss_cases[i], 0, &scale);
+        check_loss(type, loss_cases[i], false, 0, NULL);
+        check_loss(type, loss_cases[i], false, 0, &scale);
     }
 }
 
@@ -496,8 +540,19 @@ static void smoothed_labels_give_the_loss_and_gradient_in_double(void **state)
     (void)state;
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
-        check_loss(type, loss_cases[i], 0.1f, NULL);
-        check_loss(type, loss_cases[i], 0.5f, &scale);
+        check_loss(type, loss_cases[i], false, 0.1f, NULL);
+        check_loss(type, loss_cases[i], false, 0.5f, &scale);
+    }
+}
+
+static void mixed_labels_give_the_loss_and_gradient_in_double(void **state)
+{
+    static const struct loss_scale scale = { .factor = 1024 };
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(loss_cases); i++) {
+        check_loss(type, loss_cases[i], true, 0, NULL);
+        check_loss(type, loss_cases[i], true, 0.1f, &scale);
     }
 }
 
@@ -507,12 +562,12 @@ static void check_auxiliary_loss(enum value_type type, struct loss_case c, const
     const size_t count = (size_t)c.count * c.stored;
     struct loss_shape shape = { c.count, c.classes, c.stored, .weight = 0.5f, .is_auxiliary = true, .adds = false };
     float *logits = loss_logits(type, c);
-    int32_t *labels = loss_labels(c);
+    struct mixed_label *labels = loss_labels(c, false);
     double *gradient = calloc(count, sizeof(*gradient));
     assert_non_null(gradient);
     struct loss expected = loss_in_double(c, 0, logits, labels, gradient);
     void *from = values_new(type, logits, count), *to = values_poison(type, count);
-    const int32_t *label_area = area_new(labels, c.count * sizeof(*labels));
+    const struct mixed_label *label_area = area_new(labels, c.count * sizeof(*labels));
     const struct loss_scale *scale_area = area_new(scale, sizeof(*scale));
     struct sample_loss *samples = area_new(NULL, c.count * sizeof(*samples));
     struct backend_result *result = area_new(NULL, sizeof(*result));
@@ -551,7 +606,7 @@ static void softmax_loss_of_large_logits_is_finite(void **state)
     FOR_EACH_TYPE(type)
     {
         float logits[CLASSES], gradient[CLASSES];
-        const int32_t label = 1;
+        const struct mixed_label label = { 1, 1, 1 };
         struct backend_result *result = area_new(NULL, sizeof(*result)), found;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == 39 ? 60000.0f : -60000.0f;
@@ -577,7 +632,7 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
     (void)state;
     for (int place = 0; place < CLASSES; place += 13) {
         float logits[CLASSES];
-        const int32_t label = 5;
+        const struct mixed_label label = { 5, 5, 1 };
         struct backend_result *result = area_new(NULL, sizeof(*result)), found;
         for (int i = 0; i < CLASSES; i++)
             logits[i] = i == place ? NAN : i == 5 ? 3.0f
@@ -597,13 +652,16 @@ static void nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop(void **stat
 
 static void shapes_that_break_a_rule_are_refused(void **state)
 {
-    static const struct image_shape narrow = { 1, 1, 3, 4 }, wide = { 1, 1, 17, 24 };
+    static const struct image_shape narrow = { 1, 1, 3, 4, 1 }, wide = { 1, 1, 17, 24, 1 },
+                                    uneven = { 1, 6, 3, 8, 4 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true }, transform = { .divisor = 1 };
     static const struct loss_shape tight = { .count = 1, .classes = 9, .stored = 8 };
     (void)state;
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, 0, 0, NULL, NULL, NULL),
+    assert_int_equal(kernel_input(stream, VALUE_FP32, &narrow, &plain, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
-    assert_int_equal(kernel_input(stream, VALUE_FP32, &wide, &transform, NULL, NULL, 0, 0, NULL, NULL, NULL),
+    assert_int_equal(kernel_input(stream, VALUE_FP32, &uneven, &plain, NULL, NULL, area_new(NULL, 64), 0, 0, NULL, NULL,
+                                  NULL), cudaErrorInvalidValue);
+    assert_int_equal(kernel_input(stream, VALUE_FP32, &wide, &transform, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL),
                      cudaErrorInvalidValue);
     assert_int_equal(kernel_bias(stream, VALUE_FP32, 1, 12, NULL, 0, NULL), cudaErrorInvalidValue);
     assert_int_equal(kernel_bias_gradient(stream, VALUE_FP32, 1, 7, NULL, NULL, NULL, NULL), cudaErrorInvalidValue);
@@ -613,11 +671,11 @@ static void shapes_that_break_a_rule_are_refused(void **state)
 
 static void misaligned_memory_is_refused(void **state)
 {
-    static const struct image_shape image = { 1, 1, 3, 8 };
+    static const struct image_shape image = { 1, 1, 3, 8, 1 };
     static const struct input_transform plain = { .divisor = 1, .is_plain = true };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
     (void)state;
-    assert_int_equal(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, 0, 0, off, NULL, NULL),
+    assert_int_equal(kernel_input(stream, VALUE_FP16, &image, &plain, memory, NULL, NULL, 0, 0, off, NULL, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_relu(stream, VALUE_FP16, 8, memory, off), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory, memory, false),
@@ -632,7 +690,7 @@ static void misaligned_memory_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(input_divides_pixels_and_pads_channels_with_zero),
+        cmocka_unit_test(input_divides_pixels_mixes_them_and_pads_channels_with_zero),
         cmocka_unit_test(input_takes_a_mean_and_a_deviation_per_channel),
         cmocka_unit_test(relu_keeps_what_is_positive_and_its_gradient),
         cmocka_unit_test(sums_may_lie_over_what_is_added),
@@ -643,6 +701,7 @@ int main(void)
         cmocka_unit_test(bias_gradient_is_accurate_and_the_same_in_every_run),
         cmocka_unit_test(softmax_loss_and_gradient_equal_those_in_double),
         cmocka_unit_test(smoothed_labels_give_the_loss_and_gradient_in_double),
+        cmocka_unit_test(mixed_labels_give_the_loss_and_gradient_in_double),
         cmocka_unit_test(auxiliary_losses_are_weighted_and_added_and_count_no_samples),
         cmocka_unit_test(softmax_loss_of_large_logits_is_finite),
         cmocka_unit_test(nan_logits_show_in_the_loss_and_count_as_in_a_plain_loop),

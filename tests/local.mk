@@ -54,8 +54,8 @@ compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compu
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_model %D%/compute/test_models_cifar \
 	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_file %D%/compute/test_net_layers \
 	%D%/compute/test_optimizer \
-	%D%/compute/test_skip %D%/compute/loss/test_smoothing %D%/compute/test_snapshot %D%/compute/test_squares \
-	%D%/compute/test_team %D%/compute/test_tower \
+	%D%/compute/test_skip %D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
+	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_update_cut \
 	%D%/compute/test_values
 if HAVE_ONEDNN

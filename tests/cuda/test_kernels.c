@@ -31,10 +31,10 @@ static struct mix *input_mixes(const struct image_shape *shape)
     const uint32_t height = shape->width > 0 ? shape->pixels / shape->width : 0;
     struct mix *mixes = height > 0 ? calloc(shape->count, sizeof(*mixes)) : NULL;
     for (uint32_t n = 0; n < shape->count && mixes != NULL; n++) {
-        const uint16_t top = (uint16_t)(n % height), left = (uint16_t)(n % shape->width);
+        const uint32_t top = n % height, left = n % shape->width;
         mixes[n] = (struct mix){ .share = (float)(n % 5) / 4 };
         if (n % 3 == 0)
-            mixes[n] = (struct mix){ 0.5f, top, left, (uint16_t)(top + 1), (uint16_t)shape->width };
+            mixes[n] = (struct mix){ 0.5f, top, left, top + 1, shape->width };
     }
     return mixes;
 }

@@ -72,8 +72,10 @@ static void slot_release(struct stand *stand)
 {
     stand->device->ops->free(stand->device, stand->slot.pixels);
     stand->device->ops->free(stand->device, stand->slot.labels);
+    stand->device->ops->free(stand->device, stand->slot.mixes);
     stand->slot.pixels = NULL;
     stand->slot.labels = NULL;
+    stand->slot.mixes = NULL;
 }
 
 void stand_close(struct stand *stand)
@@ -97,6 +99,8 @@ void stand_fill(struct stand *stand, const struct net *net, const struct backend
                                       .count = count, .global_count = STAND_BATCH };
     stand->slot.pixels = device_memory_make(stand->compute, input->pixels + first * image, count * image);
     stand->slot.labels = device_memory_make(stand->compute, input->labels + first, count * sizeof(int32_t));
+    if (input->mixes != NULL)
+        stand->slot.mixes = device_memory_make(stand->compute, input->mixes + first, count * sizeof(*input->mixes));
 }
 
 void stand_note_ready(void *arg, size_t floats)

@@ -41,6 +41,14 @@ train parts $options --set devices.precision=fp16
 expect_out 'resume +at step 1 of '
 expect_same_file "$work/runs/fp16/weights.safetensors" "$work/runs/parts/weights.safetensors" 'a run in two parts'
 
+# Samples mixed in pairs are those of the CPU, on any number of towers.
+mixed='--set augment.mixup=0.4 --set augment.cutmix=1'
+train mixed-cpu $options $mixed --set devices.kind=cpu
+for towers in 1 2; do
+    train mixed-$towers $options $mixed --set devices.towers=$towers --set devices.list=0
+    expect_near mixed-$towers loss "$(summary mixed-cpu loss)" 0.02
+done
+
 # What the run stands on is told.
 train told $options --set devices.towers=2 --set devices.list=0
 for library in CUDA cuDNN cuBLASLt; do

@@ -26,6 +26,9 @@ struct augment pixels_augment(const struct settings *settings)
         .shift = augment->shift,
         .flips = augment->flip,
         .changes_colour = augment->colour,
+        .mixup = augment->mixup,
+        .cutmix = augment->cutmix,
+        .mixed = augment->mixed,
     };
 }
 

@@ -79,6 +79,8 @@ struct augment_settings {
     int64_t pad;                /* pixels */
     double shift;               /* share of the side */
     bool flip, colour;
+    double mixup, cutmix;       /* of Beta; 0 = none */
+    double mixed;               /* share of the images that are */
     enum filter filter;
 };
 

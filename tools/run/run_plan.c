@@ -46,6 +46,13 @@ uint32_t run_plan_cpu(uint32_t n)
     return cpu;
 }
 
+/* Synthetic input is taken as it is, and so are images that are only evaluated. */
+static bool is_mixed(const struct run_plan *plan, const struct settings *settings)
+{
+    const bool is_on = settings->augment.mixup > 0 || settings->augment.cutmix > 0;
+    return is_on && plan->only_evaluated == 0 && settings->input.source != INPUT_SYNTHETIC;
+}
+
 static void init_schedule(struct run_plan *plan, const struct settings *settings,
                           const struct dataset *const datasets[PASS_COUNT])
 {
@@ -56,6 +63,7 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->epochs = (uint32_t)settings->train.epochs;
     schedule->steps = (uint64_t)settings->train.steps;
     schedule->drop_last = settings->data.last_batch == LAST_BATCH_DROP;
+    schedule->pairs = is_mixed(plan, settings);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         schedule->records[pass] = datasets[pass] != NULL ? datasets[pass]->record_count : 0;
     if (datasets[PASS_TRAIN] == NULL)
@@ -66,11 +74,13 @@ static void init_schedule(struct run_plan *plan, const struct settings *settings
     schedule->records[PASS_EVALUATE] = plan->only_evaluated;
 }
 
-/* A tower's share of a batch: its slice of a step is accumulate times that, where the share is a whole number. */
+/* A tower's share of a batch, an even one where there are pairs: its slice of a step is accumulate times that, where
+ * the share is a whole number. */
 static void init_pieces(struct run_plan *plan, const struct settings *settings)
 {
     const uint64_t batch = (uint64_t)settings_batch(settings), towers = plan->schedule.towers;
-    plan->piece_max = settings->train.accumulate > 1 ? (uint32_t)((batch + towers - 1) / towers) : 0;
+    const uint64_t share = (batch + towers - 1) / towers, odd = plan->schedule.pairs ? share % 2 : 0;
+    plan->piece_max = settings->train.accumulate > 1 ? (uint32_t)(share + odd) : 0;
 }
 
 static void init_optimizer(struct run_plan *plan, const struct train_settings *train)
@@ -198,8 +208,10 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
     const struct shape image = net->input;
-    const int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
-                                     schedule_slice_max(&plan->schedule));
+    int rc = batch_layout_init(&plan->layout, image.height, image.width, image.channels,
+                               schedule_slice_max(&plan->schedule));
+    if (rc == 0 && plan->schedule.pairs)
+        rc = batch_layout_add_mixes(&plan->layout);
     if (rc != 0) {
         problems_add(problems, "[train] batch", "%u images do not fit into the address space", plan->schedule.batch);
         return -EINVAL;

@@ -37,6 +37,8 @@ static int set_fixed(struct settings *settings)
         { SECTION_AUGMENT, "crop", "evaluated" },
         { SECTION_AUGMENT, "flip", "no" },
         { SECTION_AUGMENT, "colour", "no" },
+        { SECTION_AUGMENT, "mixup", "0" },
+        { SECTION_AUGMENT, "cutmix", "0" },
         { SECTION_MODEL, "dropout", "no" },
         { SECTION_TRAIN, "steps", "0" },
         { SECTION_TRAIN, "stop_at", "1" },

@@ -41,6 +41,7 @@ for towers in 1 3; do
         for file in weights.safetensors summary.json metrics.jsonl run.conf; do
             [ -s "$work/runs/$signal-$towers/$file" ] || fail "no $file after SIG$signal"
         done
+        expect_out_joined "next +the same command begins anew: no states are saved .*model.weights=$work/runs/"
         steps=$(summary "$signal-$towers" steps)
         expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \
             'images of whole steps'
@@ -55,6 +56,10 @@ steps=$(summary INT-1 steps)
 [ "$steps" -lt $((100000 * 38)) ] || fail 'the run was over before it was interrupted'
 train whole --set train.epochs=100000 --set train.steps="$steps" --set train.batch=16 --set data.validation=
 expect_same_file "$work/runs/INT-1/weights.safetensors" "$work/runs/whole/weights.safetensors" 'an interrupted run'
+
+# What is advised then works, in the same directory, too.
+train INT-1 --set model.weights="$work/runs/INT-1/weights.safetensors" --set train.steps=1
+expect_out_joined 'weights +8 of 8 tensors from .*INT-1/weights.safetensors'
 
 # Most of this run is evaluation.
 start_long evaluating --set data.train="$work/data/train-00000-*" --set data.validation="$work/data/train-*" \

@@ -228,10 +228,13 @@ void about_files(const struct about_end *end, FILE *out)
 
 void about_next(const struct about_end *end, bool ended_early, FILE *out)
 {
-    if (end->directory == NULL || (ended_early && (!end->saves_states || end->steps == 0)))
+    if (end->directory == NULL || (ended_early && end->steps == 0))
         return;
-    if (ended_early)
+    if (ended_early && end->saves_states)
         wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);
+    else if (ended_early && end->plan->devices.backend->computes)
+        wrapped_print(out, "next      the same command begins anew: no states are saved (checkpoint.every = never). To "
+                           "train these weights on: --set model.weights=%s/weights.safetensors", end->directory);
     else if (!end->plan->devices.backend->computes)
         wrapped_print(out, "next      the same in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1)

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/mixing.h"
 #include "tests/helpers/device_memory.h"
@@ -158,7 +159,7 @@ static void check_case(const char *backend, const struct mixing_case *c)
 
 static void check_backend(const char *backend)
 {
-    const bool has_layouts = backend_find(backend) == &backend_onednn_ops;
+    const bool has_layouts = strcmp(backend, "onednn") == 0;
     const struct mixing_case cases[] = {
         { 1, true, LAYOUT_AUTO, 1, 0 }, { 3, false, LAYOUT_AUTO, 1, 0.1f }, { 5, false, LAYOUT_AUTO, 1, 0 },
         { 3, true, LAYOUT_NHWC, 2, 0 }, { 3, false, LAYOUT_NCHW, 2, 0 } };

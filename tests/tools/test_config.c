@@ -283,6 +283,32 @@ static void every_key_with_a_character_dropped_added_or_swapped_is_refused(void 
     }
 }
 
+static void names_of_other_programs_come_with_ours(void **state)
+{
+    static const char *const names[] = {
+        "accumulation_steps", "amp", "batch_size", "clip_grad_norm", "cutmix_alpha", "data_dir", "dtype",
+        "early_stop", "early_stopping", "ema_decay", "every_n_steps", "gpus", "grad_accum", "grad_clip",
+        "gradient_accumulation_steps", "init", "log_interval", "lr", "lr_schedule", "max_epochs", "max_grad_norm",
+        "max_steps", "mixup_alpha", "num_classes", "num_epochs", "num_gpus", "num_workers", "opt",
+        "prefetch_factor", "pretrained", "print_freq", "save_best", "save_every", "save_steps", "scheduler",
+        "smoothing", "warmup", "warmup_steps", "wd", "workers"
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        char text[64];
+        struct trial trial;
+        snprintf(text, sizeof(text), "[data]\n%s = 1\n", names[i]);
+        trial_open(&trial);
+        trial_parse(&trial, text);
+        assert_int_equal(trial.problems.count, 1);
+        assert_non_null(strstr(trial.problems.lines[0], " (here it is '"));
+        trial_close(&trial);
+    }
+    expect_only("[train]\nlr = 1\n", "run.conf:2: unknown key 'lr' in [train] (here it is 'learning_rate')");
+    expect_only("[train]\nnum_workers = 4\n",
+                "run.conf:2: unknown key 'num_workers' in [train] (here it is 'decode_threads' in [input])");
+}
+
 static void every_single_slip_is_met_with_the_right_name(void **state)
 {
     (void)state;
@@ -550,6 +576,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_text_are_named),
         cmocka_unit_test(lines_are_whole_up_to_the_limit_and_named_above_it),
         cmocka_unit_test(every_key_with_a_character_dropped_added_or_swapped_is_refused),
+        cmocka_unit_test(names_of_other_programs_come_with_ours),
         cmocka_unit_test(every_single_slip_is_met_with_the_right_name),
         cmocka_unit_test(set_overrides_the_file_and_the_last_one_wins),
         cmocka_unit_test(wrong_set_options_are_named),

@@ -35,43 +35,83 @@ static const struct option_row *nearest_option(enum section section, const char 
     return nearest.best;
 }
 
-/* What an option is called now that had another name; NULL: it had not. */
-static const char *new_name(enum section section, const char *key)
+/* What else options are called: by other programs for training, or here in earlier versions. */
+static const struct other_name { const char *other; enum section section; const char *key; } other_names[] = {
+    { "accumulation_steps", SECTION_TRAIN, "accumulate" },
+    { "amp", SECTION_DEVICES, "precision" },
+    { "batch_size", SECTION_TRAIN, "batch" },
+    { "clip_grad_norm", SECTION_TRAIN, "clip_norm" },
+    { "cutmix_alpha", SECTION_AUGMENT, "cutmix" },
+    { "data_dir", SECTION_DATA, "train" },
+    { "dtype", SECTION_DEVICES, "precision" },
+    { "early_stop", SECTION_TRAIN, "patience" },
+    { "early_stopping", SECTION_TRAIN, "patience" },
+    { "ema_decay", SECTION_TRAIN, "ema" },
+    { "every_n_steps", SECTION_CHECKPOINT, "every" },
+    { "gpus", SECTION_DEVICES, "towers" },
+    { "grad_accum", SECTION_TRAIN, "accumulate" },
+    { "grad_clip", SECTION_TRAIN, "clip_norm" },
+    { "gradient_accumulation_steps", SECTION_TRAIN, "accumulate" },
+    { "init", SECTION_MODEL, "weights" },
+    { "log_interval", SECTION_REPORT, "interval" },
+    { "lr", SECTION_TRAIN, "learning_rate" },
+    { "lr_schedule", SECTION_TRAIN, "schedule" },
+    { "max_epochs", SECTION_TRAIN, "epochs" },
+    { "max_grad_norm", SECTION_TRAIN, "clip_norm" },
+    { "max_steps", SECTION_TRAIN, "steps" },
+    { "mixup_alpha", SECTION_AUGMENT, "mixup" },
+    { "num_classes", SECTION_DATA, "classes" },
+    { "num_epochs", SECTION_TRAIN, "epochs" },
+    { "num_gpus", SECTION_DEVICES, "towers" },
+    { "num_workers", SECTION_INPUT, "decode_threads" },
+    { "opt", SECTION_TRAIN, "optimizer" },
+    { "prefetch_factor", SECTION_INPUT, "prefetch_depth" },
+    { "pretrained", SECTION_MODEL, "weights" },
+    { "print_freq", SECTION_REPORT, "interval" },
+    { "save_best", SECTION_CHECKPOINT, "keep_best" },
+    { "save_every", SECTION_CHECKPOINT, "every" },
+    { "save_steps", SECTION_CHECKPOINT, "every" },
+    { "scheduler", SECTION_TRAIN, "schedule" },
+    { "smoothing", SECTION_TRAIN, "label_smoothing" },
+    { "warmup", SECTION_TRAIN, "warmup_epochs" },
+    { "warmup_steps", SECTION_TRAIN, "warmup_epochs" },
+    { "wd", SECTION_TRAIN, "weight_decay" },
+    { "workers", SECTION_INPUT, "decode_threads" },
+};
+
+/* NULL: nobody calls an option so. */
+static const struct option_row *find_other_name(const char *key)
 {
-    static const struct { enum section section; const char *key, *name; } renamed[] = {
-        { SECTION_MODEL, "init", "weights" },
-    };
-    for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++)
-        if (renamed[i].section == section && strcmp(renamed[i].key, key) == 0)
-            return renamed[i].name;
+    for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++)
+        if (strcmp(other_names[i].other, key) == 0)
+            return option_find(other_names[i].section, other_names[i].key);
     return NULL;
+}
+
+/* The option that may be meant, of the section where that has one. */
+static const struct option_row *nearest_anywhere(enum section section, const char *key)
+{
+    const struct option_row *const near = nearest_option(section, key);
+    return near != NULL ? near : nearest_option(SECTION_COUNT, key);
 }
 
 void config_hint_key(struct settings *settings, enum section section, const char *key, char *hint, size_t hint_size)
 {
-    char sections[128];
-    const char *const name = new_name(section, key);
-    if (name != NULL) {
-        mark_bad(settings, option_find(section, name));
-        snprintf(hint, hint_size, " (it is called '%s' now)", name);
-        return;
-    }
+    char sections[128], where[64] = "";
     sections_with(key, settings, sections, sizeof(sections));
     if (*sections != '\0') {
         snprintf(hint, hint_size, " (it belongs in %s)", sections);
         return;
     }
-    const struct option_row *near = nearest_option(section, key);
-    if (near == NULL)
-        near = nearest_option(SECTION_COUNT, key);
+    const struct option_row *const same = find_other_name(key);
+    const struct option_row *const meant = same != NULL ? same : nearest_anywhere(section, key);
     *hint = '\0';
-    if (near == NULL)
+    if (meant == NULL)
         return;
-    mark_bad(settings, near);
-    if (near->section == section)
-        snprintf(hint, hint_size, " (did you mean '%s'?)", near->key);
-    else
-        snprintf(hint, hint_size, " (did you mean '%s' in [%s]?)", near->key, section_name(near->section));
+    mark_bad(settings, meant);
+    if (meant->section != section)
+        snprintf(where, sizeof(where), " in [%s]", section_name(meant->section));
+    snprintf(hint, hint_size, same != NULL ? " (here it is '%s'%s)" : " (did you mean '%s'%s?)", meant->key, where);
 }
 
 enum section config_hint_section(const char *name, char *hint, size_t hint_size)

@@ -72,7 +72,7 @@ expect_err '^given.safetensors: cannot be read: '
 
 try wrong --set model.init=$base
 expect_code 2 'the name it had before'
-expect_err "unknown key 'init' in \[model\] \(it is called 'weights' now\)$"
+expect_err "unknown key 'init' in \[model\] \(here it is 'weights'\)$"
 try wrong --set model.skip='fc2.*' --set model.freeze='conv3.* c?nv1.weight ,nothing'
 expect_code 2 'patterns that match nothing'
 expect_err_lines 2

@@ -43,6 +43,7 @@ struct mix {
  * done, only decoders write, each its own places; then nobody writes until give_back. */
 struct batch {
     struct span span;
+    uint32_t full_found;        /* full batches of the ring when the feeder came for this one; 0: it may have waited */
     uint8_t *pixels;            /* in the block */
     int32_t *labels;            /* in the block */
     struct mix *mixes;          /* in the block, of training batches; NULL: samples are not mixed */

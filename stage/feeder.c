@@ -64,6 +64,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     const uint32_t count = batch->span.count;
     int rc = 0;
     slot->span = batch->span;
+    slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
     if (count > 0)
         rc = copy_queue(feeder, slot, batch->block);

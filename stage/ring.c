@@ -151,12 +151,12 @@ static bool place_holds(const struct place *place, uint64_t number)
 /* Called with the lock held. */
 static struct batch *place_take(struct ring *ring, struct place *place, uint64_t full_found)
 {
+    place->batch.full_found = (uint32_t)full_found;
     place->state = BATCH_TAKEN;
     ring->full--;
     ring->lent++;
     ring->next++;
     ring->counts.taken++;
-    ring->counts.full_sum += full_found;
     return &place->batch;
 }
 

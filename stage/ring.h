@@ -12,8 +12,6 @@ struct ring_counts {
     uint64_t published, taken;
     uint64_t claim_waited_ns;   /* loader waiting for room, summed over readers */
     uint64_t take_waited_ns;    /* feeder waiting for a full batch */
-    uint64_t full_sum;          /* full batches the feeder found when it came, summed at every take
-                                 * (mean = full_sum / taken; 0 = the loader is behind) */
 };
 
 /* A ring of `depth` >= 1 batches over the `blocks` given (depth pointers, each of

@@ -124,10 +124,19 @@ void slots_publish(struct slots *slots, struct slot *slot)
     pthread_mutex_unlock(&slots->lock);
 }
 
+/* Called with the lock held. */
+static struct slot *slot_take(struct slots *slots, uint32_t found)
+{
+    struct slot *const slot = slot_at(slots, slots->counts.taken++);
+    slot->slots_found = found;
+    return slot;
+}
+
 int slots_take(struct slots *slots, struct slot **slot_out)
 {
     int rc = 0;
     pthread_mutex_lock(&slots->lock);
+    const uint64_t found = slots->counts.published - slots->counts.taken;
     while (slots->counts.taken == slots->counts.published && !slots->finished && !slots->cancelled)
         wait_timed(&slots->has_batch, &slots->lock, &slots->counts.take_waited_ns);
     if (slots->cancelled)
@@ -135,7 +144,7 @@ int slots_take(struct slots *slots, struct slot **slot_out)
     else if (slots->counts.taken == slots->counts.published)
         rc = -ENODATA;
     else
-        *slot_out = slot_at(slots, slots->counts.taken++);
+        *slot_out = slot_take(slots, (uint32_t)found);
     pthread_mutex_unlock(&slots->lock);
     return rc;
 }

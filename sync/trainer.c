@@ -160,6 +160,8 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
 {
     const struct trainer_spec *const spec = &trainer->spec;
     report->span = slot->span;
+    report->batches_found = slot->batches_found;
+    report->slots_found = slot->slots_found;
     report->snapshot = NULL;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     struct outcome *const outcome = flights_begin(&trainer->flights, report);

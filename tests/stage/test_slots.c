@@ -67,6 +67,7 @@ static void slots_come_round_in_one_cycle_on_both_sides(void **state)
                 assert_int_equal(slots_take(slots, &slot), 0);
                 assert_ptr_equal(slot, seen[i]);
                 assert_int_equal(slot->span.number, round * depth + i);
+                assert_int_equal(slot->slots_found, depth - i);
                 slots_give_back(slots, slot);
             }
         }
@@ -349,6 +350,7 @@ static void check_lane(const struct device_ops *ops, const struct schedule *sche
         slot_wait(&lane, slot);
         check_span(&lane, number++, slot);
         check_samples(&lane, slot, ops != &device_null_ops);
+        assert_true(slot->batches_found <= RING_DEPTH && slot->slots_found <= slots_depth(lane.slots));
         slot_release(&lane, slot);
     }
     assert_int_equal(number, schedule_batch_count(schedule));

@@ -10,9 +10,9 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/number.h"
+#include "tools/run/pace/verdict.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/summary/summary.h"
-#include "tools/run/verdict.h"
 #include "tools/text/progress_line.h"
 #include "tools/text/wrapped.h"
 

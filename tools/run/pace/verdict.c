@@ -1,5 +1,5 @@
 /* The verdict line. */
-#include "tools/run/verdict.h"
+#include "tools/run/pace/verdict.h"
 
 #include <stdio.h>
 

@@ -52,6 +52,8 @@ static void round_fill(struct round *round, const struct schedule *schedule, uin
         report->result = (struct backend_result){ .loss_sum = 0.5 * span.count, .correct = span.count / 2,
                                                   .counted = span.count };
         report->times = times_of(&span, d);
+        report->batches_found = (uint32_t)(span.step % 7);
+        report->slots_found = (uint32_t)(span.step % 2);
         report->ended_ns = *now_ns - (schedule->towers - 1 - d) * 1000;
         report->ids = round->ids[d];
         for (uint32_t i = 0; i < span.count; i++)
@@ -287,10 +289,32 @@ static void the_interval_begins_again_at_every_reset(void **state)
         account_add(account, round.pointers, 1);
         assert_int_equal(account_interval(account)->steps, number % 3 + 1);
         assert_int_equal(account_interval(account)->images, (number % 3 + 1) * 48);
+        assert_int_equal(account_interval_fills(account)->ring.takes, number % 3 + 1);
+        assert_int_equal(account_interval_fills(account)->ring.found[number % 7], 1);
         if (number % 3 == 2)
             account_interval_reset(account);
     }
     assert_int_equal(account_training(account)->steps, 9);
+    account_close(account);
+}
+
+static void queues_are_told_of_training_behind_warm_up_over_all_towers(void **state)
+{
+    (void)state;
+    const struct schedule schedule = schedule_of(2);
+    struct account *account = account_run(&schedule);
+    const uint64_t steps = schedule_step_count(&schedule), warmup = steps / 10 < 10 ? steps / 10 : 10;
+    const struct queue_fills *const fills = account_fills(account);
+    uint64_t odd = 0, zero = 0;
+    for (uint64_t step = warmup; step < steps; step++) {
+        odd += step % 2;
+        zero += step % 7 == 0;
+    }
+    assert_in_range(warmup, 1, steps - 1);
+    assert_int_equal(fills->ring.takes, 2 * (steps - warmup));
+    assert_int_equal(fills->slots.takes, 2 * (steps - warmup));
+    assert_int_equal(fills->slots.found[1], 2 * odd);
+    assert_int_equal(fills->ring.found[0], 2 * zero);
     account_close(account);
 }
 
@@ -388,6 +412,7 @@ int main(void)
         cmocka_unit_test(the_order_hashes_of_two_parts_add_up),
         cmocka_unit_test(the_order_hashes_of_towers_in_two_processes_add_up),
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
+        cmocka_unit_test(queues_are_told_of_training_behind_warm_up_over_all_towers),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
         cmocka_unit_test(the_step_of_the_latest_evaluation_is_kept),

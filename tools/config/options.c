@@ -9,7 +9,6 @@
 #define AT_LEAST(from) .least = (from), .most = INT64_MAX
 
 #define BATCH_MAX (1 << 20)
-#define DEPTH_MAX 1024
 #define THREADS_MAX 1024
 #define TIB (INT64_C(1) << 40)
 
@@ -145,9 +144,9 @@ const struct option_row option_table[] = {
 
     { SECTION_INPUT, "source", OPTION_CHOICE, .initial = "real", .choices = source_choices,
       FIELD(input.source), .help = "shards, shards of any size kept in memory once read, or no shards at all" },
-    { SECTION_INPUT, "prefetch_depth", OPTION_INTEGER, .unit = "batches", .initial = "4", RANGE(1, DEPTH_MAX),
+    { SECTION_INPUT, "prefetch_depth", OPTION_INTEGER, .unit = "batches", .initial = "4", RANGE(1, OPTIONS_DEPTH_MAX),
       FIELD(input.prefetch_depth), .help = "batches ready or being made on the host, per tower" },
-    { SECTION_INPUT, "staging_depth", OPTION_INTEGER, .unit = "batches", .initial = "2", RANGE(1, DEPTH_MAX),
+    { SECTION_INPUT, "staging_depth", OPTION_INTEGER, .unit = "batches", .initial = "2", RANGE(1, OPTIONS_DEPTH_MAX),
       FIELD(input.staging_depth), .help = "batches on the device, per tower" },
     { SECTION_INPUT, "read_threads", OPTION_INTEGER, .initial = "0", .initial_note = "chosen",
       RANGE(0, THREADS_MAX), FIELD(input.read_threads), .help = "threads that read records" },

@@ -35,6 +35,7 @@ enum option_type {
     OPTION_CHOICE
 };
 
+#define OPTIONS_DEPTH_MAX 1024  /* batches of input.prefetch_depth and input.staging_depth */
 #define OPTION_NAME_MAX 64      /* bytes */
 #define OPTION_STRING_MAX 32000 /* bytes; quoted it still fits in a line of a configuration file */
 

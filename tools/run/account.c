@@ -19,6 +19,7 @@ struct account {
     uint64_t warmup;            /* steps of this process that only warm up */
     struct tally process, warm; /* training of this process; the part after warm-up */
     struct tally recent;        /* the part since account_recent_reset */
+    struct queue_fills interval_fills, fills;   /* fills: until warm-up is over of that, then of the part behind it */
     uint64_t last_end_ns, first_step_ns;
     double *durations_ms;
     uint64_t duration_count, duration_every;
@@ -139,6 +140,18 @@ static void add_duration(struct account *account, const struct span *span, const
         account->durations_ms[account->duration_count++] = (double)tally->wall_ns / 1e6;
 }
 
+static void add_fills(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    if (account->process.steps == account->warmup)
+        account->fills = (struct queue_fills){ 0 };
+    struct queue_fills *const both[] = { &account->interval_fills, &account->fills };
+    for (size_t i = 0; i < sizeof(both) / sizeof(*both); i++)
+        for (uint32_t d = 0; d < towers; d++) {
+            fill_add(&both[i]->ring, reports[d]->batches_found);
+            fill_add(&both[i]->slots, reports[d]->slots_found);
+        }
+}
+
 static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
                          const struct tally *tally)
 {
@@ -151,6 +164,7 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_tally(&account->state.training, tally);
     add_tally(&account->state.interval, tally);
     add_tally(&account->recent, tally);
+    add_fills(account, reports, towers);
     add_duration(account, &reports[0]->span, tally);
 }
 
@@ -187,6 +201,17 @@ const struct tally *account_interval(const struct account *account)
 void account_interval_reset(struct account *account)
 {
     account->state.interval = (struct tally){ 0 };
+    account->interval_fills = (struct queue_fills){ 0 };
+}
+
+const struct queue_fills *account_interval_fills(const struct account *account)
+{
+    return &account->interval_fills;
+}
+
+const struct queue_fills *account_fills(const struct account *account)
+{
+    return &account->fills;
 }
 
 const struct tally *account_recent(const struct account *account)

@@ -8,6 +8,7 @@
 
 #include "stage/schedule.h"
 #include "sync/trainer.h"
+#include "tools/run/pace/fill.h"
 
 /* Samples and time of a stretch of the run. */
 struct tally {
@@ -57,6 +58,11 @@ void account_recent_reset(struct account *account);
 /* All training of the run so far, and that of this process alone. */
 const struct tally *account_training(const struct account *account);
 const struct tally *account_process(const struct account *account);
+
+/* How full the queues were: in training since account_interval_reset, not going on from another process, and in that
+ * of this process, after warm-up as fractions are. */
+const struct queue_fills *account_interval_fills(const struct account *account);
+const struct queue_fills *account_fills(const struct account *account);
 
 struct fractions account_fractions(const struct account *account);
 struct fractions tally_fractions(const struct tally *tally);

@@ -47,6 +47,8 @@ host.release
 host.system
 images
 images_per_second
+loader_busy.decoders
+loader_busy.readers
 loss
 mean_images_per_second
 memory.peak_rss_bytes
@@ -55,6 +57,16 @@ model
 optimizer
 parameters
 precision
+queues.ring.depth
+queues.ring.empty
+queues.ring.least
+queues.ring.mean
+queues.ring.median
+queues.slots.depth
+queues.slots.empty
+queues.slots.least
+queues.slots.mean
+queues.slots.median
 rate
 sample_order_hash
 seconds
@@ -90,6 +102,12 @@ expect_summary first validation.complete true
     fractions.exposed_reduction fractions.update fractions.other |
     awk '{ if ($1 < 0) bad = 1; sum += $1 } END { exit bad || sum < 1 - 1e-9 || sum > 1 + 1e-9 }' ||
     fail 'the shares of tower time do not sum to 1'
+"$json_value" "$dir/summary.json" queues.ring.depth queues.ring.median queues.ring.least queues.ring.empty \
+    queues.slots.depth queues.slots.median queues.slots.least queues.slots.empty |
+    awk 'NR % 4 == 1 { depth = $1 } NR % 4 == 2 { median = $1; bad += median > depth } NR % 4 == 3 { bad += $1 > median }
+        NR % 4 == 0 { bad += $1 < 0 || $1 > 1 } END { exit NR != 8 || bad }' || fail 'how full the queues were'
+"$json_value" "$dir/summary.json" loader_busy.readers loader_busy.decoders |
+    awk '$1 <= 0 || $1 > 1 { exit 1 }' || fail 'how busy the loader was'
 "$json_value" "$dir/summary.json" images_per_second seconds start_to_first_step_seconds step_ms.p50 loss \
     memory.planned_bytes memory.peak_rss_bytes | awk '$1 <= 0 { exit 1 }' || fail 'a measure is not positive'
 

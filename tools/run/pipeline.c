@@ -310,6 +310,13 @@ void pipeline_allow(struct pipeline *pipeline, uint64_t number)
     gate_allow(pipeline->gate, number);
 }
 
+void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out)
+{
+    *counts_out = (struct loader_counts){ 0 };
+    if (pipeline->loader != NULL)
+        loader_count(pipeline->loader, counts_out);
+}
+
 void pipeline_request_stop(void *arg)
 {
     struct pipeline *const pipeline = arg;

@@ -65,6 +65,8 @@ bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number);
 /* With parts.awaits_word: the evaluation that is reported now was the last before batch `number`, which may begin.
  * Main only. */
 void pipeline_allow(struct pipeline *pipeline, uint64_t number);
+/* What the loader counted until now; all 0 for synthetic input. Main only. */
+void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);
 /* The tower-th of this process, between steps: planned only before pipeline_allocate, with its memory

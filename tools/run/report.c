@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/number.h"
@@ -27,6 +28,7 @@ int report_init(struct report *report)
     report->progress = progress != PROGRESS_NO;
     report->rewrites = terminal && progress == PROGRESS_AUTO;
     clock_gettime(CLOCK_REALTIME, &report->began);
+    report->interval_ns = clock_now_ns();
     json_init(&report->json, false);
     json_init(&report->summary, true);
     const int rc = json_reserve(&report->json, LINE_BYTES);
@@ -169,6 +171,21 @@ void report_write_fractions(struct json *json, const struct fractions *share)
     json_close_object(json);
 }
 
+/* Of the steps since the interval before, the first one from where the loader is started. */
+static void write_feed(struct report *report)
+{
+    struct loader_counts loader;
+    const uint64_t now_ns = clock_now_ns();
+    pipeline_count_loader(report->pipeline, &loader);
+    const struct feed_use use = {
+        .fills = account_interval_fills(report->account),
+        .busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan),
+    };
+    feed_write(&use, report->settings, &report->json);
+    report->loader = loader;
+    report->interval_ns = now_ns;
+}
+
 void report_interval(struct report *report, const struct span *span)
 {
     const struct tally *const tally = account_interval(report->account);
@@ -181,6 +198,7 @@ void report_interval(struct report *report, const struct span *span)
         json_u64(&report->json, "skipped_steps", report->course->skipped);
     json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
     report_write_fractions(&report->json, &share);
+    write_feed(report);
     end_metrics(report);
 }
 
@@ -331,6 +349,21 @@ static void print_time(const struct report *report)
                   100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
+struct feed_use report_feed(const struct report *report, const struct report_end *end)
+{
+    static const struct loader_counts none;
+    return (struct feed_use){
+        .fills = account_fills(report->account),
+        .busy = loader_busy(&none, &end->counts.loader, end->loader_wall_ns, report->plan),
+    };
+}
+
+static void print_feed(const struct report *report, const struct report_end *end)
+{
+    const struct feed_use use = report_feed(report, end);
+    feed_print(&use, report->settings, stdout);
+}
+
 static void print_warnings(uint64_t count)
 {
     if (count > 0)
@@ -374,6 +407,7 @@ int report_result(struct report *report, const struct report_end *end)
     if (steps > 0) {
         print_speed(report);
         print_time(report);
+        print_feed(report, end);
     }
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);

@@ -9,6 +9,7 @@
 #include "tools/results/run_directory.h"
 #include "tools/run/account.h"
 #include "tools/run/goal/course.h"
+#include "tools/run/pace/feed.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
 
@@ -21,6 +22,7 @@ struct report {
     const struct course *course;
     struct account *account;            /* its recent tally is reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
+    const struct pipeline *pipeline;    /* while it is open: until the last report of a step */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
     bool progress, rewrites;            /* print progress; on one line again and again */
     bool line_is_open;                  /* a progress line without its end stands on the terminal */
@@ -28,6 +30,8 @@ struct report {
     bool table_has_head;
     struct json json, summary;
     struct timespec began;              /* this process, by the calendar */
+    struct loader_counts loader;        /* when the latest interval ended, */
+    uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
 };
 
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
@@ -61,5 +65,7 @@ bool report_evaluation_is_complete(const struct report *report);        /* has t
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
 void report_write_fractions(struct json *json, const struct fractions *share);
+/* Of training of this process behind warm-up; of the loader all of it. */
+struct feed_use report_feed(const struct report *report, const struct report_end *end);
 
 #endif

@@ -134,6 +134,7 @@ static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
                                   .datasets = datasets_of(run), .course = &run->state.course,
+                                  .pipeline = run->pipeline,
                                   .account = run->account, .directory = run->results.directory,
                                   .process_start_ns = run->process_start_ns };
     return report_init(&run->report);

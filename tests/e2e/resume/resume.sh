@@ -10,7 +10,8 @@ resumed() {
 
 # What does not depend on the clock: rows without times, and speeds.
 rows() {
-    sed -e 's/"time":[^,}]*,//; s/"seconds":[^,}]*,//g; s/"images_per_second":[^,}]*//g; s/"fractions":{[^}]*}//' \
+    sed -e 's/"time":[^,}]*,//; s/"seconds":[^,}]*,//g; s/"images_per_second":[^,}]*//g; s/"fractions":{[^}]*}//
+        s/"queues":{[^}]*}\(,[^}]*}\)*}//; s/"loader_busy":{[^}]*}//' \
         "$work/runs/$1/metrics.jsonl"
 }
 

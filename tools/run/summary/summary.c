@@ -16,8 +16,9 @@
 #include "tools/run/report_damage.h"
 #include "tools/version.h"
 
-static void summarize_result(const struct report *report, struct json *json)
+static void summarize_result(const struct report *report, struct json *json, const struct report_end *end)
 {
+    const struct feed_use feed = report_feed(report, end);
     const struct tally *const training = account_training(report->account);
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     const struct step_percentiles step = account_percentiles(report->account);
@@ -36,6 +37,7 @@ static void summarize_result(const struct report *report, struct json *json)
     json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
     const struct fractions share = account_fractions(report->account);
     report_write_fractions(json, &share);
+    feed_write(&feed, report->settings, json);
     json_double(json, "loss", report_loss(report, account_pass(report->account, PASS_TRAIN)));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);
@@ -175,7 +177,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     summarize_data(report, json);
     summarize_host(json);
     about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
-    summarize_result(report, json);
+    summarize_result(report, json, end);
     summarize_best(report, json);
     json_quoted(json, "verdict", verdict);
     summarize_copies(report, json, end);

@@ -1,0 +1,67 @@
+/* How the feed was used, in words and numbers. */
+#include "tools/run/pace/feed.h"
+
+#include "tools/text/wrapped.h"
+
+static double share(uint64_t before_ns, uint64_t after_ns, uint64_t wall_ns, uint32_t threads)
+{
+    const double room = (double)wall_ns * threads;
+    return room > 0 ? (double)(after_ns - before_ns) / room : 0;
+}
+
+struct loader_busy loader_busy(const struct loader_counts *before, const struct loader_counts *after, uint64_t wall_ns,
+                               const struct run_plan *plan)
+{
+    return (struct loader_busy){
+        .readers = share(before->read_busy_ns, after->read_busy_ns, wall_ns, plan->read_threads),
+        .decoders = share(before->decode_busy_ns, after->decode_busy_ns, wall_ns, plan->decode_threads),
+    };
+}
+
+static bool has_loader(const struct settings *settings)
+{
+    return settings->input.source != INPUT_SYNTHETIC;
+}
+
+static void write_fill(struct json *json, const char *name, int64_t depth, const struct fill *fill)
+{
+    const struct fill_use use = fill_use(fill);
+    json_open_object(json, name);
+    json_u64(json, "depth", (uint64_t)depth);
+    json_u64(json, "least", use.least);
+    json_u64(json, "median", use.median);
+    json_double(json, "mean", use.mean);
+    json_double(json, "empty", use.empty);
+    json_close_object(json);
+}
+
+void feed_write(const struct feed_use *use, const struct settings *settings, struct json *json)
+{
+    json_open_object(json, "queues");
+    if (has_loader(settings))
+        write_fill(json, "ring", settings->input.prefetch_depth, &use->fills->ring);
+    write_fill(json, "slots", settings->input.staging_depth, &use->fills->slots);
+    json_close_object(json);
+    if (!has_loader(settings))
+        return;
+    json_open_object(json, "loader_busy");
+    json_double(json, "readers", use->busy.readers);
+    json_double(json, "decoders", use->busy.decoders);
+    json_close_object(json);
+}
+
+void feed_print(const struct feed_use *use, const struct settings *settings, FILE *out)
+{
+    const struct fill_use ring = fill_use(&use->fills->ring), slots = fill_use(&use->fills->slots);
+    const long long ring_depth = (long long)settings->input.prefetch_depth;
+    const long long slots_depth = (long long)settings->input.staging_depth;
+    if (has_loader(settings))
+        wrapped_print(out,
+                      "feed      %u of %lld batches ready (median; least %u, none in %.1f %% of steps), "
+                      "%u of %lld slots filled (least %u, none in %.1f %%); readers busy %.1f %%, decoders %.1f %%",
+                      ring.median, ring_depth, ring.least, 100 * ring.empty, slots.median, slots_depth, slots.least,
+                      100 * slots.empty, 100 * use->busy.readers, 100 * use->busy.decoders);
+    else
+        wrapped_print(out, "feed      %u of %lld slots filled (median; least %u, none in %.1f %% of steps)",
+                      slots.median, slots_depth, slots.least, 100 * slots.empty);
+}

@@ -307,6 +307,7 @@ void loader_count(struct loader *loader, struct loader_counts *counts_out)
         counts.bytes += value_of(&tally->bytes);
         counts.read_busy_ns += value_of(&tally->busy_ns);
         counts.read_waited_room_ns += value_of(&tally->waited_ns);
+        counts.read_cpu_ns += value_of(&tally->cpu_ns);
     }
     for (uint32_t i = 0; i < loader->spec.decode_threads; i++) {
         const struct tally *tally = &loader->decoders[i].tally;

@@ -51,6 +51,7 @@ struct loader_counts {
     uint64_t corrupt_records;           /* distinct damaged records met, those lost while indexing included */
     uint64_t decoder_warnings;          /* distinct records whose image was decoded with a warning */
     uint64_t read_busy_ns, read_waited_room_ns;                     /* summed over readers */
+    uint64_t read_cpu_ns;               /* that they computed, of those that have ended */
     uint64_t decode_busy_ns, decode_waited_input_ns;                /* summed over decoders */
 };
 

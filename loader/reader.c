@@ -235,6 +235,7 @@ void reader_loop(void *worker)
     struct worker *const reader = worker;
     while (read_next(reader) >= 0)
         ;
+    tally_add(&reader->tally.cpu_ns, clock_thread_ns());
     if (atomic_fetch_sub(&reader->loader->readers_left, 1) == 1)
         queue_finish(reader->loader->full);
 }

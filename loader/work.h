@@ -51,6 +51,7 @@ struct work_plan {
 struct tally {
     _Alignas(64) atomic_uint_fast64_t records;
     atomic_uint_fast64_t bytes, busy_ns, waited_ns;
+    atomic_uint_fast64_t cpu_ns;        /* of a reader that has ended */
 };
 
 static inline void tally_add(atomic_uint_fast64_t *value, uint64_t more)

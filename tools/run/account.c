@@ -284,6 +284,11 @@ double account_images_per_second(const struct account *account)
     return p50_ms > 0 ? (double)full_batch(account->schedule) * 1e3 / p50_ms : NAN;
 }
 
+bool account_is_warm(const struct account *account)
+{
+    return account->process.steps >= account->warmup;
+}
+
 uint64_t account_step(const struct account *account)
 {
     return account->step;

@@ -4,6 +4,7 @@
 #define PIPETRAIN_ACCOUNT_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stage/schedule.h"
@@ -70,6 +71,8 @@ struct fractions tally_fractions(const struct tally *tally);
 struct step_percentiles account_percentiles(const struct account *account);
 /* Images a second: batch / median step time as above. */
 double account_images_per_second(const struct account *account);
+/* Is warm-up over? */
+bool account_is_warm(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */
 uint64_t account_step(const struct account *account);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/clock.h"
 #include "tools/run/lane.h"
 #include "tools/run/tower_plan.h"
 
@@ -19,6 +20,7 @@ struct pipeline {
     struct gate *gate;
     struct loader *loader;
     struct step_report **reports;       /* of the batch main looks at, by tower */
+    uint64_t waited_ns;                 /* main for them */
 };
 
 static bool is_synthetic(const struct pipeline *pipeline)
@@ -264,6 +266,7 @@ void pipeline_go(struct pipeline *pipeline)
 /* At the end every tower says so: then all are through. */
 int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 {
+    const uint64_t begun_ns = clock_now_ns();
     int rc = 0;
     for (uint32_t d = 0; d < pipeline->towers; d++) {
         pipeline->reports[d] = NULL;
@@ -271,6 +274,7 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
         if (rc == 0)
             rc = reported;
     }
+    pipeline->waited_ns += clock_now_ns() - begun_ns;
     if (rc == 0)
         *reports_out = pipeline->reports;
     else
@@ -313,7 +317,7 @@ void pipeline_allow(struct pipeline *pipeline, uint64_t number)
 void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out)
 {
     *counts_out = (struct loader_counts){ 0 };
-    if (pipeline->loader != NULL)
+    if (pipeline != NULL && pipeline->loader != NULL)
         loader_count(pipeline->loader, counts_out);
 }
 
@@ -372,7 +376,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
 {
     if (pipeline == NULL)
         return;
-    struct pipeline_counts counts = { 0 };
+    struct pipeline_counts counts = { .main_waited_ns = pipeline->waited_ns };
     if (pipeline->lanes != NULL) {
         join_threads(pipeline, &counts);
         stop_forget(pipeline->parts.stop);

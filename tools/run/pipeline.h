@@ -29,6 +29,7 @@ struct pipeline_counts {
     struct loader_counts loader;
     struct damage_list *damage;         /* owned by who gets the counts (free); NULL where none is kept */
     struct feeder_counts feeders;
+    uint64_t main_waited_ns;            /* main for the reports of towers */
 };
 
 /* Devices, and on each its towers' threads, which plan; nothing large is taken. What towers need is
@@ -65,7 +66,7 @@ bool pipeline_is_requested(struct pipeline *pipeline, uint64_t number);
 /* With parts.awaits_word: the evaluation that is reported now was the last before batch `number`, which may begin.
  * Main only. */
 void pipeline_allow(struct pipeline *pipeline, uint64_t number);
-/* What the loader counted until now; all 0 for synthetic input. Main only. */
+/* What the loader counted until now; all 0 for synthetic input, and for NULL. Main only. */
 void pipeline_count_loader(const struct pipeline *pipeline, struct loader_counts *counts_out);
 /* End after the batches that are begun. Any thread; fits signals_start. */
 void pipeline_request_stop(void *pipeline);

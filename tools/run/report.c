@@ -11,7 +11,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/number.h"
-#include "tools/run/pace/verdict.h"
+#include "tools/run/pace/facts.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/summary/summary.h"
 #include "tools/text/progress_line.h"
@@ -105,9 +105,23 @@ static void print_progress(struct report *report, const struct span *span, const
     report->line_is_open = report->rewrites;
 }
 
+/* Evaluation is left out. */
+static void measure_feed(struct report *report, const struct span *span)
+{
+    struct loader_counts loader;
+    if (!account_is_warm(report->account) || (report->meter.runs && !span->last_of_pass))
+        return;
+    pipeline_count_loader(report->pipeline, &loader);
+    if (span->last_of_pass)
+        feed_meter_stop(&report->meter, &loader, clock_now_ns());
+    else
+        feed_meter_start(&report->meter, &loader, clock_now_ns());
+}
+
 void report_step(struct report *report, const struct span *span)
 {
     const uint64_t now_ns = account_end_ns(report->account);
+    measure_feed(report, span);
     if (!report->rewrites || (now_ns < report->repaint_ns && !span->last_of_pass))
         return;
     report->repaint_ns = now_ns + REPAINT_NS;
@@ -349,12 +363,14 @@ static void print_time(const struct report *report)
                   100 * share.exposed_reduction, 100 * share.update, 100 * share.other);
 }
 
+/* A run that was asked to stop ended within a pass. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end)
 {
-    static const struct loader_counts none;
+    struct feed_meter meter = report->meter;
+    feed_meter_stop(&meter, &end->counts.loader, end->loader_end_ns);
     return (struct feed_use){
         .fills = account_fills(report->account),
-        .busy = loader_busy(&none, &end->counts.loader, end->loader_wall_ns, report->plan),
+        .busy = feed_meter_busy(&meter, report->plan),
     };
 }
 
@@ -371,7 +387,7 @@ static void print_warnings(uint64_t count)
                count == 1 ? "" : "s");
 }
 
-static int write_summary(struct report *report, const struct report_end *end, const char *verdict)
+static int write_summary(struct report *report, const struct report_end *end, const struct verdict *verdict)
 {
     const int rc = summary_write(report, end, verdict);
     if (rc != 0)
@@ -381,11 +397,9 @@ static int write_summary(struct report *report, const struct report_end *end, co
 
 int report_result(struct report *report, const struct report_end *end)
 {
-    const struct fractions share = account_fractions(report->account);
-    const uint64_t steps = account_process(report->account)->steps;
-    char verdict[512];
-    verdict_write(verdict, sizeof(verdict), steps, &share, &end->counts.loader, end->loader_wall_ns, report->plan,
-                  report->settings);
+    const struct verdict_facts facts = facts_of(report, end);
+    struct verdict verdict;
+    verdict_find(&facts, report->plan, report->settings, &verdict);
     end_progress_line(report);
     if (end->early != NULL)
         wrapped_print(stdout, "ended     early, %s", end->early);
@@ -404,13 +418,13 @@ int report_result(struct report *report, const struct report_end *end)
     if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
         wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
                               "saved weights are tower 0's");
-    if (steps > 0) {
+    if (facts.steps > 0) {
         print_speed(report);
         print_time(report);
         print_feed(report, end);
     }
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
-    wrapped_print(stdout, "verdict   %s", verdict);
-    return write_summary(report, end, verdict);
+    wrapped_print(stdout, "verdict   %s", verdict.text);
+    return write_summary(report, end, &verdict);
 }

@@ -32,13 +32,14 @@ struct report {
     struct timespec began;              /* this process, by the calendar */
     struct loader_counts loader;        /* when the latest interval ended, */
     uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
+    struct feed_meter meter;            /* of the loader in training behind warm-up */
 };
 
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* After every training step, before report_interval: the line on a terminal, the first step's, then once a
- * second, and the last one's of an epoch. */
+/* After every training step, before report_interval: what the feed did; the line on a terminal, the first step's,
+ * then once a second, and the last one's of an epoch. */
 void report_step(struct report *report, const struct span *span);
 /* Every report.interval training steps: a line in metrics.jsonl, and on stderr where that is no terminal. */
 void report_interval(struct report *report, const struct span *span);
@@ -47,7 +48,7 @@ void report_epoch(struct report *report, const struct span *span);
 
 struct report_end {
     struct pipeline_counts counts;
-    uint64_t loader_wall_ns;
+    uint64_t loader_wall_ns, loader_end_ns;     /* it ran so long, up to then on clock_now_ns's clock */
     const char *early;          /* why the run ended early, NULL: it did not */
     const char *ended;          /* the same for programs, in a word or two */
 };
@@ -65,7 +66,7 @@ bool report_evaluation_is_complete(const struct report *report);        /* has t
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
 void report_write_fractions(struct json *json, const struct fractions *share);
-/* Of training of this process behind warm-up; of the loader all of it. */
+/* Of training of this process behind warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);
 
 #endif

@@ -133,9 +133,8 @@ static const struct net *saved_net(const struct run *run)
 static int open_report(struct run *run)
 {
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
-                                  .datasets = datasets_of(run), .course = &run->state.course,
-                                  .pipeline = run->pipeline,
-                                  .account = run->account, .directory = run->results.directory,
+                                  .datasets = datasets_of(run), .course = &run->state.course, .account = run->account,
+                                  .directory = run->results.directory, .pipeline = run->pipeline,
                                   .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
 }
@@ -363,7 +362,7 @@ static int fail(struct run *run)
     run->end.ended = "failed";
     run->end.early = stop_message(run->stop);
     if (run->results.have_begun)
-        (void)summary_write(&run->report, &run->end, "the run broke off");
+        (void)summary_write(&run->report, &run->end, NULL);
     return stop_code(run->stop);
 }
 
@@ -374,7 +373,8 @@ static int train(struct run *run)
         return code;
     print_plan(run);
     run_steps(run);
-    run->end.loader_wall_ns = clock_now_ns() - run->began_ns;
+    run->end.loader_end_ns = clock_now_ns();
+    run->end.loader_wall_ns = run->end.loader_end_ns - run->began_ns;
     code = save(run);
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);

@@ -1,12 +1,15 @@
 /* How the feed was used, in words and numbers. */
 #include "tools/run/pace/feed.h"
 
+#include <math.h>
+
 #include "tools/text/wrapped.h"
 
+/* No more than all: work is counted when a piece of it is done, which may have begun before. */
 static double share(uint64_t before_ns, uint64_t after_ns, uint64_t wall_ns, uint32_t threads)
 {
     const double room = (double)wall_ns * threads;
-    return room > 0 ? (double)(after_ns - before_ns) / room : 0;
+    return room > 0 ? fmin((double)(after_ns - before_ns) / room, 1) : 0;
 }
 
 struct loader_busy loader_busy(const struct loader_counts *before, const struct loader_counts *after, uint64_t wall_ns,
@@ -16,6 +19,31 @@ struct loader_busy loader_busy(const struct loader_counts *before, const struct 
         .readers = share(before->read_busy_ns, after->read_busy_ns, wall_ns, plan->read_threads),
         .decoders = share(before->decode_busy_ns, after->decode_busy_ns, wall_ns, plan->decode_threads),
     };
+}
+
+void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
+{
+    if (meter->runs)
+        return;
+    meter->since = *now;
+    meter->since_ns = now_ns;
+    meter->runs = true;
+}
+
+void feed_meter_stop(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
+{
+    if (!meter->runs)
+        return;
+    meter->sum.read_busy_ns += now->read_busy_ns - meter->since.read_busy_ns;
+    meter->sum.decode_busy_ns += now->decode_busy_ns - meter->since.decode_busy_ns;
+    meter->wall_ns += now_ns - meter->since_ns;
+    meter->runs = false;
+}
+
+struct loader_busy feed_meter_busy(const struct feed_meter *meter, const struct run_plan *plan)
+{
+    static const struct loader_counts none;
+    return loader_busy(&none, &meter->sum, meter->wall_ns, plan);
 }
 
 static bool has_loader(const struct settings *settings)
@@ -57,11 +85,11 @@ void feed_print(const struct feed_use *use, const struct settings *settings, FIL
     const long long slots_depth = (long long)settings->input.staging_depth;
     if (has_loader(settings))
         wrapped_print(out,
-                      "feed      %u of %lld batches ready (median; least %u, none in %.1f %% of steps), "
+                      "queues    %u of %lld batches ready (median; least %u, none in %.1f %% of steps), "
                       "%u of %lld slots filled (least %u, none in %.1f %%); readers busy %.1f %%, decoders %.1f %%",
                       ring.median, ring_depth, ring.least, 100 * ring.empty, slots.median, slots_depth, slots.least,
                       100 * slots.empty, 100 * use->busy.readers, 100 * use->busy.decoders);
     else
-        wrapped_print(out, "feed      %u of %lld slots filled (median; least %u, none in %.1f %% of steps)",
+        wrapped_print(out, "queues    %u of %lld slots filled (median; least %u, none in %.1f %% of steps)",
                       slots.median, slots_depth, slots.least, 100 * slots.empty);
 }

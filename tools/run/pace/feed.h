@@ -18,6 +18,19 @@ struct loader_busy { double readers, decoders; };
 struct loader_busy loader_busy(const struct loader_counts *before, const struct loader_counts *after, uint64_t wall_ns,
                                const struct run_plan *plan);
 
+/* Adds up what the loader does while it runs, without what is of no interest between: begins as all 0. */
+struct feed_meter {
+    struct loader_counts sum, since;    /* busy times of the stretches that ended; counts when this one began */
+    uint64_t wall_ns, since_ns;         /* the same of clock_now_ns's clock */
+    bool runs;
+};
+
+/* At `now_ns` the loader has counted `now`. Starting a meter that runs does nothing, as stopping one that does not. */
+void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns);
+void feed_meter_stop(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns);
+/* Of the stretches that ended. */
+struct loader_busy feed_meter_busy(const struct feed_meter *meter, const struct run_plan *plan);
+
 struct feed_use {
     const struct queue_fills *fills;    /* lent */
     struct loader_busy busy;

@@ -1,56 +1,271 @@
-/* The verdict line. */
+/* The verdict: which stage limits, what to change, and what that would give. */
 #include "tools/run/pace/verdict.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "tools/config/number.h"
 
-/* The loader's threads: which kind works all the time, so that the other waits. */
-static void input_verdict(char *text, size_t text_size, double wait, const struct loader_counts *loader,
-                          uint64_t wall_ns, const struct run_plan *plan, const struct settings *settings)
+/* Of the time of its threads a stage has to work so much to be what others wait for, where nothing else tells. */
+#define BUSY 0.5
+/* A stage whose threads work so much of their time gives no more; one that works less is held up by full queues. */
+#define ALWAYS_BUSY 0.75
+/* And of all cores the process, so that more threads find none. */
+#define CORES_BUSY 0.9
+
+static const char *const names[LIMIT_COUNT] = {
+    [LIMIT_UNKNOWN] = "unknown",     [LIMIT_READING] = "reading",     [LIMIT_DECODING] = "decoding",
+    [LIMIT_BURSTS] = "bursts",       [LIMIT_COPY] = "copying",        [LIMIT_SLOTS] = "slots",
+    [LIMIT_REDUCTION] = "reduction", [LIMIT_UPDATE] = "update",       [LIMIT_REPORTS] = "reports",
+    [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",
+};
+
+const char *limit_name(enum limit limit)
 {
-    const double wall = wall_ns > 0 ? (double)wall_ns : 1;
-    const double reading = (double)loader->read_busy_ns / (wall * plan->read_threads);
-    const double decoding = (double)loader->decode_busy_ns / (wall * plan->decode_threads);
-    const bool decoders = decoding >= reading;
-    const bool is_kept = plan->memory.kept_bytes > 0;
-    const double busy = decoders ? decoding : reading;
-    const uint32_t threads = decoders ? plan->decode_threads : plan->read_threads;
-    if (busy < 0.5)
-        snprintf(text, text_size,
-                 "input limits (towers waited %.1f %% of their time) although no stage is busy: batches come in "
-                 "bursts, raise input.prefetch_depth (now %lld)",
-                 100 * wait, (long long)settings->input.prefetch_depth);
-    else
-        snprintf(text, text_size,
-                 "%s limits (towers waited %.1f %% of their time; %u %s %.0f %% busy): raise input.%s to %u%s",
-                 decoders ? "decoding" : "reading", 100 * wait, threads, decoders ? "decoders" : "readers", 100 * busy,
-                 decoders ? "decode_threads" : "read_threads", threads + 1,
-                 decoders || is_kept ? "" : ", or set input.source = cached to read every shard once");
+    return names[limit];
 }
 
-void verdict_write(char *text, size_t text_size, uint64_t steps, const struct fractions *fractions,
-                   const struct loader_counts *loader, uint64_t wall_ns, const struct run_plan *plan,
+static double input_share(const struct fractions *share)
+{
+    return share->input_wait + share->exposed_copy;
+}
+
+static double busiest(const struct verdict_facts *facts)
+{
+    return fmax(facts->busy.readers, facts->busy.decoders);
+}
+
+static enum limit find_input_limit(const struct verdict_facts *facts, const struct settings *settings)
+{
+    const bool is_copying = facts->copying > BUSY && facts->ring_empty < BUSY;
+    if (settings->input.source == INPUT_SYNTHETIC)
+        return LIMIT_SLOTS;
+    if (is_copying || facts->share.exposed_copy > facts->share.input_wait)
+        return LIMIT_COPY;
+    if (busiest(facts) < ALWAYS_BUSY)
+        return LIMIT_BURSTS;
+    return facts->busy.decoders >= facts->busy.readers ? LIMIT_DECODING : LIMIT_READING;
+}
+
+static enum limit find_other_limit(const struct verdict_facts *facts, const struct settings *settings)
+{
+    if (facts->main_busy > BUSY)
+        return LIMIT_REPORTS;
+    const struct checkpoint_settings *const states = &settings->checkpoint;
+    return states->steps > 0 || states->seconds > 0 || states->each_epoch ? LIMIT_STATES : LIMIT_COMPUTE;
+}
+
+/* Where nothing computes, the busiest; batches and reports are handed on by threads that wait for each other. */
+static enum limit find_feed_limit(const struct verdict_facts *facts)
+{
+    if (busiest(facts) < BUSY)
+        return LIMIT_REPORTS;
+    return facts->busy.decoders >= facts->busy.readers ? LIMIT_DECODING : LIMIT_READING;
+}
+
+/* The largest of the shares that are too large. */
+static enum limit find_limit(const struct verdict_facts *facts, const struct settings *settings, double *share_out)
+{
+    const struct { double share, bound; enum limit limit; } limits[] = {
+        { input_share(&facts->share), VERDICT_INPUT_WAIT, find_input_limit(facts, settings) },
+        { facts->share.exposed_reduction, VERDICT_REDUCTION, LIMIT_REDUCTION },
+        { facts->share.other, VERDICT_OTHER, find_other_limit(facts, settings) },
+        { facts->share.update, VERDICT_UPDATE, LIMIT_UPDATE },
+    };
+    enum limit found = LIMIT_COMPUTE;
+    double largest = 0;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+        if (limits[i].share > limits[i].bound && limits[i].share > largest) {
+            largest = limits[i].share;
+            found = limits[i].limit;
+        }
+    *share_out = found == LIMIT_COMPUTE ? facts->share.forward + facts->share.backward + facts->share.update : largest;
+    return found;
+}
+
+static void say(struct verdict *verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct verdict *verdict, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
+    va_end(arguments);
+}
+
+/* What a run gains that no longer waits for it. */
+static double gain_without(double share)
+{
+    return share < 1 ? 1 / (1 - share) - 1 : NAN;
+}
+
+/* ", up to 30 % more images/s"; nothing where that is not known or little. */
+struct gain_text { char text[40]; };
+static struct gain_text gain_words(double gain)
+{
+    struct gain_text words = { "" };
+    if (gain >= 0.005 && gain < 100)
+        snprintf(words.text, sizeof(words.text), ", up to %.0f %% more images/s", 100 * gain);
+    return words;
+}
+
+/* Threads that would keep the towers busy, as far as cores are idle for them; waiting for files takes none. */
+static uint32_t threads_wanted(const struct verdict *verdict, uint32_t threads, double busy, double idle_cores)
+{
+    const double wanted = ceil(threads * busy / fmax(1 - verdict->share, 0.01));
+    const double room = threads + fmax(1, floor(idle_cores));
+    return (uint32_t)fmax(threads + 1, fmin(wanted, room));
+}
+
+static void advise_threads(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
+                           bool waits_for_files)
+{
+    const bool decodes = verdict->limit == LIMIT_DECODING;
+    const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
+    const double busy = decodes ? facts->busy.decoders : facts->busy.readers;
+    const double idle = waits_for_files ? threads : plan->cores * (1 - facts->cores_busy);
+    const uint32_t wanted = threads_wanted(verdict, threads, busy, idle);
+    verdict->key = decodes ? "input.decode_threads" : "input.read_threads";
+    verdict->gain = fmin(gain_without(verdict->share), wanted / (threads * busy) - 1);
+    say(verdict, "%s limits (towers waited %.1f %% of their time; %u %s%s %.0f %% busy%s): raise %s to %u%s%s",
+        decodes ? "decoding" : "reading", 100 * verdict->share, threads, decodes ? "decoder" : "reader",
+        threads == 1 ? "" : "s", 100 * busy, waits_for_files ? ", most of it waiting for files" : "", verdict->key,
+        wanted, gain_words(verdict->gain).text,
+        decodes || plan->memory.kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
+}
+
+/* More threads would take the cores from others. */
+static void advise_less_work(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    say(verdict, "%s limits (towers waited %.1f %% of their time) and all %u cores are busy, so more threads would not "
+                 "help%s", names[verdict->limit], 100 * verdict->share, plan->cores,
+        facts->is_encoded ? ": images that are smaller or stored raw take less to decode, pipetrain-convert tfrecord "
+                            "SHARDS -o DIR with --resize-short=N or --raw"
+                          : "");
+}
+
+static void advise_on_loader(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const bool waits_for_files = verdict->limit == LIMIT_READING && facts->reading_cpu < BUSY;
+    if (facts->cores_busy > CORES_BUSY && !waits_for_files)
+        advise_less_work(verdict, facts, plan);
+    else
+        advise_threads(verdict, facts, plan, waits_for_files);
+}
+
+/* A share of the towers' time that one setting is to make smaller. */
+static void advise_key(struct verdict *verdict, const char *key, const char *what, const char *cure)
+{
+    verdict->key = key;
+    if (isnan(verdict->gain))
+        verdict->gain = gain_without(verdict->share);
+    say(verdict, "%s (%.1f %% of the towers' time); %s%s", what, 100 * verdict->share, cure,
+        gain_words(verdict->gain).text);
+}
+
+static void advise_depth(struct verdict *verdict, const char *key, long long depth, const char *what)
+{
+    char cure[64];
+    snprintf(cure, sizeof(cure), "raise %s (now %lld)", key, depth);
+    advise_key(verdict, key, what, cure);
+}
+
+static void advise_on_copies(struct verdict *verdict, const struct verdict_facts *facts,
+                             const struct settings *settings)
+{
+    if (facts->copying < ALWAYS_BUSY)
+        advise_depth(verdict, "input.staging_depth", settings->input.staging_depth,
+                     "copying to the device limits, towers waited for it");
+    else
+        say(verdict, "copying to the device limits (towers waited %.1f %% of their time; copies ran %.0f %% of it): "
+                     "the way to the device is full", 100 * verdict->share, 100 * facts->copying);
+}
+
+static void advise_on_compute(struct verdict *verdict, const struct verdict_facts *facts)
+{
+    say(verdict, "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",
+        100 * verdict->share, 100 * input_share(&facts->share));
+}
+
+static void advise_on_reduction(struct verdict *verdict, const struct run_plan *plan)
+{
+    char cure[128];
+    snprintf(cure, sizeof(cure), "a larger train.batch, fewer towers with more threads each, or another sync.bucket "
+                                 "(now %s)", number_bytes(plan->bucket_bytes).text);
+    advise_key(verdict, "train.batch", "reduction limits, towers waited for each other's gradients", cure);
+}
+
+/* What to change. */
+static void advise(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                    const struct settings *settings)
 {
-    const double wait = fractions->input_wait + fractions->exposed_copy;
-    const double compute = fractions->forward + fractions->backward + fractions->update;
-    if (!plan->devices.backend->computes)
-        snprintf(text, text_size, "nothing was computed: the loader alone set the pace");
-    else if (steps < VERDICT_STEPS || compute <= 0)
-        snprintf(text, text_size, "too few steps to tell what limits: it takes %u", VERDICT_STEPS);
-    else if (wait > VERDICT_INPUT_WAIT && settings->input.source == INPUT_SYNTHETIC)
-        snprintf(text, text_size, "towers waited %.1f %% of their time for slots: raise input.staging_depth (now %lld)",
-                 100 * wait, (long long)settings->input.staging_depth);
-    else if (wait > VERDICT_INPUT_WAIT)
-        input_verdict(text, text_size, wait, loader, wall_ns, plan, settings);
-    else if (fractions->exposed_reduction > VERDICT_REDUCTION)
-        snprintf(text, text_size,
-                 "reduction limits (towers waited %.1f %% of their time): use fewer towers with more threads each, a "
-                 "larger batch, or another sync.bucket (now %s)",
-                 100 * fractions->exposed_reduction, number_bytes(plan->bucket_bytes).text);
+    switch (verdict->limit) {
+    case LIMIT_READING: case LIMIT_DECODING: advise_on_loader(verdict, facts, plan); break;
+    case LIMIT_BURSTS:
+        verdict->gain = fmin(gain_without(verdict->share), 1 / fmax(busiest(facts), 0.01) - 1);
+        advise_depth(verdict, "input.prefetch_depth", settings->input.prefetch_depth,
+                     "input limits although its stages are idle at times: batches come in bursts");
+        break;
+    case LIMIT_COPY: advise_on_copies(verdict, facts, settings); break;
+    case LIMIT_SLOTS:
+        advise_depth(verdict, "input.staging_depth", settings->input.staging_depth, "towers waited for slots");
+        break;
+    case LIMIT_REDUCTION: advise_on_reduction(verdict, plan); break;
+    case LIMIT_UPDATE:
+        advise_key(verdict, "train.batch", "the update of the weights limits",
+                   "a larger train.batch (with train.accumulate where memory is short)");
+        break;
+    case LIMIT_REPORTS:
+        advise_key(verdict, "report.interval", "writing reports limits, towers waited for it",
+                   "raise report.interval, or write to another disk");
+        break;
+    case LIMIT_STATES:
+        advise_key(verdict, "checkpoint.every", "saving states limits", "save less often, checkpoint.every");
+        break;
+    default: advise_on_compute(verdict, facts);
+    }
+}
+
+static void tell_pace(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const bool decodes = verdict->limit == LIMIT_DECODING;
+    const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
+    const struct number speed = number_grouped((uint64_t)facts->images_per_second);
+    if (verdict->limit == LIMIT_REPORTS)
+        say(verdict, "nothing was computed: handing batches on set the pace, no reader or decoder was busy half of "
+                     "its time; the feed alone gives %s images/s", speed.text);
     else
-        snprintf(text, text_size,
-                 "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",
-                 100 * compute, 100 * wait);
+        say(verdict, "nothing was computed: %s set the pace (%u %s%s %.0f %% busy); the feed alone gives %s images/s",
+            names[verdict->limit], threads, decodes ? "decoder" : "reader", threads == 1 ? "" : "s",
+            100 * (decodes ? facts->busy.decoders : facts->busy.readers), speed.text);
+}
+
+void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,
+                  struct verdict *verdict_out)
+{
+    const bool computes = plan->devices.backend->computes;
+    *verdict_out = (struct verdict){ .limit = LIMIT_UNKNOWN, .share = NAN, .gain = NAN };
+    if (!computes) {
+        verdict_out->limit = find_feed_limit(facts);
+        tell_pace(verdict_out, facts, plan);
+    } else if (facts->steps < VERDICT_STEPS || facts->share.forward + facts->share.backward <= 0) {
+        say(verdict_out, "too few steps to tell what limits: it takes %u", VERDICT_STEPS);
+    } else {
+        verdict_out->limit = find_limit(facts, settings, &verdict_out->share);
+        advise(verdict_out, facts, plan, settings);
+    }
+}
+
+void verdict_write(const struct verdict *verdict, struct json *json)
+{
+    json_quoted(json, "verdict", verdict->text);
+    json_open_object(json, "limit");
+    json_quoted(json, "stage", names[verdict->limit]);
+    json_double(json, "share", verdict->share);
+    json_double(json, "gain", verdict->gain);
+    if (verdict->key != NULL)
+        json_quoted(json, "key", verdict->key);
+    else
+        json_verbatim(json, "key", "null");
+    json_close_object(json);
 }

@@ -1,23 +1,65 @@
-/* What limited the run and what to change: one line from the accounted times. */
+/* What limited the run and what to change: found from the accounted times. */
 #ifndef PIPETRAIN_VERDICT_H
 #define PIPETRAIN_VERDICT_H
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "loader/loader.h"
 #include "tools/config/settings.h"
 #include "tools/run/account.h"
+#include "tools/run/pace/feed.h"
 #include "tools/run/run_plan.h"
 
 /* Training steps of a process that a verdict is made of, at least: the first ones wait for what later ones do not. */
 #define VERDICT_STEPS 20u
-/* Below these shares of tower time a wait does not limit. */
+/* Below these shares of tower time a wait does not limit, and an update does not. */
 #define VERDICT_INPUT_WAIT 0.02
-#define VERDICT_REDUCTION 0.05
+#define VERDICT_REDUCTION 0.1
+#define VERDICT_OTHER 0.05
+#define VERDICT_UPDATE 0.2
 
-/* One line without a line end. `steps`: that were trained; `wall_ns`: how long the loader ran. */
-void verdict_write(char *text, size_t text_size, uint64_t steps, const struct fractions *fractions,
-                   const struct loader_counts *loader, uint64_t wall_ns, const struct run_plan *plan,
-                   const struct settings *settings);
+enum limit {
+    LIMIT_UNKNOWN,              /* too few steps */
+    LIMIT_READING,
+    LIMIT_DECODING,
+    LIMIT_BURSTS,               /* input that comes in bursts, of a loader that is fast enough */
+    LIMIT_COPY,
+    LIMIT_SLOTS,                /* synthetic input whose slots are not there in time */
+    LIMIT_REDUCTION,
+    LIMIT_UPDATE,
+    LIMIT_REPORTS,              /* main's thread, which takes what towers report and writes it */
+    LIMIT_STATES,               /* saving states */
+    LIMIT_COMPUTE,
+    LIMIT_COUNT
+};
+
+/* What a verdict is made of, of training of this process. */
+struct verdict_facts {
+    uint64_t steps;
+    struct fractions share;     /* of the towers' time */
+    struct loader_busy busy;
+    double ring_empty;          /* share of batches that a feeder had to wait for */
+    double reading_cpu;         /* share of the readers' busy time that they computed, not waiting for files */
+    double copying;             /* share of the feeders' time that copies ran */
+    double main_busy;           /* share of main's time that it did not wait for towers */
+    double cores_busy;          /* share of the time of all cores that this process computed */
+    double images_per_second;   /* on average */
+    bool is_encoded;            /* images are files that have to be decoded */
+};
+
+struct verdict {
+    enum limit limit;
+    double share;               /* of the towers' time that goes to it */
+    double gain;                /* of speed by the change, at most: 0.5 = 50 % faster; NAN: not known */
+    const char *key;            /* the setting to change, NULL: none */
+    char text[512];             /* a line without a line end */
+};
+
+void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,
+                  struct verdict *verdict_out);
+/* "decoding"; for programs. */
+const char *limit_name(enum limit limit);
+/* Objects "limit" and "verdict". */
+void verdict_write(const struct verdict *verdict, struct json *json);
 
 #endif

@@ -155,7 +155,7 @@ static void list_epochs(const struct report *report, struct json *json)
 }
 
 static void summarize(const struct report *report, struct json *json, const struct report_end *end,
-                      const char *verdict)
+                      const struct verdict *verdict)
 {
     char hash[24];
     snprintf(hash, sizeof(hash), "%016" PRIx64, account_order_hash(report->account));
@@ -179,7 +179,10 @@ static void summarize(const struct report *report, struct json *json, const stru
     about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);
     summarize_result(report, json, end);
     summarize_best(report, json);
-    json_quoted(json, "verdict", verdict);
+    if (verdict != NULL)
+        verdict_write(verdict, json);
+    else
+        json_quoted(json, "verdict", "the run broke off");
     summarize_copies(report, json, end);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(json, "skipped_steps", report->course->skipped);
@@ -199,7 +202,7 @@ static void summarize(const struct report *report, struct json *json, const stru
     json_close_object(json);
 }
 
-int summary_write(struct report *report, const struct report_end *end, const char *verdict)
+int summary_write(struct report *report, const struct report_end *end, const struct verdict *verdict)
 {
     if (report->directory == NULL)
         return 0;

@@ -1,0 +1,182 @@
+/* Tests of the verdict: which limit is found from what facts, which key is named, what gain is promised. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "tools/run/pace/verdict.h"
+
+struct trial {
+    struct verdict_facts facts;
+    struct run_plan plan;
+    struct settings settings;
+};
+
+/* Four cores, of which half are used; all towers do is compute. */
+static struct trial trial_of(void)
+{
+    static const struct backend_ops computing = { .computes = true };
+    struct trial trial = {
+        .facts = { .steps = 1000, .share = { .forward = 0.3, .backward = 0.6, .update = 0.1 }, .cores_busy = 0.5,
+                   .busy = { .readers = 0.1, .decoders = 0.4 }, .images_per_second = 12345 },
+        .plan = { .devices = { .backend = &computing }, .read_threads = 1, .decode_threads = 2, .cores = 4,
+                  .bucket_bytes = 1 << 20 },
+        .settings = { .input = { .source = INPUT_REAL, .prefetch_depth = 4, .staging_depth = 2 } },
+    };
+    return trial;
+}
+
+/* Towers wait `wait` of their time for input. */
+static void wait_for_input(struct trial *trial, double wait)
+{
+    trial->facts.share = (struct fractions){ .input_wait = wait, .forward = 0.4 * (1 - wait),
+                                             .backward = 0.6 * (1 - wait) };
+}
+
+static struct verdict find(const struct trial *trial)
+{
+    struct verdict verdict;
+    verdict_find(&trial->facts, &trial->plan, &trial->settings, &verdict);
+    assert_true(strlen(verdict.text) > 0 && strlen(verdict.text) < sizeof(verdict.text) - 1);
+    return verdict;
+}
+
+static void expect(const struct trial *trial, enum limit limit, const char *key, double gain)
+{
+    const struct verdict verdict = find(trial);
+    assert_string_equal(limit_name(verdict.limit), limit_name(limit));
+    if (key == NULL)
+        assert_null(verdict.key);
+    else
+        assert_string_equal(verdict.key, key);
+    assert_true(isnan(gain) ? isnan(verdict.gain) : fabs(verdict.gain - gain) < 1e-9);
+    assert_true(key == NULL || strstr(verdict.text, key) != NULL);
+}
+
+static void towers_that_compute_all_the_time_are_the_limit(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    wait_for_input(&trial, VERDICT_INPUT_WAIT);
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    trial.facts.steps = VERDICT_STEPS - 1;
+    expect(&trial, LIMIT_UNKNOWN, NULL, NAN);
+}
+
+static void the_busy_stage_of_the_loader_gets_threads(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.2);
+    trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
+    expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.25);       /* 3 of 2 threads would give 50 % */
+    wait_for_input(&trial, 0.5);
+    trial.facts.cores_busy = 0.6;       /* 1.6 cores are idle: one more thread */
+    expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.5);
+    assert_non_null(strstr(find(&trial).text, "to 3"));
+    trial.facts.cores_busy = 0.25;      /* room for as many as it takes */
+    expect(&trial, LIMIT_DECODING, "input.decode_threads", 1);
+    assert_non_null(strstr(find(&trial).text, "to 4"));
+    trial.facts.busy = (struct loader_busy){ .readers = 0.9, .decoders = 0.5 };
+    trial.facts.reading_cpu = 1;
+    expect(&trial, LIMIT_READING, "input.read_threads", 1);
+}
+
+static void where_all_cores_are_busy_threads_are_no_cure(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.5);
+    trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
+    trial.facts.cores_busy = 0.97;
+    expect(&trial, LIMIT_DECODING, NULL, NAN);
+    assert_null(strstr(find(&trial).text, "--resize-short"));
+    trial.facts.is_encoded = true;
+    assert_non_null(strstr(find(&trial).text, "--resize-short"));
+    trial.facts.busy = (struct loader_busy){ .readers = 1, .decoders = 0.3 };
+    trial.facts.reading_cpu = 0.1;      /* waiting for files takes no core */
+    expect(&trial, LIMIT_READING, "input.read_threads", 1);
+    assert_non_null(strstr(find(&trial).text, "waiting for files"));
+}
+
+static void a_loader_that_is_idle_at_times_needs_depth(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.1);
+    trial.facts.busy = (struct loader_busy){ .readers = 0.1, .decoders = 0.5 };
+    expect(&trial, LIMIT_BURSTS, "input.prefetch_depth", 1 / 0.9 - 1);
+    trial.facts.busy.decoders = 0.7;
+    wait_for_input(&trial, 0.6);        /* more than the decoders could give */
+    expect(&trial, LIMIT_BURSTS, "input.prefetch_depth", 1 / 0.7 - 1);
+    trial.settings.input.source = INPUT_SYNTHETIC;
+    expect(&trial, LIMIT_SLOTS, "input.staging_depth", 1.5);
+}
+
+static void copies_limit_where_batches_wait_for_them(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.5);
+    trial.facts.copying = 0.6;
+    trial.facts.ring_empty = 0.1;
+    expect(&trial, LIMIT_COPY, "input.staging_depth", 1);
+    trial.facts.copying = 0.95;
+    expect(&trial, LIMIT_COPY, NULL, NAN);
+    trial.facts.ring_empty = 0.9;       /* there was nothing to copy */
+    expect(&trial, LIMIT_BURSTS, "input.prefetch_depth", 1);
+    trial.facts.share.exposed_copy = 0.3;
+    trial.facts.share.input_wait = 0.2;
+    expect(&trial, LIMIT_COPY, NULL, NAN);
+}
+
+static void the_largest_loss_is_the_limit(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    trial.facts.share = (struct fractions){ .forward = 0.3, .backward = 0.4, .exposed_reduction = 0.2, .update = 0.1 };
+    expect(&trial, LIMIT_REDUCTION, "train.batch", 0.25);
+    trial.facts.share = (struct fractions){ .forward = 0.2, .backward = 0.3, .exposed_reduction = 0.2, .update = 0.3 };
+    expect(&trial, LIMIT_UPDATE, "train.batch", 1 / 0.7 - 1);
+    trial.facts.share = (struct fractions){ .forward = 0.2, .backward = 0.3, .exposed_reduction = 0.1, .other = 0.4 };
+    trial.facts.main_busy = 0.9;
+    expect(&trial, LIMIT_REPORTS, "report.interval", 1 / 0.6 - 1);
+    trial.facts.main_busy = 0.1;
+    trial.settings.checkpoint.each_epoch = true;
+    expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
+}
+
+static void without_computing_the_busiest_stage_sets_the_pace(void **state)
+{
+    static const struct backend_ops nothing = { .computes = false };
+    (void)state;
+    struct trial trial = trial_of();
+    trial.plan.devices.backend = &nothing;
+    trial.facts.busy = (struct loader_busy){ .readers = 0.4, .decoders = 0.8 };
+    expect(&trial, LIMIT_DECODING, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "12,345 images/s"));
+    trial.facts.busy = (struct loader_busy){ .readers = 0.9, .decoders = 0.8 };
+    expect(&trial, LIMIT_READING, NULL, NAN);
+    trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 0.2 };
+    expect(&trial, LIMIT_REPORTS, NULL, NAN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(towers_that_compute_all_the_time_are_the_limit),
+        cmocka_unit_test(the_busy_stage_of_the_loader_gets_threads),
+        cmocka_unit_test(where_all_cores_are_busy_threads_are_no_cure),
+        cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
+        cmocka_unit_test(copies_limit_where_batches_wait_for_them),
+        cmocka_unit_test(the_largest_loss_is_the_limit),
+        cmocka_unit_test(without_computing_the_busiest_stage_sets_the_pace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

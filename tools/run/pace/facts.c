@@ -1,0 +1,46 @@
+/* What the stages counted, as shares of their time. */
+#include "tools/run/pace/facts.h"
+
+#include <sys/resource.h>
+
+#include "loader/dataset.h"
+#include "stage/clock.h"
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+/* Processor time over the time since the start. */
+static double cores_busy(const struct report *report)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    const double seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    return ratio(seconds * 1e9, (double)(clock_now_ns() - report->process_start_ns) * report->plan->cores);
+}
+
+static bool is_encoded(const struct dataset *dataset)
+{
+    return dataset != NULL && dataset->format.image == &image_encoded_ops;
+}
+
+struct verdict_facts facts_of(const struct report *report, const struct report_end *end)
+{
+    const struct pipeline_counts *const counts = &end->counts;
+    const double wall_ns = (double)end->loader_wall_ns;
+    return (struct verdict_facts){
+        .steps = account_process(report->account)->steps,
+        .share = account_fractions(report->account),
+        .busy = report_feed(report, end).busy,
+        .ring_empty = fill_use(&account_fills(report->account)->ring).empty,
+        .reading_cpu = ratio((double)counts->loader.read_cpu_ns, (double)counts->loader.read_busy_ns),
+        .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
+        .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
+        .cores_busy = cores_busy(report),
+        .images_per_second = tally_images_per_second(account_process(report->account)),
+        .is_encoded = is_encoded(report->datasets[PASS_TRAIN]),
+    };
+}

@@ -92,9 +92,13 @@ wrap = -Wl,--wrap=
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
-	%D%/e2e/use/jpeg_maker
+	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
+%C%_e2e_limits_pipetrain_slow_SOURCES = tools/pipetrain.c %D%/e2e/limits/slow.c
+%C%_e2e_limits_pipetrain_slow_LDADD = $(TOOLS)
+%C%_e2e_limits_pipetrain_slow_LDFLAGS = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
+	$(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
@@ -103,7 +107,7 @@ script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
-	%D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
+	%D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/peers/test_pytorch.sh %D%/e2e/test_real_images.sh \
 	%D%/e2e/test_real_shards.sh %D%/e2e/test_shards.sh %D%/peers/test_tensorflow.sh %D%/peers/test_torchvision.sh $(onednn_scripts) $(tree_tests)

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Whichever stage is slow, the verdict names it and the key that helps; and the key does help.
+. "$(dirname "$0")/../e2e.sh"
+slow=${PIPETRAIN_SLOW_PROGRAM:-$build/tests/e2e/limits/pipetrain_slow}
+[ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
+[ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
+make_tiny
+pipetrain=$slow
+export PIPETRAIN_SLOW
+
+# A step computes for some milliseconds; records come from files.
+tiny='--set model.name=mnist_cnn --set train.batch=8 --set train.steps=30 --set data.validation= --set input.keep_shards=0
+    --set input.read_threads=1 --set input.decode_threads=1 --set devices.bind=no'
+
+# limited STAGE DELAY [OPTION]...: it is named; the run is $work/runs/limited.
+limited() {
+    stage=$1 PIPETRAIN_SLOW=$2
+    shift 2
+    rm -rf "$work/runs/limited"
+    options=$*
+    train limited $tiny "$@"
+    expect_equal "$(summary limited limit.stage)" "$stage" "what limits with $PIPETRAIN_SLOW us, $options"
+    cases=$((cases + 1))
+}
+
+expect_key() {
+    expect_summary limited limit.key "$1"
+    expect_out_joined "verdict .*$1"
+}
+
+# helps ASSIGNMENT: the run before gets faster by it, by a third of what was promised at least: the first steps are slow in either.
+helps() {
+    train helped $tiny $options --set "$1"
+    awk -v a="$(summary limited mean_images_per_second)" -v b="$(summary helped mean_images_per_second)" \
+        -v gain="$(summary limited limit.gain)" 'BEGIN { exit !(b >= a * (1 + gain / 3)) }' ||
+        fail "$1: $(summary limited mean_images_per_second) images/s, then $(summary helped mean_images_per_second)"
+    rm -rf "$work/runs/helped"
+}
+
+cases=0
+for towers in 1 2; do
+    with="--set devices.towers=$towers"
+    limited reading 'read 20000' $with
+    expect_key input.read_threads
+    expect_out_joined 'most of it waiting for files'
+    limited reading 'read-busy 20000' $with --set data.shuffle=none
+    limited decoding 'decode 3000' $with
+    expect_key input.decode_threads
+    limited decoding 'decode-busy 4000' $with
+    limited copying 'copy 25000' $with
+    limited compute 'forward 30000' $with
+    limited compute 'backward 30000' $with
+    limited update 'update 15000' $with
+    expect_key train.batch
+    limited reports 'reports 25000' $with
+    expect_key report.interval
+    limited states 'fsync 30000' $with --set checkpoint.every=1
+    expect_key checkpoint.every
+    limited reading 'read 20000' $with --set devices.kind=null
+    limited decoding 'decode 3000' $with --set devices.kind=null
+done
+limited compute 'forward 5000'
+limited reduction 'reduce 15000' --set devices.towers=2
+expect_key train.batch
+
+limited reading 'read 20000'
+helps input.read_threads=2
+limited decoding 'decode 3000'
+helps input.decode_threads=2
+limited reports 'reports 25000'
+helps report.interval=30
+limited bursts 'decode 20000 40' --set input.prefetch_depth=1 --set input.staging_depth=1 \
+    --set input.decode_threads=2 --set train.steps=70
+expect_key input.prefetch_depth
+helps input.prefetch_depth=8
+[ "$cases" -eq 30 ] || fail "$cases limits were tried"
+finish

@@ -1,0 +1,143 @@
+/* pipetrain with one stage made slow: the linker puts these calls in front of its own. PIPETRAIN_SLOW is
+ * "STAGE MICROSECONDS [EVERY]": every call of the stage, or every EVERY-th of its thread, waits so long first.
+ * "read-busy" and "decode-busy" compute meanwhile, as a stage does that is slow by itself; the others sleep. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "compute/tower.h"
+#include "loader/samples/sample.h"
+#include "loader/shards/read_batch.h"
+#include "stage/clock.h"
+#include "stage/device_host.h"
+#include "tools/run/report.h"
+
+static void nap(uint64_t us)
+{
+    const struct timespec time = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000 * 1000) };
+    nanosleep(&time, NULL);
+}
+
+static void spin(uint64_t us)
+{
+    const uint64_t end_ns = clock_now_ns() + us * 1000;
+    while (clock_now_ns() < end_ns)
+        ;
+}
+
+/* Is it the stage that is made slow, and this call one of those? */
+static bool is_slow(const char *stage, uint64_t *us_out)
+{
+    static _Thread_local unsigned calls;
+    char slow[32] = "";
+    unsigned long us = 0;
+    unsigned every = 1;
+    const char *const asked = getenv("PIPETRAIN_SLOW");
+    if (asked == NULL || sscanf(asked, "%31s %lu %u", slow, &us, &every) < 2 || strcmp(slow, stage) != 0)
+        return false;
+    *us_out = us;
+    return ++calls % every == 0;
+}
+
+static void delay(const char *stage)
+{
+    uint64_t us;
+    if (is_slow(stage, &us))
+        nap(us);
+}
+
+static void work(const char *stage)
+{
+    uint64_t us;
+    if (is_slow(stage, &us))
+        spin(us);
+}
+
+void __real_read_batch_run(struct read_batch *batch);
+void __wrap_read_batch_run(struct read_batch *batch);
+void __wrap_read_batch_run(struct read_batch *batch)
+{
+    delay("read");
+    work("read-busy");
+    __real_read_batch_run(batch);
+}
+
+int __real_sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
+                       const struct sample_target *target, char *problem_out, size_t problem_size);
+int __wrap_sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
+                       const struct sample_target *target, char *problem_out, size_t problem_size);
+int __wrap_sample_read(const struct sample_format *format, void *codec, const uint8_t *payload, size_t bytes,
+                       const struct sample_target *target, char *problem_out, size_t problem_size)
+{
+    delay("decode");
+    work("decode-busy");
+    return __real_sample_read(format, codec, payload, bytes, target, problem_out, problem_size);
+}
+
+static void slow_stream(void *us)
+{
+    nap(*(const uint64_t *)us);
+}
+
+int __real_host_call(struct stream *stream, void (*call)(void *arg), void *arg);
+int __wrap_host_call(struct stream *stream, void (*call)(void *arg), void *arg);
+int __wrap_host_call(struct stream *stream, void (*call)(void *arg), void *arg)
+{
+    static uint64_t us;
+    if (is_slow("reduce", &us))
+        (void)__real_host_call(stream, slow_stream, &us);
+    return __real_host_call(stream, call, arg);
+}
+
+int __real_host_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction);
+int __wrap_host_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction);
+int __wrap_host_copy(struct stream *stream, void *to, const void *from, size_t bytes, enum copy_direction direction)
+{
+    static uint64_t us;
+    if (direction == COPY_TO_DEVICE && is_slow("copy", &us))
+        (void)__real_host_call(stream, slow_stream, &us);
+    return __real_host_copy(stream, to, from, bytes, direction);
+}
+
+int __real_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
+int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training);
+int __wrap_tower_forward(struct tower *tower, struct slot *slot, uint32_t piece, bool training)
+{
+    delay("forward");
+    return __real_tower_forward(tower, slot, piece, training);
+}
+
+int __real_tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
+int __wrap_tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
+int __wrap_tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
+{
+    delay("backward");
+    return __real_tower_backward(tower, ready, arg);
+}
+
+int __real_tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
+int __wrap_tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
+int __wrap_tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
+{
+    delay("update");
+    return __real_tower_update(tower, offset, count, step);
+}
+
+void __real_report_interval(struct report *report, const struct span *span);
+void __wrap_report_interval(struct report *report, const struct span *span);
+void __wrap_report_interval(struct report *report, const struct span *span)
+{
+    delay("reports");
+    __real_report_interval(report, span);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    delay("fsync");
+    return __real_fsync(fd);
+}

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,11 @@
 
 #define LOG_TEXT_BYTES 4096
 
+#define ERASE "\r\033[K"         /* the line the cursor is in */
+
 static const char *program = "pipetrain";
+static bool says_only_errors;
+static atomic_bool is_live;     /* log_live's line is open */
 static const char cut_mark[] = "...";
 
 /* Bytes of the character at the start of `text` where it may be shown as it is, 0 where its first
@@ -72,13 +77,42 @@ size_t log_plain(const char *text, char *out, size_t out_size)
     return escape_bytes(text, strlen(text), out, out_size, plain_bytes);
 }
 
+/* What has to come before a line: the end of a live one. Returns its length. */
+static size_t begin_line(char *line)
+{
+    if (!atomic_exchange(&is_live, false))
+        return 0;
+    memcpy(line, ERASE, sizeof(ERASE) - 1);
+    return sizeof(ERASE) - 1;
+}
+
+void log_line(const char *text)
+{
+    char line[sizeof(ERASE) + LOG_LINE_MAX + 2];
+    size_t length = begin_line(line);
+    length += (size_t)snprintf(line + length, LOG_LINE_MAX + 1, "%s", text);
+    line[length++] = '\n';
+    output_write(OUTPUT_MESSAGES, line, length);
+}
+
+void log_live(const char *text)
+{
+    char line[sizeof(ERASE) + LOG_LINE_MAX + 1];
+    if (text == NULL && !atomic_exchange(&is_live, false))
+        return;
+    const int length = snprintf(line, sizeof(line), "%s%s", ERASE, text != NULL ? text : "");
+    output_write(OUTPUT_MESSAGES, line, (size_t)length);
+    if (text != NULL)
+        atomic_store(&is_live, true);
+}
+
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
-    /* Room for every byte escaped, the prefix, the mark and the line end. */
-    char line[4 * LOG_TEXT_BYTES + LOG_NAME_MAX + sizeof(": ") + sizeof(cut_mark) + 1];
-    size_t length = 0;
+    /* Room for every byte escaped, the erasing, the prefix, the mark and the line end. */
+    char line[4 * LOG_TEXT_BYTES + sizeof(ERASE) + LOG_NAME_MAX + sizeof(": ") + sizeof(cut_mark) + 1];
+    size_t length = begin_line(line);
     if (level == LOG_ERROR)
-        length = (size_t)snprintf(line, LOG_NAME_MAX + sizeof(": "), "%s: ", program);
+        length += (size_t)snprintf(line + length, LOG_NAME_MAX + sizeof(": "), "%s: ", program);
     length += log_plain(text, line + length, 4 * LOG_TEXT_BYTES);
     if (is_cut) {
         memcpy(line + length, cut_mark, sizeof(cut_mark) - 1);
@@ -94,9 +128,16 @@ void log_name(const char *name)
     program = name;
 }
 
+void log_only_errors(void)
+{
+    says_only_errors = true;
+}
+
 void log_message(enum log_level level, const char *format, ...)
 {
     const int saved_errno = errno;
+    if (level == LOG_RUN && says_only_errors)
+        return;
     char text[LOG_TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);

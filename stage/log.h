@@ -15,6 +15,16 @@ void log_name(const char *name);
  * times in a run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A line of ours as it is, without a line end, of at most LOG_LINE_MAX bytes; the message of nobody. */
+#define LOG_LINE_MAX 1023u
+void log_line(const char *text);
+/* On a terminal: a line that stays open and is painted over by the next one, and goes when a message comes. NULL: it
+ * goes now. Any thread, one at a time. */
+void log_live(const char *text);
+
+/* From here on nothing is said with LOG_RUN. Before any thread is started. */
+void log_only_errors(void);
+
 /* Copy `bytes` of untrusted text to out (capacity out_size, always terminated) with quotes, backslashes
  * and what messages never show as \xHH. */
 void log_escape(const char *text, size_t bytes, char *out, size_t out_size);

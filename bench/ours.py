@@ -19,7 +19,7 @@ def main():
         raise SystemExit(__doc__)
     program, keys = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=no"]
+        command = [program, "-c", os.devnull, "--set", f"run.dir={folder}/run", "--set", "report.progress=none"]
         for key in keys:
             command += ["--set", key]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -101,7 +101,7 @@ one()
         set -- "$@" --set "$key"
         shift
     done
-    quietly "$program" -c "$configuration" --set "run.dir=$work/$side/$name" --set report.progress=no "$@"
+    quietly "$program" -c "$configuration" --set "run.dir=$work/$side/$name" --set report.progress=none "$@"
 }
 
 # both NAME OLD NEW CONFIGURATION KEYS...: the same run in both builds, and what it left.

@@ -1,5 +1,6 @@
 /* pipetrain: train a classifier from TFRecord shards. Command line -> settings -> run. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,16 +33,17 @@
 
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET,
-       OPTION_OVERFIT };
+       OPTION_OVERFIT, OPTION_PROGRESS };
 
 struct arguments {
     char **argv;
     const char *config_path;
     char **assignments;                 /* argc places; count of --set */
     int assignment_count;
+    char progress[64];                  /* as an assignment */
     int64_t overfit;                    /* samples; 0: not asked for */
     enum run_kind kind;
-    bool help, version, describe, net, check, dry_run;
+    bool help, version, describe, net, check, dry_run, quiet;
     const char *help_name, *describe_name;      /* NULL: all */
 };
 
@@ -51,6 +53,8 @@ static const struct option long_options[] = {
     { "check", no_argument, NULL, OPTION_CHECK },
     { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
     { "overfit", required_argument, NULL, OPTION_OVERFIT },
+    { "progress", required_argument, NULL, OPTION_PROGRESS },
+    { "quiet", no_argument, NULL, 'q' },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
     { "net", no_argument, NULL, OPTION_NET },
     { "help", optional_argument, NULL, 'h' },
@@ -71,6 +75,8 @@ static void print_usage(FILE *out)
                  "      --dry-run             build everything, print the plan, run one step\n"
                  "      --overfit=N           can N samples be learnt at all? Train on them until all are right:\n"
                  "                            pipetrain -c run.conf --overfit=100\n"
+                 "      --progress=KIND       bar, line, json or none on stderr; else a bar where that is a terminal\n"
+                 "  -q, --quiet               say nothing but errors; results are in the run's directory\n"
                  "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
                  "                            and what is done to its images\n"
                  "      --net                 with --describe: as a file for model.file, to be changed:\n"
@@ -98,7 +104,7 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
     int letter;
     if (long_option_check(argc, argv, long_options) != 0)
         return -EINVAL;
-    while ((letter = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "c:hq", long_options, NULL)) != -1) {
         switch (letter) {
         case 'c': arguments->config_path = optarg; break;
         case OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
@@ -108,6 +114,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
             if (take_samples(optarg, &arguments->overfit) != 0)
                 return -EINVAL;
             break;
+        case OPTION_PROGRESS:
+            snprintf(arguments->progress, sizeof(arguments->progress), "report.progress=%s", optarg);
+            arguments->assignments[arguments->assignment_count++] = arguments->progress;
+            break;
+        case 'q': arguments->quiet = true; break;
         case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
         case OPTION_NET: arguments->net = true; break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
@@ -266,6 +277,20 @@ static bool can_be_read_again(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+/* Errors alone are told, and no progress; 0 or an exit code. */
+static int be_quiet(struct settings *settings)
+{
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0) {
+        log_message(LOG_ERROR, "--quiet: /dev/null: %s", strerror(errno));
+        return EXIT_CODE_OUTPUT;
+    }
+    close(nowhere);
+    log_only_errors();
+    settings->report.progress = PROGRESS_NONE;
+    return EXIT_CODE_OK;
+}
+
 /* What a run says and what it is told go through threads of their own. */
 static int start_threads(void)
 {
@@ -283,7 +308,9 @@ static int execute(struct settings *settings, const struct arguments *arguments,
     if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
         (*settings->model.file == '\0' || can_be_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
-    const int code = start_threads();
+    int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
+    if (code == EXIT_CODE_OK)
+        code = start_threads();
     return code == EXIT_CODE_OK ? run_execute(settings, arguments->kind, process_start_ns) : code;
 }
 

@@ -179,6 +179,6 @@ kind = $kind
 threads_per_tower = 1
 [report]
 interval = 1
-progress = no
+progress = none
 END
 }

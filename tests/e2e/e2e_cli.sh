@@ -184,9 +184,27 @@ expect_out 'train.batch 64'
 expect_out '^ *1 +10 '
 expect_out '^result .*of 150'
 expect_out '^verdict '
-train progress --set report.progress=yes --set report.interval=5
-expect_err_lines 2
-expect_err 'epoch 1 step 10/10.*loss'
+train progress --progress=line --set report.pace=0
+expect_err_lines 13
+expect_err '^epoch 1/1 step 10/10  loss [0-9.]+  acc [0-9.]+%  [0-9,]+ img/s  wait [0-9.]+%  0:00 left$'
+expect_err '^epoch 1/1 evaluation 3/3  [0-9,]+ img/s  0:00 left$'
+train progress --progress=line
+expect_err_lines 1              # none is due before ten seconds are over
+train progress --progress=json --set report.pace=0
+"$json_value" --lines "$work/err" kind epoch epochs step steps >"$work/lines" || fail 'progress is not JSON'
+expect_equal "$(sed -n '10p; 13p' "$work/lines")" "$(printf 'training 1 1 10 10\nevaluating 1 1 3 3')" 'progress as JSON'
+train progress --progress=none
+expect_err_lines 0
+train progress --quiet --set report.progress=line --set report.pace=0
+expect_err_lines 0
+expect_equal "$(wc -c <"$work/out")" 0 'bytes on stdout with --quiet'
+expect_summary progress steps 10
+try wrong -q --set train.batch=none
+expect_code 2 'an error with --quiet'
+expect_err_lines 1
+try wrong --progress=loud
+expect_err "progress: 'loud' is none of: auto, bar, line, json, none"
+train progress --progress=line --set report.pace=0
 if grep -q "$(printf '[\r\033]')" "$work/err" "$work/out"; then
     fail 'control characters in what is not a terminal'
 fi

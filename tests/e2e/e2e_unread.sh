@@ -5,8 +5,8 @@
 make_tiny
 limit_ms=4500                   # 2 s of it for what nobody reads, in case somebody does
 [ "$sanitizer" = no ] || limit_ms=60000
-told='--set report.progress=yes --set data.validation= --set train.epochs=10 --set train.batch=16'
-long="--set report.progress=yes --set data.validation= --set train.epochs=100000 --set train.batch=16"
+told='--set report.progress=line --set report.pace=0 --set data.validation= --set train.epochs=10 --set train.batch=16'
+long="--set report.progress=line --set report.pace=0 --set data.validation= --set train.epochs=100000 --set train.batch=16"
 
 expect_soon() {
     [ "$ended_ms" -le $limit_ms ] || fail "the end took $ended_ms ms"

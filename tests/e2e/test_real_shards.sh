@@ -43,7 +43,7 @@ reads() {
     expect_narrow "a check of $shard"
     rm -rf "$work/runs/real"
     run "$pipetrain" -c "$work/empty.conf" $words --set "run.dir=$work/runs/real" --set devices.kind=null \
-        --set train.epochs=1 --set train.batch=4 --set report.progress=no
+        --set train.epochs=1 --set train.batch=4 --set report.progress=none
     expect_code 0 "an epoch of $shard"
     expect_summary real images "$records"
     expect_summary real corrupt_records 0

@@ -1,4 +1,4 @@
-/* Tests of the progress line: how wide it is, and when it is painted. */
+/* Tests of progress: how wide its line is, and when it is said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,69 +10,118 @@
 #include <math.h>
 #include <string.h>
 
+#include "stage/log.h"
 #include "tests/helpers/capture.h"
-#include "tools/run/report.h"
+#include "tools/run/run_progress.h"
 #include "tools/text/progress_line.h"
 
-static void a_progress_line_of_any_numbers_fits_a_terminal_in_whole_parts(void **state)
+static struct progress_line line_of(uint64_t size)
+{
+    return (struct progress_line){ .epoch = (uint32_t)size, .epochs = (uint32_t)size, .step = size, .steps = size,
+                                   .loss = (double)size, .accuracy = 1, .images_per_second = (double)size,
+                                   .input_wait = 1, .epoch_left = (double)size, .run_left = 2.0 * (double)size };
+}
+
+/* Every line consists of whole parts: behind the last blank stands what may end one. */
+static void assert_whole(const char *text)
+{
+    const char *const blank = strrchr(text, ' ');
+    const char *const last = blank != NULL ? blank + 1 : text;
+    assert_true(strcmp(last, "left") == 0 || strcmp(last, "img/s") == 0 ||
+                strchr(last, '%') != NULL || strchr(last, '/') != NULL || strchr(last, '.') != NULL ||
+                strchr(last, 'e') != NULL || strchr(last, ']') != NULL);
+}
+
+static void a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts(void **state)
 {
     (void)state;
-    char text[PROGRESS_LINE_COLUMNS + 1];
-    for (uint64_t steps = 1; steps < UINT64_MAX / 10; steps *= 10) {
-        const struct progress_line line = { .epoch = (uint32_t)steps, .step = steps, .steps = steps,
-                                            .loss = (double)steps, .accuracy = 1,
-                                            .images_per_second = (double)steps, .input_wait = 1 };
-        progress_line_write(&line, text);
-        assert_true(strlen(text) <= PROGRESS_LINE_COLUMNS);
-        assert_non_null(strstr(text, " step 1"));
-        const char *const last = strrchr(text, ' ') + 1;
-        assert_true(strcmp(last, "%") == 0 || strcmp(last, "images/s") == 0 || strstr(last, ".0000") != NULL ||
-                    strchr(last, '/') != NULL || strchr(last, 'e') != NULL);
-    }
+    char text[PROGRESS_LINE_MAX + 1];
+    for (uint64_t size = 1; size < UINT64_MAX / 10; size *= 10)
+        for (unsigned columns = 1; columns < 300; columns++) {
+            const struct progress_line line = line_of(size);
+            progress_line_bar(&line, columns, text);
+            assert_true(strlen(text) <= columns && strlen(text) <= PROGRESS_LINE_MAX);
+            if (columns >= 79)
+                assert_whole(text);
+            progress_line_write(&line, text);
+            assert_true(strlen(text) <= PROGRESS_LINE_COLUMNS);
+            assert_whole(text);
+        }
+}
+
+static void expect_bar(const struct progress_line *line, unsigned columns, const char *expected)
+{
+    char text[PROGRESS_LINE_MAX + 1];
+    progress_line_bar(line, columns, text);
+    assert_string_equal(text, expected);
+}
+
+static void a_bar_takes_the_room_there_is(void **state)
+{
+    (void)state;
+    struct progress_line line = { .epoch = 1, .epochs = 2, .step = 50, .steps = 157, .loss = 0.86031, .accuracy = 0.715,
+                                  .images_per_second = 1604, .input_wait = 0.001, .epoch_left = 7, .run_left = 97.4 };
+    expect_bar(&line, 79, "1/2 50/157 [==>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
+    expect_bar(&line, 120, "epoch 1/2 step 50/157  [=========>                     ]  loss 0.8603  acc 71.5%  "
+                           "1,604 img/s  wait 0.1%  0:07/1:37 left");
+    expect_bar(&line, 60, "1/2 50/157 loss 0.8603 acc 71.5% 1,604 img/s 0:07/1:37 left");
+    expect_bar(&line, 33, "1/2 50/157 loss 0.8603 acc 71.5%");
+    line.evaluates = true;
+    line.epoch_left = line.run_left = 4000;
+    expect_bar(&line, 79, "epoch 1/2 evaluation 50/157  [======>              ]  1,604 img/s  1:06:40 left");
 }
 
 static void the_line_of_a_usual_run_says_all(void **state)
 {
     (void)state;
     char text[PROGRESS_LINE_COLUMNS + 1];
-    const struct progress_line line = { 90, 5004, 5004, 2.1234, 0.4512, 20345, 0.1 };
+    const struct progress_line line = { .epoch = 3, .epochs = 90, .step = 5004, .steps = 5004, .loss = 2.1234,
+                                        .accuracy = 0.4512, .images_per_second = 20345, .input_wait = 0.1,
+                                        .epoch_left = NAN, .run_left = 1e5 };
     progress_line_write(&line, text);
-    assert_string_equal(text, "epoch 90 step 5004/5004  loss 2.1234  acc 45.1 %  20,345 images/s  wait 10.0 %");
+    assert_string_equal(text, "epoch 3/90 step 5004/5004  loss 2.1234  acc 45.1%  20,345 img/s  wait 10.0%");
 }
 
 static void a_line_of_what_computes_nothing_has_no_loss(void **state)
 {
     (void)state;
     char text[PROGRESS_LINE_COLUMNS + 1];
-    const struct progress_line line = { 1, 2, 3, NAN, NAN, 20345, 0.1 };
+    const struct progress_line line = { .epoch = 1, .epochs = 1, .step = 2, .steps = 3, .loss = NAN, .accuracy = NAN,
+                                        .images_per_second = 20345, .input_wait = 0.1, .epoch_left = 9,
+                                        .run_left = 9 };
     progress_line_write(&line, text);
-    assert_string_equal(text, "epoch 1 step 2/3  20,345 images/s  wait 10.0 %");
+    assert_string_equal(text, "epoch 1/1 step 2/3  20,345 img/s  wait 10.0%  0:09 left");
 }
 
-/* A run of `steps` steps of `step_ms` on a terminal; what it paints. */
-static const char *painted(uint64_t steps, uint64_t step_ms)
+/* A run of `steps` steps of `step_ms`; what is said of it. */
+static const char *said(enum progress kind, int64_t pace, uint64_t steps, uint64_t step_ms)
 {
     static char text[65536];
-    const struct settings settings = { .report = { PROGRESS_AUTO, 1000000 } };
+    const struct settings settings = { .report = { .progress = kind, .interval = 1000000, .pace = pace } };
     const struct backend_ops backend = { .computes = true };
-    struct run_plan plan = { .devices.backend = &backend,
-                             .schedule = { .records = { 10 * steps, 0 }, .batch = 10, .towers = 1, .epochs = 1 } };
-    struct report report = { .settings = &settings, .plan = &plan, .rewrites = true };
+    const struct run_plan plan = { .devices.backend = &backend,
+                                   .schedule = { .records = { 10 * steps, 0 }, .batch = 10, .towers = 1,
+                                                 .epochs = 1 } };
+    struct run_progress progress;
+    struct account *account;
     uint64_t ids[10] = { 0 };
     struct capture capture;
-    assert_int_equal(account_open(&report.account, &plan.schedule), 0);
-    account_begin(report.account, 1);
+    assert_int_equal(account_open(&account, &plan.schedule), 0);
+    assert_int_equal(run_progress_init(&progress, &settings, &plan, account), 0);
+    account_begin(account, 1);
     capture_begin(&capture);
     for (uint64_t number = 0; number < steps; number++) {
         struct step_report step = { .result = { .loss_sum = 5, .correct = 1, .counted = 10 }, .ids = ids,
                                     .ended_ns = 1 + (number + 1) * step_ms * 1000000 };
         struct step_report *const steps_of_towers[] = { &step };
         assert_int_equal(schedule_find(&plan.schedule, number, 0, &step.span), 0);
-        account_add(report.account, steps_of_towers, 1);
-        report_step(&report, &step.span);
+        account_add(account, steps_of_towers, 1);
+        run_progress_step(&progress, &step.span);
     }
+    run_progress_clear(&progress);
     capture_end(&capture, text, sizeof(text));
-    account_close(report.account);
+    run_progress_release(&progress);
+    account_close(account);
     return text;
 }
 
@@ -87,26 +136,58 @@ static size_t count_of(const char *text, char byte)
 static void a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step(void **state)
 {
     (void)state;
-    const char *text = painted(51, 700);
-    assert_non_null(strstr(text, "\repoch 1 step 1/51 "));
-    assert_int_equal(count_of(text, '\r'), 26);
-    text = painted(5001, 1);
-    assert_non_null(strstr(text, "\repoch 1 step 1001/5001 "));
-    assert_non_null(strstr(text, "\repoch 1 step 5001/5001 "));
-    assert_int_equal(count_of(text, '\r'), 6);
-    assert_int_equal(strlen(text), 6 * (1 + PROGRESS_LINE_COLUMNS));
-    text = painted(60, 1);
-    assert_int_equal(count_of(text, '\r'), 2);
+    const char *text = said(PROGRESS_BAR, 10, 51, 700);
+    assert_non_null(strstr(text, "\r\033[K1/1 1/51 "));
+    assert_non_null(strstr(text, " 0:35 left"));
+    assert_int_equal(count_of(text, '\r'), 26 + 1);
+    text = said(PROGRESS_BAR, 10, 5001, 1);
+    assert_non_null(strstr(text, "\r\033[K1/1 1001/5001 "));
+    assert_non_null(strstr(text, "\r\033[K1/1 5001/5001 "));
+    assert_int_equal(count_of(text, '\r'), 6 + 1);
+    text = said(PROGRESS_BAR, 10, 60, 1);
+    assert_int_equal(count_of(text, '\r'), 2 + 1);
     assert_null(strchr(text, '\n'));
+    assert_string_equal(text + strlen(text) - 4, "\r\033[K");
+}
+
+static void elsewhere_lines_come_at_their_pace(void **state)
+{
+    (void)state;
+    const char *text = said(PROGRESS_LINE, 10, 51, 700);
+    assert_int_equal(count_of(text, '\n'), 4);          /* after 0.7, 11.2, 21.7 and 32.2 s */
+    assert_non_null(strstr(text, "\nepoch 1/1 step 16/51  loss 0.5000  acc 10.0%  14 img/s"));
+    assert_int_equal(count_of(text, '\r'), 0);
+    assert_int_equal(count_of(said(PROGRESS_LINE, 0, 51, 700), '\n'), 51);
+    assert_int_equal(count_of(said(PROGRESS_JSON, 20, 51, 700), '{'), 2);
+    assert_string_equal(said(PROGRESS_NONE, 0, 51, 700), "");
+}
+
+static void a_message_takes_the_place_of_a_live_line(void **state)
+{
+    static char text[256];
+    struct capture capture;
+    (void)state;
+    capture_begin(&capture);
+    log_live("half way");
+    log_message(LOG_RUN, "something happened");
+    log_message(LOG_RUN, "something else");
+    log_live("further");
+    log_live(NULL);
+    log_live(NULL);
+    capture_end(&capture, text, sizeof(text));
+    assert_string_equal(text, "\r\033[Khalf way\r\033[Ksomething happened\nsomething else\n\r\033[Kfurther\r\033[K");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_progress_line_of_any_numbers_fits_a_terminal_in_whole_parts),
+        cmocka_unit_test(a_progress_line_of_any_numbers_fits_any_terminal_in_whole_parts),
+        cmocka_unit_test(a_bar_takes_the_room_there_is),
         cmocka_unit_test(the_line_of_a_usual_run_says_all),
         cmocka_unit_test(a_line_of_what_computes_nothing_has_no_loss),
         cmocka_unit_test(a_terminal_sees_the_first_step_then_one_line_a_second_and_the_last_step),
+        cmocka_unit_test(elsewhere_lines_come_at_their_pace),
+        cmocka_unit_test(a_message_takes_the_place_of_a_live_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static const char settings[] = "[data]\ntrain = data/train-*\nvalidation = data/
                                "[train]\nbatch = 16\n"
                                "[run]\ndir = run\n"
                                "[devices]\nkind = cpu\nthreads_per_tower = 1\n"
-                               "[report]\ninterval = 1\nprogress = no\n";
+                               "[report]\ninterval = 1\nprogress = none\n";
 
 void stand_folder(const struct stand *stand, const char *kind, const char *name, char *path_out, size_t path_size)
 {

@@ -38,7 +38,7 @@ tools/convert/files tools/convert tools/limits formats formats/inputs stage stag
 tools/convert/records  tools/convert formats stage loader/shards
 tools/convert/images   tools/convert tools/convert/writing tools/shards formats loader/images
 tools/convert/writing  tools/convert tools/convert/images formats stage loader/shards
-tools/convert       tools/convert/images tools/convert/writing tools/config tools formats stage stage/file stage/text loader/shards
+tools/convert       tools/convert/images tools/convert/writing tools/config tools/text tools formats stage stage/file stage/text loader/shards
 tools/shards        tools tools/config tools/convert formats stage stage/file stage/text loader loader/images loader/samples loader/shards formats/packed
 tools/checkpoint    tools/config tools/results formats formats/inputs stage stage/file compute
 tools/results       tools/config tools/shards tools/text formats formats/inputs stage stage/file stage/text compute compute/netfile loader

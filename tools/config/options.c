@@ -89,7 +89,8 @@ static const struct option_choice mode_choices[] = {
     { "averaging", SYNC_AVERAGING }, { NULL, 0 }
 };
 static const struct option_choice progress_choices[] = {
-    { "auto", PROGRESS_AUTO }, { "yes", PROGRESS_YES }, { "no", PROGRESS_NO }, { NULL, 0 }
+    { "auto", PROGRESS_AUTO }, { "bar", PROGRESS_BAR }, { "line", PROGRESS_LINE }, { "json", PROGRESS_JSON },
+    { "none", PROGRESS_NONE }, { NULL, 0 }
 };
 
 const struct option_row option_table[] = {
@@ -342,9 +343,11 @@ const struct option_row option_table[] = {
       RANGE(0, TIB), FIELD(sync.bucket), .help = "what is summed over the towers as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,
-      FIELD(report.progress), .help = "on stderr; auto: on a terminal one line, painted each second, else lines" },
+      FIELD(report.progress), .help = "on stderr; auto: on a terminal a bar in one line, else lines" },
+    { SECTION_REPORT, "pace", OPTION_INTEGER, .unit = "seconds", .initial = "10", RANGE(0, 86400),
+      FIELD(report.pace), .help = "between two lines of progress, of text or JSON; 0: after every step" },
     { SECTION_REPORT, "interval", OPTION_INTEGER, .unit = "steps", .initial = "100", RANGE(1, 1000000000),
-      FIELD(report.interval), .help = "steps between two reports in metrics.jsonl, and to what is no terminal" },
+      FIELD(report.interval), .help = "steps between two reports in metrics.jsonl" },
 
     { .key = NULL }
 };

@@ -24,7 +24,7 @@ enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
-enum progress { PROGRESS_AUTO, PROGRESS_YES, PROGRESS_NO };
+enum progress { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINE, PROGRESS_JSON, PROGRESS_NONE };
 
 #define OPTION_NUMBERS_MAX NET_CHANNELS_MAX
 
@@ -160,6 +160,7 @@ struct sync_settings {
 struct report_settings {
     enum progress progress;
     int64_t interval;           /* steps between reports */
+    int64_t pace;               /* seconds between lines of progress */
 };
 
 /* Where a value came from, and in which line of the file. What is above ORIGIN_MODEL was given by the user. */

@@ -6,24 +6,23 @@
 #include <unistd.h>
 
 #include "stage/clock.h"
-#include "stage/text/output.h"
+#include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/text/terminal.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define SILENT_NS (2 * NS_PER_S)
 #define REPAINT_NS (NS_PER_S / 4)
 #define LINE_NS (10 * NS_PER_S)
-#define WIDTH 79                /* of the line, so that a shorter one hides a longer one */
 
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total)
 {
     *progress = (struct progress){
         .what = what, .unit = unit, .total = total, .each = 1, .began_ns = clock_now_ns(),
-        .rewrites = isatty(STDERR_FILENO) == 1,
+        .rewrites = terminal_repaints(STDERR_FILENO),
     };
     atomic_init(&progress->done, 0);
     atomic_init(&progress->next_ns, progress->began_ns + SILENT_NS);
-    atomic_init(&progress->line_is_open, false);
 }
 
 void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total)
@@ -73,16 +72,18 @@ static void progress_text(const struct progress *progress, uint64_t done, double
              100 * (double)done / (double)progress->total, left);
 }
 
-/* The line leaves the cursor at its beginning, so that a message of anybody else is written over it. */
 static void say(struct progress *progress, uint64_t done, uint64_t now_ns)
 {
-    char text[256], line[300];
-
+    char text[256];
     progress_text(progress, done, (double)(now_ns - progress->began_ns) / (double)NS_PER_S, text, sizeof(text));
-    const int length = progress->rewrites ? snprintf(line, sizeof(line), "%-*.*s\r", WIDTH, WIDTH, text)
-                                          : snprintf(line, sizeof(line), "%s\n", text);
-    output_write(OUTPUT_MESSAGES, line, (size_t)length);
-    atomic_store(&progress->line_is_open, progress->rewrites);
+    if (!progress->rewrites) {
+        log_line(text);
+        return;
+    }
+    const unsigned columns = terminal_columns(STDERR_FILENO) - 1;
+    if (columns < sizeof(text))
+        text[columns] = '\0';
+    log_live(text);
 }
 
 void progress_add(struct progress *progress, uint64_t count)
@@ -98,10 +99,6 @@ void progress_add(struct progress *progress, uint64_t count)
 
 void progress_end(struct progress *progress)
 {
-    char blank[WIDTH + 3];
-
-    if (!atomic_exchange(&progress->line_is_open, false))
-        return;
-    const int length = snprintf(blank, sizeof(blank), "\r%*s\r", WIDTH, "");
-    output_write(OUTPUT_MESSAGES, blank, (size_t)length);
+    if (progress->rewrites)
+        log_live(NULL);
 }

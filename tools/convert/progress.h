@@ -1,5 +1,5 @@
-/* How far a long piece of work is, said on stderr: nothing for the first two seconds, then a line of at most 79 columns
- * that is written over on a terminal, and a line every ten seconds elsewhere. */
+/* How far a long piece of work is, said on stderr: nothing for the first two seconds, then a line that is
+ * painted over again and again on a terminal, and never wider than that, and a line every ten seconds elsewhere. */
 #ifndef PIPETRAIN_PROGRESS_H
 #define PIPETRAIN_PROGRESS_H
 
@@ -13,9 +13,8 @@ struct progress {
     uint64_t total;             /* of what is counted, or 0 where nobody knows */
     uint64_t each;              /* of what is counted make one of what is shown */
     uint64_t began_ns;
-    bool rewrites;              /* stderr is a terminal */
+    bool rewrites;              /* stderr is a terminal that can do so */
     atomic_uint_fast64_t done, next_ns;     /* when something is said next */
-    atomic_bool line_is_open;   /* on the terminal */
 };
 
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);

@@ -5,55 +5,35 @@
 #include <math.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "stage/clock.h"
 #include "stage/log.h"
-#include "stage/text/output.h"
 #include "tools/config/number.h"
 #include "tools/run/pace/facts.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/summary/summary.h"
-#include "tools/text/progress_line.h"
 #include "tools/text/wrapped.h"
 
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
 #define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records or epochs */
-#define REPAINT_NS UINT64_C(1000000000)
 
 int report_init(struct report *report)
 {
-    const bool terminal = isatty(STDERR_FILENO) == 1;
-    const enum progress progress = report->settings->report.progress;
-    report->progress = progress != PROGRESS_NO;
-    report->rewrites = terminal && progress == PROGRESS_AUTO;
     clock_gettime(CLOCK_REALTIME, &report->began);
     report->interval_ns = clock_now_ns();
     json_init(&report->json, false);
     json_init(&report->summary, true);
-    const int rc = json_reserve(&report->json, LINE_BYTES);
+    int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);
+    if (rc == 0)
+        rc = json_reserve(&report->json, LINE_BYTES);
     return rc == 0 ? json_reserve(&report->summary, SUMMARY_BYTES) : rc;
 }
 
 void report_release(struct report *report)
 {
+    run_progress_release(&report->progress);
     json_release(&report->json);
     json_release(&report->summary);
-}
-
-static void end_progress_line(struct report *report)
-{
-    if (report->line_is_open)
-        output_write(OUTPUT_MESSAGES, "\n", 1);
-    report->line_is_open = false;
-}
-
-/* The training steps of the epoch that a step lies in: fewer than others when the run ends there. */
-static uint64_t steps_of_epoch(const struct schedule *schedule, const struct span *span)
-{
-    const uint64_t per_epoch = schedule_steps_per_epoch(schedule), steps = schedule_step_count(schedule);
-    const uint64_t first = span->step / per_epoch * per_epoch;
-    return steps - first < per_epoch ? steps - first : per_epoch;
 }
 
 /* Where nothing is computed there is no loss. */
@@ -87,24 +67,6 @@ bool report_evaluation_is_complete(const struct report *report)
     return steps > 0 && steps == schedule_batches_per_evaluation(&report->plan->schedule);
 }
 
-static void print_progress(struct report *report, const struct span *span, const struct tally *tally)
-{
-    const struct progress_line progress = {
-        .epoch = span->epoch + 1,
-        .step = span->step % schedule_steps_per_epoch(&report->plan->schedule) + 1,
-        .steps = steps_of_epoch(&report->plan->schedule, span),
-        .loss = report_loss(report, tally),
-        .accuracy = report_accuracy(report, tally),
-        .images_per_second = tally_images_per_second(tally),
-        .input_wait = tally_fractions(tally).input_wait,
-    };
-    char text[PROGRESS_LINE_COLUMNS + 1], line[PROGRESS_LINE_COLUMNS + 3];
-    progress_line_write(&progress, text);
-    snprintf(line, sizeof(line), report->rewrites ? "\r%-*s" : "%.*s\n", (int)PROGRESS_LINE_COLUMNS, text);
-    output_write(OUTPUT_MESSAGES, line, strlen(line));
-    report->line_is_open = report->rewrites;
-}
-
 /* Evaluation is left out. */
 static void measure_feed(struct report *report, const struct span *span)
 {
@@ -120,13 +82,9 @@ static void measure_feed(struct report *report, const struct span *span)
 
 void report_step(struct report *report, const struct span *span)
 {
-    const uint64_t now_ns = account_end_ns(report->account);
-    measure_feed(report, span);
-    if (!report->rewrites || (now_ns < report->repaint_ns && !span->last_of_pass))
-        return;
-    report->repaint_ns = now_ns + REPAINT_NS;
-    print_progress(report, span, account_recent(report->account));
-    account_recent_reset(report->account);
+    if (span->pass == PASS_TRAIN)
+        measure_feed(report, span);
+    run_progress_step(&report->progress, span);
 }
 
 static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
@@ -204,8 +162,6 @@ void report_interval(struct report *report, const struct span *span)
 {
     const struct tally *const tally = account_interval(report->account);
     const struct fractions share = tally_fractions(tally);
-    if (report->progress && !report->rewrites)
-        print_progress(report, span, tally);
     begin_metrics(report, "train", span, span->step + 1);
     write_tally(report, &report->json, tally);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
@@ -242,7 +198,7 @@ static void print_row(struct report *report, const struct span *span)
     const struct tally *const train = account_pass(report->account, PASS_TRAIN);
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     const struct fractions share = tally_fractions(train);
-    end_progress_line(report);
+    run_progress_clear(&report->progress);
     print_table_head(report);
     printf("%5u %8s", span->epoch + 1, number_grouped(train->steps).text);
     print_outcome(report, train);
@@ -400,7 +356,7 @@ int report_result(struct report *report, const struct report_end *end)
     const struct verdict_facts facts = facts_of(report, end);
     struct verdict verdict;
     verdict_find(&facts, report->plan, report->settings, &verdict);
-    end_progress_line(report);
+    run_progress_clear(&report->progress);
     if (end->early != NULL)
         wrapped_print(stdout, "ended     early, %s", end->early);
     print_evaluation(report);

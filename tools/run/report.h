@@ -12,6 +12,7 @@
 #include "tools/run/pace/feed.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
+#include "tools/run/run_progress.h"
 
 /* All that the reports are made of; lent. */
 struct report {
@@ -24,9 +25,7 @@ struct report {
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     const struct pipeline *pipeline;    /* while it is open: until the last report of a step */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
-    bool progress, rewrites;            /* print progress; on one line again and again */
-    bool line_is_open;                  /* a progress line without its end stands on the terminal */
-    uint64_t repaint_ns;                /* when that line is due again, on clock_now_ns's clock */
+    struct run_progress progress;
     bool table_has_head;
     struct json json, summary;
     struct timespec began;              /* this process, by the calendar */
@@ -38,10 +37,9 @@ struct report {
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* After every training step, before report_interval: what the feed did; the line on a terminal, the first step's,
- * then once a second, and the last one's of an epoch. */
+/* After every batch of either pass, before report_interval: progress, and what the feed did. */
 void report_step(struct report *report, const struct span *span);
-/* Every report.interval training steps: a line in metrics.jsonl, and on stderr where that is no terminal. */
+/* Every report.interval training steps: a line in metrics.jsonl. */
 void report_interval(struct report *report, const struct span *span);
 /* After a training pass without evaluation to follow, or after an evaluation pass. */
 void report_epoch(struct report *report, const struct span *span);

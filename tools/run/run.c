@@ -225,8 +225,7 @@ static void follow(struct run *run, struct step_report *const *reports)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
     decide(run, span);
-    if (span->pass == PASS_TRAIN)
-        report_step(&run->report, span);
+    report_step(&run->report, span);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
         report_interval(&run->report, span);

@@ -8,29 +8,145 @@
 
 #include "tools/config/number.h"
 
-#define PART_COUNT 5
-#define PART_BYTES 80
+#define PART_BYTES 80u
+#define BAR_LEAST 8u            /* columns, brackets included: a shorter one tells nothing */
+#define BAR_MOST 42u
 
-static void write_parts(const struct progress_line *line, char parts[PART_COUNT][PART_BYTES])
+/* As they stand in the line. */
+enum part { PART_PLACE, PART_BAR, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT, PART_LEFT, PART_COUNT };
+/* As they are left out where there is no room, the last one first. Who looks at a terminal is waiting. */
+#define WORTHS 6u
+static const enum part by_worth_live[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_LEFT,
+                                                 PART_WAIT };
+static const enum part by_worth_later[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT,
+                                                  PART_LEFT };
+
+/* Parts that are empty are not there. */
+struct line_parts { const char *gap; char part[PART_COUNT][PART_BYTES]; };
+
+/* "0:45", "12:34", "18:12:33", "100 h"; "" where it is not known. */
+static void write_time(double seconds, char text[24])
 {
-    snprintf(parts[0], PART_BYTES, "epoch %" PRIu32 " step %" PRIu64 "/%" PRIu64, line->epoch, line->step, line->steps);
-    parts[1][0] = parts[2][0] = '\0';
-    if (!isnan(line->loss)) {
-        snprintf(parts[1], PART_BYTES, line->loss < 1e4 ? "  loss %.4f" : "  loss %.3g", line->loss);
-        snprintf(parts[2], PART_BYTES, "  acc %.1f %%", 100 * line->accuracy);
+    if (!(seconds >= 0 && seconds < 1e9)) {
+        *text = '\0';
+        return;
     }
-    snprintf(parts[3], PART_BYTES, "  %s images/s", number_grouped((uint64_t)line->images_per_second).text);
-    snprintf(parts[4], PART_BYTES, "  wait %.1f %%", 100 * line->input_wait);
+    const unsigned long whole = (unsigned long)(seconds + 0.5);
+    if (whole < 3600)
+        snprintf(text, 24, "%lu:%02lu", whole / 60, whole % 60);
+    else if (whole < 100 * 3600)
+        snprintf(text, 24, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, 24, "%lu h", whole / 3600);
+}
+
+/* What is left of the pass, and of the run where that is more. */
+static void write_left(const struct progress_line *line, char part[PART_BYTES])
+{
+    char pass[24], run[24];
+    write_time(line->epoch_left, pass);
+    write_time(line->run_left, run);
+    if (*pass == '\0')
+        *part = '\0';
+    else if (*run == '\0' || strcmp(pass, run) == 0)
+        snprintf(part, PART_BYTES, "%s left", pass);
+    else
+        snprintf(part, PART_BYTES, "%s/%s left", pass, run);
+}
+
+static void write_outcome(const struct progress_line *line, struct line_parts *parts)
+{
+    if (line->evaluates || isnan(line->loss))
+        return;
+    snprintf(parts->part[PART_LOSS], PART_BYTES, line->loss < 1e4 ? "loss %.4f" : "loss %.3g", line->loss);
+    if (!isnan(line->accuracy))
+        snprintf(parts->part[PART_ACCURACY], PART_BYTES, "acc %.1f%%", 100 * line->accuracy);
+}
+
+static void write_place(const struct progress_line *line, const char *epoch, const char *step, char part[PART_BYTES])
+{
+    snprintf(part, PART_BYTES, "%s%" PRIu32 "/%" PRIu32 "%s %" PRIu64 "/%" PRIu64, epoch, line->epoch, line->epochs,
+             line->evaluates ? " evaluation" : step, line->step, line->steps);
+}
+
+static void write_parts(const struct progress_line *line, struct line_parts *parts)
+{
+    write_place(line, "epoch ", " step", parts->part[PART_PLACE]);
+    write_outcome(line, parts);
+    snprintf(parts->part[PART_SPEED], PART_BYTES, "%s img/s",
+             number_grouped((uint64_t)line->images_per_second).text);
+    if (!line->evaluates)
+        snprintf(parts->part[PART_WAIT], PART_BYTES, "wait %.1f%%", 100 * line->input_wait);
+    write_left(line, parts->part[PART_LEFT]);
+}
+
+/* Columns of a part and the gap in front of it. */
+static unsigned columns_of(const struct line_parts *parts, enum part part)
+{
+    const size_t bytes = strlen(parts->part[part]);
+    return (unsigned)(bytes + (bytes > 0 && part != PART_PLACE ? strlen(parts->gap) : 0));
+}
+
+static unsigned columns_of_all(const struct line_parts *parts)
+{
+    unsigned columns = 0;
+    for (int part = 0; part < PART_COUNT; part++)
+        columns += columns_of(parts, (enum part)part);
+    return columns;
+}
+
+/* Empty what there is no room for. */
+static void fit(struct line_parts *parts, const enum part by_worth[WORTHS], unsigned columns)
+{
+    for (size_t i = WORTHS - 1; i > 0 && columns_of_all(parts) > columns; i--)
+        parts->part[by_worth[i]][0] = '\0';
+}
+
+/* "[===>    ]" of so many columns. */
+static void write_bar(const struct progress_line *line, unsigned columns, char bar[PART_BYTES])
+{
+    const unsigned inside = (columns < BAR_MOST ? columns : BAR_MOST) - 2;
+    const double share = line->steps > 0 ? fmin((double)line->step / (double)line->steps, 1) : 0;
+    const unsigned done = (unsigned)(share * inside);
+    size_t at = 0;
+    bar[at++] = '[';
+    for (unsigned i = 0; i < inside; i++)
+        bar[at++] = i < done ? '=' : i == done ? '>' : ' ';
+    bar[at++] = ']';
+    bar[at] = '\0';
+}
+
+static void join(const struct line_parts *parts, char *text, size_t text_size)
+{
+    size_t at = 0;
+    *text = '\0';
+    for (int part = 0; part < PART_COUNT && at < text_size; part++)
+        if (parts->part[part][0] != '\0')
+            at += (size_t)snprintf(text + at, text_size - at, "%s%s", part == PART_PLACE ? "" : parts->gap,
+                                   parts->part[part]);
+}
+
+/* Words go before the bar, and the bar before numbers. */
+void progress_line_bar(const struct progress_line *line, unsigned columns, char text_out[PROGRESS_LINE_MAX + 1])
+{
+    const unsigned width = columns < PROGRESS_LINE_MAX ? columns : PROGRESS_LINE_MAX;
+    struct line_parts parts = { .gap = "  " };
+    write_parts(line, &parts);
+    if (columns_of_all(&parts) + BAR_LEAST + 2 > width) {
+        parts.gap = " ";
+        write_place(line, "", "", parts.part[PART_PLACE]);
+    }
+    fit(&parts, by_worth_live, width);
+    const unsigned used = columns_of_all(&parts) + (unsigned)strlen(parts.gap);
+    if (used + BAR_LEAST <= width)
+        write_bar(line, width - used, parts.part[PART_BAR]);
+    join(&parts, text_out, width + 1);
 }
 
 void progress_line_write(const struct progress_line *line, char text_out[PROGRESS_LINE_COLUMNS + 1])
 {
-    char parts[PART_COUNT][PART_BYTES];
-    size_t used = 0;
-    write_parts(line, parts);
-    for (size_t i = 0; i < PART_COUNT && used + strlen(parts[i]) <= PROGRESS_LINE_COLUMNS; i++) {
-        memcpy(text_out + used, parts[i], strlen(parts[i]));
-        used += strlen(parts[i]);
-    }
-    text_out[used] = '\0';
+    struct line_parts parts = { .gap = "  " };
+    write_parts(line, &parts);
+    fit(&parts, by_worth_later, PROGRESS_LINE_COLUMNS);
+    join(&parts, text_out, PROGRESS_LINE_COLUMNS + 1);
 }

@@ -21,7 +21,7 @@ threads_per_tower = 1
 [augment]
 evaluation_scale = 1
 [report]
-progress = no
+progress = none
 END
 weights=runs/tiny/weights.safetensors
 run "$pipetrain" -c tiny.conf

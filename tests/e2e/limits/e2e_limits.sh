@@ -12,13 +12,19 @@ export PIPETRAIN_SLOW
 tiny='--set model.name=mnist_cnn --set train.batch=8 --set train.steps=30 --set data.validation= --set input.keep_shards=0
     --set input.read_threads=1 --set input.decode_threads=1 --set devices.bind=no'
 
-# limited STAGE DELAY [OPTION]...: it is named; the run is $work/runs/limited.
+# limited STAGE "CALL MICROSECONDS [EVERY]" [OPTION]...: the stage is named; the run is $work/runs/limited. On a machine
+# that is busy otherwise, too, computing is slow by itself: then the delay has to be longer, twice at most.
 limited() {
-    stage=$1 PIPETRAIN_SLOW=$2
+    stage=$1
+    delay=$2
     shift 2
-    rm -rf "$work/runs/limited"
     options=$*
-    train limited $tiny "$@"
+    for factor in 1 3 9; do
+        PIPETRAIN_SLOW=$(echo "$delay" | awk -v factor=$factor '{ $2 *= factor; print }')
+        rm -rf "$work/runs/limited"
+        train limited $tiny "$@"
+        [ "$(summary limited limit.stage)" != "$stage" ] || break
+    done
     expect_equal "$(summary limited limit.stage)" "$stage" "what limits with $PIPETRAIN_SLOW us, $options"
     cases=$((cases + 1))
 }
@@ -28,12 +34,12 @@ expect_key() {
     expect_out_joined "verdict .*$1"
 }
 
-# helps ASSIGNMENT: the run before gets faster by it, by a third of what was promised at least: the first steps are slow in either.
+# helps ASSIGNMENT KEY: by it a number of the summary becomes smaller by a fifth at least.
 helps() {
     train helped $tiny $options --set "$1"
-    awk -v a="$(summary limited mean_images_per_second)" -v b="$(summary helped mean_images_per_second)" \
-        -v gain="$(summary limited limit.gain)" 'BEGIN { exit !(b >= a * (1 + gain / 3)) }' ||
-        fail "$1: $(summary limited mean_images_per_second) images/s, then $(summary helped mean_images_per_second)"
+    awk -v before="$(summary limited "$2")" -v after="$(summary helped "$2")" \
+        'BEGIN { exit !(before > 0 && after < 0.8 * before) }' ||
+        fail "$1: $2 was $(summary limited "$2"), then $(summary helped "$2")"
     rm -rf "$work/runs/helped"
 }
 
@@ -63,15 +69,15 @@ limited compute 'forward 5000'
 limited reduction 'reduce 15000' --set devices.towers=2
 expect_key train.batch
 
-limited reading 'read 20000'
-helps input.read_threads=2
-limited decoding 'decode 3000'
-helps input.decode_threads=2
-limited reports 'reports 25000'
-helps report.interval=30
+limited reading 'read 60000'
+helps input.read_threads=2 seconds
+limited decoding 'decode 6000'
+helps input.decode_threads=2 seconds
+limited reports 'reports 60000'
+helps report.interval=30 seconds
 limited bursts 'decode 20000 40' --set input.prefetch_depth=1 --set input.staging_depth=1 \
     --set input.decode_threads=2 --set train.steps=70
 expect_key input.prefetch_depth
-helps input.prefetch_depth=8
+helps input.prefetch_depth=8 fractions.input_wait
 [ "$cases" -eq 30 ] || fail "$cases limits were tried"
 finish

@@ -147,7 +147,12 @@ static void the_largest_loss_is_the_limit(void **state)
     trial.facts.share = (struct fractions){ .forward = 0.2, .backward = 0.3, .exposed_reduction = 0.1, .other = 0.4 };
     trial.facts.main_busy = 0.9;
     expect(&trial, LIMIT_REPORTS, "report.interval", 1 / 0.6 - 1);
-    trial.facts.main_busy = 0.1;
+    trial.facts.main_busy = 0.1;        /* of what it is nothing is known: it hides nothing */
+    expect(&trial, LIMIT_COMPUTE, NULL, NAN);
+    trial.facts.share.input_wait = 0.1;
+    trial.facts.busy.decoders = 1;
+    trial.facts.share.exposed_reduction = 0;
+    expect(&trial, LIMIT_DECODING, "input.decode_threads", 1 / 0.9 - 1);
     trial.settings.checkpoint.each_epoch = true;
     expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
 }

@@ -76,7 +76,7 @@ static enum limit find_limit(const struct verdict_facts *facts, const struct set
     enum limit found = LIMIT_COMPUTE;
     double largest = 0;
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
-        if (limits[i].share > limits[i].bound && limits[i].share > largest) {
+        if (limits[i].limit != LIMIT_COMPUTE && limits[i].share > limits[i].bound && limits[i].share > largest) {
             largest = limits[i].share;
             found = limits[i].limit;
         }

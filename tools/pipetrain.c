@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compute/netfile/net_file.h"
@@ -29,6 +28,7 @@
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
+#include "tools/trial/trial.h"
 #include "tools/version.h"
 
 /* Long options without a letter. */
@@ -270,13 +270,6 @@ static int describe(const struct arguments *arguments)
     return code;
 }
 
-/* A pipe is empty when the program starts again. */
-static bool can_be_read_again(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 /* Errors alone are told, and no progress; 0 or an exit code. */
 static int be_quiet(struct settings *settings)
 {
@@ -305,8 +298,8 @@ static int start_threads(void)
 static int execute(struct settings *settings, const struct arguments *arguments, uint64_t process_start_ns)
 {
     signals_hold();
-    if (arguments->kind != RUN_CHECK && can_be_read_again(arguments->config_path) &&
-        (*settings->model.file == '\0' || can_be_read_again(settings->model.file)) && run_plan_has_teams(settings))
+    if (arguments->kind != RUN_CHECK && trial_can_read_again(arguments->config_path) &&
+        (*settings->model.file == '\0' || trial_can_read_again(settings->model.file)) && run_plan_has_teams(settings))
         team_wait_shorten(arguments->argv, process_start_ns);
     int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK)

@@ -1,0 +1,418 @@
+/* Tests of trials. The child is this program again: called with -c it plays the part that the configuration's name
+ * says, which for "train.conf" is a real run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "stage/stop.h"
+#include "stage/text/output.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/file_fixture.h"
+#include "tools/config/config.h"
+#include "tools/phase.h"
+#include "tools/run/run.h"
+#include "tools/run/signals.h"
+#include "tools/trial/trial.h"
+
+/* The parts of the child. */
+
+static const char *beside(const char *config, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%.*s/%s", (int)(strrchr(config, '/') - config), config, name);
+    return path;
+}
+
+/* The run directory, as the last assignment says. */
+static const char *run_dir(int argc, char **argv)
+{
+    const char *dir = NULL;
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "run.dir=", 8) == 0)
+            dir = argv[i] + 8;
+    return dir;
+}
+
+static void write_pid(const char *config)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%d", (int)getpid());
+    fixture_write_text(beside(config, "pid"), text);
+}
+
+static int play_hang(const char *config)
+{
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    write_pid(config);
+    while (true)
+        pause();
+    return 0;
+}
+
+static int play_failure(void)
+{
+    fputs("starting\npipetrain: run.conf:3: no such key\nof no use\npipetrain: and another\n", stderr);
+    return EXIT_CODE_DATA;
+}
+
+static int play_library(void)
+{
+    fputs("some library: it cannot go on\n", stderr);
+    return EXIT_CODE_INTERNAL;
+}
+
+static int play_broken_summary(int argc, char **argv)
+{
+    char path[512];
+    mkdir(run_dir(argc, argv), 0700);
+    snprintf(path, sizeof(path), "%s/summary.json", run_dir(argc, argv));
+    fixture_write_text(path, "{\"steps\":");
+    return 0;
+}
+
+/* What pipetrain does, and a copy of the summary beside the configuration. */
+static int play_run(int argc, char **argv)
+{
+    const uint64_t began_ns = clock_now_ns();
+    struct settings settings;
+    struct problems problems;
+    char summary[512];
+    signals_catch();
+    phase_begin();
+    problems_init(&problems);
+    int rc = settings_init(&settings);
+    if (rc == 0)
+        rc = config_read(&settings, argv[2], &problems);
+    for (int i = 3; i < argc && rc == 0; i++)
+        if (strchr(argv[i], '=') != NULL)
+            rc = config_set(&settings, argv[i], &problems);
+    if (rc == 0)
+        rc = settings_finish(&settings, &problems);
+    problems_print(&problems);
+    if (rc != 0)
+        return EXIT_CODE_USAGE;
+    signals_hold();
+    output_start();
+    signals_start();
+    const int code = run_execute(&settings, strcmp(argv[3], "--check") == 0 ? RUN_CHECK : RUN_TRAIN, began_ns);
+    snprintf(summary, sizeof(summary), "%s/summary.json", run_dir(argc, argv));
+    output_end();
+    settings_release(&settings);
+    problems_release(&problems);
+    return link(summary, beside(argv[2], "kept.json")) == 0 || errno == ENOENT ? code : EXIT_CODE_INTERNAL;
+}
+
+static int play(int argc, char **argv)
+{
+    const char *const part = strrchr(argv[2], '/') + 1;
+    if (strcmp(part, "hang.conf") == 0)
+        return play_hang(argv[2]);
+    if (strcmp(part, "failure.conf") == 0)
+        return play_failure();
+    if (strcmp(part, "library.conf") == 0)
+        return play_library();
+    if (strcmp(part, "broken.conf") == 0)
+        return play_broken_summary(argc, argv);
+    if (strcmp(part, "killed.conf") == 0)
+        return raise(SIGKILL);
+    if (strcmp(part, "early.conf") == 0)
+        return EXIT_CODE_STOPPED;
+    return strcmp(part, "silent.conf") == 0 ? 7 : play_run(argc, argv);
+}
+
+/* The tests. */
+
+static char config[512], temporary[512], outer[512];
+static struct trial_spec spec;
+static struct trial_result result;
+
+static void use(const char *part)
+{
+    snprintf(config, sizeof(config), "%s/%s.conf", folder, part);
+    fixture_write_text(config, "[input]\nsource = synthetic\n[train]\nbatch = 8\n[devices]\nkind = cpu\n"
+                               "threads_per_tower = 1\n");
+    spec = (struct trial_spec){ .config_path = config };
+}
+
+static int set_up(void **state)
+{
+    const int rc = fixture_folder_make(state);
+    fixture_subfolder(temporary, sizeof(temporary), "tmp");
+    snprintf(outer, sizeof(outer), "%s", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    setenv("TMPDIR", temporary, 1);
+    return rc;
+}
+
+static int tear_down(void **state)
+{
+    setenv("TMPDIR", outer, 1);
+    return fixture_folder_remove(state);
+}
+
+static void assert_nothing_stays(void)
+{
+    DIR *const directory = opendir(temporary);
+    assert_non_null(directory);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory))
+        assert_true(entry->d_name[0] == '.');
+    closedir(directory);
+}
+
+static double kept(const char *first, const char *second)
+{
+    json_t *const summary = json_load_file(fixture_path(folder, "kept.json"), 0, NULL);
+    assert_non_null(summary);
+    const json_t *value = json_object_get(summary, first);
+    if (second != NULL)
+        value = json_object_get(value, second);
+    assert_true(json_is_number(value));
+    const double number = json_number_value(value);
+    json_decref(summary);
+    return number;
+}
+
+static void the_result_is_the_summary(void **state)
+{
+    (void)state;
+    use("train");
+    spec.steps = 30;
+    assert_int_equal(trial_run(&spec, &result), 0);
+    assert_int_equal(result.exit_code, 0);
+    assert_string_equal(result.problem, "");
+    assert_string_equal(result.ended, "finished");
+    assert_string_equal(result.device, "cpu");
+    assert_int_equal(result.steps, 30);
+    assert_int_equal(result.batch, 8);
+    assert_int_equal(result.towers, 1);
+    assert_true(result.images == (uint64_t)kept("images", NULL));
+    assert_true(result.images_per_second == kept("images_per_second", NULL) && result.images_per_second > 0);
+    assert_true(result.mean_images_per_second == kept("mean_images_per_second", NULL));
+    assert_true(result.seconds == kept("seconds", NULL));
+    assert_true(result.start_seconds == kept("start_to_first_step_seconds", NULL));
+    assert_true(result.step.p50_ms == kept("step_ms", "p50"));
+    assert_true(result.step.p90_ms == kept("step_ms", "p90"));
+    assert_true(result.step.p99_ms == kept("step_ms", "p99"));
+    assert_true(result.fractions.backward == kept("fractions", "backward") && result.fractions.backward > 0);
+    assert_true(result.loss == kept("loss", NULL));
+    assert_true(result.peak_bytes == (uint64_t)kept("memory", "peak_rss_bytes") && result.peak_bytes > 0);
+    assert_true(result.slots.depth == 2);
+    assert_true(isnan(result.ring.depth) && isnan(result.readers_busy) && isnan(result.validation_accuracy));
+    assert_nothing_stays();
+}
+
+static void assignments_come_before_those_of_the_trial(void **state)
+{
+    static const char *const assignments[] = { "train.batch=4", "train.batch=6", "train.steps=1", "devices.towers=2",
+                                               "checkpoint.every=1", "train.max_time=1 hour" };
+    (void)state;
+    use("train");
+    spec.steps = 5;
+    spec.assignments = assignments;
+    spec.assignment_count = 6;
+    assert_int_equal(trial_run(&spec, &result), 0);
+    assert_int_equal(result.batch, 6);
+    assert_int_equal(result.towers, 2);
+    assert_int_equal(result.steps, 5);
+    assert_nothing_stays();
+}
+
+static void ends_when_its_time_is_over(void **state)
+{
+    (void)state;
+    use("train");
+    spec.seconds = 0.5;
+    assert_int_equal(trial_run(&spec, &result), 0);
+    assert_string_equal(result.ended, "asked to stop");
+    assert_true(result.steps > 0 && result.steps < TRIAL_STEPS_MAX);
+    assert_true(result.seconds >= 0.4);
+    assert_nothing_stays();
+}
+
+static void a_check_trains_nothing(void **state)
+{
+    static const char *const wrong[] = { "devices.towers=9999" };
+    (void)state;
+    use("train");
+    assert_int_equal(trial_check(&spec, &result), 0);
+    assert_false(fixture_exists(fixture_path(folder, "kept.json")));
+    spec.assignments = wrong;
+    spec.assignment_count = 1;
+    assert_int_equal(trial_check(&spec, &result), -ECHILD);
+    assert_int_equal(result.exit_code, EXIT_CODE_USAGE);
+    assert_non_null(strstr(result.problem, "devices.towers"));
+    assert_nothing_stays();
+}
+
+static void passes_on_what_a_child_says_of_its_failure(void **state)
+{
+    static const struct { const char *part; int rc, code; const char *problem; } failures[] = {
+        { "failure", -ECHILD, EXIT_CODE_DATA, "run.conf:3: no such key\nand another" },
+        { "library", -ECHILD, EXIT_CODE_INTERNAL, "some library: it cannot go on" },
+        { "silent", -ECHILD, 7, "it ended with exit code 7" },
+        { "killed", -ECHILD, EXIT_CODE_INTERNAL, "it was killed by SIGKILL" },
+        { "early", -ENODATA, EXIT_CODE_OUTPUT, "it ended before its first step was done" },
+        { "broken", -EBADMSG, EXIT_CODE_OUTPUT, "its summary.json cannot be read" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(failures) / sizeof(*failures); i++) {
+        use(failures[i].part);
+        spec.steps = 1;
+        assert_int_equal(trial_run(&spec, &result), failures[i].rc);
+        assert_int_equal(result.exit_code, failures[i].code);
+        assert_string_equal(result.problem, failures[i].problem);
+        assert_int_equal(result.steps, 0);
+        assert_nothing_stays();
+    }
+}
+
+static void tells_each_line_of_a_problem(void **state)
+{
+    struct capture capture;
+    char text[256];
+    (void)state;
+    const struct trial_result two = { .problem = "first: 5 %\nsecond" };
+    capture_begin(&capture);
+    trial_tell("towers=2", &two);
+    trial_tell("towers=4", &(struct trial_result){ 0 });
+    capture_end(&capture, text, sizeof(text));
+    assert_string_equal(text, "pipetrain: towers=2: first: 5 %\npipetrain: towers=2: second\n");
+}
+
+static bool is_gone(pid_t pid)
+{
+    for (int i = 0; i < 100 && kill(pid, 0) == 0; i++)
+        usleep(20000);
+    return kill(pid, 0) != 0;
+}
+
+static pid_t child_pid(void)
+{
+    uint8_t *const text = fixture_read(fixture_path(folder, "pid"), &(size_t){ 0 });
+    const pid_t pid = (pid_t)strtol((const char *)text, NULL, 10);
+    free(text);
+    assert_true(pid > 1);
+    return pid;
+}
+
+static void a_child_that_hangs_is_killed(void **state)
+{
+    (void)state;
+    use("hang");
+    spec.steps = 1;
+    spec.limit_seconds = 1;
+    const uint64_t began_ns = clock_now_ns();
+    assert_int_equal(trial_run(&spec, &result), -ETIMEDOUT);
+    assert_true(clock_now_ns() - began_ns < UINT64_C(10000000000));
+    assert_int_equal(result.exit_code, EXIT_CODE_STALL);
+    assert_string_equal(result.problem, "it did not end in time and was killed");
+    assert_true(is_gone(child_pid()));
+    assert_nothing_stays();
+}
+
+static void wait_for_the_child(void)
+{
+    while (!fixture_exists(fixture_path(folder, "pid")))
+        usleep(10000);
+    usleep(100000);             /* the file is written by now */
+}
+
+/* In a process of its own, since what has come stays: a trial of a part, ended by `number` sent `times`. */
+static void try_interrupted(const char *part, int number, int times, int code)
+{
+    use(part);
+    spec.seconds = 60;
+    const pid_t trying = fork();
+    if (trying == 0) {
+        signals_hold();
+        const int rc = trial_run(&spec, &result);
+        const bool is_right = rc == -ECANCELED && result.exit_code == code && trial_end_code() == code &&
+                              trial_run(&spec, &result) == -ECANCELED;      /* at once */
+        _exit(is_right ? 0 : 1);
+    }
+    if (strcmp(part, "hang") == 0)
+        wait_for_the_child();
+    else
+        sleep(1);
+    const uint64_t began_ns = clock_now_ns();
+    for (int i = 0; i < times; i++) {
+        kill(trying, number);
+        usleep(50000);
+    }
+    int status;
+    assert_int_equal(waitpid(trying, &status, 0), trying);
+    assert_true(clock_now_ns() - began_ns < UINT64_C(1000000000) * (times > 1 ? 8 : 20));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_nothing_stays();
+}
+
+static void a_request_to_end_ends_the_child(void **state)
+{
+    (void)state;
+    try_interrupted("hang", SIGTERM, 1, EXIT_CODE_STOPPED);
+    assert_true(is_gone(child_pid()));
+    unlink(fixture_path(folder, "pid"));
+    try_interrupted("hang", SIGINT, 2, EXIT_CODE_INTERRUPTED);
+    assert_true(is_gone(child_pid()));
+    try_interrupted("train", SIGINT, 1, EXIT_CODE_INTERRUPTED);
+    try_interrupted("train", SIGHUP, 1, EXIT_CODE_STOPPED);
+}
+
+static void a_child_does_not_outlive_its_parent(void **state)
+{
+    (void)state;
+    use("hang");
+    const pid_t trying = fork();
+    if (trying == 0)
+        _exit(trial_run(&spec, &result) == 0 ? 0 : 1);
+    wait_for_the_child();
+    kill(trying, SIGKILL);
+    waitpid(trying, NULL, 0);
+    assert_true(is_gone(child_pid()));
+}
+
+static void a_pipe_cannot_be_read_again(void **state)
+{
+    (void)state;
+    use("train");
+    assert_true(trial_can_read_again(config));
+    mkfifo(fixture_path(folder, "fifo"), 0600);
+    assert_false(trial_can_read_again(fixture_path(folder, "fifo")));
+    assert_false(trial_can_read_again(fixture_path(folder, "nothing")));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    if (argc > 2 && strcmp(argv[1], "-c") == 0)
+        return play(argc, argv);
+    static const struct CMUnitTest tests[] = {
+        TEST(the_result_is_the_summary),
+        TEST(assignments_come_before_those_of_the_trial),
+        TEST(ends_when_its_time_is_over),
+        TEST(a_check_trains_nothing),
+        TEST(passes_on_what_a_child_says_of_its_failure),
+        TEST(tells_each_line_of_a_problem),
+        TEST(a_child_that_hangs_is_killed),
+        TEST(a_request_to_end_ends_the_child),
+        TEST(a_child_does_not_outlive_its_parent),
+        TEST(a_pipe_cannot_be_read_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

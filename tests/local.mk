@@ -77,7 +77,7 @@ tools_tests = %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup 
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
-	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
+	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_speeds %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training %D%/tools/trial/test_trial \
 	%D%/tools/test_weights

@@ -75,6 +75,9 @@ rate
 sample_order_hash
 seconds
 seed
+speed.jitter
+speed.mean
+speed.uncertainty
 start_to_first_step_seconds
 step_ms.p50
 step_ms.p90
@@ -112,7 +115,7 @@ expect_summary first validation.complete true
         NR % 4 == 0 { bad += $1 < 0 || $1 > 1 } END { exit NR != 8 || bad }' || fail 'how full the queues were'
 "$json_value" "$dir/summary.json" loader_busy.readers loader_busy.decoders |
     awk '$1 < 0 || $1 > 1 { exit 1 }' || fail 'how busy the loader was'
-"$json_value" "$dir/summary.json" images_per_second seconds start_to_first_step_seconds step_ms.p50 loss \
+"$json_value" "$dir/summary.json" images_per_second speed.mean seconds start_to_first_step_seconds step_ms.p50 loss \
     memory.planned_bytes memory.peak_rss_bytes | awk '$1 <= 0 { exit 1 }' || fail 'a measure is not positive'
 
 # The device and the libraries: the same at the start of the run, on lines of 80 columns.

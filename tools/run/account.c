@@ -267,10 +267,15 @@ static double percentile(const double *sorted, uint64_t count, double share)
     return count > 0 ? sorted[(uint64_t)(share * (double)(count - 1) + 0.5)] : NAN;
 }
 
+static void sort_durations(const struct account *account)
+{
+    qsort(account->durations_ms, account->duration_count, sizeof(*account->durations_ms), compare_doubles);
+}
+
 struct step_percentiles account_percentiles(const struct account *account)
 {
     const uint64_t count = account->duration_count;
-    qsort(account->durations_ms, count, sizeof(*account->durations_ms), compare_doubles);
+    sort_durations(account);
     return (struct step_percentiles){
         .p50_ms = percentile(account->durations_ms, count, 0.50),
         .p90_ms = percentile(account->durations_ms, count, 0.90),
@@ -287,6 +292,12 @@ double account_images_per_second(const struct account *account)
 bool account_is_warm(const struct account *account)
 {
     return account->process.steps >= account->warmup;
+}
+
+struct speeds account_speeds(const struct account *account)
+{
+    sort_durations(account);
+    return speeds_of((double)full_batch(account->schedule), account->durations_ms, account->duration_count);
 }
 
 uint64_t account_step(const struct account *account)

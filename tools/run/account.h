@@ -10,6 +10,7 @@
 #include "stage/schedule.h"
 #include "sync/trainer.h"
 #include "tools/run/pace/fill.h"
+#include "tools/run/pace/speeds.h"
 
 /* Samples and time of a stretch of the run. */
 struct tally {
@@ -73,6 +74,8 @@ struct step_percentiles account_percentiles(const struct account *account);
 double account_images_per_second(const struct account *account);
 /* Is warm-up over? */
 bool account_is_warm(const struct account *account);
+/* Of the same batches: the mean speed, and how evenly it went. */
+struct speeds account_speeds(const struct account *account);
 /* Training steps the run has done, those before its first batch included: a place in the run, where
  * account_training's steps are how many were added. */
 uint64_t account_step(const struct account *account);

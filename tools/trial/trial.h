@@ -37,6 +37,7 @@ struct trial_result {
     double start_seconds;       /* from the process' start to the end of its first step */
     double images_per_second;   /* of the median step; NAN where it ended while it warmed up */
     double mean_images_per_second;
+    struct speeds speed;        /* of steps behind warm-up */
     struct step_percentiles step;
     struct fractions fractions;
     struct trial_queue ring, slots;

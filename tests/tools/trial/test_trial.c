@@ -205,6 +205,9 @@ static void the_result_is_the_summary(void **state)
     assert_true(result.mean_images_per_second == kept("mean_images_per_second", NULL));
     assert_true(result.seconds == kept("seconds", NULL));
     assert_true(result.start_seconds == kept("start_to_first_step_seconds", NULL));
+    assert_true(result.speed.mean == kept("speed", "mean") && result.speed.mean > 0);
+    assert_true(result.speed.uncertainty == kept("speed", "uncertainty"));
+    assert_true(result.speed.jitter == kept("speed", "jitter"));
     assert_true(result.step.p50_ms == kept("step_ms", "p50"));
     assert_true(result.step.p90_ms == kept("step_ms", "p90"));
     assert_true(result.step.p99_ms == kept("step_ms", "p99"));

@@ -22,6 +22,7 @@ static void summarize_result(const struct report *report, struct json *json, con
     const struct tally *const training = account_training(report->account);
     const struct tally *const evaluation = account_pass(report->account, PASS_EVALUATE);
     const struct step_percentiles step = account_percentiles(report->account);
+    const struct speeds speeds = account_speeds(report->account);
     const uint64_t per_epoch = schedule_steps_per_epoch(&report->plan->schedule);
     json_u64(json, "steps", account_step(report->account));
     json_double(json, "epochs", (double)account_step(report->account) / (double)per_epoch);
@@ -29,6 +30,11 @@ static void summarize_result(const struct report *report, struct json *json, con
     json_double(json, "seconds", (double)training->wall_ns / 1e9);
     json_double(json, "images_per_second", account_images_per_second(report->account));
     json_double(json, "mean_images_per_second", tally_images_per_second(training));
+    json_open_object(json, "speed");
+    json_double(json, "mean", speeds.mean);
+    json_double(json, "uncertainty", speeds.uncertainty);
+    json_double(json, "jitter", speeds.jitter);
+    json_close_object(json);
     json_open_object(json, "step_ms");
     json_double(json, "p50", step.p50_ms);
     json_double(json, "p90", step.p90_ms);

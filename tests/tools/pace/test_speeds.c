@@ -1,0 +1,84 @@
+/* Tests of speeds: against the definitions, computed plainly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/run/pace/speeds.h"
+
+#define COUNT_MAX 40
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof(*values), compare);
+    return (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
+static struct speeds plain(double images, const double *ms, size_t count)
+{
+    double s[COUNT_MAX], total = 0, mean = 0, variance = 0;
+    for (size_t i = 0; i < count; i++) {
+        s[i] = images / (ms[i] / 1e3);
+        total += ms[i];
+        mean += s[i] / (double)count;
+    }
+    for (size_t i = 0; i < count; i++)
+        variance += (s[i] - mean) * (s[i] - mean) / (double)count;
+    const double median = median_of(s, count);
+    for (size_t i = 0; i < count; i++)
+        s[i] = fabs(s[i] - median);
+    return (struct speeds){ images * (double)count / (total / 1e3), sqrt(variance / (double)count),
+                            1.4826 * median_of(s, count) };
+}
+
+static void assert_near(double a, double b)
+{
+    assert_true(fabs(a - b) <= 1e-9 * (1 + fabs(b)));
+}
+
+static void they_are_as_defined_for_any_number_of_steps(void **state)
+{
+    uint32_t seed = 7;
+    double ms[COUNT_MAX];
+    (void)state;
+    for (size_t count = 1; count <= COUNT_MAX; count++)
+        for (int kind = 0; kind < 3; kind++) {
+            for (size_t i = 0; i < count; i++) {
+                seed = seed * 1664525 + 1013904223;
+                ms[i] = kind == 0 ? 1 + (double)(seed >> 8) / 1e6 : kind == 1 ? 1 + (seed >> 30) : 5;
+            }
+            qsort(ms, count, sizeof(*ms), compare);
+            const struct speeds ours = speeds_of(128, ms, count), theirs = plain(128, ms, count);
+            assert_near(ours.mean, theirs.mean);
+            assert_near(ours.uncertainty, theirs.uncertainty);
+            assert_near(ours.jitter, theirs.jitter);
+        }
+}
+
+static void without_steps_there_is_nothing_to_tell(void **state)
+{
+    const double none = 0;
+    (void)state;
+    assert_true(isnan(speeds_of(128, &none, 0).mean) && isnan(speeds_of(128, &none, 0).jitter));
+    assert_true(isnan(speeds_of(128, &none, 1).uncertainty));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_are_as_defined_for_any_number_of_steps),
+        cmocka_unit_test(without_steps_there_is_nothing_to_tell),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -19,15 +19,28 @@
 #include "tools/trial/trial_summary.h"
 
 #define START_SECONDS 600.0             /* that a start may take where nobody says */
-#define EPOCHS "1000000"                /* the largest number there may be: the steps decide */
-#define OWN_ASSIGNMENTS 10
 #define PATH_ROOM 256                   /* of a file in the folder, behind its path */
+
+/* What a trial sets itself; the first two as it is asked for. */
+enum { OWN_DIR, OWN_STEPS, OWN_COUNT = 10 };
+static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
+    [OWN_DIR] = { "run.dir", NULL },
+    [OWN_STEPS] = { "train.steps", NULL },
+    { "train.epochs", "1000000" },      /* the largest number there may be: the steps decide */
+    { "train.max_time", "" },
+    { "train.stop_at", "0" },
+    { "train.patience", "0" },
+    { "run.resume", "never" },
+    { "checkpoint.every", "never" },
+    { "checkpoint.keep_best", "no" },
+    { "report.progress", "none" },
+};
 
 struct trial {
     const struct trial_spec *spec;
     bool only_checks;
     char folder[PATH_MAX];
-    char *own[OWN_ASSIGNMENTS];         /* owned */
+    char *own[OWN_COUNT];               /* owned */
     size_t own_count;
     char **argv;                        /* lent strings in an array that is owned */
 };
@@ -51,6 +64,14 @@ bool trial_can_read_again(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+bool trial_sets(const char *key)
+{
+    for (size_t i = 0; i < OWN_COUNT; i++)
+        if (strcmp(own_keys[i].key, key) == 0)
+            return true;
+    return false;
+}
+
 /* One more assignment of the trial's own. 0 or -ENOMEM. */
 static int add(struct trial *trial, const char *key, const char *value)
 {
@@ -63,22 +84,15 @@ static int add(struct trial *trial, const char *key, const char *value)
 
 static int add_own(struct trial *trial)
 {
-    static const struct { const char *key, *value; } always[] = {
-        { "run.resume", "never" }, { "checkpoint.every", "never" }, { "checkpoint.keep_best", "no" },
-        { "train.max_time", "" },  { "train.stop_at", "0" },        { "train.patience", "0" },
-        { "report.progress", "none" }, { "train.epochs", EPOCHS },
-    };
     char dir[PATH_MAX + PATH_ROOM], steps[24];
-    _Static_assert(sizeof(always) / sizeof(*always) + 2 == OWN_ASSIGNMENTS, "all have a place");
     const uint64_t wanted = trial->spec->steps;
     snprintf(dir, sizeof(dir), "%s/run", trial->folder);
     snprintf(steps, sizeof(steps), "%" PRIu64, wanted == 0 || wanted > TRIAL_STEPS_MAX ? TRIAL_STEPS_MAX : wanted);
+    const char *const told[OWN_COUNT] = { [OWN_DIR] = dir, [OWN_STEPS] = steps };
     int rc = 0;
-    for (size_t i = 0; i < sizeof(always) / sizeof(*always) && rc == 0; i++)
-        rc = add(trial, always[i].key, always[i].value);
-    if (rc == 0)
-        rc = add(trial, "train.steps", steps);
-    return rc == 0 ? add(trial, "run.dir", dir) : rc;
+    for (size_t i = 0; i < OWN_COUNT && rc == 0; i++)
+        rc = add(trial, own_keys[i].key, told[i] != NULL ? told[i] : own_keys[i].value);
+    return rc;
 }
 
 /* The command line: program -c FILE [--check] --set ... */

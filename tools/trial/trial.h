@@ -54,10 +54,13 @@ struct trial_result {
  * empty after the first one. False also where nothing is there. */
 bool trial_can_read_again(const char *path);
 
+/* Is this one of the keys that every trial sets itself ("train.steps"), whatever it is told? */
+bool trial_sets(const char *key);
+
 /* Run this program once more as a child (/proc/self/exe) with a run directory of its own, in $TMPDIR or /tmp, which is
  * removed. The run begins anew, saves no state and does not end before its steps or its time: train.epochs,
- * train.steps, train.max_time, train.stop_at, train.patience, run.dir, run.resume, checkpoint.* and report.progress are
- * the trial's. What the child says is not shown.
+ * train.steps, train.max_time, train.stop_at, train.patience, run.dir, run.resume, checkpoint.every, .keep_best and
+ * report.progress are the trial's. What the child says is not shown.
  *
  * Waits until the child is gone. SIGINT, SIGTERM, SIGHUP and SIGUSR1, as far as signals_hold holds them, which has to
  * come before any thread, end the trial: the child gets the same one and is killed where it does not end in 2 s, at

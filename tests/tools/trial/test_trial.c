@@ -235,6 +235,13 @@ static void assignments_come_before_those_of_the_trial(void **state)
     assert_nothing_stays();
 }
 
+static void knows_which_keys_are_its_own(void **state)
+{
+    (void)state;
+    assert_true(trial_sets("train.steps") && trial_sets("run.dir") && trial_sets("checkpoint.every"));
+    assert_false(trial_sets("train.batch") || trial_sets("steps"));
+}
+
 static void ends_when_its_time_is_over(void **state)
 {
     (void)state;
@@ -408,6 +415,7 @@ int main(int argc, char **argv)
     static const struct CMUnitTest tests[] = {
         TEST(the_result_is_the_summary),
         TEST(assignments_come_before_those_of_the_trial),
+        TEST(knows_which_keys_are_its_own),
         TEST(ends_when_its_time_is_over),
         TEST(a_check_trains_nothing),
         TEST(passes_on_what_a_child_says_of_its_failure),

@@ -1,0 +1,222 @@
+/* Tests of what trials come to, and of how it is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/compare/compare_report.h"
+#include "tools/compare/comparison.h"
+
+enum { VARIANTS = 3, ROUNDS = 3 };
+
+static struct axes axes;
+static struct settings settings;
+static struct problems problems;
+static struct trial_result results[VARIANTS * ROUNDS];
+static struct comparison comparison;
+
+/* Towers 1, 2, 2 at speeds that drift: the second variant is always twice as fast, and the third thrice. */
+static int set_up(void **state)
+{
+    static const double drift[ROUNDS] = { 100, 200, 120 };
+    (void)state;
+    axes = (struct axes){ 0 };
+    problems_init(&problems);
+    int rc = settings_init(&settings);
+    rc = rc == 0 ? axes_add(&axes, "towers=1,2,two", &settings, &problems) : rc;
+    for (int v = 0; v < VARIANTS; v++)
+        for (int r = 0; r < ROUNDS; r++)
+            results[v * ROUNDS + r] = (struct trial_result){
+                .device = "cpu", .towers = v == 0 ? 1 : 2, .batch = 8, .steps = 10, .images = 80,
+                .images_per_second = drift[r] * (v + 1), .speed = { 99, 2, 3 }, .step = { 1.5, 2, 2.5 },
+                .fractions = { .input_wait = 0.25 }, .loss = 0.5 + v, .validation_accuracy = 0.75,
+                .validation_loss = NAN, .peak_bytes = 1000,
+            };
+    comparison = (struct comparison){ .axes = &axes, .config_path = "run.conf", .steps = 10, .variants = VARIANTS,
+                                      .rounds = ROUNDS, .results = results };
+    return rc;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    axes_release(&axes);
+    problems_release(&problems);
+    settings_release(&settings);
+    return 0;
+}
+
+static void assert_spread(struct spread spread, double median, double least, double most)
+{
+    assert_true(spread.median == median && spread.least == least && spread.most == most);
+}
+
+static void a_spread_is_the_median_and_the_range(void **state)
+{
+    static const double values[] = { 5, 1, NAN, 4, 2 }, none[] = { NAN, INFINITY };
+    (void)state;
+    assert_spread(spread_of(values, 1), 5, 5, 5);
+    assert_spread(spread_of(values, 2), 3, 1, 5);
+    assert_spread(spread_of(values, 3), 3, 1, 5);
+    assert_spread(spread_of(values, 4), 4, 1, 5);
+    assert_spread(spread_of(values, 5), 3, 1, 5);
+    assert_true(isnan(spread_of(none, 2).median) && isnan(spread_of(none, 0).most));
+}
+
+static void a_drift_of_the_machine_changes_no_speed_up(void **state)
+{
+    (void)state;
+    assert_spread(comparison_spread(&comparison, 1, MEASURE_SPEED), 240, 200, 400);
+    for (uint32_t v = 0; v < VARIANTS; v++)
+        assert_spread(comparison_spread(&comparison, v, MEASURE_SPEED_UP), v + 1, v + 1, v + 1);
+}
+
+static void efficiency_is_of_other_numbers_of_towers(void **state)
+{
+    (void)state;
+    assert_true(isnan(comparison_efficiency(&comparison, 0)));
+    assert_true(comparison_efficiency(&comparison, 1) == 1);
+    assert_true(comparison_efficiency(&comparison, 2) == 1.5);
+}
+
+static void losses_are_compared_after_equal_samples_only(void **state)
+{
+    (void)state;
+    assert_true(comparison_has_equal_samples(&comparison));
+    assert_true(comparison_spread(&comparison, 2, MEASURE_LOSS).median == 2.5);
+    assert_true(comparison_spread(&comparison, 2, MEASURE_ACCURACY).median == 0.75);
+    results[8].images = 81;
+    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
+    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_ACCURACY).median));
+    assert_true(comparison_spread(&comparison, 2, MEASURE_P99).median == 2.5);
+    results[8].images = 80;
+    comparison.steps = 0;               /* equal by chance */
+    comparison.seconds = 1;
+    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
+}
+
+/* What a report prints, to be freed. */
+static char *printed(void (*report)(const struct comparison *comparison, FILE *out))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    report(&comparison, out);
+    fclose(out);
+    return text;
+}
+
+static void json_report(const struct comparison *of, FILE *out)
+{
+    assert_int_equal(compare_report_json(of, out), 0);
+}
+
+static void assert_line(const char *text, const char *begins, const char *ends)
+{
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const size_t bytes = strcspn(line, "\n");
+        if (strncmp(line, begins, strlen(begins)) == 0 && bytes >= strlen(ends) &&
+            strncmp(line + bytes - strlen(ends), ends, strlen(ends)) == 0)
+            return;
+    }
+    fail_msg("no line \"%s...%s\" in\n%s", begins, ends, text);
+}
+
+static void assert_narrow(const char *text)
+{
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        assert_true(strcspn(line, "\n") <= 80);
+}
+
+static void the_table_tells_all_in_80_columns(void **state)
+{
+    (void)state;
+    char *text = printed(compare_report_table);
+    assert_narrow(text);
+    assert_line(text, "towers", "images/s     +/-  speed-up  efficiency  accuracy    loss");
+    assert_line(text, "1  ", "120.0  41.7 %     1.000           -   75.00 %  0.5000");
+    assert_line(text, "two ", "360.0  41.7 %     3.000     150.0 %   75.00 %  2.5000");
+    assert_line(text, "towers", "mean     +/-   jitter    p50 ms   p99 ms  input wait");
+    assert_line(text, "2  ", "99.0     2.0      3.0      1.50     2.50      25.0 %");
+    free(text);
+    for (size_t i = 0; i < VARIANTS * ROUNDS; i++)
+        results[i].images_per_second = results[i].loss = NAN;
+    comparison.rounds = 1;
+    comparison.variants = 2;
+    text = printed(compare_report_table);
+    assert_line(text, "2  ", "-       -         -           -   75.00 %       -");
+    free(text);
+}
+
+static void long_values_stand_above_their_numbers(void **state)
+{
+    (void)state;
+    axes_release(&axes);
+    assert_int_equal(axes_add(&axes, "data.train=a file that has a long name,\xc3\xa4\x1b,", &settings, &problems), 0);
+    char *const text = printed(compare_report_table);
+    assert_narrow(text);
+    assert_line(text, "variant ", "loss");
+    assert_line(text, "train=a file that has a long name", "name");
+    assert_line(text, "train=\xc3\xa4\\x1b", "b");
+    assert_line(text, "                       ", "0.5000");
+    free(text);
+}
+
+static void csv_has_a_row_for_each_variant(void **state)
+{
+    (void)state;
+    axes_release(&axes);
+    assert_int_equal(axes_add(&axes, "list=0\\,1,\"a\",b", &settings, &problems), 0);
+    char *const text = printed(compare_report_csv);
+    assert_line(text, "devices.list,towers,batch,rounds,steps,images,efficiency,images_per_second,",
+                ",validation_loss");
+    assert_line(text, "\"0,1\",1,8,3,10,80,,120,100,200,1,1,1,99,2,3,1.5,2,2.5,0.25,", ",0.5,0.75,");
+    assert_line(text, "\"\"\"a\"\"\",2,8,3,10,80,1,240,200,400,2,2,2,", ",1.5,0.75,");
+    free(text);
+}
+
+static void json_has_every_round(void **state)
+{
+    (void)state;
+    char *const text = printed(json_report);
+    json_t *const object = json_loads(text, 0, NULL);
+    assert_non_null(object);
+    assert_true(json_is_true(json_object_get(object, "equal_samples")));
+    const json_t *const variant = json_array_get(json_object_get(object, "variants"), 2);
+    const json_t *const settings_of = json_object_get(variant, "settings");
+    assert_string_equal(json_string_value(json_object_get(settings_of, "devices.towers")), "two");
+    const json_t *const speed = json_object_get(variant, "images_per_second");
+    assert_true(json_number_value(json_object_get(speed, "median")) == 360);
+    assert_int_equal(json_array_size(json_object_get(speed, "rounds")), ROUNDS);
+    assert_true(json_number_value(json_array_get(json_object_get(speed, "rounds"), 1)) == 600);
+    assert_true(json_is_null(json_object_get(json_object_get(variant, "validation_loss"), "median")));
+    assert_true(json_number_value(json_object_get(variant, "efficiency")) == 1.5);
+    json_decref(object);
+    free(text);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        TEST(a_spread_is_the_median_and_the_range),
+        TEST(a_drift_of_the_machine_changes_no_speed_up),
+        TEST(efficiency_is_of_other_numbers_of_towers),
+        TEST(losses_are_compared_after_equal_samples_only),
+        TEST(the_table_tells_all_in_80_columns),
+        TEST(long_values_stand_above_their_numbers),
+        TEST(csv_has_a_row_for_each_variant),
+        TEST(json_has_every_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* Keys, values and their product. */
+#include "tools/compare/axes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/config/config_hint.h"
+#include "tools/trial/trial.h"
+
+#define WHERE "--compare"
+
+/* Rows that are called `name` where no section is given. *row_out: the last one. */
+static size_t find_rows(const char *name, const struct option_row **row_out)
+{
+    size_t found = 0;
+    for (const struct option_row *row = option_table; row->key != NULL; row++)
+        if (strcmp(row->key, name) == 0) {
+            *row_out = row;
+            found++;
+        }
+    return found;
+}
+
+static int refuse_ambiguous(const char *name, struct problems *problems)
+{
+    char list[256] = "";
+    for (const struct option_row *row = option_table; row->key != NULL; row++)
+        if (strcmp(row->key, name) == 0) {
+            const size_t used = strlen(list);
+            snprintf(list + used, sizeof(list) - used, "%s%s.%s", used > 0 ? " or " : "", section_name(row->section),
+                     name);
+        }
+    problems_add(problems, WHERE, "'%s' may be %s", name, list);
+    return -EINVAL;
+}
+
+static int find_row(const char *name, struct settings *settings, struct problems *problems,
+                    const struct option_row **row_out)
+{
+    char section_text[64], hint[CONFIG_HINT_SIZE];
+    const char *const dot = strchr(name, '.');
+    snprintf(section_text, sizeof(section_text), "%.*s", (int)(dot != NULL ? dot - name : 0), name);
+    const enum section section = dot != NULL ? section_find(section_text) : SECTION_COUNT;
+    const char *const key = dot != NULL ? dot + 1 : name;
+    *row_out = section != SECTION_COUNT ? option_find(section, key) : NULL;
+    const size_t found = dot == NULL ? find_rows(key, row_out) : *row_out != NULL;
+    if (found > 1)
+        return refuse_ambiguous(key, problems);
+    if (found == 1)
+        return 0;
+    config_hint_key(settings, section, key, hint, sizeof(hint));
+    problems_add(problems, WHERE, "there is no key '%.80s'%s", name, hint);
+    return -EINVAL;
+}
+
+/* The axis of the row, made where there is none. 0 or -ENOMEM; -EINVAL with a problem: there are too many. */
+static int find_axis(struct axes *axes, const struct option_row *row, struct problems *problems,
+                     struct axis **axis_out)
+{
+    const struct option_row *other;
+    for (size_t i = 0; i < axes->count; i++)
+        if (axes->axes[i].option == row) {
+            *axis_out = &axes->axes[i];
+            return 0;
+        }
+    if (axes->count == AXES_MAX) {
+        problems_add(problems, WHERE, "%u keys can be compared at a time", AXES_MAX);
+        return -EINVAL;
+    }
+    struct axis *const axis = &axes->axes[axes->count];
+    if (asprintf(&axis->key, "%s.%s", section_name(row->section), row->key) < 0)
+        return -ENOMEM;
+    axis->option = row;
+    axis->name = find_rows(row->key, &other) == 1 ? row->key : axis->key;
+    axes->count++;
+    *axis_out = axis;
+    return 0;
+}
+
+/* Copy up to the next comma that is not escaped; where it ends in `text`. NULL without memory. */
+static const char *copy_value(const char *text, char **value_out)
+{
+    char *const value = malloc(strlen(text) + 1);
+    size_t bytes = 0;
+    if (value == NULL)
+        return NULL;
+    for (; *text != '\0' && *text != ','; text++) {
+        text += text[0] == '\\' && text[1] == ',';
+        value[bytes++] = *text;
+    }
+    value[bytes] = '\0';
+    *value_out = value;
+    return text;
+}
+
+static int add_values(struct axis *axis, const char *text)
+{
+    for (bool is_last = false; !is_last; text++) {
+        char **const values = realloc(axis->values, (axis->count + 1) * sizeof(*values));
+        if (values == NULL)
+            return -ENOMEM;
+        axis->values = values;
+        text = copy_value(text, &values[axis->count]);
+        if (text == NULL)
+            return -ENOMEM;
+        axis->count++;
+        is_last = *text == '\0';
+    }
+    return 0;
+}
+
+int axes_add(struct axes *axes, const char *text, struct settings *settings, struct problems *problems)
+{
+    const struct option_row *row = NULL;
+    struct axis *axis;
+    char name[128];
+    const char *const equals = strchr(text, '=');
+    if (equals == NULL || equals == text || equals - text >= (ptrdiff_t)sizeof(name)) {
+        problems_add(problems, WHERE, "'%.80s': wants a key and its values (towers=1,2,4)", text);
+        return -EINVAL;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - text), text);
+    int rc = find_row(name, settings, problems, &row);
+    if (rc == 0)
+        rc = find_axis(axes, row, problems, &axis);
+    if (rc == 0 && trial_sets(axis->key)) {
+        problems_add(problems, WHERE, "%s is the same in all variants: --steps and --seconds say how long they run",
+                     axis->key);
+        rc = -EINVAL;
+    }
+    return rc == 0 ? add_values(axis, equals + 1) : rc;
+}
+
+void axes_release(struct axes *axes)
+{
+    for (size_t i = 0; i < axes->count; i++) {
+        struct axis *const axis = &axes->axes[i];
+        for (size_t j = 0; j < axis->count; j++)
+            free(axis->values[j]);
+        free(axis->values);
+        free(axis->key);
+    }
+    *axes = (struct axes){ .count = 0 };
+}
+
+uint64_t axes_variants(const struct axes *axes)
+{
+    uint64_t variants = 1;
+    for (size_t i = 0; i < axes->count; i++)
+        if (__builtin_mul_overflow(variants, axes->axes[i].count, &variants))
+            return UINT64_MAX;
+    return variants;
+}
+
+const char *axes_value(const struct axes *axes, uint64_t variant, size_t axis)
+{
+    for (size_t i = axes->count - 1; i > axis; i--)
+        variant /= axes->axes[i].count;
+    return axes->axes[axis].values[variant % axes->axes[axis].count];
+}
+
+void axes_name(const struct axes *axes, uint64_t variant, char *name_out, size_t name_size)
+{
+    size_t used = 0;
+    *name_out = '\0';
+    for (size_t i = 0; i < axes->count && used + 1 < name_size; i++) {
+        const char *const value = axes_value(axes, variant, i);
+        const int bytes = snprintf(name_out + used, name_size - used, "%s%s=%s", i > 0 ? " " : "", axes->axes[i].name,
+                                   value);
+        used += bytes > 0 ? (size_t)bytes : 0;
+    }
+}

@@ -1,0 +1,96 @@
+/* Medians, ratios and what can be compared at all. */
+#include "tools/compare/comparison.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define FIELD(name) offsetof(struct trial_result, name)
+
+/* Where the number is in a result; of a speed-up that of the speed. */
+static const struct { const char *name; size_t offset; } measures[MEASURE_COUNT] = {
+    [MEASURE_SPEED] = { "images_per_second", FIELD(images_per_second) },
+    [MEASURE_SPEED_UP] = { "speed_up", FIELD(images_per_second) },
+    [MEASURE_MEAN] = { "mean", FIELD(speed.mean) },
+    [MEASURE_UNCERTAINTY] = { "uncertainty", FIELD(speed.uncertainty) },
+    [MEASURE_JITTER] = { "jitter", FIELD(speed.jitter) },
+    [MEASURE_P50] = { "step_p50_ms", FIELD(step.p50_ms) },
+    [MEASURE_P90] = { "step_p90_ms", FIELD(step.p90_ms) },
+    [MEASURE_P99] = { "step_p99_ms", FIELD(step.p99_ms) },
+    [MEASURE_INPUT_WAIT] = { "input_wait", FIELD(fractions.input_wait) },
+    [MEASURE_LOSS] = { "loss", FIELD(loss) },
+    [MEASURE_ACCURACY] = { "validation_accuracy", FIELD(validation_accuracy) },
+    [MEASURE_VALIDATION_LOSS] = { "validation_loss", FIELD(validation_loss) },
+};
+
+const char *measure_name(enum measure measure)
+{
+    return measures[measure].name;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+struct spread spread_of(const double *values, size_t count)
+{
+    double told[COMPARISON_ROUNDS_MAX];
+    size_t n = 0;
+    assert(count <= COMPARISON_ROUNDS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(values[i]))
+            told[n++] = values[i];
+    if (n == 0)
+        return (struct spread){ NAN, NAN, NAN };
+    qsort(told, n, sizeof(*told), compare_doubles);
+    return (struct spread){ (told[(n - 1) / 2] + told[n / 2]) / 2, told[0], told[n - 1] };
+}
+
+static const struct trial_result *find(const struct comparison *comparison, uint32_t variant, uint32_t round)
+{
+    return &comparison->results[(size_t)variant * comparison->rounds + round];
+}
+
+const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant)
+{
+    return find(comparison, variant, 0);
+}
+
+bool comparison_has_equal_samples(const struct comparison *comparison)
+{
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        for (uint32_t r = 0; r < comparison->rounds; r++)
+            if (find(comparison, v, r)->images != comparison->results->images)
+                return false;
+    return comparison->steps > 0;
+}
+
+static double number(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
+{
+    return *(const double *)((const char *)find(comparison, variant, round) + measures[measure].offset);
+}
+
+double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
+{
+    if (measure >= MEASURE_LOSS && !comparison_has_equal_samples(comparison))
+        return NAN;
+    const double value = number(comparison, variant, round, measure);
+    return measure == MEASURE_SPEED_UP ? value / number(comparison, 0, round, measure) : value;
+}
+
+struct spread comparison_spread(const struct comparison *comparison, uint32_t variant, enum measure measure)
+{
+    double values[COMPARISON_ROUNDS_MAX];
+    for (uint32_t r = 0; r < comparison->rounds; r++)
+        values[r] = comparison_value(comparison, variant, r, measure);
+    return spread_of(values, comparison->rounds);
+}
+
+double comparison_efficiency(const struct comparison *comparison, uint32_t variant)
+{
+    const double first = (double)comparison_result(comparison, 0)->towers;
+    const double towers = (double)comparison_result(comparison, variant)->towers;
+    return towers == first ? NAN : comparison_spread(comparison, variant, MEASURE_SPEED_UP).median * first / towers;
+}

@@ -21,7 +21,7 @@ tools_libtools_a_SOURCES = \
 	%D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
 	%D%/predict/network_words.c %D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
 	%D%/predict/ranking.c %D%/predict/trained.c \
-	%D%/compare/axes.c %D%/compare/compare_json.c \
+	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_command.c %D%/compare/compare_json.c \
 	%D%/compare/compare_report.c %D%/compare/comparison.c \
 	%D%/trial/trial.c %D%/trial/trial_folder.c %D%/trial/trial_process.c %D%/trial/trial_summary.c \
 	%D%/text/progress_line.c %D%/text/terminal.c %D%/text/wrapped.c \

@@ -12,6 +12,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/output.h"
+#include "tools/compare/compare_command.h"
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
 #include "tools/config/option_help.h"
@@ -33,7 +34,7 @@
 
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET,
-       OPTION_OVERFIT, OPTION_PROGRESS };
+       OPTION_OVERFIT, OPTION_PROGRESS, OPTION_COMPARE };
 
 struct arguments {
     char **argv;
@@ -53,6 +54,7 @@ static const struct option long_options[] = {
     { "check", no_argument, NULL, OPTION_CHECK },
     { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
     { "overfit", required_argument, NULL, OPTION_OVERFIT },
+    { "compare", required_argument, NULL, OPTION_COMPARE },     /* a program of its own, named here to be found */
     { "progress", required_argument, NULL, OPTION_PROGRESS },
     { "quiet", no_argument, NULL, 'q' },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
@@ -65,6 +67,7 @@ static const struct option long_options[] = {
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run | --overfit=N]\n"
+                 "       pipetrain -c FILE --compare KEY=VALUE,VALUE... [OPTION]...\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
@@ -75,6 +78,9 @@ static void print_usage(FILE *out)
                  "      --dry-run             build everything, print the plan, run one step\n"
                  "      --overfit=N           can N samples be learnt at all? Train on them until all are right:\n"
                  "                            pipetrain -c run.conf --overfit=100\n"
+                 "      --compare KEY=VALUE,VALUE...   run variants one after the other, and put speeds,\n"
+                 "                            times and accuracy side by side (--compare=help):\n"
+                 "                            pipetrain -c run.conf --compare towers=1,2,4\n"
                  "      --progress=KIND       bar, line, json or none on stderr; else a bar where that is a terminal\n"
                  "  -q, --quiet               say nothing but errors; results are in the run's directory\n"
                  "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
@@ -375,6 +381,8 @@ int main(int argc, char **argv)
     if (limits_prepare() != 0)
         return EXIT_CODE_MEMORY;
     const struct command *const command = find_command(argc, argv);
-    const int code = command != NULL ? command->run(argc, argv, process_start_ns) : train(argc, argv, process_start_ns);
+    const int code = command != NULL                        ? command->run(argc, argv, process_start_ns)
+                     : compare_command_is_meant(argc, argv) ? compare_command(argc, argv)
+                                                            : train(argc, argv, process_start_ns);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;
 }

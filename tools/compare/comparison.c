@@ -74,7 +74,8 @@ static double number(const struct comparison *comparison, uint32_t variant, uint
 
 double comparison_value(const struct comparison *comparison, uint32_t variant, uint32_t round, enum measure measure)
 {
-    if (measure >= MEASURE_LOSS && !comparison_has_equal_samples(comparison))
+    const bool is_learnt = comparison_has_equal_samples(comparison) && !find(comparison, variant, round)->is_synthetic;
+    if (measure >= MEASURE_LOSS && !is_learnt)
         return NAN;
     const double value = number(comparison, variant, round, measure);
     return measure == MEASURE_SPEED_UP ? value / number(comparison, 0, round, measure) : value;

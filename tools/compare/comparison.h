@@ -17,7 +17,8 @@ enum measure {
     MEASURE_MEAN, MEASURE_UNCERTAINTY, MEASURE_JITTER,          /* tools/run/pace/speeds.h */
     MEASURE_P50, MEASURE_P90, MEASURE_P99,                      /* of a step, ms */
     MEASURE_INPUT_WAIT,         /* share of the towers' time */
-    MEASURE_LOSS, MEASURE_ACCURACY, MEASURE_VALIDATION_LOSS,    /* NAN unless all trials saw as many samples */
+    /* NAN unless all trials saw as many samples, and of made-up ones: */
+    MEASURE_LOSS, MEASURE_ACCURACY, MEASURE_VALIDATION_LOSS,
     MEASURE_COUNT
 };
 

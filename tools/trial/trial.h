@@ -31,6 +31,7 @@ struct trial_result {
     char ended[32];             /* "finished", "asked to stop": its time was over, ... */
     char device[16];
     char verdict[320];
+    bool is_synthetic;          /* images and labels were made up */
     uint64_t towers, batch;     /* batch: samples of a step, all towers together */
     uint64_t steps, images;     /* of training */
     double seconds;             /* of training, evaluation apart */

@@ -90,6 +90,8 @@ static void take_all(const json_t *summary, struct trial_result *result)
     }
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
         *(uint64_t *)field(result, &counts[i]) = (uint64_t)json_integer_value(find(summary, &counts[i]));
+    const json_t *const synthetic = json_object_get(summary, "synthetic");
+    result->is_synthetic = synthetic != NULL && json_typeof(synthetic) == JSON_TRUE;
     take_text(summary, "ended", result->ended, sizeof(result->ended));
     take_text(summary, "device", result->device, sizeof(result->device));
     take_text(summary, "verdict", result->verdict, sizeof(result->verdict));

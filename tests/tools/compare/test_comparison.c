@@ -98,6 +98,10 @@ static void losses_are_compared_after_equal_samples_only(void **state)
     assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_ACCURACY).median));
     assert_true(comparison_spread(&comparison, 2, MEASURE_P99).median == 2.5);
     results[8].images = 80;
+    results[0].is_synthetic = results[1].is_synthetic = results[2].is_synthetic = true;
+    assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));
+    assert_true(comparison_spread(&comparison, 1, MEASURE_LOSS).median == 1.5);
+    results[0].is_synthetic = results[1].is_synthetic = results[2].is_synthetic = false;
     comparison.steps = 0;               /* equal by chance */
     comparison.seconds = 1;
     assert_true(isnan(comparison_spread(&comparison, 0, MEASURE_LOSS).median));

@@ -197,6 +197,7 @@ static void the_result_is_the_summary(void **state)
     assert_string_equal(result.problem, "");
     assert_string_equal(result.ended, "finished");
     assert_string_equal(result.device, "cpu");
+    assert_true(result.is_synthetic);
     assert_int_equal(result.steps, 30);
     assert_int_equal(result.batch, 8);
     assert_int_equal(result.towers, 1);

@@ -82,6 +82,9 @@ start_to_first_step_seconds
 step_ms.p50
 step_ms.p90
 step_ms.p99
+step_ms_histogram.counts
+step_ms_histogram.first
+step_ms_histogram.per_decade
 steps
 synthetic
 towers

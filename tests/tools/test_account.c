@@ -349,6 +349,51 @@ static void percentiles_leave_warmup_and_partial_batches_out(void **state)
     account_close(account);
 }
 
+/* The bounds of bins are powers of 10^0.01: between any two of them lie as many steps as there are whole numbers. */
+static void the_histogram_counts_the_steps_of_the_percentiles(void **state)
+{
+    (void)state;
+    static struct step_histogram histogram;
+    const struct schedule schedule = { .records = { 48 * 110 + 1, 0 }, .batch = 48, .towers = 1, .epochs = 1 };
+    struct account *account = account_run_slower_and_slower(&schedule, schedule_batch_count(&schedule));
+    uint64_t all = 0;
+    account_histogram(account, &histogram);     /* of 11 .. 110 ms */
+    for (int i = 0; i < STEP_HISTOGRAM_BINS; i++) {
+        const int k = STEP_HISTOGRAM_FIRST + i;
+        uint64_t expected = 0;
+        for (int ms = 11; ms <= 110; ms++)
+            expected += ms >= pow(10, k / 100.0) * (1 - 1e-12) && ms < pow(10, (k + 1) / 100.0) * (1 - 1e-12);
+        assert_int_equal(histogram.counts[i], expected);
+        all += expected;
+    }
+    assert_int_equal(all, 100);
+    account_close(account);
+}
+
+static void expect_line(const struct step_histogram *histogram, const char *expected)
+{
+    struct json line;
+    json_init(&line, false);
+    step_histogram_write(histogram, &line);
+    assert_string_equal(json_text(&line), expected);
+    json_release(&line);
+}
+
+static void the_histogram_is_written_from_its_first_to_its_last_step(void **state)
+{
+    (void)state;
+    static struct step_histogram histogram;
+    expect_line(&histogram, "{\"per_decade\":100,\"first\":0,\"counts\":[]}");
+    step_histogram_add(&histogram, 0.95);
+    step_histogram_add(&histogram, 1.001);
+    step_histogram_add(&histogram, 1.002);
+    expect_line(&histogram, "{\"per_decade\":100,\"first\":-3,\"counts\":[1,0,0,2]}");
+    step_histogram_add(&histogram, 0);
+    step_histogram_add(&histogram, 1e30);
+    assert_int_equal(histogram.counts[0], 1);
+    assert_int_equal(histogram.counts[STEP_HISTOGRAM_BINS - 1], 1);
+}
+
 static void a_process_that_begins_in_the_middle_warms_up_too(void **state)
 {
     (void)state;
@@ -414,6 +459,8 @@ int main(void)
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
         cmocka_unit_test(queues_are_told_of_training_behind_warm_up_over_all_towers),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
+        cmocka_unit_test(the_histogram_counts_the_steps_of_the_percentiles),
+        cmocka_unit_test(the_histogram_is_written_from_its_first_to_its_last_step),
         cmocka_unit_test(a_process_that_begins_in_the_middle_warms_up_too),
         cmocka_unit_test(the_step_of_the_latest_evaluation_is_kept),
         cmocka_unit_test(a_run_of_one_step_has_a_speed),

@@ -48,7 +48,7 @@ tools/trial         tools/run tools stage
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
 tools/compare       tools/trial tools/run tools/config tools/text tools formats stage stage/text
 tools/run/goal      tools/run tools/config tools/text stage sync
-tools/run/summary   tools/run tools/run/pace tools/config/train tools loader stage
+tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage
 tools/run/pace      tools/run tools/config tools/text formats stage loader
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
 tools/run           tools/run/summary tools/run/pace tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync

@@ -283,6 +283,13 @@ struct step_percentiles account_percentiles(const struct account *account)
     };
 }
 
+void account_histogram(const struct account *account, struct step_histogram *histogram_out)
+{
+    *histogram_out = (struct step_histogram){ { 0 } };
+    for (uint64_t i = 0; i < account->duration_count; i++)
+        step_histogram_add(histogram_out, account->durations_ms[i]);
+}
+
 double account_images_per_second(const struct account *account)
 {
     const double p50_ms = account_percentiles(account).p50_ms;

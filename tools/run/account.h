@@ -11,6 +11,7 @@
 #include "sync/trainer.h"
 #include "tools/run/pace/fill.h"
 #include "tools/run/pace/speeds.h"
+#include "tools/run/summary/step_histogram.h"
 
 /* Samples and time of a stretch of the run. */
 struct tally {
@@ -70,6 +71,8 @@ struct fractions account_fractions(const struct account *account);
 struct fractions tally_fractions(const struct tally *tally);
 /* Of full training batches of this process after warm-up (its first 10 steps, fewer in short runs); NAN without one. */
 struct step_percentiles account_percentiles(const struct account *account);
+/* The same steps, counted. */
+void account_histogram(const struct account *account, struct step_histogram *histogram_out);
 /* Images a second: batch / median step time as above. */
 double account_images_per_second(const struct account *account);
 /* Is warm-up over? */

@@ -16,7 +16,19 @@
 #include "tools/run/report_damage.h"
 #include "tools/version.h"
 
-static void summarize_result(const struct report *report, struct json *json, const struct report_end *end)
+/* One line, however many bins there are; the writer of metrics.jsonl's lines is free. */
+static void summarize_histogram(struct report *report, struct json *json)
+{
+    struct step_histogram histogram;
+    account_histogram(report->account, &histogram);
+    json_reset(&report->json);
+    step_histogram_write(&histogram, &report->json);
+    const char *const line = json_text(&report->json);
+    if (line != NULL)
+        json_verbatim(json, "step_ms_histogram", line);
+}
+
+static void summarize_result(struct report *report, struct json *json, const struct report_end *end)
 {
     const struct feed_use feed = report_feed(report, end);
     const struct tally *const training = account_training(report->account);
@@ -40,6 +52,7 @@ static void summarize_result(const struct report *report, struct json *json, con
     json_double(json, "p90", step.p90_ms);
     json_double(json, "p99", step.p99_ms);
     json_close_object(json);
+    summarize_histogram(report, json);
     json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
     const struct fractions share = account_fractions(report->account);
     report_write_fractions(json, &share);
@@ -160,7 +173,7 @@ static void list_epochs(const struct report *report, struct json *json)
         fclose(file);
 }
 
-static void summarize(const struct report *report, struct json *json, const struct report_end *end,
+static void summarize(struct report *report, struct json *json, const struct report_end *end,
                       const struct verdict *verdict)
 {
     char hash[24];

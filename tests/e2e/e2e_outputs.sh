@@ -60,6 +60,25 @@ memory.planned_bytes
 model
 optimizer
 parameters
+plan.cores
+plan.decode_threads
+plan.memory_bytes.activations
+plan.memory_bytes.batches
+plan.memory_bytes.copies_of_weights
+plan.memory_bytes.loader
+plan.memory_bytes.reduction
+plan.memory_bytes.results
+plan.memory_bytes.slots
+plan.memory_bytes.snapshots
+plan.memory_bytes.weights_and_states
+plan.memory_bytes.workspace
+plan.mode
+plan.prefetch_depth
+plan.read_threads
+plan.staging_depth
+plan.steps
+plan.steps_per_epoch
+plan.threads_per_tower
 precision
 queues.ring.depth
 queues.ring.empty
@@ -118,6 +137,10 @@ expect_summary first validation.complete true
         NR % 4 == 0 { bad += $1 < 0 || $1 > 1 } END { exit NR != 8 || bad }' || fail 'how full the queues were'
 "$json_value" "$dir/summary.json" loader_busy.readers loader_busy.decoders |
     awk '$1 < 0 || $1 > 1 { exit 1 }' || fail 'how busy the loader was'
+"$json_value" --paths "$dir/summary.json" | grep '^plan.memory_bytes' | xargs "$json_value" "$dir/summary.json" |
+    awk -v all="$(summary first memory.planned_bytes)" '{ sum += $1 } END { exit sum != all }' ||
+    fail 'the purposes of memory do not sum to all of it'
+expect_summary first plan.steps 20
 "$json_value" "$dir/summary.json" images_per_second speed.mean seconds start_to_first_step_seconds step_ms.p50 loss \
     memory.planned_bytes memory.peak_rss_bytes | awk '$1 <= 0 { exit 1 }' || fail 'a measure is not positive'
 

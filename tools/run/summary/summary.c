@@ -14,6 +14,7 @@
 #include "tools/config/train/training.h"
 #include "tools/run/about.h"
 #include "tools/run/report_damage.h"
+#include "tools/run/summary/summary_plan.h"
 #include "tools/version.h"
 
 /* One line, however many bins there are; the writer of metrics.jsonl's lines is free. */
@@ -193,6 +194,7 @@ static void summarize(struct report *report, struct json *json, const struct rep
     json_quoted(json, "precision", precision_name(report->settings->devices.precision));
     json_u64(json, "seed", (uint64_t)report->settings->run.seed);
     summarize_training(report, json);
+    summary_plan_write(report->plan, report->settings, json);
     summarize_data(report, json);
     summarize_host(json);
     about_write(&report->plan->devices, report->settings->input.source != INPUT_SYNTHETIC, json);

@@ -45,6 +45,8 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
 	%D%/report/draw/axis.c %D%/report/draw/bars.c %D%/report/draw/chart.c %D%/report/draw/html.c \
 	%D%/report/draw/spots.c \
+	%D%/report/look.c %D%/report/metrics.c %D%/report/remarks.c %D%/report/run_file.c %D%/report/run_so_far.c \
+	%D%/report/settings_list.c %D%/report/shown_run.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
 	%D%/shards/command_list.c %D%/shards/command_stats.c %D%/shards/dali_index.c %D%/shards/feature_line.c \
 	%D%/shards/found_sample.c %D%/shards/image_check.c %D%/shards/label_names.c %D%/shards/result_file.c \

@@ -45,6 +45,8 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
 	%D%/report/draw/axis.c %D%/report/draw/bars.c %D%/report/draw/chart.c %D%/report/draw/html.c \
 	%D%/report/draw/spots.c \
+	%D%/report/cell.c %D%/report/page.c %D%/report/page_curves.c %D%/report/page_damage.c %D%/report/page_style.c \
+	%D%/report/page_tables.c %D%/report/page_times.c %D%/report/report_command.c \
 	%D%/report/look.c %D%/report/metrics.c %D%/report/remarks.c %D%/report/run_file.c %D%/report/run_so_far.c \
 	%D%/report/settings_list.c %D%/report/shown_run.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \
@@ -53,10 +55,12 @@ tools_libtools_a_SOURCES = \
 	%D%/shards/scan.c %D%/shards/shard_paths.c %D%/shards/shard_walk.c %D%/shards/shards_command.c \
 	%D%/shards/shards_statistics.c %D%/shards/tally.c
 
-bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-shards
+bin_PROGRAMS = pipetrain pipetrain-convert pipetrain-report pipetrain-shards
 pipetrain_SOURCES = %D%/pipetrain.c
 pipetrain_LDADD = $(TOOLS)
 pipetrain_convert_SOURCES = %D%/convert/convert.c
 pipetrain_convert_LDADD = $(TOOLS)
+pipetrain_report_SOURCES = %D%/report/report_program.c
+pipetrain_report_LDADD = $(TOOLS)
 pipetrain_shards_SOURCES = %D%/shards/shards.c
 pipetrain_shards_LDADD = $(TOOLS)

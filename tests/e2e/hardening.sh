@@ -21,7 +21,7 @@ refuse() {
     fi
 }
 
-for program in pipetrain pipetrain-convert pipetrain-shards; do
+for program in pipetrain pipetrain-convert pipetrain-report pipetrain-shards; do
     file=$PIPETRAIN_BUILD/$program
     header=$(readelf -hW "$file")
     segments=$(readelf -lW "$file")

@@ -1,0 +1,96 @@
+/* The command line of pipetrain-report. Called once by main. */
+#include "tools/report/report_command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "tools/config/long_option.h"
+
+#define OUTPUT "report.html"
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Without a letter. */
+enum { OPTION_VERSION = 256 };
+
+static const struct option long_options[] = {
+    { "output", required_argument, NULL, 'o' },
+    { "force", no_argument, NULL, 'f' },
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, OPTION_VERSION },
+    { NULL, 0, NULL, 0 },
+};
+
+static int usage_error(const char *message)
+{
+    log_message(LOG_ERROR, "%s (" REPORT_PROGRAM " --help shows the usage)", message);
+    return -EINVAL;
+}
+
+static int take_letter(struct report_request *request, int letter)
+{
+    switch (letter) {
+    case 'o': request->output = optarg; return 0;
+    case 'f': request->may_replace = true; return 0;
+    case 'h': request->wants_help = true; return 0;
+    case OPTION_VERSION: request->wants_version = true; return 0;
+    default: return -EINVAL;    /* getopt_long has said what is wrong */
+    }
+}
+
+static void cut_slashes(char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = '\0';
+}
+
+static int check(const struct report_request *request)
+{
+    if (request->wants_help || request->wants_version)
+        return 0;
+    if (request->run_count == 0)
+        return usage_error("name the directory of a run: " REPORT_PROGRAM " runs/run");
+    if (*request->output == '\0')
+        return usage_error("--output: the name of the file is empty");
+    return 0;
+}
+
+int report_command_parse(struct report_request *request_out, int argc, char **argv)
+{
+    struct report_request request = { .output = OUTPUT };
+    int letter, rc = long_option_check(argc, argv, long_options);
+    while (rc == 0 && (letter = getopt_long(argc, argv, "o:fh", long_options, NULL)) != -1)
+        rc = take_letter(&request, letter);
+    if (rc < 0)
+        return rc;
+    request.runs = argv + optind;
+    request.run_count = (uint32_t)(argc - optind);
+    for (uint32_t i = 0; i < request.run_count; i++)
+        cut_slashes(request.runs[i]);
+    *request_out = request;
+    return check(&request);
+}
+
+void report_command_help(void)
+{
+    fputs("Usage: " REPORT_PROGRAM " RUN... [OPTION]...\n"
+          "Show runs as one page that a browser opens: curves, where the time went, step\n"
+          "times, plan, environment, damaged records; several runs side by side.\n\n"
+          "  -o, --output FILE     the page to write (default " OUTPUT "); -: to stdout\n"
+          "  -f, --force           replace a file that is there and is no such page\n"
+          "  -h, --help\n"
+          "      --version\n\n"
+          "A RUN is the directory of a run, as runs/run; one that goes on is shown as far as\n"
+          "it is. The page needs nothing besides itself: no network, no script. What is\n"
+          "missing or damaged in a directory is said here and on the page, which is written\n"
+          "all the same.\n"
+          "Exit status: 0 all right, 2 command line, 3 a directory is no run's (then there is\n"
+          "no page), or something in it is missing or damaged, 4 out of memory, 5 page not\n"
+          "written, 75 stopped by a signal, 130 by SIGINT.\n\n"
+          "  " REPORT_PROGRAM " runs/run\n"
+          "  " REPORT_PROGRAM " runs/run runs/run-2 -o compared.html\n"
+          "  " REPORT_PROGRAM " runs/run -o - > page.html\n", stdout);
+}

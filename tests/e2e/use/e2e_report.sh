@@ -1,0 +1,146 @@
+#!/bin/sh
+# pipetrain-report from end to end: pages of real runs, one and several, whole, damaged and going on, and what it
+# refuses to write over.
+. "$(dirname "$0")/../e2e.sh"
+report=$build/pipetrain-report
+[ -x "$report" ] || { echo "not built: $report"; exit 99; }
+make_tiny
+page=$work/report.html
+
+# A page is well-formed by a parser that is not ours, loads nothing, and has this many charts.
+expect_page() {
+    [ -s "$page" ] || { fail "$1: no page"; return; }
+    expect_equal "$(head -n 1 "$page")" '<!DOCTYPE html>' "$1: the first line"
+    grep -Eq '<script|<img|<iframe|@import|url\(|(src|href)="[^d]' "$page" && fail "$1: the page loads something"
+    expect_equal "$(grep -c '<svg ' "$page")" "$2" "$1: charts"
+    command -v python3 >/dev/null 2>&1 || { echo 'no python3: well-formedness is not looked at'; return; }
+    run python3 -c 'import sys, xml.parsers.expat as x; x.ParserCreate().ParseFile(open(sys.argv[1], "rb"))' "$page"
+    expect_code 0 "$1: well-formed"
+}
+
+expect_has() {
+    grep -Fq -- "$1" "$page" || fail "the page should have: $1"
+}
+
+train one --set train.epochs=2
+flip "$work/data/train-00000-of-00004" 5000
+train two --set train.epochs=2 --set devices.towers=2 --set train.learning_rate=0.5 --set data.on_corrupt=skip \
+    --set data.max_corrupt=0.1
+
+# One run: the curves of loss, accuracy, speed, rate and wait, and those of the queues where rows tell of them; shares
+# of time; step times.
+curves=5
+grep -q '"queues"' "$work/runs/one/metrics.jsonl" && curves=7
+run "$report" "$work/runs/one" -o "$page"
+expect_code 0 'the page of a run'
+expect_out "^$page: 1 run, [0-9.]+ KiB$"
+expect_err_lines 0
+expect_page 'one run' $((curves + 2))
+for text in '<h1>one</h1>' '600,810' 'mnist_cnn' "$(summary one host.name)" "$(summary one sample_order_hash)" \
+    'p50' 'Plan' 'Environment' 'epochs = 2' "$(summary one libraries.zlib)"; do
+    expect_has "$text"
+done
+grep -q 'Damaged records' "$page" && fail 'damage of a whole run'
+expect_equal "$(awk -v RS='<title>' -F'[: <]+' '/^[0-9.e+]+ to / { sum += $4 } END { print sum }' "$page")" \
+    "$(sed -n 's/.*"step_ms_histogram".*\[\(.*\)\].*/\1/p' "$work/runs/one/summary.json" | tr , '\n' |
+        awk '{ sum += $1 } END { print sum }')" \
+    'steps in the bars'
+
+# Two: side by side, what differs marked, each with its number.
+run "$report" "$work/runs/one/" "$work/runs/two" -o "$page"
+expect_code 0 'the page of two runs'
+expect_page 'two runs' $((curves + 3))
+for text in '<h1>2 runs</h1>' '<th scope="row">train.learning_rate</th><td>1</td><td>0.5</td>' 'Step times of run 2' \
+    '<tr class="differs"><th scope="row">towers</th><td>1</td><td>2</td></tr>' 'Damaged records' '>1</text>' '>2</text>' \
+    'payload checksum differs'; do
+    expect_has "$text"
+done
+
+# Names that are alike are told apart by their paths; any name is shown as it is.
+odd="$work/odd/one <b>&\"'"
+mkdir -p "$work/odd"
+cp -r "$work/runs/one" "$odd"
+cp -r "$work/runs/one" "$work/odd/one"
+run "$report" "$odd" "$work/runs/one" "$work/odd/one" -o "$page"
+expect_code 0 'the page of a run with an odd name'
+expect_page 'an odd name' $((curves + 4))
+expect_has 'one &lt;b&gt;&amp;&quot;&#39;'
+expect_has "<span class=\"n c1\">2</span> $work/runs/one"
+
+# Its own pages are replaced, other files only when told; a page goes to stdout as well.
+cp "$page" "$work/before.html"
+run "$report" "$work/runs/one" -o "$page"
+expect_code 0 'a page in the place of a page'
+cmp -s "$page" "$work/before.html" && fail 'the page was not replaced'
+cp "$work/runs/one/summary.json" "$work/kept.json"
+run "$report" "$work/runs/one" -o "$work/runs/one/summary.json"
+expect_code 5 'a page in the place of another file'
+expect_err 'summary.json: is there already: --force replaces it'
+expect_same_file "$work/runs/one/summary.json" "$work/kept.json" 'another file'
+echo mine >"$work/mine"
+ln -s "$work/mine" "$work/link"
+run "$report" "$work/runs/one" --force -o "$work/link"
+expect_code 5 'a page through a link'
+expect_equal "$(cat "$work/mine")" mine 'the file behind a link'
+run "$report" "$work/runs/one" --force -o "$work/mine"
+expect_code 0 'a page in the place of another file by force'
+run "$report" "$work/runs/one" -o "$work/none/page.html"
+expect_code 5 'a page in a folder that is not there'
+run "$report" "$work/runs/one" -o -
+expect_code 0 'a page to stdout'
+tail -n 1 "$work/out" | grep -q '</html>$' || fail 'stdout has no page'
+if [ -w /dev/full ]; then
+    "$report" "$work/runs/one" -o - >/dev/full 2>"$work/err"
+    expect_equal $? 5 'a page to a full stdout'
+fi
+(cd "$work" && rm report.html && "$report" runs/one >/dev/null) && [ -s "$work/report.html" ] || fail 'the default name'
+
+# A run that goes on, or was killed: as far as it is, with the row that is being written left out.
+rm "$work/runs/one/summary.json"
+head -n 5 "$work/runs/two/metrics.jsonl" >"$work/runs/one/metrics.jsonl"
+printf '{"kind":"train","st' >>"$work/runs/one/metrics.jsonl"
+run "$report" "$work/runs/one" -o "$page"
+expect_code 0 'the page of a run that goes on'
+expect_err_lines 0
+expect_page 'a run that goes on' $((curves + 1))
+expect_has 'going on, or killed: no summary yet'
+expect_has '<tr><th scope="row">steps</th><td>5</td></tr>'
+
+# Damage is said here and there, and the page is written.
+printf '\n<script>alert(1)</script>\n[]\n' >>"$work/runs/one/metrics.jsonl"
+run "$report" "$work/runs/one" -o "$page"
+expect_code 3 'the page of a run with damaged lines'
+expect_err 'one/metrics.jsonl: line 6 is damaged and left out: '
+expect_err 'one/metrics.jsonl: line 7 is damaged and left out: '
+expect_err 'one/metrics.jsonl: line 8 is damaged and left out: it is no row of a run'
+expect_err_lines 3
+expect_page 'damaged lines' $((curves + 1))
+expect_has 'Not all could be read'
+expect_has 'line 7 is damaged and left out'
+rm "$work/runs/one/metrics.jsonl"
+cp "$work/kept.json" "$work/runs/one/summary.json"
+run "$report" "$work/runs/one" -o "$page"
+expect_code 3 'the page of a run without metrics'
+expect_err 'one/metrics.jsonl: No such file or directory: there are no curves'
+expect_page 'no metrics' 2
+
+# What is no run, and what is no command: nothing is written.
+rm "$page"
+for words in "$work" "$work/absent" "$work/mine" "$work/runs/two $work/data"; do
+    run "$report" $words -o "$page"
+    expect_code 3 "a page of $words"
+    expect_err '^pipetrain-report: '
+    expect_err_lines 1
+done
+for words in '' '--ouput=x runs' '-o' "$work/runs/two --output="; do
+    run "$report" $words
+    expect_code 2 "the command line $words"
+done
+[ ! -e "$page" ] || fail 'a page was written all the same'
+run "$report" --help
+expect_code 0 'the help'
+expect_narrow 'the help'
+expect_out 'pipetrain-report runs/run$'
+run "$report" --version
+expect_out '^pipetrain-report [0-9]'
+finish

@@ -31,6 +31,8 @@ static const struct { const char *path[PATH_MAX_KEYS], *whole[PATH_MAX_KEYS]; } 
     [VALUE_RING_LEAST] = { { "queues", "ring", "least" }, { "queues", "ring", "depth" } },
     [VALUE_SLOTS_FILL] = { { "queues", "slots", "mean" }, { "queues", "slots", "depth" } },
     [VALUE_SLOTS_LEAST] = { { "queues", "slots", "least" }, { "queues", "slots", "depth" } },
+    [VALUE_READERS_BUSY] = { { "loader_busy", "readers" }, { NULL } },
+    [VALUE_DECODERS_BUSY] = { { "loader_busy", "decoders" }, { NULL } },
 };
 
 static const char *const kinds[ROW_KIND_COUNT] = { [ROW_TRAIN] = "train", [ROW_VALIDATION] = "validation" };

@@ -39,6 +39,9 @@ static const struct {
     { "Queue on the device: how full it was found", VALUE_STEP,
       { { ROW_TRAIN, VALUE_SLOTS_FILL, CURVE_LINE, "mean" },
         { ROW_TRAIN, VALUE_SLOTS_LEAST, CURVE_FAINT, "least" } }, true, true, false },
+    { "Loader: share of time at work", VALUE_STEP,
+      { { ROW_TRAIN, VALUE_DECODERS_BUSY, CURVE_LINE, "decoders" },
+        { ROW_TRAIN, VALUE_READERS_BUSY, CURVE_FAINT, "readers" } }, true, true, false },
 };
 #define CHART_COUNT (sizeof(charts) / sizeof(charts[0]))
 

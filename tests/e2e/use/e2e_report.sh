@@ -27,10 +27,8 @@ flip "$work/data/train-00000-of-00004" 5000
 train two --set train.epochs=2 --set devices.towers=2 --set train.learning_rate=0.5 --set data.on_corrupt=skip \
     --set data.max_corrupt=0.1
 
-# One run: the curves of loss, accuracy, speed, rate and wait, and those of the queues where rows tell of them; shares
-# of time; step times.
-curves=5
-grep -q '"queues"' "$work/runs/one/metrics.jsonl" && curves=7
+# One run: the curves of loss, accuracy, speed, rate, wait, two queues and the loader; shares of time; step times.
+curves=8
 run "$report" "$work/runs/one" -o "$page"
 expect_code 0 'the page of a run'
 expect_out "^$page: 1 run, [0-9.]+ KiB$"

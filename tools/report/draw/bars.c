@@ -12,7 +12,8 @@
 #define LETTER_WIDTH 6.3        /* of a label, about */
 #define HISTOGRAM_HEIGHT 240
 #define BARS_MAX 60u            /* more of them are drawn as one */
-#define MARK_HEIGHT 13
+#define MARK_HEIGHT 13          /* of the rows that names of marks stand in, each right of its line */
+#define MARK_WIDTH 62           /* of a name with its value, about */
 
 /* A segment has its name where that fits into it. */
 static void write_segment(FILE *out, const char *name, size_t place, double x, double y, double width, double share)
@@ -114,11 +115,11 @@ static void write_marks(FILE *out, const struct histogram *histogram, const stru
 {
     for (size_t i = 0; i < histogram->mark_count; i++) {
         const double x = x_of(x_axis, histogram->marks[i]), y = 10 + MARK_HEIGHT * (double)i;
-        const bool is_right = x > (area.left + area.right) / 2;
+        const bool is_last = x > area.right - MARK_WIDTH;
         if (!isfinite(histogram->marks[i]))
             continue;
         fprintf(out, "<path class=\"mark\" d=\"M%.1f %.1fV%.1f\"/><text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", x, y - 8,
-                area.bottom, is_right ? "y" : "l", is_right ? x - 4 : x + 4, y + 2);
+                area.bottom, is_last ? "y" : "l", is_last ? x - 4 : x + 4, y + 2);
         html_format(out, "%s %.4g", histogram->mark_names[i], histogram->marks[i]);
         fputs("</text>\n", out);
     }
@@ -130,7 +131,7 @@ void bars_histogram(FILE *out, const struct histogram *histogram)
     double most = 0;
     for (size_t i = 0; i < histogram->count; i += bins)
         most = fmax(most, bar_count(histogram, i, bins));
-    const struct axis x_axis = axis_log(histogram->least, histogram->most, 6);
+    const struct axis x_axis = axis_log(histogram->least, histogram->most, 8);
     const struct axis y_axis = axis_round(0, most > 0 ? most : 1, 4);
     chart_open(out, histogram->title, ", logarithmic", HISTOGRAM_HEIGHT);
     chart_y_axis(out, &area, &y_axis, false);

@@ -80,6 +80,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_speeds %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/report/test_draw \
 	%D%/tools/report/test_shown_run \
+	%D%/tools/report/test_trace_drawing \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training %D%/tools/trial/test_trial \
 	%D%/tools/test_weights

@@ -47,6 +47,7 @@ tools_libtools_a_SOURCES = \
 	%D%/report/draw/spots.c \
 	%D%/report/cell.c %D%/report/page.c %D%/report/page_curves.c %D%/report/page_damage.c %D%/report/page_style.c \
 	%D%/report/page_tables.c %D%/report/page_times.c %D%/report/report_command.c \
+	%D%/report/trace/trace_drawing.c %D%/report/trace/trace_events.c \
 	%D%/report/look.c %D%/report/metrics.c %D%/report/remarks.c %D%/report/run_file.c %D%/report/run_so_far.c \
 	%D%/report/settings_list.c %D%/report/shown_run.c \
 	%D%/shards/command_check.c %D%/shards/command_extract.c %D%/shards/command_head.c %D%/shards/command_index.c \

@@ -48,7 +48,8 @@ tools/trial         tools/run tools stage
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
 tools/compare       tools/trial tools/run tools/config tools/text tools formats stage stage/text
 tools/report/draw   stage/text
-tools/report        tools/report/draw tools tools/config tools/shards stage stage/file stage/text
+tools/report/trace  tools/report tools/report/draw stage/text
+tools/report        tools/report/draw tools/report/trace tools tools/config tools/shards stage stage/file stage/text
 tools/run/goal      tools/run tools/config tools/text stage sync
 tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage
 tools/run/pace      tools/run tools/config tools/text formats stage loader

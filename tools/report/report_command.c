@@ -10,14 +10,16 @@
 #include "tools/config/long_option.h"
 
 #define OUTPUT "report.html"
+#define TRACE_OUTPUT "steps.svg"
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Without a letter. */
-enum { OPTION_VERSION = 256 };
+enum { OPTION_VERSION = 256, OPTION_TRACE };
 
 static const struct option long_options[] = {
     { "output", required_argument, NULL, 'o' },
     { "force", no_argument, NULL, 'f' },
+    { "trace", required_argument, NULL, OPTION_TRACE },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, OPTION_VERSION },
     { NULL, 0, NULL, 0 },
@@ -34,6 +36,7 @@ static int take_letter(struct report_request *request, int letter)
     switch (letter) {
     case 'o': request->output = optarg; return 0;
     case 'f': request->may_replace = true; return 0;
+    case OPTION_TRACE: request->trace = optarg; return 0;
     case 'h': request->wants_help = true; return 0;
     case OPTION_VERSION: request->wants_version = true; return 0;
     default: return -EINVAL;    /* getopt_long has said what is wrong */
@@ -51,7 +54,9 @@ static int check(const struct report_request *request)
 {
     if (request->wants_help || request->wants_version)
         return 0;
-    if (request->run_count == 0)
+    if (request->run_count > 0 && request->trace != NULL)
+        return usage_error("either runs or --trace, not both");
+    if (request->run_count == 0 && request->trace == NULL)
         return usage_error("name the directory of a run: " REPORT_PROGRAM " runs/run");
     if (*request->output == '\0')
         return usage_error("--output: the name of the file is empty");
@@ -60,7 +65,7 @@ static int check(const struct report_request *request)
 
 int report_command_parse(struct report_request *request_out, int argc, char **argv)
 {
-    struct report_request request = { .output = OUTPUT };
+    struct report_request request = { .output = NULL };
     int letter, rc = long_option_check(argc, argv, long_options);
     while (rc == 0 && (letter = getopt_long(argc, argv, "o:fh", long_options, NULL)) != -1)
         rc = take_letter(&request, letter);
@@ -70,6 +75,8 @@ int report_command_parse(struct report_request *request_out, int argc, char **ar
     request.run_count = (uint32_t)(argc - optind);
     for (uint32_t i = 0; i < request.run_count; i++)
         cut_slashes(request.runs[i]);
+    if (request.output == NULL)
+        request.output = request.trace != NULL ? TRACE_OUTPUT : OUTPUT;
     *request_out = request;
     return check(&request);
 }
@@ -77,10 +84,14 @@ int report_command_parse(struct report_request *request_out, int argc, char **ar
 void report_command_help(void)
 {
     fputs("Usage: " REPORT_PROGRAM " RUN... [OPTION]...\n"
+          "  or   " REPORT_PROGRAM " --trace=FILE [OPTION]...\n"
           "Show runs as one page that a browser opens: curves, where the time went, step\n"
           "times, plan, environment, damaged records; several runs side by side.\n\n"
-          "  -o, --output FILE     the page to write (default " OUTPUT "); -: to stdout\n"
+          "  -o, --output FILE     the page to write (default " OUTPUT "; of a trace\n"
+          "                        " TRACE_OUTPUT "); -: to stdout\n"
           "  -f, --force           replace a file that is there and is no such page\n"
+          "      --trace FILE      draw a few steps of a trace (Chrome's JSON) as one SVG:\n"
+          "                        a row a thread or stream, a bar a slice\n"
           "  -h, --help\n"
           "      --version\n\n"
           "A RUN is the directory of a run, as runs/run; one that goes on is shown as far\n"
@@ -92,5 +103,6 @@ void report_command_help(void)
           "not written, 75 stopped by a signal, 130 by SIGINT.\n\n"
           "  " REPORT_PROGRAM " runs/run\n"
           "  " REPORT_PROGRAM " runs/run runs/run-2 -o compared.html\n"
-          "  " REPORT_PROGRAM " runs/run -o - > page.html\n", stdout);
+          "  " REPORT_PROGRAM " runs/run -o - > page.html\n"
+          "  " REPORT_PROGRAM " --trace trace.json -o steps.svg\n", stdout);
 }

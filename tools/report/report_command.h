@@ -11,6 +11,7 @@ struct report_request {
     bool wants_help, wants_version;
     char **runs;                /* directories, of argv; slashes at their ends are taken off */
     uint32_t run_count;
+    const char *trace;          /* a trace to draw steps of instead of runs; NULL: none */
     const char *output;         /* the file to write; "-": stdout */
     bool may_replace;           /* whatever file is there */
 };

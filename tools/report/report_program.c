@@ -1,4 +1,5 @@
-/* pipetrain-report: runs as a page. This file is the program: runs read, page written, exit code. */
+/* pipetrain-report: runs as a page, a trace as a drawing. This file is the program: what is read, the file that is
+ * written, the exit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,42 +18,55 @@
 #include "tools/end_request.h"
 #include "tools/report/page.h"
 #include "tools/report/report_command.h"
+#include "tools/report/run_file.h"
+#include "tools/report/trace/trace_drawing.h"
 #include "tools/shards/result_file.h"
 #include "tools/version.h"
 
-/* Is the file a page of this program? */
-static bool is_page(const char *path)
+/* What is written; a file that begins in the same way may be replaced by it. */
+struct product {
+    const char *text;
+    size_t bytes;
+    const char *begins;
+    char what[64];              /* is in it, for the line on stdout */
+};
+
+/* Is the file such a product of this program? */
+static bool is_ours(const char *path, const char *begins)
 {
-    char begins[sizeof(PAGE_BEGINS) - 1];
+    char found[256];
     size_t bytes = 0;
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const int rc = file_read_some(fd, 0, begins, sizeof(begins), &bytes);
+    const int rc = file_read_some(fd, 0, found, sizeof(found), &bytes);
     close(fd);
-    return rc == 0 && bytes == sizeof(begins) && memcmp(begins, PAGE_BEGINS, sizeof(begins)) == 0;
+    return rc == 0 && bytes >= strlen(begins) && memcmp(found, begins, strlen(begins)) == 0;
 }
 
 /* An exit code, after a message where it is not EXIT_CODE_OK. */
-static int write_out(const struct report_request *request, const char *text, size_t bytes)
+static int write_out(const struct report_request *request, const struct product *product)
 {
+    if (end_request_code() != 0)
+        return end_request_code();
+
     if (strcmp(request->output, "-") == 0) {
-        const int rc = file_write(STDOUT_FILENO, text, bytes);
+        const int rc = file_write(STDOUT_FILENO, product->text, product->bytes);
         if (rc < 0)
             log_message(LOG_ERROR, "stdout: cannot be written: %s", strerror(-rc));
         return rc < 0 ? EXIT_CODE_OUTPUT : EXIT_CODE_OK;
     }
-    const bool may_replace = request->may_replace || is_page(request->output);
-    const int code = result_file_write(request->output, may_replace, &(struct file_part){ text, bytes }, 1);
+    const bool may_replace = request->may_replace || is_ours(request->output, product->begins);
+    const struct file_part part = { product->text, product->bytes };
+    const int code = result_file_write(request->output, may_replace, &part, 1);
     if (code == EXIT_CODE_OK)
-        printf("%s: %u run%s, %s\n", request->output, request->run_count, request->run_count == 1 ? "" : "s",
-               number_bytes(bytes).text);
+        printf("%s: %s, %s\n", request->output, product->what, number_bytes(product->bytes).text);
     return code;
 }
 
 static int no_memory(void)
 {
-    log_message(LOG_ERROR, "the page: %s", strerror(ENOMEM));
+    log_message(LOG_ERROR, "what should be written: %s", strerror(ENOMEM));
     return EXIT_CODE_MEMORY;
 }
 
@@ -68,7 +82,9 @@ static int make_page(const struct report_request *request, const struct shown_ru
         free(text);
         return no_memory();
     }
-    const int code = end_request_code() != 0 ? end_request_code() : write_out(request, text, bytes);
+    struct product product = { text, bytes, PAGE_BEGINS, "" };
+    snprintf(product.what, sizeof(product.what), "%u run%s", request->run_count, request->run_count == 1 ? "" : "s");
+    const int code = write_out(request, &product);
     free(text);
     return code;
 }
@@ -96,8 +112,51 @@ static int read_runs(const struct report_request *request, struct shown_run *run
     return EXIT_CODE_OK;
 }
 
+/* The steps of a trace that has slices. */
+static int draw_steps(const struct report_request *request, const struct trace *trace)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *const stream = open_memstream(&text, &bytes);
+    if (stream == NULL)
+        return no_memory();
+    const struct trace_window window = trace_window_find(trace);
+    trace_draw(stream, trace, &window, request->trace);
+    if (text_stream_end(stream, &text) != 0)
+        return no_memory();
+    struct product product = { text, bytes, TRACE_DRAWING_BEGINS, "" };
+    snprintf(product.what, sizeof(product.what), "%.4g ms", (window.end - window.begin) / 1e3);
+    const int code = write_out(request, &product);
+    free(text);
+    return code;
+}
+
+/* A trace that is damaged is drawn as far as it goes. */
+static int draw_trace(const struct report_request *request)
+{
+    struct trace trace;
+    char *text = NULL, problem[512] = "";
+    size_t bytes;
+    int rc = run_file_read(AT_FDCWD, request->trace, &text, &bytes);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s: %s", request->trace, rc == -EINVAL ? "is no regular file" : strerror(-rc));
+        return (int)exit_code_of(rc, EXIT_CODE_DATA);
+    }
+    rc = trace_read(&trace, text, bytes, problem, sizeof(problem));
+    free(text);
+    if (rc == 0 && trace.slice_count == 0)
+        snprintf(problem, sizeof(problem), "there is no slice in it to draw");
+    if (*problem != '\0')
+        log_message(LOG_ERROR, "%s: %s", request->trace, problem);
+    int code = rc == -ENOMEM ? no_memory() : EXIT_CODE_OK;
+    if (code == EXIT_CODE_OK && trace.slice_count > 0)
+        code = draw_steps(request, &trace);
+    trace_release(&trace);
+    return code == EXIT_CODE_OK && *problem != '\0' ? EXIT_CODE_DATA : code;
+}
+
 /* What was said on stderr counts where the page was written, too. */
-static int run(const struct report_request *request)
+static int show_runs(const struct report_request *request)
 {
     bool is_damaged = false;
     struct shown_run *const runs = calloc(request->run_count, sizeof(*runs));
@@ -109,9 +168,15 @@ static int run(const struct report_request *request)
         shown_run_release(&runs[i]);
     }
     free(runs);
-    if (code == end_request_code() && code != 0)
-        end_request_tell("nothing was written");
     return code == EXIT_CODE_OK && is_damaged ? EXIT_CODE_DATA : code;
+}
+
+static int run(const struct report_request *request)
+{
+    const int code = request->trace != NULL ? draw_trace(request) : show_runs(request);
+    if (code != 0 && code == end_request_code())
+        end_request_tell("nothing was written");
+    return code;
 }
 
 static int tell(const struct report_request *request)

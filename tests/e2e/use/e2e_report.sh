@@ -135,6 +135,43 @@ for words in '' '--ouput=x runs' '-o' "$work/runs/two --output="; do
     expect_code 2 "the command line $words"
 done
 [ ! -e "$page" ] || fail 'a page was written all the same'
+# A few steps of a trace; what is behind damage is left out.
+{
+    echo '['
+    echo '{"ph":"M","pid":0,"tid":60,"name":"thread_name","args":{"name":"trainer <0>"}},'
+    for step in 1 2 3 4 5 6 7 8 9; do
+        echo "{\"ph\":\"X\",\"pid\":0,\"tid\":60,\"cat\":\"compute\",\"name\":\"forward\",\"ts\":${step}000,\"dur\":300.5},"
+        echo "{\"ph\":\"X\",\"pid\":0,\"tid\":60,\"cat\":\"compute\",\"name\":\"backward\",\"ts\":${step}301,\"dur\":600},"
+    done
+} >"$work/trace.json"
+steps=$work/steps.svg
+for round in first again; do
+    run "$report" --trace "$work/trace.json" -o "$steps"
+    expect_code 0 "the steps of a trace, $round"
+    expect_out "^$steps: 4 ms, "
+done
+expect_equal "$(grep -c '<title>forward, 0.3005 ms' "$steps")" 4 'steps'
+grep -Fq 'trainer &lt;0&gt;' "$steps" || fail 'the name of the track'
+if command -v python3 >/dev/null 2>&1; then
+    run python3 -c 'import sys, xml.parsers.expat as x; x.ParserCreate().ParseFile(open(sys.argv[1], "rb"))' "$steps"
+    expect_code 0 'the steps: well-formed'
+fi
+echo '{"ph":"X"' >>"$work/trace.json"
+run "$report" --trace "$work/trace.json" -o "$steps"
+expect_code 3 'a damaged trace'
+expect_err 'trace.json: event 20: .*: it and what is behind it is left out'
+for damaged in '' '[]' '{}' 'x' '[1]'; do
+    echo "$damaged" >"$work/damaged.json"
+    run "$report" --trace "$work/damaged.json" -o "$work/none.svg"
+    expect_code 3 "the trace '$damaged'"
+    expect_err_lines 1
+done
+run "$report" --trace "$work/absent.json"
+expect_code 3 'a trace that is not there'
+run "$report" --trace "$work/trace.json" "$work/runs/two"
+expect_code 2 'a trace and a run'
+[ ! -e "$work/none.svg" ] || fail 'steps were drawn of nothing'
+
 run "$report" --help
 expect_code 0 'the help'
 expect_narrow 'the help'

@@ -35,6 +35,8 @@ const struct scenario scenarios[] = {
     { .name = "predict", .program = "pipetrain", .has_earlier = true, .changes_nothing = true,
       .waits_for_reader = true,
       .arguments = { "predict", "-w", "run/weights.safetensors", "data/validation-00000-of-00001" } },
+    { .name = "report", .program = "pipetrain-report", .has_earlier = true, .changes_nothing = true,
+      .waits_for_reader = true, .arguments = { "run", "-o", "-" } },
     { .name = "describe", .program = "pipetrain", .arguments = { "--describe=resnet20_v1" }, .changes_nothing = true },
     { .name = "convert", .program = "pipetrain-convert", .catches = true, .results = "shards",
       .arguments = { "digits", "-o", "shards", "--force", "--train=60", "--validation=20", "--shards=3", "--jobs=2" } },

@@ -1,7 +1,18 @@
 /* jansson's values without its macros, which take pointers for truth values. */
 #include "tools/report/look.h"
 
+#include <errno.h>
 #include <math.h>
+
+int look_parse(const char *text, size_t bytes, size_t flags, json_t **value_out, json_error_t *told_out)
+{
+    errno = 0;      /* jansson tells of too little memory only now and then */
+    json_t *const value = json_loadb(text, bytes, flags, told_out);
+    if (value == NULL)
+        return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+    *value_out = value;
+    return 0;
+}
 
 bool look_is(const json_t *value, json_type type)
 {

@@ -53,7 +53,7 @@ static int write_out(const struct report_request *request, const struct product 
     if (strcmp(request->output, "-") == 0) {
         const int rc = file_write(STDOUT_FILENO, product->text, product->bytes);
         if (rc < 0)
-            log_message(LOG_ERROR, "stdout: cannot be written: %s", strerror(-rc));
+            log_message(LOG_ERROR, "standard output: not all could be written: %s", strerror(-rc));
         return rc < 0 ? EXIT_CODE_OUTPUT : EXIT_CODE_OK;
     }
     const bool may_replace = request->may_replace || is_ours(request->output, product->begins);

@@ -17,12 +17,13 @@ static int open_regular(int directory_fd, const char *name, uint64_t *bytes_out)
     const int fd = openat(directory_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+    const int rc = fstat(fd, &status) != 0 ? -errno : S_ISREG(status.st_mode) ? 0 : -EINVAL;
+    if (rc == 0) {
         *bytes_out = (uint64_t)status.st_size;
         return fd;
     }
     close(fd);
-    return -EINVAL;
+    return rc;
 }
 
 static int read_text(int fd, uint64_t size, char **text_out, size_t *bytes_out)

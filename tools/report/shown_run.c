@@ -40,15 +40,6 @@ static int add_damage(struct shown_run *run, json_t *value)
     return json_array_size(run->damage) < DAMAGE_SHOWN_MAX && json_array_append(run->damage, value) != 0 ? -ENOMEM : 0;
 }
 
-/* A text as JSON. 0; -ENOMEM; -EBADMSG with what is wrong in problem_out. */
-static int parse(const char *text, size_t bytes, json_t **value_out, json_error_t *problem_out)
-{
-    *value_out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, problem_out);
-    if (*value_out != NULL)
-        return 0;
-    return json_error_code(problem_out) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
-}
-
 static void tell_line(struct lines_reader *reader, const struct run_line *line, const char *problem)
 {
     if (reader->damaged++ < DAMAGED_TOLD)
@@ -70,7 +61,7 @@ static int take_line(void *arg, const struct run_line *line)
         tell_line(reader, line, "it is longer than 1 MiB");
         return 0;
     }
-    int rc = parse(line->text, line->bytes, &value, &problem);
+    int rc = look_parse(line->text, line->bytes, JSON_REJECT_DUPLICATES, &value, &problem);
     const bool is_json = rc == 0;
     if (is_json)
         rc = reader->add(reader->run, value);
@@ -107,7 +98,7 @@ static int read_summary(struct shown_run *run, int directory_fd)
     run->has_ended = rc != -ENOENT;
     if (rc < 0)
         snprintf(problem.text, sizeof(problem.text), "%s", rc == -EINVAL ? "is no regular file" : strerror(-rc));
-    else if (parse(text, bytes, &run->summary, &problem) == -ENOMEM)
+    else if (look_parse(text, bytes, JSON_REJECT_DUPLICATES, &run->summary, &problem) == -ENOMEM)
         rc = -ENOMEM;
     free(text);
     if (run->summary != NULL && !look_is(run->summary, JSON_OBJECT)) {
@@ -171,13 +162,14 @@ static int read_files(struct shown_run *run, int directory_fd)
     return rc == 0 ? take_damage_of_summary(run) : rc;
 }
 
-static bool is_run(int directory_fd)
+/* 0, -ENOENT where the directory has no file of a run, or another negative errno. */
+static int find_files(int directory_fd)
 {
     static const char *const names[] = { "summary.json", "metrics.jsonl" };
-    bool is_there = false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        is_there |= faccessat(directory_fd, names[i], F_OK, 0) == 0;
-    return is_there;
+    int rc = -ENOENT;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == -ENOENT; i++)
+        rc = faccessat(directory_fd, names[i], F_OK, 0) == 0 ? 0 : -errno;
+    return rc;
 }
 
 /* What follows the last slash, but for slashes at the end. */
@@ -199,15 +191,15 @@ int shown_run_read(struct shown_run *run_out, const char *path)
                     errno == ENOTDIR ? ": name the directory of a run, such as runs/run" : "");
         return EXIT_CODE_DATA;
     }
-    int rc = is_run(fd) ? 0 : -ENOENT;
+    int rc = find_files(fd);
     if (rc == -ENOENT)
         log_message(LOG_ERROR, "%s: is no directory of a run: it has neither metrics.jsonl nor summary.json: "
                     "name one, such as runs/run", path);
-    else
+    else if (rc == 0)
         rc = read_files(run_out, fd);
     close(fd);
-    if (rc == -ENOMEM)
-        log_message(LOG_ERROR, "%s: %s", path, strerror(ENOMEM));
+    if (rc != 0 && rc != -ENOENT && rc != -ECANCELED)
+        log_message(LOG_ERROR, "%s: %s", path, strerror(-rc));
     return rc == -ECANCELED ? end_request_code() : rc == 0 ? EXIT_CODE_OK : (int)exit_code_of(rc, EXIT_CODE_DATA);
 }
 

@@ -134,11 +134,10 @@ static int read_events(struct trace *trace, const char *text, size_t bytes, char
         at += strspn(text + at, BLANKS ",");
         if (at >= bytes || text[at] == ']')
             return 0;
-        json_t *const event = json_loadb(text + at, bytes - at, JSON_DISABLE_EOF_CHECK, &error);
-        if (event == NULL)
-            return json_error_code(&error) == json_error_out_of_memory
-                       ? -ENOMEM
-                       : refuse(number, error.text, problem_out, problem_size);
+        json_t *event = NULL;
+        rc = look_parse(text + at, bytes - at, JSON_DISABLE_EOF_CHECK, &event, &error);
+        if (rc != 0)
+            return rc == -ENOMEM ? rc : refuse(number, error.text, problem_out, problem_size);
         at += (size_t)error.position;
         rc = add_event(trace, event);
         json_decref(event);
@@ -151,9 +150,11 @@ static int read_events(struct trace *trace, const char *text, size_t bytes, char
 static int read_object(struct trace *trace, const char *text, size_t bytes, char *problem_out, size_t problem_size)
 {
     json_error_t error;
-    json_t *const root = json_loadb(text, bytes, 0, &error);
+    json_t *root = NULL;
+    int rc = look_parse(text, bytes, 0, &root, &error);
     const json_t *const events = json_object_get(root, "traceEvents");
-    int rc = 0;
+    if (rc == -ENOMEM)
+        return rc;
     if (!look_is(events, JSON_ARRAY)) {
         snprintf(problem_out, problem_size, "is no trace: %s", root == NULL ? error.text : "it has no traceEvents");
         rc = -EBADMSG;

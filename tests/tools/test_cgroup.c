@@ -1,4 +1,4 @@
-/* Tests of the memory that control groups leave, over folders that look like the kernel's. */
+/* Tests of what control groups leave, over folders that look like the kernel's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -113,6 +114,42 @@ static void another_controllers_group_is_not_asked(void **state)
     assert_true(cgroup_memory_left(folder) == SIZE_MAX);
 }
 
+static void processor_time_has_no_limit_without_a_quota(void **state)
+{
+    (void)state;
+    assert_true(isinf(cgroup_cpu(folder).cpus));
+    put("proc/self/cgroup", "0::/a\n");
+    assert_true(isinf(cgroup_cpu(folder).cpus));
+    put("sys/fs/cgroup/a/cpu.max", "max 100000\n");
+    assert_true(isinf(cgroup_cpu(folder).cpus));
+    put("proc/self/cgroup", "3:cpu,cpuacct:/box\n");
+    put("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n");
+    put("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+    assert_true(isinf(cgroup_cpu(folder).cpus));
+}
+
+static void the_tightest_quota_is_the_limit_of_processor_time(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "0::/outer/inner\n");
+    put("sys/fs/cgroup/outer/inner/cpu.max", "400000 100000\n");
+    put("sys/fs/cgroup/outer/cpu.max", "150000 100000\n");
+    put("sys/fs/cgroup/outer/cpu.stat", "usage_usec 9\nnr_periods 200\nnr_throttled 50\nthrottled_usec 7\n");
+    const struct cgroup_cpu cpu = cgroup_cpu(folder);
+    assert_true(cpu.cpus == 1.5);
+    assert_int_equal(cpu.periods, 200);
+    assert_int_equal(cpu.throttled, 50);
+}
+
+static void version_1_has_quotas_too(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "4:memory:/m\n3:cpuacct,cpu:/box\n0::/\n");
+    put("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "250000\n");
+    put("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+    assert_true(cgroup_cpu(folder).cpus == 2.5);
+}
+
 #define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, fixture_folder_make, fixture_folder_remove)
 
 int main(void)
@@ -126,6 +163,9 @@ int main(void)
         FOLDER_TEST(a_container_sees_its_own_group_as_the_mount),
         FOLDER_TEST(version_1_is_read_too),
         FOLDER_TEST(another_controllers_group_is_not_asked),
+        FOLDER_TEST(processor_time_has_no_limit_without_a_quota),
+        FOLDER_TEST(the_tightest_quota_is_the_limit_of_processor_time),
+        FOLDER_TEST(version_1_has_quotas_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/forma
 	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
-stage_tests = %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders \
+stage_tests = %D%/stage/test_cpu_list %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders \
 	%D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring \
 	%D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)

@@ -4,43 +4,10 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "stage/text/cpu_list.h"
 
 #define LIST_BYTES 4096
-
-/* "7" or "4-7" at *text, which moves behind it. */
-static bool parse_range(const char **text, unsigned long *first_out, unsigned long *last_out)
-{
-    char *end;
-    *first_out = *last_out = strtoul(*text, &end, 10);
-    if (end == *text)
-        return false;
-    if (*end == '-') {
-        const char *second = end + 1;
-        *last_out = strtoul(second, &end, 10);
-        if (end == second)
-            return false;
-    }
-    *text = end;
-    return *first_out <= *last_out && *last_out < CPU_SETSIZE;
-}
-
-bool near_cpus_parse(const char *list, cpu_set_t *cpus_out)
-{
-    unsigned long first, last;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    do {
-        if (!parse_range(&list, &first, &last))
-            return false;
-        for (unsigned long cpu = first; cpu <= last; cpu++)
-            CPU_SET(cpu, &cpus);
-    } while (*list++ == ',');
-    if (list[-1] != '\n' && list[-1] != '\0')
-        return false;
-    *cpus_out = cpus;
-    return true;
-}
 
 static bool node_cpus(int node, cpu_set_t *cpus_out)
 {
@@ -51,7 +18,7 @@ static bool node_cpus(int node, cpu_set_t *cpus_out)
         return false;
     const bool is_read = fgets(list, sizeof(list), file) != NULL;
     fclose(file);
-    return is_read && near_cpus_parse(list, cpus_out);
+    return is_read && cpu_list_parse(list, cpus_out);
 }
 
 bool near_cpus_bind_to(const cpu_set_t *near, cpu_set_t *before_out)

@@ -14,7 +14,4 @@ bool near_cpus_bind_to(const cpu_set_t *near, cpu_set_t *before_out);
 /* The calling thread gets the CPUs it had. */
 void near_cpus_restore(const cpu_set_t *before);
 
-/* CPUs of a list as the kernel writes it ("0-3,8,10-11"). False when it is none. */
-bool near_cpus_parse(const char *list, cpu_set_t *cpus_out);
-
 #endif

@@ -398,21 +398,6 @@ static void an_error_that_sticks_is_reported_once(void **state)
 
 /* CPUs. */
 
-static void lists_of_cpus_are_read_as_the_kernel_writes_them(void **state)
-{
-    (void)state;
-    cpu_set_t cpus;
-    assert_true(near_cpus_parse("0-3,8,10-11\n", &cpus));
-    assert_int_equal(CPU_COUNT(&cpus), 7);
-    assert_true(CPU_ISSET(3, &cpus) && CPU_ISSET(8, &cpus) && CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
-    assert_true(near_cpus_parse("5", &cpus));
-    assert_int_equal(CPU_COUNT(&cpus), 1);
-    static const char *const wrong[] = { "", "\n", "3-1", "1-", "-1", "1,", "1,,2", "1 2", "x", "1-2-3", "0-99999" };
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        assert_false(near_cpus_parse(wrong[i], &cpus));
-    assert_int_equal(CPU_COUNT(&cpus), 1);
-}
-
 /* In place of the C library's: what threads bind themselves to, also on a machine whose one
  * node has all CPUs. */
 static struct { unsigned count; cpu_set_t last; } affinity;
@@ -657,7 +642,6 @@ int main(void)
         cmocka_unit_test_teardown(the_current_device_changes_only_when_it_must, no_failures_left),
         cmocka_unit_test_teardown(a_wait_leaves_no_error_for_the_next_launch, no_failures_left),
         cmocka_unit_test_teardown(an_error_that_sticks_is_reported_once, no_failures_left),
-        cmocka_unit_test(lists_of_cpus_are_read_as_the_kernel_writes_them),
         cmocka_unit_test(threads_are_bound_within_the_cpus_they_have),
         cmocka_unit_test(pinned_memory_leaves_the_thread_its_cpus),
         cmocka_unit_test(feeding_allocates_nothing_and_never_stops_the_device),

@@ -10,7 +10,7 @@ formats/inputs
 stage               stage/text
 stage/text          stage
 stage/file
-stage/cuda          stage
+stage/cuda          stage stage/text
 loader/packed       loader/shards formats formats/packed stage
 loader/shards       formats stage stage/file
 loader/augment      loader/images stage

@@ -104,6 +104,9 @@ uint32_t backend_fitting(const struct backend_needs *needs, uint32_t count, size
 /* The memory of the arenas; gradients NULL: there are plans for evaluation only. */
 struct backend_memory { float *weights, *gradients, *statistics; };
 
+/* What CPUs have for arithmetic, each with what stands before it. */
+enum instructions { INSTRUCTIONS_BASE, INSTRUCTIONS_AVX2, INSTRUCTIONS_AVX512, INSTRUCTIONS_BF16, INSTRUCTIONS_AMX };
+
 struct backend_ops {
     const char *name;           /* "reference", "onednn", "cuda" */
     const struct library *libraries;    /* it stands on, NULL: none */
@@ -111,6 +114,7 @@ struct backend_ops {
     const char *device;         /* kind of the devices it computes on: "cpu", "cuda", "null" */
     bool computes;              /* weights come out of it, and a loss */
     bool keeps_plans;           /* spec.plan_cache is of use to it */
+    enum instructions (*instructions)(void);    /* the newest that its library takes on this CPU, NULL: unknown */
     bool has_teams;             /* computes with an OpenMP team of spec.threads threads */
     /* Can it compute as the spec's layout, precision and convolution say? 0, or -EINVAL (another setting is
      * needed) or -ENODEV (another device is) with the reason. Reads nothing else of the spec. */

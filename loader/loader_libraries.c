@@ -48,11 +48,11 @@ static void put_jpeg(char *text, size_t text_size)
              LIBJPEG_TURBO_VERSION_NUMBER / 1000 % 1000, LIBJPEG_TURBO_VERSION_NUMBER % 1000);
 }
 
-const struct library loader_libraries[] = { { "ISA-L", put_isal },
-                                            { "zlib", put_zlib },
-                                            { "LZ4", put_lz4 },
-                                            { "xxHash", put_xxhash },
-                                            { "jansson", put_jansson },
-                                            { "libjpeg-turbo", put_jpeg },
-                                            { "libspng", put_spng },
-                                            { NULL, NULL } };
+const struct library loader_libraries[] = { { "ISA-L", put_isal, "libisal.so" },
+                                            { "zlib", put_zlib, "libz.so" },
+                                            { "LZ4", put_lz4, "liblz4.so" },
+                                            { "xxHash", put_xxhash, "libxxhash.so" },
+                                            { "jansson", put_jansson, "libjansson.so" },
+                                            { "libjpeg-turbo", put_jpeg, "libjpeg.so" },
+                                            { "libspng", put_spng, "libspng.so" },
+                                            { NULL, NULL, NULL } };

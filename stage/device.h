@@ -37,6 +37,7 @@ struct device_description {
     char name[128];             /* "NVIDIA H200", or the processor's */
     char more[64];              /* "compute capability 9.0", "2 CPUs" */
     uint64_t memory_bytes;      /* all there is, used or not */
+    char bus[16];               /* where it is, as the kernel calls it: "0000:1b:00.0"; "": on no bus */
 };
 
 struct device_ops {
@@ -54,6 +55,9 @@ struct device_ops {
     /* Can `count` devices be used together, in the environment this process has? 0, or -ENODEV
      * with the reason. */
     int (*supports)(uint32_t count, struct refusal *refusal);
+    /* Copies and kernels of `device` take memory of `other`, which it reaches, from here on. 0, or a negative errno
+     * after a message. */
+    int (*connect)(struct device *device, struct device *other);
     int (*open)(struct device **device_out, const struct device_spec *spec);
     void (*close)(struct device *device);
     /* What device `index` is; it need not be open. 0, or a negative errno where it cannot be

@@ -38,6 +38,13 @@ int host_supports(uint32_t count, struct refusal *refusal)
     return 0;
 }
 
+/* The host's memory is everyone's. */
+int host_connect(struct device *device, struct device *other)
+{
+    (void)device, (void)other;
+    return 0;
+}
+
 int host_open(struct device **device_out, const struct device_spec *spec, const struct device_ops *ops)
 {
     struct host_device *device = calloc(1, sizeof(*device));
@@ -88,6 +95,7 @@ int host_describe(uint32_t index, struct device_description *description_out)
     find_processor(description_out->name, sizeof(description_out->name));
     snprintf(description_out->more, sizeof(description_out->more), "%ld CPU%s", cpus, cpus == 1 ? "" : "s");
     description_out->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    description_out->bus[0] = '\0';
     return 0;
 }
 
@@ -155,6 +163,7 @@ const struct device_ops device_host_ops = {
     .count = host_count,
     .reaches = host_reaches,
     .supports = host_supports,
+    .connect = host_connect,
     .open = host_ops_open,
     .close = host_close,
     .describe = host_describe,

@@ -22,6 +22,7 @@ const struct device_ops device_null_ops = {
     .count = host_count,
     .reaches = host_reaches,
     .supports = host_supports,
+    .connect = host_connect,
     .open = null_open,
     .close = host_close,
     .describe = host_describe,

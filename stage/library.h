@@ -11,6 +11,7 @@ struct library {
     /* The version that the process runs with, "2.6.3", or "?" where it cannot be had. Any
      * thread; a library that is loaded when it is needed is loaded by this. */
     void (*version)(char *text, size_t text_size);
+    const char *file;           /* what its file's name begins with, "libdnnl.so" */
 };
 
 #endif

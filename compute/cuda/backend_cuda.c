@@ -330,9 +330,9 @@ static void put_cublaslt(char *text, size_t text_size)
 }
 
 static const struct library cudnn_libraries[] = {
-    { "cuDNN", put_cudnn },
-    { "cuBLASLt", put_cublaslt },
-    { NULL, NULL },
+    { "cuDNN", put_cudnn, "libcudnn.so" },
+    { "cuBLASLt", put_cublaslt, "libcublasLt.so" },
+    { NULL, NULL, NULL },
 };
 
 const struct backend_ops backend_cuda_ops = {

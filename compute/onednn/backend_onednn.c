@@ -293,13 +293,15 @@ static void put_onednn(char *text, size_t text_size)
     snprintf(text, text_size, "%d.%d.%d", version->major, version->minor, version->patch);
 }
 
-static const struct library onednn_libraries[] = { { "oneDNN", put_onednn }, { NULL, NULL } };
+static const struct library onednn_libraries[] = { { "oneDNN", put_onednn, "libdnnl.so" },
+                                                   { NULL, NULL, NULL } };
 
 const struct backend_ops backend_onednn_ops = {
     .name = "onednn",
     .libraries = onednn_libraries,
     .host_memory = true,
     .has_teams = true,
+    .instructions = nn_instructions,
     .device = "cpu",
     .computes = true,
     .supports = onednn_supports,

@@ -248,10 +248,28 @@ int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitiv
 }
 
 /* The sets of instructions are masks: one holds those it builds on. */
+static bool is_taken(unsigned needed)
+{
+    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
+}
+
+enum instructions nn_instructions(void)
+{
+    static const unsigned needed[] = {
+        [INSTRUCTIONS_AVX2] = dnnl_cpu_isa_avx2,
+        [INSTRUCTIONS_AVX512] = dnnl_cpu_isa_avx512_core,
+        [INSTRUCTIONS_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+        [INSTRUCTIONS_AMX] = dnnl_cpu_isa_avx512_core_amx,
+    };
+    enum instructions newest = INSTRUCTIONS_AMX;
+    while (newest > INSTRUCTIONS_BASE && !is_taken(needed[newest]))
+        newest--;
+    return newest;
+}
+
 bool nn_has_bf16(void)
 {
-    const unsigned needed = dnnl_cpu_isa_avx512_core_bf16;
-    return ((unsigned)dnnl_get_effective_cpu_isa() & needed) == needed;
+    return is_taken(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 const char *nn_pd_name(const_dnnl_primitive_desc_t pd)

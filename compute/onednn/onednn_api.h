@@ -9,6 +9,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "compute/backend.h"
+
 /* An owned memory descriptor; released with nn_md_release (NULL is accepted). */
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t nn_md;
@@ -90,6 +92,8 @@ struct nn_op {
  * number, 0 when there is none. `forward` is the forward descriptor of a backward one. */
 int nn_op_list(const struct nn_op *op, dnnl_engine_t engine, const_dnnl_primitive_desc_t forward,
                dnnl_primitive_desc_t *pds_out);
+/* The newest instructions that oneDNN takes here: those of the CPU that it knows, and ONEDNN_MAX_CPU_ISA allows. */
+enum instructions nn_instructions(void);
 /* Whether oneDNN computes products of bf16 with the CPU's instructions for them: AVX512-BF16, or AMX. */
 bool nn_has_bf16(void);
 /* The implementation's name, valid as long as pd. */

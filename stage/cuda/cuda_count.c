@@ -45,7 +45,9 @@ static void put_driver(char *text, size_t text_size)
     put_version(cuda_driver_version(), text, text_size);
 }
 
-const struct library cuda_libraries[] = { { "CUDA", put_runtime }, { "CUDA driver", put_driver }, { NULL, NULL } };
+const struct library cuda_libraries[] = { { "CUDA", put_runtime, "libcudart.so" },
+                                          { "CUDA driver", put_driver, "libcuda.so" },
+                                          { NULL, NULL, NULL } };
 
 static void explain_driver(char *why, size_t why_size)
 {

@@ -94,6 +94,21 @@ static int cuda_describe(uint32_t index, struct device_description *description_
     snprintf(description_out->more, sizeof(description_out->more), "compute capability %d.%d", properties.major,
              properties.minor);
     description_out->memory_bytes = properties.totalGlobalMem;
+    snprintf(description_out->bus, sizeof(description_out->bus), "%04x:%02x:%02x.0",
+             (unsigned)properties.pciDomainID & 0xffff, (unsigned)properties.pciBusID & 0xff,
+             (unsigned)properties.pciDeviceID & 0xff);
+    return 0;
+}
+
+static int cuda_connect(struct device *device, struct device *other)
+{
+    const int rc = cuda_enter(device);
+    if (rc != 0 || cuda_ordinal(device) == cuda_ordinal(other))
+        return rc;
+    const cudaError_t status = cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0);
+    if (status != cudaErrorPeerAccessAlreadyEnabled)
+        return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
+    cudaGetLastError();                 /* kept as the thread's last error otherwise */
     return 0;
 }
 
@@ -205,6 +220,7 @@ const struct device_ops device_cuda_ops = {
     .count = cuda_count,
     .reaches = cuda_reaches,
     .supports = cuda_supports,
+    .connect = cuda_connect,
     .open = cuda_open,
     .close = cuda_close,
     .describe = cuda_describe,

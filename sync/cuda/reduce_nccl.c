@@ -237,7 +237,7 @@ static void put_nccl(char *text, size_t text_size)
         snprintf(text, text_size, "?");
 }
 
-static const struct library nccl_libraries[] = { { "NCCL", put_nccl }, { NULL, NULL } };
+static const struct library nccl_libraries[] = { { "NCCL", put_nccl, "libnccl.so" }, { NULL, NULL, NULL } };
 
 /* A kernel that is loaded when it is first called stops its device meanwhile, and with it for ever
  * a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at the start

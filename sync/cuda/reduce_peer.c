@@ -29,17 +29,6 @@ static int queue_sum(struct meeting *meeting, struct share *share)
                                     kernel_sum_towers(cuda_stream_of(communication), arenas, share->begin, share->end));
 }
 
-/* The current device gets access to `other`'s memory. */
-static int enable_access(struct device *device, struct device *other)
-{
-    const cudaError_t status = cudaDeviceEnablePeerAccess(cuda_ordinal(other), 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled) {
-        cudaGetLastError();             /* kept as the thread's last error otherwise */
-        return 0;
-    }
-    return cuda_check(status, cuda_name(device), "cudaDeviceEnablePeerAccess");
-}
-
 static int connect_device(struct device *device, struct device *other)
 {
     int can_access = 0;
@@ -52,9 +41,7 @@ static int connect_device(struct device *device, struct device *other)
                     cuda_name(device), cuda_name(other));
         return -ENOTSUP;
     }
-    if (rc == 0)
-        rc = cuda_enter(device);
-    return rc != 0 ? rc : enable_access(device, other);
+    return rc != 0 ? rc : device->ops->connect(device, other);
 }
 
 static void gather_arenas(struct meeting *meeting, enum region region)

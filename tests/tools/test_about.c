@@ -34,7 +34,9 @@ static void long_version(char *text, size_t text_size)
     snprintf(text, text_size, "10.11.12+a-suffix");
 }
 
-static const struct library rows[] = { { "library one", long_version }, { "two", long_version }, { NULL, NULL } };
+static const struct library rows[] = { { "library one", long_version, "libone.so" },
+                                      { "two", long_version, "libtwo.so" },
+                                      { NULL, NULL, NULL } };
 static const struct device_ops device_ops = { .kind = "test", .libraries = rows, .describe = describe };
 static const struct backend_ops backend_ops = { .name = "test", .libraries = rows };
 static const struct reduce_ops reduce_ops = { .name = "test", .libraries = NULL };

@@ -110,6 +110,14 @@ uint32_t run_plan_threads(const struct settings *settings, uint32_t towers)
     return share > 0 ? share : 1;
 }
 
+uint32_t run_plan_decoders(const struct settings *settings)
+{
+    const uint32_t cores = usable_cores();
+    if (settings->input.decode_threads > 0)
+        return (uint32_t)settings->input.decode_threads;
+    return cores > 4 ? cores / 2 : 2;
+}
+
 bool run_plan_has_teams(const struct settings *settings)
 {
     struct device_plan devices;
@@ -125,9 +133,7 @@ static void init_threads(struct run_plan *plan, const struct settings *settings)
     plan->cores = usable_cores();
     plan->threads_per_tower = run_plan_threads(settings, plan->devices.towers.count);
     plan->read_threads = settings->input.read_threads > 0 ? (uint32_t)settings->input.read_threads : 1;
-    plan->decode_threads = (uint32_t)settings->input.decode_threads;
-    if (plan->decode_threads == 0)
-        plan->decode_threads = plan->cores > 4 ? plan->cores / 2 : 2;
+    plan->decode_threads = run_plan_decoders(settings);
 }
 
 static int check_schedule(const struct run_plan *plan, struct problems *problems)

@@ -47,6 +47,8 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
 uint32_t run_plan_cpu(uint32_t n);
 /* Threads of each of the process' `towers` on the CPU. */
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
+/* Threads that decode, where anything is read. */
+uint32_t run_plan_decoders(const struct settings *settings);
 /* Will towers compute on the CPU, each with a team of threads? May be the process' first call of a
  * device's library. Says nothing about settings that cannot work. */
 bool run_plan_has_teams(const struct settings *settings);

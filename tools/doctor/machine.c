@@ -1,0 +1,123 @@
+/* Lines, numbers and lists of /proc and /sys. */
+#include "tools/doctor/machine.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/text/cpu_list.h"
+
+#define LINE_BYTES 8192u        /* the flags of a CPU are some 2,000 */
+
+static FILE *open_under(const struct machine *machine, const char *path, va_list arguments)
+{
+    char full[PATH_MAX];
+    const int root_bytes = snprintf(full, sizeof(full), "%s/", machine->root);
+    if (root_bytes >= (int)sizeof(full))
+        return NULL;
+    const int bytes = vsnprintf(full + root_bytes, sizeof(full) - (size_t)root_bytes, path, arguments);
+    return bytes < (int)sizeof(full) - root_bytes ? fopen(full, "re") : NULL;
+}
+
+static FILE *open_file(const struct machine *machine, const char *path, ...)
+{
+    va_list arguments;
+    va_start(arguments, path);
+    FILE *const file = open_under(machine, path, arguments);
+    va_end(arguments);
+    return file;
+}
+
+static bool read_line(const struct machine *machine, char *line, size_t line_size, const char *path, va_list arguments)
+{
+    FILE *const file = open_under(machine, path, arguments);
+    if (file == NULL)
+        return false;
+    const bool is_read = fgets(line, (int)line_size, file) != NULL;
+    fclose(file);
+    if (is_read)
+        line[strcspn(line, "\n")] = '\0';
+    return is_read;
+}
+
+bool machine_line(const struct machine *machine, char *line, size_t line_size, const char *path, ...)
+{
+    va_list arguments;
+    va_start(arguments, path);
+    const bool is_read = read_line(machine, line, line_size, path, arguments);
+    va_end(arguments);
+    return is_read;
+}
+
+static bool take_number(const char *text, uint64_t *number_out)
+{
+    char *end;
+    if (!isdigit((unsigned char)*text))
+        return false;
+    *number_out = strtoull(text, &end, 10);
+    return true;
+}
+
+bool machine_number(const struct machine *machine, uint64_t *number_out, const char *path, ...)
+{
+    char line[64];
+    va_list arguments;
+    va_start(arguments, path);
+    const bool is_read = read_line(machine, line, sizeof(line), path, arguments);
+    va_end(arguments);
+    return is_read && take_number(line, number_out);
+}
+
+/* Where the value begins, NULL when the line does not begin with KEY and, behind blanks for a colon, `end`. */
+static const char *find_value(const char *line, const char *key, char end)
+{
+    const size_t key_bytes = strlen(key);
+    if (strncmp(line, key, key_bytes) != 0)
+        return NULL;
+    const char *const behind = line + key_bytes + (end == ':' ? strspn(line + key_bytes, " \t") : 0);
+    return *behind == end ? behind + 1 + strspn(behind + 1, " \t") : NULL;
+}
+
+static bool find_row(const struct machine *machine, const char *path, const char *key, char end, char *text,
+                     size_t text_size)
+{
+    FILE *const file = open_file(machine, "%s", path);
+    char line[LINE_BYTES];
+    const char *value = NULL;
+    while (file != NULL && value == NULL && fgets(line, sizeof(line), file) != NULL)
+        value = find_value(line, key, end);
+    if (value != NULL)
+        snprintf(text, text_size, "%.*s", (int)strcspn(value, "\n"), value);
+    if (file != NULL)
+        fclose(file);
+    return value != NULL;
+}
+
+bool machine_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size)
+{
+    return find_row(machine, path, key, ':', text, text_size);
+}
+
+bool machine_word_row(const struct machine *machine, const char *path, const char *key, char *text, size_t text_size)
+{
+    return find_row(machine, path, key, ' ', text, text_size);
+}
+
+bool machine_row_number(const struct machine *machine, const char *path, const char *key, uint64_t *number_out)
+{
+    char text[64];
+    return machine_row(machine, path, key, text, sizeof(text)) && take_number(text, number_out);
+}
+
+bool machine_list(const struct machine *machine, cpu_set_t *set_out, const char *path, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, path);
+    const bool is_read = read_line(machine, line, sizeof(line), path, arguments);
+    va_end(arguments);
+    return is_read && cpu_list_parse(line, set_out);
+}

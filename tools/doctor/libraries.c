@@ -1,0 +1,112 @@
+/* The libraries that the program runs with, where they are, and whether those that belong together do. */
+#include "tools/doctor/topics.h"
+
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/backend.h"
+#include "loader/loader.h"
+#include "stage/device.h"
+#include "sync/reduce.h"
+
+#define TOPIC "libraries"
+#define PATH_BYTES 1024
+
+/* The loaded file whose name begins with `file`. */
+struct wanted {
+    const char *file;
+    char path[PATH_BYTES];      /* "" where there is none */
+    uint32_t folders;           /* that files of this name are in */
+};
+
+static int see_object(struct dl_phdr_info *object, size_t size, void *arg)
+{
+    struct wanted *const wanted = arg;
+    const char *const slash = strrchr(object->dlpi_name, '/');
+    (void)size;
+    if (slash == NULL || strncmp(slash + 1, wanted->file, strlen(wanted->file)) != 0)
+        return 0;
+    const size_t folder_bytes = (size_t)(slash + 1 - object->dlpi_name);
+    if (wanted->folders == 0)
+        snprintf(wanted->path, sizeof(wanted->path), "%s", object->dlpi_name);
+    wanted->folders += wanted->folders == 0 || strncmp(wanted->path, object->dlpi_name, folder_bytes) != 0;
+    return 0;
+}
+
+static struct wanted find_file(const char *file)
+{
+    struct wanted wanted = { .file = file, .path = "" };
+    dl_iterate_phdr(see_object, &wanted);
+    return wanted;
+}
+
+static void add_library(struct findings *findings, const struct library *library)
+{
+    char version[64];
+    library->version(version, sizeof(version));
+    const struct wanted found = find_file(library->file);
+    if (found.path[0] == '\0' && strcmp(version, "?") == 0)
+        findings_add(findings, TOPIC, library->name, "is not here");
+    else
+        findings_add(findings, TOPIC, library->name, "%s, %s", version,
+                     found.path[0] != '\0' ? found.path : "part of the program");
+    if (found.folders > 1)
+        findings_judge(findings, JUDGEMENT_WARN, "it is loaded from two places, and two versions of it do not know "
+                       "each other: leave one of them in LD_LIBRARY_PATH");
+}
+
+static void add_rows(struct findings *findings, const struct library *rows)
+{
+    for (; rows != NULL && rows->name != NULL; rows++)
+        add_library(findings, rows);
+}
+
+/* cuDNN is several files that have to be of one version, as its makers say. */
+static void judge_cudnn(struct findings *findings)
+{
+    const struct wanted parts = find_file("libcudnn");
+    if (parts.folders == 0)
+        return;
+    findings_add(findings, TOPIC, "cuDNN parts", "%s", parts.folders == 1 ? "all from one folder" : "from two folders");
+    if (parts.folders > 1)
+        findings_judge(findings, JUDGEMENT_WARN, "its parts have to be of one version, or plans fail: leave one folder "
+                       "with libcudnn*.so in LD_LIBRARY_PATH");
+}
+
+/* Each has threads of its own, which wait for each other's cores. */
+static void judge_openmp(struct findings *findings)
+{
+    static const char *const names[] = { "libgomp", "libiomp5", "libomp" };
+    char all[3 * PATH_BYTES] = "";
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct wanted found = find_file(names[i]);
+        const size_t bytes = strlen(all);
+        if (found.folders > 0)
+            snprintf(all + bytes, sizeof(all) - bytes, "%s%s", count++ > 0 ? ", " : "", found.path);
+    }
+    if (count == 0)
+        return;
+    findings_add(findings, TOPIC, "OpenMP", "%s", all);
+    if (count > 1)
+        findings_judge(findings, JUDGEMENT_WARN, "two of them in one program have a team of threads each, for the same "
+                       "CPUs: leave out what loads the second one (LD_PRELOAD, LD_LIBRARY_PATH)");
+}
+
+void topic_libraries(struct findings *findings, const struct machine *machine)
+{
+    static const char *const kinds[] = { "onednn", "cuda" };
+    const struct reduce_ops *const nccl = reduce_find("nccl");
+    const struct device_ops *const cuda = device_find("cuda");
+    (void)machine;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct backend_ops *const backend = backend_find(kinds[i]);
+        add_rows(findings, backend != NULL ? backend->libraries : NULL);
+    }
+    add_rows(findings, cuda != NULL ? cuda->libraries : NULL);
+    add_rows(findings, nccl != NULL ? nccl->libraries : NULL);
+    add_rows(findings, loader_libraries);
+    judge_cudnn(findings);
+    judge_openmp(findings);
+}

@@ -21,6 +21,7 @@
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
 #include "tools/describe.h"
+#include "tools/doctor/doctor.h"
 #include "tools/limits/limits.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluate_command.h"
@@ -34,7 +35,7 @@
 
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET,
-       OPTION_OVERFIT, OPTION_PROGRESS, OPTION_COMPARE };
+       OPTION_OVERFIT, OPTION_PROGRESS, OPTION_COMPARE, OPTION_DOCTOR };
 
 struct arguments {
     char **argv;
@@ -44,7 +45,8 @@ struct arguments {
     char progress[64];                  /* as an assignment */
     int64_t overfit;                    /* samples; 0: not asked for */
     enum run_kind kind;
-    bool help, version, describe, net, check, dry_run, quiet;
+    bool help, version, describe, net, check, dry_run, quiet, doctor;
+    enum doctor_form doctor_form;
     const char *help_name, *describe_name;      /* NULL: all */
 };
 
@@ -59,6 +61,7 @@ static const struct option long_options[] = {
     { "quiet", no_argument, NULL, 'q' },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
     { "net", no_argument, NULL, OPTION_NET },
+    { "doctor", optional_argument, NULL, OPTION_DOCTOR },
     { "help", optional_argument, NULL, 'h' },
     { "version", no_argument, NULL, OPTION_VERSION },
     { NULL, 0, NULL, 0 },
@@ -71,6 +74,7 @@ static void print_usage(FILE *out)
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
+                 "       pipetrain --doctor[=json] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --help[=KEY] | --version\n\n"
                  "  -c, --config FILE         train as FILE says, which may be a pipe\n"
                  "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
@@ -87,6 +91,9 @@ static void print_usage(FILE *out)
                  "                            and what is done to its images\n"
                  "      --net                 with --describe: as a file for model.file, to be changed:\n"
                  "                            pipetrain --describe=mnist_cnn --net > mine.net\n"
+                 "      --doctor[=json]       what this machine is to a run, or to that of FILE: cores, memory, GPUs,\n"
+                 "                            disk, libraries; what costs speed, and what to do:\n"
+                 "                            pipetrain --doctor -c run.conf\n"
                  "  evaluate                  how well a trained network does (evaluate --help)\n"
                  "  predict                   what it takes images for (predict --help)\n"
                  "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
@@ -127,6 +134,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         case 'q': arguments->quiet = true; break;
         case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
         case OPTION_NET: arguments->net = true; break;
+        case OPTION_DOCTOR:
+            arguments->doctor = true;
+            if (optarg != NULL && doctor_form_find(optarg, &arguments->doctor_form) != 0)
+                return -EINVAL;
+            break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
         case OPTION_VERSION: arguments->version = true; break;
         default: return -EINVAL;
@@ -143,6 +155,11 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
     }
     if (arguments->check && arguments->dry_run) {
         log_message(LOG_ERROR, "--check starts nothing and --dry-run runs a step: give one of them");
+        return -EINVAL;
+    }
+    const bool runs = arguments->check || arguments->dry_run || arguments->overfit > 0;
+    if (arguments->doctor && (runs || arguments->describe)) {
+        log_message(LOG_ERROR, "--doctor runs nothing: give it without --check, --dry-run, --overfit and --describe");
         return -EINVAL;
     }
     const bool names_model = arguments->describe_name != NULL || arguments->config_path != NULL;
@@ -276,6 +293,25 @@ static int describe(const struct arguments *arguments)
     return code;
 }
 
+/* Of the machine alone where no configuration is given. */
+static int doctor(const struct arguments *arguments)
+{
+    struct settings settings;
+    if (arguments->config_path == NULL && arguments->assignment_count > 0) {
+        log_message(LOG_ERROR, "--set changes a configuration: pipetrain --doctor -c run.conf --set ...");
+        return EXIT_CODE_USAGE;
+    }
+    if (arguments->config_path == NULL)
+        return doctor_run(NULL, arguments->doctor_form);
+    if (settings_init(&settings) != 0)
+        return out_of_memory("the settings");
+    int code = read_settings(&settings, arguments);
+    if (code == EXIT_CODE_OK)
+        code = doctor_run(&settings, arguments->doctor_form);
+    settings_release(&settings);
+    return code;
+}
+
 /* Errors alone are told, and no progress; 0 or an exit code. */
 static int be_quiet(struct settings *settings)
 {
@@ -331,7 +367,7 @@ static int run(const struct arguments *arguments, uint64_t process_start_ns)
 
 static int dispatch(const struct arguments *arguments, uint64_t process_start_ns)
 {
-    if (!arguments->help && !arguments->version && !arguments->describe)
+    if (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor)
         return run(arguments, process_start_ns);
     (void)output_start();       /* without it writing is direct */
     if (arguments->help)
@@ -340,7 +376,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
         printf("pipetrain %s\n", PIPETRAIN_VERSION);
         return EXIT_CODE_OK;
     }
-    return describe(arguments);
+    return arguments->doctor ? doctor(arguments) : describe(arguments);
 }
 
 /* Programs of their own, by their first word. */

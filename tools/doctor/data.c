@@ -12,6 +12,7 @@
 #include "tools/config/number.h"
 #include "tools/doctor/page_cache.h"
 #include "tools/doctor/topics.h"
+#include "tools/limits/cgroup.h"
 
 #define TOPIC "data"
 #define READ_BYTES ((uint64_t)64 << 20)
@@ -90,10 +91,14 @@ static void read_files(struct files *files, const struct shard_list *list)
     }
 }
 
+/* 0: unknown. The page cache counts towards the limits of control groups, too. */
 static uint64_t memory_there(const struct machine *machine)
 {
+    const uint64_t left = cgroup_memory_left(machine->root);
     uint64_t kib;
-    return machine_row_number(machine, "proc/meminfo", "MemAvailable", &kib) ? kib * 1024 : 0;
+    if (!machine_row_number(machine, "proc/meminfo", "MemAvailable", &kib))
+        return 0;
+    return kib * 1024 < left ? kib * 1024 : left;
 }
 
 static void add_files(struct findings *findings, const char *name, const struct files *files, const char *pattern)

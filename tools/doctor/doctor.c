@@ -78,6 +78,14 @@ static void look_at_instructions(struct findings *findings, const struct machine
         topic_instructions(findings, machine, onednn->instructions());
 }
 
+static uint32_t count_gpus(char *why, size_t why_size)
+{
+    const struct device_kind *kind = device_kinds;
+    while (strcmp(kind->name, "cuda") != 0)
+        kind++;
+    return device_kind_count(kind, why, why_size);
+}
+
 static void look(struct findings *findings, const struct settings *settings)
 {
     struct machine machine;
@@ -86,7 +94,7 @@ static void look(struct findings *findings, const struct settings *settings)
     look_at_process(&machine, settings);
     look_at_load(findings, &machine);
     plan_run(findings, &machine, &plan);
-    machine.gpus = device_kind_count(&device_kinds[0], why, sizeof(why));
+    machine.gpus = count_gpus(why, sizeof(why));
     topic_cores(findings, &machine);
     topic_memory(findings, &machine);
     look_at_instructions(findings, &machine);

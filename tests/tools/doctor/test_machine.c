@@ -176,6 +176,27 @@ static void shards_are_told_with_their_size(void **state)
     expect_finding("data", "train", JUDGEMENT_WARN, "absent", "a run is refused");
 }
 
+/* A file with a hole, of which no page was ever read. */
+static void shards_that_do_not_fit_into_the_page_cache_are_noted(void **state)
+{
+    (void)state;
+    char train[512];
+    make_file("train-00000-of-00001", 1);
+    snprintf(train, sizeof(train), "%s/train-*", folder);
+    assert_int_equal(truncate(fixture_path(folder, "train-00000-of-00001"), 100 << 20), 0);
+    look_at_data(train, 200 << 10);
+    if (findings_find(&findings, "data", "page cache") == NULL)
+        skip();                         /* a file system in memory */
+    expect_finding("data", "page cache", JUDGEMENT_FINE, "0 % of 100.0 MiB of train", "");
+    look_at_data(train, 50 << 10);
+    expect_finding("data", "page cache", JUDGEMENT_NOTE, "0 % of 100.0 MiB of train", "the 50.0 MiB that can be had");
+    machine_put("0::/job\n", "proc/self/cgroup");
+    machine_put("10485760\n", "sys/fs/cgroup/job/memory.max");
+    machine_put("0\n", "sys/fs/cgroup/job/memory.current");
+    look_at_data(train, 200 << 10);
+    expect_finding("data", "page cache", JUDGEMENT_NOTE, "100.0 MiB", "the 10.0 MiB that can be had");
+}
+
 /* ---- forms ---- */
 
 static const char *text_of(int (*print)(const struct findings *findings, FILE *out))
@@ -243,6 +264,7 @@ int main(void)
         MACHINE_TEST(files_that_were_just_written_are_in_the_page_cache),
         MACHINE_TEST(reading_past_the_page_cache_ends_where_it_is_told),
         MACHINE_TEST(shards_are_told_with_their_size),
+        MACHINE_TEST(shards_that_do_not_fit_into_the_page_cache_are_noted),
         MACHINE_TEST(the_table_fits_a_terminal_and_counts),
         MACHINE_TEST(every_line_of_json_is_an_object),
     };

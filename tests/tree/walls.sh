@@ -7,7 +7,8 @@ walls='
 formats
 formats/packed      formats
 formats/inputs
-stage               stage/text
+stage               stage/text stage/trace
+stage/trace         stage
 stage/text          stage
 stage/file
 stage/cuda          stage stage/text
@@ -18,7 +19,7 @@ loader/order        stage
 loader/opening      loader loader/order loader/samples loader/images loader/shards formats stage
 loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
-loader              loader/augment loader/images loader/opening loader/order loader/packed loader/samples loader/shards formats stage
+loader              loader/augment loader/images loader/opening loader/order loader/packed loader/samples loader/shards formats stage stage/trace
 compute/plan        compute
 compute/update      compute
 compute             compute/plan compute/update stage
@@ -29,7 +30,7 @@ compute/reference   compute compute/plan stage
 compute/onednn      compute compute/plan stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
-sync                compute compute/update stage
+sync                compute compute/update stage stage/trace
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config/train  tools/config compute stage stage/text
 tools/config        tools/config/train tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync

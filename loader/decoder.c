@@ -173,6 +173,7 @@ static int get_work(struct worker *decoder, struct work **work_out)
     if (rc < 0)
         return rc;
     *work_out = item;
+    trace_span(decoder->track, TRACE_WAIT_RECORDS, work_traced(decoder->loader, item), begun_ns, 0);
     return 0;
 }
 
@@ -186,6 +187,7 @@ static int decode_next(struct worker *decoder)
     const uint64_t begun_ns = clock_now_ns();
     rc = decode_work(decoder, work);
     if (rc == 0) {
+        trace_span(decoder->track, TRACE_DECODE, work_traced(loader, work), begun_ns, work->chunk.count);
         ring_fill(loader->spec.rings[work->chunk.tower], work->batch, work->chunk.count);
         tally_add(&decoder->tally.records, work->chunk.count);
         tally_add(&decoder->tally.busy_ns, clock_now_ns() - begun_ns);

@@ -52,11 +52,11 @@ static int open_works(struct loader *loader)
     return rc;
 }
 
-static struct worker *open_workers(struct loader *loader, uint32_t count)
+static struct worker *open_workers(struct loader *loader, uint32_t count, enum trace_kind kind)
 {
     struct worker *workers = aligned_alloc(_Alignof(struct worker), count * sizeof(*workers));
     for (uint32_t i = 0; workers != NULL && i < count; i++)
-        workers[i] = (struct worker){ .loader = loader };
+        workers[i] = (struct worker){ .loader = loader, .track = trace_track_add(loader->spec.trace, kind, i) };
     return workers;
 }
 
@@ -70,8 +70,8 @@ static int open_batches(struct loader *loader)
 
 static int open_all_workers(struct loader *loader)
 {
-    loader->readers = open_workers(loader, loader->spec.read_threads);
-    loader->decoders = open_workers(loader, loader->spec.decode_threads);
+    loader->readers = open_workers(loader, loader->spec.read_threads, TRACE_READER);
+    loader->decoders = open_workers(loader, loader->spec.decode_threads, TRACE_DECODER);
     if (loader->readers == NULL || loader->decoders == NULL)
         return -ENOMEM;
     const int rc = open_batches(loader);

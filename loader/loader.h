@@ -19,6 +19,7 @@
 #include "stage/ring.h"
 #include "stage/schedule.h"
 #include "stage/stop.h"
+#include "stage/trace/trace.h"
 
 #define LOADER_KEEP_NONE ((size_t)1)    /* no shard is that small */
 #define LOADER_KEEP_ALL SIZE_MAX
@@ -29,6 +30,7 @@ struct loader_spec {
     const struct batch_layout *layout;
     struct ring *const *rings;          /* one for each tower of this process */
     struct stop *stop;
+    struct trace *trace;                /* gets a track for each thread; NULL: nothing is recorded */
     enum shuffle shuffle;               /* of training; evaluation is in file order */
     size_t block_bytes, window_bytes;   /* of SHUFFLE_BLOCK: what is read at a time, what is mixed; 0 = chosen */
     uint64_t seed;

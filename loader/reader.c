@@ -188,7 +188,8 @@ static int take_window(struct worker *reader, struct work *work)
     return rc;
 }
 
-static void read_ahead(struct worker *reader)
+/* Behind batch `batch`, which other threads have from here on. */
+static void read_ahead(struct worker *reader, struct trace_batch batch)
 {
     struct loader *const loader = reader->loader;
     if (!loader->plan.is_windowed)
@@ -197,34 +198,41 @@ static void read_ahead(struct worker *reader)
     struct window_cost cost = { 0 };
     window_store_read_ahead(&loader->windows, &cost);
     tally_windows(reader, begun_ns, &cost);
+    trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
 }
 
 /* The next chunk into the work and on to the decoders. 1 when the work was handed on, 0 when
- * there was nothing to do with it, or a negative errno. */
-static int read_chunk(struct worker *reader, struct work *work)
+ * there was nothing to do with it, or a negative errno. The reader came for an empty work at came_ns. */
+static int read_chunk(struct worker *reader, struct work *work, uint64_t came_ns)
 {
     int rc = cursor_next(&reader->loader->cursor, &work->chunk);
     if (rc == 0)
         rc = claim_batch(reader, work);
-    if (rc == 0)
-        rc = take_window(reader, work);
+    if (rc < 0)
+        return rc;
+    const struct trace_batch batch = work_traced(reader->loader, work);
+    trace_span(reader->track, TRACE_WAIT_ROOM, batch, came_ns, 0);
+    const uint64_t begun_ns = trace_now(reader->track);
+    rc = take_window(reader, work);
     if (rc < 0)
         return rc;
     fill_work(reader, work);
+    trace_span(reader->track, TRACE_READ, batch, begun_ns, work->chunk.count);
     if (work->chunk.count == 0)
         return 0;
     rc = queue_put(reader->loader->full, work);
-    read_ahead(reader);
+    read_ahead(reader, batch);
     return rc < 0 ? rc : 1;
 }
 
 static int read_next(struct worker *reader)
 {
     struct work *work;
+    const uint64_t came_ns = trace_now(reader->track);
     int rc = take_work(reader, &work);
     if (rc < 0)
         return rc;
-    rc = read_chunk(reader, work);
+    rc = read_chunk(reader, work, came_ns);
     if (rc <= 0)
         work_give_back(reader->loader, work);
     return rc;

@@ -160,3 +160,9 @@ void work_give_back(struct loader *loader, struct work *work)
     atomic_fetch_sub(&loader->lent, 1);
     (void)queue_put(loader->free, work);    /* a queue that was cancelled needs it no more */
 }
+
+struct trace_batch work_traced(const struct loader *loader, const struct work *work)
+{
+    const struct chunk *const chunk = &work->chunk;
+    return (struct trace_batch){ chunk->span.number, schedule_here(loader->spec.schedule).first + chunk->tower };
+}

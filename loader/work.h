@@ -63,6 +63,7 @@ struct worker {
     struct tally tally;
     struct loader *loader;
     struct thread *thread;
+    struct trace_track *track;  /* NULL: not recorded */
     struct read_batch *batch;   /* readers only; their own */
     /* Decoders only; their own. */
     struct decode_context *contexts[PASS_COUNT];
@@ -94,6 +95,8 @@ void work_plan_init(struct work_plan *plan, const struct loader_spec *spec);
 int work_take(struct loader *loader, struct work **work_out);
 /* From whoever owns it, also when the run is over. */
 void work_give_back(struct loader *loader, struct work *work);
+/* The batch that a work is of, as a trace names it. */
+struct trace_batch work_traced(const struct loader *loader, const struct work *work);
 /* The loops of the threads; `worker` is a struct worker. */
 void reader_loop(void *worker);
 void decoder_loop(void *worker);

@@ -16,6 +16,8 @@ struct feeder {
     struct thread *thread;
     struct stream *copy;
     struct event *begun, *ended;        /* around the copy that runs */
+    struct event *ended_before; /* of the copy before; NULL without a track for copies */
+    uint64_t ended_before_ns;   /* when that was, 0: there was none */
     void *block;                /* pinned, synthetic input: where values are drawn */
     uint64_t number;            /* synthetic input: of the next batch */
     uint32_t drawn;             /* synthetic input: slots that have their values */
@@ -46,7 +48,42 @@ static int copy_queue(struct feeder *feeder, struct slot *slot, const void *bloc
     return rc ? rc : stream_record(feeder->copy, slot->ready);
 }
 
-static int copy_wait(struct feeder *feeder, struct slot *slot)
+static struct trace_batch traced(const struct feeder *feeder, const struct span *span)
+{
+    return (struct trace_batch){ span->number, feeder->spec.tower };
+}
+
+/* When a copy that was queued from queued_ns on, has passed now and took copy_ns began: as long behind the one before
+ * as their events say, within what the host knows, which keeps the device's clock from leaving the host's. */
+static uint64_t copy_begin(const struct feeder *feeder, uint64_t queued_ns, uint64_t copy_ns)
+{
+    const uint64_t latest_ns = clock_now_ns() - copy_ns;
+    uint64_t begun_ns = queued_ns, between_ns;
+    if (feeder->ended_before_ns > 0 &&
+        feeder->spec.device->ops->event_elapsed(feeder->ended_before, feeder->begun, &between_ns) == 0)
+        begun_ns = feeder->ended_before_ns + between_ns;
+    const uint64_t earliest_ns = queued_ns > feeder->ended_before_ns ? queued_ns : feeder->ended_before_ns;
+    begun_ns = begun_ns < latest_ns ? begun_ns : latest_ns;
+    return begun_ns > earliest_ns ? begun_ns : earliest_ns;
+}
+
+static void record_copy(struct feeder *feeder, const struct span *span, uint64_t queued_ns, uint64_t copy_ns)
+{
+    if (feeder->spec.copy_track == NULL)
+        return;
+    const uint64_t begun_ns = copy_begin(feeder, queued_ns, copy_ns);
+    const struct trace_entry copy = { begun_ns, begun_ns + copy_ns, span->number, span->count,
+                                      (uint16_t)feeder->spec.tower, TRACE_COPY };
+    struct event *const ended = feeder->ended;
+    trace_put(feeder->spec.copy_track, &copy);
+    trace_span(feeder->spec.track, TRACE_FEED, traced(feeder, span), queued_ns, span->count);
+    feeder->ended_before_ns = copy.end_ns;
+    feeder->ended = feeder->ended_before;
+    feeder->ended_before = ended;
+}
+
+/* Wait for the copy of what `span` names, queued from queued_ns on. */
+static int copy_wait(struct feeder *feeder, struct slot *slot, const struct span *span, uint64_t queued_ns)
 {
     const struct device_ops *const ops = feeder->spec.device->ops;
     uint64_t copy_ns = 0;
@@ -54,6 +91,8 @@ static int copy_wait(struct feeder *feeder, struct slot *slot)
     if (!rc)
         rc = ops->event_elapsed(feeder->begun, feeder->ended, &copy_ns);
     feeder->counts.copy_ns += copy_ns;
+    if (!rc)
+        record_copy(feeder, span, queued_ns, copy_ns);
     return rc;
 }
 
@@ -62,6 +101,7 @@ static int copy_wait(struct feeder *feeder, struct slot *slot)
 static int feed_batch(struct feeder *feeder, const struct batch *batch, struct slot *slot)
 {
     const uint32_t count = batch->span.count;
+    const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = 0;
     slot->span = batch->span;
     slot->batches_found = batch->full_found;
@@ -71,19 +111,25 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     if (!rc)
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
-        rc = copy_wait(feeder, slot);
+        rc = copy_wait(feeder, slot, &batch->span, begun_ns);
     return rc ? feeder_fail(feeder, batch->span.number, rc) : 0;
 }
 
 /* Returns 0 while there may be more. */
 static int feed_from_ring(struct feeder *feeder)
 {
+    struct trace_track *const track = feeder->spec.track;
     struct batch *batch;
     struct slot *slot;
+    const uint64_t begun_ns = trace_now(track);
     int rc = ring_take(feeder->spec.ring, &batch);
     if (rc)
         return rc;
+    trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->span), begun_ns, 0);
+    const uint64_t taken_ns = trace_now(track);
+    trace_count(track, TRACE_FULL_BATCHES, traced(feeder, &batch->span), taken_ns, batch->full_found);
     rc = slots_empty(feeder->spec.slots, &slot);
+    trace_span(track, TRACE_WAIT_SLOT, traced(feeder, &batch->span), taken_ns, 0);
     if (!rc)
         rc = feed_batch(feeder, batch, slot);
     ring_give_back(feeder->spec.ring, batch);
@@ -113,15 +159,16 @@ static void synthetic_draw(const struct feeder_spec *spec, uint32_t place, void 
 
 /* The first time a slot comes by it gets its values; afterwards it keeps them. Which they are
  * depends on the batch, so that a run that begins in the middle sees what it would have seen. */
-static int synthetic_fill(struct feeder *feeder, struct slot *slot)
+static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct span *span)
 {
     const uint32_t depth = slots_depth(feeder->spec.slots);
     if (feeder->drawn == depth)
         return 0;
     feeder->drawn++;
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
+    const uint64_t begun_ns = trace_now(feeder->spec.track);
     const int rc = copy_queue(feeder, slot, feeder->block);
-    return rc ? rc : copy_wait(feeder, slot);
+    return rc ? rc : copy_wait(feeder, slot, span, begun_ns);
 }
 
 /* Returns 0 while there may be more. */
@@ -130,12 +177,14 @@ static int feed_synthetic(struct feeder *feeder)
     const uint64_t number = feeder->number;
     struct span span;
     struct slot *slot;
+    const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = schedule_find(feeder->spec.schedule, number, feeder->spec.tower, &span);
     if (!rc)
         rc = slots_empty(feeder->spec.slots, &slot);
     if (rc)
         return rc;
-    rc = synthetic_fill(feeder, slot);
+    trace_span(feeder->spec.track, TRACE_WAIT_SLOT, traced(feeder, &span), begun_ns, 0);
+    rc = synthetic_fill(feeder, slot, &span);
     if (rc)
         return feeder_fail(feeder, number, rc);
     slot->span = span;
@@ -162,6 +211,7 @@ static void feeder_close(struct feeder *feeder)
     struct device *const device = feeder->spec.device;
     if (feeder->copy != NULL)
         device->ops->stream_close(feeder->copy);
+    device->ops->event_close(feeder->ended_before);
     device->ops->event_close(feeder->ended);
     device->ops->event_close(feeder->begun);
     if (feeder->block != NULL)
@@ -180,6 +230,8 @@ static int feeder_prepare(struct feeder *feeder)
         rc = device->ops->event_open(device, EVENT_TIMED, &feeder->begun);
     if (!rc)
         rc = device->ops->event_open(device, EVENT_TIMED, &feeder->ended);
+    if (!rc && feeder->spec.copy_track != NULL)
+        rc = device->ops->event_open(device, EVENT_TIMED, &feeder->ended_before);
     if (rc || feeder->spec.ring != NULL)
         return rc;
     return device->ops->alloc_pinned(device, feeder->spec.layout->block_bytes, &feeder->block);

@@ -6,6 +6,7 @@
 #include "stage/ring.h"
 #include "stage/slots.h"
 #include "stage/stop.h"
+#include "stage/trace/trace.h"
 
 struct feeder_spec {
     const char *name;                   /* thread name */
@@ -21,6 +22,7 @@ struct feeder_spec {
     uint32_t classes;
     uint64_t seed;
     const struct batch_layout *layout;
+    struct trace_track *track, *copy_track;     /* of the thread and of its copy stream, both NULL: not recorded */
 };
 
 struct feeder;

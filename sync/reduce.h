@@ -23,6 +23,7 @@ struct reduce_region { float *floats; size_t count; };  /* count 0: not brought 
 struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
+    struct trace_track *track;  /* of the communication stream, for what the host does on it; NULL: not recorded */
     struct reduce_region regions[REGION_COUNT];
     /* Zeros when the tower joins, zeros when it has joined; in between a reduction may sum them
      * to warm up, however many the buckets have. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/trace/trace.h"
 #include "sync/meeting.h"
 
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
@@ -41,6 +42,8 @@ static void share_sum(void *arg)
     const struct place *const places = host_reduce_of(share->meeting)->places;
     const uint32_t towers = share->meeting->towers;
     const enum region region = share->region;
+    struct trace_track *const track = share->meeting->members[share->tower].track;
+    const uint64_t begun_ns = trace_now(track);
     float sum[BLOCK_FLOATS];
     for (size_t at = share->begin; at < share->end; at += BLOCK_FLOATS) {
         const size_t count = share->end - at < BLOCK_FLOATS ? share->end - at : BLOCK_FLOATS;
@@ -50,6 +53,7 @@ static void share_sum(void *arg)
         for (uint32_t d = 0; d < towers; d++)
             memcpy(places[d].floats[region] + at, sum, count * sizeof(float));
     }
+    trace_span(track, TRACE_REDUCE, (struct trace_batch){ share->batch, share->tower }, begun_ns, share->bucket);
 }
 
 static int queue_sum(struct meeting *meeting, struct share *share)

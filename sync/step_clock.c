@@ -8,6 +8,8 @@
 
 #include "stage/clock.h"
 
+#define OTHER_LEAST_NS 1000u    /* what a trace shows of it */
+
 struct mark { struct event *event; enum spent spent; };
 
 /* The marks of one step; begun anew by the first mark of another. */
@@ -20,7 +22,7 @@ struct step_clock {
     struct dial *dials;         /* step n has dials[n % dial_count] */
     uint64_t queued, read;      /* steps */
     struct event *origin;       /* what the first step is measured from */
-    uint64_t now_ns;            /* when the last step that was read ended */
+    uint64_t begun_ns, now_ns;  /* when the last step that was read began and ended */
 };
 
 static struct dial *dial_of(const struct step_clock *clock, uint64_t number)
@@ -168,8 +170,45 @@ int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint
     if (rc != 0)
         return rc;
     clock->read++;
+    clock->begun_ns = clock->now_ns;
     clock->now_ns += times.total;
     *times_out = times;
     *ended_ns_out = clock->now_ns;
     return 0;
+}
+
+/* One span for what lies between the marks, with the name of the time that was spent, and one around them. */
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
+                       uint32_t tower)
+{
+    static const enum trace_name names[SPENT_COUNT] = {
+        [SPENT_OTHER] = TRACE_OTHER,
+        [SPENT_INPUT_WAIT] = TRACE_INPUT_WAIT,
+        [SPENT_EXPOSED_COPY] = TRACE_EXPOSED_COPY,
+        [SPENT_FORWARD] = TRACE_FORWARD,
+        [SPENT_BACKWARD] = TRACE_BACKWARD,
+        [SPENT_EXPOSED_REDUCTION] = TRACE_EXPOSED_REDUCTION,
+        [SPENT_UPDATE] = TRACE_UPDATE,
+    };
+    if (track == NULL)
+        return;
+    const uint64_t number = clock->read - 1;
+    const struct dial *const dial = dial_of(clock, number);
+    struct event *at = number > 0 ? end_of(clock, number - 1) : clock->origin;
+    struct trace_entry entry = { .end_ns = clock->begun_ns, .batch = span->number, .tower = (uint16_t)tower,
+                                 .argument = span->count };
+    for (uint32_t i = 0; i < dial->count; i++) {
+        const struct mark *const mark = &dial->marks[i];
+        uint64_t elapsed_ns = 0;
+        (void)at->device->ops->event_elapsed(at, mark->event, &elapsed_ns);     /* it was read before */
+        entry.begin_ns = entry.end_ns;
+        entry.end_ns += elapsed_ns;
+        entry.name = (uint16_t)names[mark->spent];
+        if (elapsed_ns >= (mark->spent == SPENT_OTHER ? OTHER_LEAST_NS : 1))
+            trace_put(track, &entry);
+        at = mark->event;
+    }
+    entry.begin_ns = clock->begun_ns;
+    entry.name = span->pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION;
+    trace_put(track, &entry);
 }

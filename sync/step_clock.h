@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "stage/device.h"
+#include "stage/schedule.h"
+#include "stage/trace/trace.h"
 
 /* What a tower's time is spent on. */
 enum spent {
@@ -48,5 +50,9 @@ struct event *step_clock_oldest(const struct step_clock *clock);
 /* That step has ended: where its time went, and when it ended on clock_now_ns's clock. Two
  * events with nothing between them are some microseconds apart on a GPU. 0 or a negative errno. */
 int step_clock_read(struct step_clock *clock, struct step_times *times_out, uint64_t *ended_ns_out);
+/* Record the step that was read last, the batch `span` of tower `tower`, mark by mark, on the tower's track (NULL:
+ * nothing happens). Its times are counted on by the device's clock from the first step. Before the next mark. */
+void step_clock_record(const struct step_clock *clock, struct trace_track *track, const struct span *span,
+                       uint32_t tower);
 
 #endif

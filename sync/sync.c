@@ -101,6 +101,7 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .device = spec->device,
         .compute = spec->compute,
         .communication = spec->communication,
+        .track = spec->track,
         .zeros = region_of(spec->tower, REGION_GRADIENTS),
     };
     for (int region = 0; region < REGION_COUNT; region++)

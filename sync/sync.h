@@ -25,6 +25,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     const struct schedule *schedule;
     struct reduce *reduce;
     struct stream *communication;
+    struct trace_track *track;                  /* of that stream; NULL: not recorded */
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
     uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */

@@ -94,6 +94,7 @@ static int finish_step(struct trainer *trainer)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
+    step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
     report->result = outcome_result(outcome, tower_pieces(trainer->tower, report->span.count));
     report->broken = is_inspected(trainer, &report->span) ? health_broken(trainer->tower, &outcome->health) : NULL;
     trainer->flights.finished++;
@@ -183,7 +184,6 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
 /* The next slot the gate lets through, its pixels readable. -ENODATA at the end. */
 static int take_slot(struct trainer *trainer, struct slot **slot_out)
 {
-    const struct trainer_spec *const spec = &trainer->spec;
     struct slots_counts before, after;
     slots_count(trainer->slots, &before);
     struct slot *slot;
@@ -192,7 +192,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
         rc = slots_take(trainer->slots, &slot);
     if (rc != 0)
         return rc;
-    if (!gate_pass(spec->gate, slot->span.number)) {
+    if (!gate_pass(trainer->spec.gate, slot->span.number)) {
         slots_give_back(trainer->slots, slot);
         return -ENODATA;
     }
@@ -201,7 +201,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     const bool waited = after.take_waited_ns > before.take_waited_ns;
     rc = step_clock_mark(trainer->clock, waited ? SPENT_INPUT_WAIT : SPENT_OTHER);
     if (rc == 0)
-        rc = stream_wait(spec->tower.compute, slot->ready);
+        rc = stream_wait(trainer->spec.tower.compute, slot->ready);
     if (rc == 0)
         rc = step_clock_mark(trainer->clock, copied ? SPENT_OTHER : SPENT_EXPOSED_COPY);
     *slot_out = slot;

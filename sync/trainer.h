@@ -10,6 +10,7 @@
 #include "stage/queue.h"
 #include "stage/slots.h"
 #include "stage/stop.h"
+#include "stage/trace/trace.h"
 #include "sync/gate.h"
 #include "sync/snapshot_pool.h"
 #include "sync/step_clock.h"
@@ -43,6 +44,7 @@ struct trainer_spec {
     uint32_t slice_max;         /* ids a report has room for */
     const uint32_t *cpus;       /* CPUs to bind to, NULL = none */
     uint32_t cpu_count;
+    struct trace_track *track;  /* of the tower; NULL: not recorded */
 };
 
 /* Bytes that trainer_allocate will take. */

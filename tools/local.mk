@@ -9,13 +9,14 @@ tools_libtools_a_SOURCES = \
 	%D%/doctor/copy_speed.c %D%/doctor/cores.c %D%/doctor/data.c %D%/doctor/devices.c %D%/doctor/doctor.c \
 	%D%/doctor/finding.c %D%/doctor/gpu.c %D%/doctor/instructions.c %D%/doctor/libraries.c %D%/doctor/load.c \
 	%D%/doctor/machine.c %D%/doctor/memory.c %D%/doctor/nvml.c %D%/doctor/page_cache.c %D%/doctor/peers.c \
+	%D%/config/trace_steps.c \
 	%D%/limits/cgroup.c %D%/limits/limits.c \
 	%D%/run/about.c %D%/run/account.c %D%/run/report.c %D%/run/run_progress.c %D%/run/report_damage.c %D%/run/summary/summary.c %D%/run/pace/facts.c %D%/run/pace/feed.c %D%/run/pace/fill.c %D%/run/pace/speeds.c %D%/run/pace/verdict.c \
 	%D%/run/summary/step_histogram.c \
 	%D%/run/summary/summary_plan.c \
 	%D%/run/device_plan.c %D%/run/memory_fit.c %D%/run/memory_plan.c %D%/run/run_plan.c %D%/run/tower_plan.c \
 	%D%/run/label_report.c %D%/run/lane.c %D%/run/pipeline.c %D%/run/run.c %D%/run/run_data.c %D%/run/state/account_text.c %D%/run/state/run_back.c %D%/run/state/run_identity.c %D%/run/state/run_state.c %D%/run/state/run_weights.c %D%/run/signals.c \
-	%D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
+	%D%/run/trace/run_trace.c %D%/run/trace/trace_file.c %D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \
 	%D%/results/class_names_give.c %D%/results/file_list.c %D%/results/first_weights.c %D%/results/lines_file.c \

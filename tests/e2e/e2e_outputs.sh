@@ -70,6 +70,7 @@ plan.memory_bytes.reduction
 plan.memory_bytes.results
 plan.memory_bytes.slots
 plan.memory_bytes.snapshots
+plan.memory_bytes.trace
 plan.memory_bytes.weights_and_states
 plan.memory_bytes.workspace
 plan.mode

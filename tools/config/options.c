@@ -348,6 +348,10 @@ const struct option_row option_table[] = {
       FIELD(report.pace), .help = "between two lines of progress, of text or JSON; 0: after every step" },
     { SECTION_REPORT, "interval", OPTION_INTEGER, .unit = "steps", .initial = "100", RANGE(1, 1000000000),
       FIELD(report.interval), .help = "steps between two reports in metrics.jsonl" },
+    { SECTION_REPORT, "trace", OPTION_STRING, .initial = "", .initial_note = "none",
+      FIELD(report.trace), .help = "file for what every thread does when; opens in ui.perfetto.dev, e.g. trace.json" },
+    { SECTION_REPORT, "trace_steps", OPTION_STRING, .initial = "", .initial_note = "the last ones",
+      FIELD(report.trace_steps), .help = "steps of the trace, counted from 1: 100..299" },
 
     { .key = NULL }
 };

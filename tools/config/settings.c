@@ -10,6 +10,7 @@
 #include "tools/config/duration.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/trace_steps.h"
 #include "tools/config/train/recipes.h"
 #include "tools/config/train/settings_train.h"
 
@@ -169,6 +170,14 @@ static void check_data(struct settings *settings, struct problems *problems)
                         "validation names a set as well; only one of them can be validated on");
 }
 
+static void check_trace(struct settings *settings, struct problems *problems)
+{
+    struct trace_steps steps;
+    if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
+        settings_report(settings, problems, SECTION_REPORT, "trace_steps",
+                        "is no range of steps, counted from 1, as in 100..299");
+}
+
 int settings_finish(struct settings *settings, struct problems *problems)
 {
     const size_t problems_before = problems->count;
@@ -179,6 +188,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     }
     check_data(settings, problems);
     read_checkpoint_rule(settings, problems);
+    check_trace(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
     const int applied = recipe_apply(settings);

@@ -161,6 +161,8 @@ struct report_settings {
     enum progress progress;
     int64_t interval;           /* steps between reports */
     int64_t pace;               /* seconds between lines of progress */
+    char *trace;                /* the file of the trace; "" = none */
+    char *trace_steps;          /* trace_steps_read has read it without an error */
 };
 
 /* Where a value came from, and in which line of the file. What is above ORIGIN_MODEL was given by the user. */

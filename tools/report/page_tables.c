@@ -97,6 +97,7 @@ static const struct fact plan[] = {
     { "snapshots", CELL_BYTES, { "plan", "memory_bytes", "snapshots" } },
     { "reduction", CELL_BYTES, { "plan", "memory_bytes", "reduction" } },
     { "results", CELL_BYTES, { "plan", "memory_bytes", "results" } },
+    { "trace", CELL_BYTES, { "plan", "memory_bytes", "trace" } },
 };
 
 static const struct fact environment[] = {

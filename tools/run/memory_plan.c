@@ -30,6 +30,7 @@ static const struct {
     [MEMORY_SNAPSHOTS] = { "snapshots", false },
     [MEMORY_REDUCTION] = { "reduction", false },
     [MEMORY_RESULTS] = { "results", false },
+    [MEMORY_TRACE] = { "trace", false },
 };
 
 struct memory_share *memory_plan_on(struct memory_plan *plan, uint32_t device)

@@ -27,6 +27,7 @@ enum memory_purpose {
     MEMORY_SNAPSHOTS,
     MEMORY_REDUCTION,
     MEMORY_RESULTS,             /* to save the weights */
+    MEMORY_TRACE,
     MEMORY_PURPOSE_COUNT
 };
 

@@ -8,6 +8,7 @@
 #include "stage/clock.h"
 #include "tools/run/lane.h"
 #include "tools/run/tower_plan.h"
+#include "tools/run/trace/run_trace.h"
 
 #define REPORT_DEPTH 8u         /* global batches a tower may be ahead of main */
 
@@ -19,6 +20,7 @@ struct pipeline {
     struct reduce *reduce;
     struct gate *gate;
     struct loader *loader;
+    struct run_trace *trace;            /* NULL: none */
     struct step_report **reports;       /* of the batch main looks at, by tower */
     uint64_t waited_ns;                 /* main for them */
 };
@@ -86,6 +88,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .schedule = &plan->schedule,
                  .reduce = pipeline->reduce,
                  .communication = lane->communication,
+                 .track = run_trace_track(pipeline->trace, TRACE_REDUCTION, lane->tower),
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
                  .every = (uint64_t)settings->sync.every },
@@ -97,6 +100,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,
         .cpu_count = plan->threads_per_tower,
+        .track = run_trace_track(pipeline->trace, TRACE_TOWER, lane->tower),
     };
     rc = trainer_start(&lane->trainer, &spec);
     return rc != 0 ? rc : stop_on_failure(pipeline->parts.stop, trainer_cancel, lane->trainer);
@@ -117,6 +121,8 @@ static int start_feeder(struct pipeline *pipeline, uint32_t d)
         .classes = pipeline->parts.net->classes,
         .seed = (uint64_t)pipeline->parts.settings->run.seed,
         .layout = &plan->layout,
+        .track = run_trace_track(pipeline->trace, TRACE_FEEDER, lane->tower),
+        .copy_track = run_trace_track(pipeline->trace, TRACE_COPIES, lane->tower),
     };
     return feeder_start(&lane->feeder, &spec);
 }
@@ -130,6 +136,7 @@ static int start_loader(struct pipeline *pipeline)
     spec.rings = pipeline->rings;
     spec.damage_sink = parts->damage_sink;
     spec.stop = parts->stop;
+    spec.trace = run_trace_recorder(pipeline->trace);
     return loader_start(&pipeline->loader, &spec);
 }
 
@@ -206,6 +213,8 @@ static int build(struct pipeline *pipeline)
         rc = await_towers(pipeline);
     for (uint32_t d = 0; d < towers && rc == 0; d++)
         rc = start_feeder(pipeline, d);
+    if (rc == 0)
+        run_trace_begin(pipeline->trace);
     return rc;
 }
 
@@ -225,6 +234,7 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
         return fail(parts, -ENOMEM);
     pipeline->parts = *parts;
     pipeline->towers = parts->plan->devices.towers.count;
+    pipeline->trace = run_trace_open(parts->settings, parts->plan);
     const int rc = fail(parts, plan(pipeline));
     if (rc != 0) {
         pipeline_close(pipeline, NULL);
@@ -275,6 +285,8 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
             rc = reported;
     }
     pipeline->waited_ns += clock_now_ns() - begun_ns;
+    if (rc == 0)
+        run_trace_follow(pipeline->trace, pipeline->reports, pipeline->towers, begun_ns);
     if (rc == 0)
         *reports_out = pipeline->reports;
     else
@@ -389,6 +401,7 @@ void pipeline_close(struct pipeline *pipeline, struct pipeline_counts *counts_ou
             if (pipeline->lanes[d].device != NULL)
                 pipeline->lanes[d].device->ops->close(pipeline->lanes[d].device);
     }
+    run_trace_close(pipeline->trace);
     gate_close(pipeline->gate);
     free(pipeline->lanes);
     free(pipeline->rings);

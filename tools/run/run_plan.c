@@ -16,6 +16,7 @@
 #include "tools/config/train/training.h"
 #include "tools/limits/limits.h"
 #include "tools/run/run_data.h"
+#include "tools/run/trace/run_trace.h"
 #include "tools/text/wrapped.h"
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
@@ -185,6 +186,7 @@ static int init_memory(struct run_plan *plan, const struct settings *settings,
                          (size_t)settings->input.staging_depth * plan->layout.block_bytes);
     memory->aside = address_space_aside(plan, settings);
     memory->touched = TOUCHED_BYTES;
+    memory_share_add(&memory->host, MEMORY_TRACE, run_trace_bytes(settings, plan));
     if (settings->input.source == INPUT_SYNTHETIC)
         return 0;
     memory_share_add(&memory->host, MEMORY_BATCHES,

@@ -13,6 +13,7 @@ static const char *const purpose_keys[MEMORY_PURPOSE_COUNT] = {
     [MEMORY_SNAPSHOTS] = "snapshots",
     [MEMORY_REDUCTION] = "reduction",
     [MEMORY_RESULTS] = "results",
+    [MEMORY_TRACE] = "trace",
 };
 
 static uint64_t purpose_bytes(const struct memory_plan *plan, enum memory_purpose purpose)

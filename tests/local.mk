@@ -20,7 +20,8 @@ $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_cpu_list %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders \
 	%D%/stage/test_log %D%/stage/test_output %D%/stage/test_queue %D%/stage/test_random %D%/stage/test_ring \
-	%D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop
+	%D%/stage/test_room %D%/stage/test_schedule %D%/stage/test_slots %D%/stage/test_stop \
+	%D%/stage/test_trace
 $(stage_tests): LDADD = $(HELPERS) $(STAGE)
 
 loader_fuzz = %D%/fuzz/fuzz_class_names %D%/fuzz/fuzz_csv %D%/fuzz/fuzz_dataset_info %D%/fuzz/fuzz_example \
@@ -96,7 +97,7 @@ wrap = -Wl,--wrap=
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
-	%D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
+	%D%/e2e/trace/trace_check %D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
 %C%_e2e_limits_pipetrain_slow_SOURCES = tools/pipetrain.c %D%/e2e/limits/slow.c
@@ -112,6 +113,7 @@ script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/compare/e2e_compare.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
+	%D%/e2e/trace/e2e_trace.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
 	%D%/e2e/use/e2e_doctor.sh \

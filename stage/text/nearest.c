@@ -43,8 +43,11 @@ void nearest_offer(struct nearest *nearest, const char *candidate, const void *w
     const size_t likely = 1 + strlen(nearest->name) / 4;
     if (distance > likely || distance >= strlen(candidate))
         return;
-    if (nearest->best == NULL || distance < nearest->distance) {
+    const bool drops = strlen(candidate) > strlen(nearest->name);
+    if (nearest->best == NULL || distance < nearest->distance ||
+        (distance == nearest->distance && drops && !nearest->drops)) {
         nearest->best = what;
         nearest->distance = distance;
+        nearest->drops = drops;
     }
 }

@@ -102,7 +102,8 @@ static void become(const struct trial_process *process, char **environment, pid_
     signal(SIGUSR1, SIG_DFL);           /* whatever this process ignores: it asks for the end */
     lead_to(process->out_path, STDOUT_FILENO);
     lead_to(process->err_path, STDERR_FILENO);
-    execve("/proc/self/exe", process->argv, environment);
+    environ = environment;
+    execv("/proc/self/exe", process->argv);
     _exit(CANNOT_START);
 }
 

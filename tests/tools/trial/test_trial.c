@@ -105,8 +105,11 @@ static int play_run(int argc, char **argv)
     if (rc == 0)
         rc = settings_finish(&settings, &problems);
     problems_print(&problems);
-    if (rc != 0)
+    if (rc != 0) {
+        settings_release(&settings);
+        problems_release(&problems);
         return EXIT_CODE_USAGE;
+    }
     signals_hold();
     output_start();
     signals_start();

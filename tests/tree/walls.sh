@@ -47,6 +47,7 @@ tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/trial         tools/run tools stage
 tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
+tools/tune          tools/trial tools/report/trace tools/run tools/limits tools/config tools/text stage stage/file stage/text
 tools/compare       tools/trial tools/run tools/config tools/text tools formats stage stage/text
 tools/report/draw   stage/text
 tools/report/trace  tools/report tools/report/draw stage/text
@@ -57,7 +58,7 @@ tools/run/summary   tools/run tools/run/pace tools/config/train tools formats lo
 tools/run/pace      tools/run tools/config tools/text formats stage loader
 tools/run/trace     tools/run tools/config stage stage/file stage/trace sync
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
-tools               tools/config/train tools/config tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial formats stage stage/text loader compute compute/netfile sync
+tools               tools/config/train tools/config tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial tools/tune formats stage stage/text loader compute compute/netfile sync
 tools/run           tools/run/summary tools/run/trace tools/run/pace tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

@@ -1,0 +1,166 @@
+/* Tests of the feed's model: against what can be counted by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <math.h>
+
+#include <cmocka.h>
+
+#include "tools/tune/feed_model.h"
+
+static const double one[] = { 1.0 }, half[] = { 0.5 }, tenth[] = { 0.1 };
+
+#define TIMES(array) { array, sizeof(array) / sizeof(*(array)) }
+
+/* Two pieces a batch of 10 samples; as many cores as anybody wants. */
+static struct feed_model plenty(void)
+{
+    return (struct feed_model){ .read = TIMES(tenth), .decode = TIMES(half), .step = { TIMES(one) },
+                                .step_threads = { 1 }, .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1,
+                                .batch = 10, .cores = INFINITY, .crowding = 1 };
+}
+
+static struct feed_prediction predicted(const struct feed_model *model, struct feed_setting setting)
+{
+    struct feed_prediction prediction;
+    assert_int_equal(feed_predict(model, &setting, 400, &prediction), 0);
+    return prediction;
+}
+
+static void the_slowest_stage_sets_the_pace(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 });
+    assert_float_equal(is.images_per_second, 10, 1e-6);         /* the tower: a step a second */
+    assert_float_equal(is.input_wait, 0, 1e-9);
+    assert_float_equal(is.decoders_busy, 0.5, 1e-2);
+    assert_float_equal(is.readers_busy, 0.2, 1e-2);
+    model.decode = (struct feed_times)TIMES(one);
+    is = predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 });
+    assert_float_equal(is.images_per_second, 5, 1e-6);          /* one decoder: two pieces of a second */
+    assert_float_equal(is.input_wait, 0.5, 1e-6);
+    assert_float_equal(is.decoders_busy, 1, 1e-6);
+    assert_float_equal(is.ring_empty, 1, 1e-6);
+    model.read = (struct feed_times)TIMES(one);
+    is = predicted(&model, (struct feed_setting){ 1, 8, 1, 8, 2 });
+    assert_float_equal(is.images_per_second, 5, 1e-6);          /* one reader */
+    is = predicted(&model, (struct feed_setting){ 4, 8, 1, 8, 2 });
+    assert_float_equal(is.images_per_second, 10, 1e-6);         /* four: the tower again */
+}
+
+static void a_copy_hides_behind_a_step_where_there_are_two_slots(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.copy = (struct feed_times)TIMES(half);
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 }).input_wait, 0, 1e-9);
+    const struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 1 });
+    assert_float_equal(is.input_wait, 0.5 / 1.5, 1e-6);
+    assert_float_equal(is.images_per_second, 10 / 1.5, 1e-6);
+}
+
+/* Sixteen quick pieces, then sixteen slow ones: eight batches of each, on average 0.8 s a batch. */
+static void depth_takes_up_spread_and_no_deficit(void **state)
+{
+    (void)state;
+    double bursts[32];
+    for (size_t i = 0; i < 32; i++)
+        bursts[i] = i < 16 ? 0.1 : 0.7;
+    struct feed_model model = plenty();
+    model.decode = (struct feed_times)TIMES(bursts);
+    const double shallow = predicted(&model, (struct feed_setting){ 1, 1, 1, 1, 1 }).input_wait;
+    const double some = predicted(&model, (struct feed_setting){ 1, 1, 1, 2, 2 }).input_wait;
+    const double deep = predicted(&model, (struct feed_setting){ 1, 1, 1, 8, 2 }).input_wait;
+    assert_true(shallow > some + 0.02 && some > 0.02);
+    assert_float_equal(deep, 0, 1e-6);
+    for (size_t i = 0; i < 32; i++)
+        bursts[i] *= 1.5;       /* 1.2 s a batch: slower than the tower */
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 16, 2 }).images_per_second, 10 / 1.2, 0.05);
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 64, 8 }).images_per_second, 10 / 1.2, 0.05);
+}
+
+static void what_computes_at_once_shares_the_cores(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.read = (struct feed_times){ NULL, 0 };
+    model.steps_on_cores = true;
+    model.cores = 1;            /* a second of decoding and a second of computing a batch */
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 5, 1e-3);
+    model.cores = 2;
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 10, 1e-3);
+    model.cores = 1;
+    model.crowding = 2;         /* now a step takes twice as long wherever it is disturbed */
+    assert_true(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second < 4.5);
+    model.steps_on_cores = false;       /* a GPU: decoding has the core for itself */
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 10, 1e-3);
+    model.read = (struct feed_times)TIMES(one); /* reads that wait for files take no core, those that compute do */
+    assert_float_equal(predicted(&model, (struct feed_setting){ 4, 1, 1, 4, 2 }).images_per_second, 10, 1e-3);
+    model.read_cores = 1;
+    assert_float_equal(predicted(&model, (struct feed_setting){ 4, 1, 1, 4, 2 }).images_per_second, 10.0 / 3, 1e-2);
+}
+
+static void towers_step_together(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.towers = 2;           /* four pieces of half a second a step */
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 5, 1e-6);
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 }).images_per_second, 10, 1e-6);
+}
+
+static void steps_with_other_numbers_of_threads_lie_on_a_line(void **state)
+{
+    (void)state;
+    static const double two[] = { 2.0 }, four[] = { 4.0 };
+    struct feed_model model = plenty();
+    model.step[0] = (struct feed_times)TIMES(four);
+    model.step[1] = (struct feed_times)TIMES(two);
+    model.step_threads[0] = 1;
+    model.step_threads[1] = 4;
+    model.step_kinds = 2;
+    assert_float_equal(feed_step_seconds(&model, 1), 4, 1e-12);
+    assert_float_equal(feed_step_seconds(&model, 4), 2, 1e-12);
+    assert_float_equal(feed_step_seconds(&model, 2), 4.0 / 3 + 8.0 / 3 / 2, 1e-12);
+    assert_float_equal(feed_step_seconds(&model, 8), 4.0 / 3 + 8.0 / 3 / 8, 1e-12);
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 8, 2, 4, 2 }).images_per_second, 30.0 / 8, 1e-6);
+}
+
+static void without_a_loader_only_steps_take_time(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.pieces = 0;
+    const struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 1, 1, 1 });
+    assert_float_equal(is.images_per_second, 10, 1e-9);
+    assert_float_equal(is.input_wait, 0, 1e-9);
+}
+
+static void means_and_spreads(void **state)
+{
+    (void)state;
+    static const double times[] = { 1, 3 };
+    const struct feed_times two = TIMES(times), none = { NULL, 0 };
+    assert_float_equal(feed_mean(&two), 2, 1e-12);
+    assert_float_equal(feed_spread(&two), 0.5, 1e-12);
+    assert_float_equal(feed_mean(&none), 0, 0);
+    assert_float_equal(feed_spread(&none), 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slowest_stage_sets_the_pace),
+        cmocka_unit_test(a_copy_hides_behind_a_step_where_there_are_two_slots),
+        cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
+        cmocka_unit_test(what_computes_at_once_shares_the_cores),
+        cmocka_unit_test(towers_step_together),
+        cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),
+        cmocka_unit_test(without_a_loader_only_steps_take_time),
+        cmocka_unit_test(means_and_spreads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,71 @@
+/* A model of the feed: how fast it trains, and how long towers wait for input, with other numbers of threads and
+ * other depths, from the service times of its stages as they were measured one by one, with their spread.
+ *
+ *   readers -> (pieces of work) -> decoders -> ring -> feeder -> slots -> towers
+ *
+ * Every stage serves in order, a server takes its next piece when it is done with the last and there is room behind
+ * it, and what computes at the same time shares the cores: with n threads on c < n of them each runs at c/n of its
+ * speed (processor sharing). Nothing is drawn at random: service times are used in the order they were measured in, so
+ * that slow ones that came together come together, and the same model gives the same answer.
+ * Towers of a process step together, as gradients are reduced. */
+#ifndef PIPETRAIN_FEED_MODEL_H
+#define PIPETRAIN_FEED_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FEED_STEP_KINDS 3u      /* numbers of threads that steps were measured with, at most */
+#define FEED_THREADS_MAX 256u   /* readers, and decoders */
+#define FEED_TOWERS_MAX 64u
+#define FEED_DEPTH_MAX 256u
+
+/* Service times in seconds, in the order they were measured in; lent. Without any (count 0) a service takes no time. */
+struct feed_times {
+    const double *seconds;
+    size_t count;
+};
+
+/* What was measured. */
+struct feed_model {
+    struct feed_times read, decode;     /* of a piece of work, alone on its core */
+    struct feed_times copy;             /* of a tower's batch into a slot */
+    struct feed_times step[FEED_STEP_KINDS];    /* of all towers together, with input that is there */
+    uint32_t step_threads[FEED_STEP_KINDS];     /* threads of a tower they took, rising */
+    uint32_t step_kinds;                /* >= 1 */
+    uint32_t pieces;                    /* of work, of a tower's batch; 0: input is there */
+    uint32_t between;                   /* pieces of work beside one for each reader and decoder */
+    uint32_t towers, batch;             /* batch: samples of a step, of all towers */
+    double cores;                       /* that the process may use; INFINITY: nothing is shared */
+    double read_cores;                  /* share of a read that it computes; the rest waits for files */
+    bool copies_on_cores, steps_on_cores;       /* of the host, as with CPU towers */
+    double crowding;                    /* how much longer a step takes than by equal shares of the cores where there
+                                         * are not enough: threads of a team wait for the slowest of them. >= 1 */
+};
+
+struct feed_setting {
+    uint32_t readers, decoders, threads;        /* threads of a tower */
+    uint32_t ring, slots;               /* prefetch_depth, staging_depth */
+};
+
+struct feed_prediction {
+    double images_per_second;
+    double input_wait;                  /* share of the time that towers wait for input */
+    double readers_busy, decoders_busy; /* shares of their time */
+    double ring_empty;                  /* share of batches that a feeder had to wait for */
+};
+
+/* Mean seconds of a service; 0 without times. */
+double feed_mean(const struct feed_times *times);
+/* Standard deviation over mean: 0 = always the same. */
+double feed_spread(const struct feed_times *times);
+/* Mean seconds of a step with so many threads, nothing else running: as measured, else a + b / threads through the
+ * two measured numbers of threads nearest to it. */
+double feed_step_seconds(const struct feed_model *model, uint32_t threads);
+
+/* `steps` steps of that setting, behind a hundred that are not counted; steps >= 1. All numbers of the setting within
+ * the limits above and >= 1. 0 or -ENOMEM. */
+int feed_predict(const struct feed_model *model, const struct feed_setting *setting, uint32_t steps,
+                 struct feed_prediction *prediction_out);
+
+#endif

@@ -92,6 +92,7 @@ queues.slots.least
 queues.slots.mean
 queues.slots.median
 rate
+reading_computed
 sample_order_hash
 seconds
 seed

@@ -36,7 +36,7 @@ struct verdict_facts facts_of(const struct report *report, const struct report_e
         .share = account_fractions(report->account),
         .busy = report_feed(report, end).busy,
         .ring_empty = fill_use(&account_fills(report->account)->ring).empty,
-        .reading_cpu = ratio((double)counts->loader.read_cpu_ns, (double)counts->loader.read_busy_ns),
+        .reading_cpu = loader_reading_computed(&counts->loader),
         .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
         .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
         .cores_busy = cores_busy(report),

@@ -21,6 +21,11 @@ struct loader_busy loader_busy(const struct loader_counts *before, const struct 
     };
 }
 
+double loader_reading_computed(const struct loader_counts *counts)
+{
+    return counts->read_busy_ns > 0 ? (double)counts->read_cpu_ns / (double)counts->read_busy_ns : 0;
+}
+
 void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
 {
     if (meter->runs)

@@ -43,6 +43,7 @@ static const struct place numbers[] = {
     { { "loader_busy", "readers" }, FIELD(readers_busy) },
     { { "loader_busy", "decoders" }, FIELD(decoders_busy) },
     { { "copy", "hidden" }, FIELD(copy_hidden) },
+    { { "reading_computed" }, FIELD(reading_computed) },
     { { "loss" }, FIELD(loss) },
     { { "validation", "accuracy" }, FIELD(validation_accuracy) },
     { { "validation", "loss" }, FIELD(validation_loss) },
@@ -56,6 +57,14 @@ static const struct place counts[] = {
     { { "memory", "planned_bytes" }, FIELD(planned_bytes) },
     { { "memory", "peak_rss_bytes" }, FIELD(peak_bytes) },
     { { "corrupt_records" }, FIELD(corrupt_records) },
+    { { "plan", "cores" }, FIELD(cores) },
+    { { "plan", "threads_per_tower" }, FIELD(threads_per_tower) },
+    { { "plan", "read_threads" }, FIELD(read_threads) },
+    { { "plan", "decode_threads" }, FIELD(decode_threads) },
+    { { "plan", "prefetch_depth" }, FIELD(prefetch_depth) },
+    { { "plan", "staging_depth" }, FIELD(staging_depth) },
+    { { "plan", "memory_bytes", "batches" }, FIELD(ring_bytes) },
+    { { "plan", "memory_bytes", "slots" }, FIELD(slots_bytes) },
 };
 
 static const json_t *find(const json_t *value, const struct place *place)

@@ -1,0 +1,156 @@
+/* Tests of what is chosen of settings that ran. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stage/text/text_stream.h"
+#include "tools/tune/outcome.h"
+#include "tools/tune/tune_report.h"
+
+static const double second[] = { 1.0 }, half[] = { 0.5 }, slow[] = { 1.2 };
+
+#define TIMES(array) { array, sizeof(array) / sizeof(*(array)) }
+
+static struct candidate ran(struct feed_setting setting, double speed, double wait, uint32_t rounds)
+{
+    struct candidate candidate = { .setting = setting, .rounds = rounds, .planned_bytes = 3 << 20 };
+    for (uint32_t i = 0; i < rounds; i++) {
+        candidate.speeds[i] = speed * (1 + 0.1 * i);    /* the machine becomes faster */
+        candidate.waits[i] = wait;
+    }
+    return candidate;
+}
+
+/* As it is, and two others; a step of a second, a batch of 10 in two pieces. */
+static struct tune_outcome three(double now, double more_decoders, double more_depth)
+{
+    return (struct tune_outcome){
+        .model = { .read = TIMES(half), .decode = TIMES(half), .step = { TIMES(second) }, .step_threads = { 1 },
+                   .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1, .batch = 10, .cores = 8, .crowding = 1 },
+        .candidates = { ran((struct feed_setting){ 1, 1, 1, 4, 2 }, now, 0.2, 3),
+                        ran((struct feed_setting){ 1, 2, 1, 4, 2 }, more_decoders, 0.1, 3),
+                        ran((struct feed_setting){ 1, 1, 1, 8, 2 }, more_depth, 0.1, 3) },
+        .count = 3, .rounds = 3, .trial_seconds = 1,
+    };
+}
+
+static char *reported(const struct tune_outcome *outcome)
+{
+    char *text;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(tune_report(outcome, out), 0);
+    assert_int_equal(text_stream_end(out, &text), 0);
+    return text;
+}
+
+static void the_fastest_is_the_best_by_rounds(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 15, 12);
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 1);
+    assert_int_equal(outcome.kind, TUNE_THREADS);
+    assert_float_equal(outcome.gain, 0.5, 1e-9);
+    assert_float_equal(candidate_speed(&outcome.candidates[0]), 11, 1e-9);
+    assert_float_equal(candidate_range(&outcome.candidates[0]), 1.0 / 11, 1e-9);
+    char *const text = reported(&outcome);
+    assert_non_null(strstr(text, "\nset\n\n[input]\ndecode_threads = 2\n"));
+    assert_null(strstr(text, "prefetch_depth ="));
+    free(text);
+}
+
+static void what_is_as_fast_with_fewer_threads_is_better(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 15, 14.95);
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 2);
+    assert_int_equal(outcome.kind, TUNE_SPREAD);
+    char *const text = reported(&outcome);
+    assert_non_null(strstr(text, "[input]\nprefetch_depth = 8\n"));
+    assert_non_null(strstr(text, "reason    spread: "));
+    free(text);
+}
+
+static void what_cannot_be_measured_changes_nothing(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10.15, 10.1);
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 0);
+    outcome = three(10, 10.5, 9);
+    outcome.candidates[1].speeds[0] = 9.9;      /* faster in two rounds of three: chance */
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 0);
+    outcome = three(10, 15, 12);
+    outcome.candidates[1].is_refused = true;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 2);
+    char *const text = reported(&outcome);
+    assert_non_null(strstr(text, "needs too much memory\n"));
+    free(text);
+}
+
+static void one_round_has_to_say_much(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10.8, 10);
+    for (uint32_t i = 0; i < 3; i++)
+        outcome.candidates[i].rounds = 1;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 0);
+    outcome.candidates[1].speeds[0] = 11.2;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 1);
+}
+
+static void a_deficit_is_told_with_how_long_a_queue_lasts(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10, 10);
+    outcome.model.decode = (struct feed_times)TIMES(slow);      /* 2.4 s a batch, a step takes 1 */
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_DEFICIT);
+    assert_float_equal(outcome.wanted, 10, 1e-9);
+    assert_float_equal(outcome.given, 10 / 2.4, 1e-2);
+    assert_float_equal(outcome.drain_steps, 6 / (1 - 1 / 2.4), 0.1);
+    char *const text = reported(&outcome);
+    assert_non_null(strstr(text, "reason    a deficit: the feed gives 4 of the 10 images/s"));
+    assert_non_null(strstr(text, "last for 10 steps"));
+    assert_non_null(strstr(text, "set       nothing: the configuration stays as it is\n"));
+    free(text);
+}
+
+static void towers_that_do_not_wait_are_fed(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10, 10);
+    for (uint32_t i = 0; i < 3; i++)
+        outcome.candidates[0].waits[i] = 0.001;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_FED);
+    assert_true(isinf(outcome.drain_steps));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_the_best_by_rounds),
+        cmocka_unit_test(what_is_as_fast_with_fewer_threads_is_better),
+        cmocka_unit_test(what_cannot_be_measured_changes_nothing),
+        cmocka_unit_test(one_round_has_to_say_much),
+        cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
+        cmocka_unit_test(towers_that_do_not_wait_are_fed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

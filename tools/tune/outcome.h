@@ -1,0 +1,58 @@
+/* What tuning measured and found; what the table, the picture and the advice are made of. */
+#ifndef PIPETRAIN_TUNE_OUTCOME_H
+#define PIPETRAIN_TUNE_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tools/tune/feed_model.h"
+#include "tools/tune/search.h"
+
+#define TUNE_ROUNDS_MAX 9u
+#define TUNE_CANDIDATES_MAX (SEARCH_FOUND_MAX + 1)
+/* Below this share of images/s two settings are the same. */
+#define TUNE_MEASURABLE 0.02
+#define TUNE_MEASURABLE_ONCE 0.1        /* the same where there was but one round */
+
+struct candidate {
+    struct feed_setting setting;
+    struct feed_prediction predicted;
+    uint32_t rounds;                    /* that were measured; 0: none */
+    double speeds[TUNE_ROUNDS_MAX];     /* images/s of the median step */
+    double waits[TUNE_ROUNDS_MAX];      /* shares of the towers' time, for input and its copies */
+    uint64_t planned_bytes;
+    bool is_refused;                    /* --check refuses it: it needs more memory than there may be */
+};
+
+enum tune_kind {
+    TUNE_FED,                   /* towers do not wait for input */
+    TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
+    TUNE_THREADS,               /* other numbers of threads are enough */
+    TUNE_DEFICIT,               /* no setting is: the feed is slower than the towers */
+    TUNE_SHARED                 /* towers compute on the cores that decode: both together need more of them */
+};
+
+struct tune_outcome {
+    struct feed_model model;
+    struct search_space space;
+    struct search_result search;
+    struct candidate candidates[TUNE_CANDIDATES_MAX];   /* the first is the configuration as it is */
+    uint32_t count, best;               /* best: an index */
+    uint32_t rounds;                    /* that all of them ran */
+    double trial_seconds;               /* of each */
+    enum tune_kind kind;
+    double wanted;                      /* images/s of the towers alone, with the best's threads */
+    double given;                       /* images/s of the feed alone with the configuration's threads */
+    double drain_steps;                 /* until full queues are empty; INFINITY where they stay filled */
+    double gain;                        /* of images/s by the best, measured: 0.1 = 10 % */
+    double seconds;                     /* that all took */
+};
+
+double candidate_speed(const struct candidate *candidate);     /* median of its rounds; NAN without */
+double candidate_wait(const struct candidate *candidate);
+/* Half of what its rounds differ by, as a share of the median. */
+double candidate_range(const struct candidate *candidate);
+/* Choose the best of what was measured, and say what kind of limit there was. After all rounds. 0 or -ENOMEM. */
+int outcome_judge(struct tune_outcome *outcome);
+
+#endif

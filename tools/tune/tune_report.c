@@ -1,0 +1,189 @@
+/* The table, the picture, the reason, the lines. */
+#include "tools/tune/tune_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "tools/config/number.h"
+#include "tools/text/wrapped.h"
+
+#define STEPS 400u              /* that a prediction is made of */
+#define BAR_COLUMNS 40u
+#define DRAWN_DEPTH 16u
+
+static const char *plural(uint32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static struct number speed_words(double images_per_second)
+{
+    return number_grouped((uint64_t)(images_per_second + 0.5));
+}
+
+/* What was measured stage by stage. */
+static void print_stages(const struct tune_outcome *outcome, FILE *out)
+{
+    const struct feed_model *const model = &outcome->model;
+    const double per_piece = (double)model->batch / model->towers / model->pieces;
+    for (uint32_t i = 0; i < model->step_kinds; i++) {
+        const double seconds = feed_mean(&model->step[i]);
+        wrapped_print(out, "towers    take %s images/s that are there (%u thread%s each; a step %.2f ms, spread "
+                           "%.0f %%)", speed_words(model->batch / seconds).text, model->step_threads[i],
+                      plural(model->step_threads[i]), 1e3 * seconds, 100 * feed_spread(&model->step[i]));
+    }
+    wrapped_print(out, "reading   one reader gives %s images/s (spread %.0f %%; %.0f %% of its time it computes)",
+                  speed_words(per_piece / feed_mean(&model->read)).text, 100 * feed_spread(&model->read),
+                  100 * model->read_cores);
+    wrapped_print(out, "decoding  one decoder gives %s images/s (spread %.0f %%)",
+                  speed_words(per_piece / feed_mean(&model->decode)).text, 100 * feed_spread(&model->decode));
+    if (model->copy.count > 0)
+        wrapped_print(out, "copying   %.3f ms a batch (spread %.0f %%)", 1e3 * feed_mean(&model->copy),
+                      100 * feed_spread(&model->copy));
+    wrapped_print(out, "search    %u settings predicted; %u of them run, %u time%s %.1f s each; %.0f s in all",
+                  outcome->search.predicted, outcome->count, outcome->rounds, plural(outcome->rounds),
+                  outcome->trial_seconds, outcome->seconds);
+}
+
+static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE *out)
+{
+    const struct candidate *const candidate = &outcome->candidates[i];
+    const struct feed_setting *const is = &candidate->setting;
+    const struct feed_prediction *const predicted = &candidate->predicted;
+    fprintf(out, "%5u %4u %4u %4u %5u %9.1f %6.1f", is->threads, is->readers, is->decoders, is->ring, is->slots,
+            predicted->images_per_second, 100 * predicted->input_wait);
+    if (candidate->is_refused)
+        fputs("  needs too much memory\n", out);
+    else
+        fprintf(out, " %9.1f %6.1f %6.1f %8.1f%s\n", candidate_speed(candidate), 100 * candidate_range(candidate),
+                100 * candidate_wait(candidate), (double)candidate->planned_bytes / (1 << 20),
+                i == outcome->best ? " <" : "");
+}
+
+static void print_table(const struct tune_outcome *outcome, FILE *out)
+{
+    fputs("\n   threads      depth      predicted             measured\n"
+          "tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB\n", out);
+    for (uint32_t i = 0; i < outcome->count; i++)
+        print_candidate(outcome, i, out);
+    fputs("first: as configured; <: the best\n", out);
+}
+
+static double measured_wait(const struct tune_outcome *outcome, const struct feed_setting *setting)
+{
+    for (uint32_t i = 0; i < outcome->count; i++)
+        if (search_is_same(&outcome->candidates[i].setting, setting))
+            return candidate_wait(&outcome->candidates[i]);
+    return NAN;
+}
+
+/* Input wait over the depth, with the best one's threads. */
+static int draw_depths(const struct tune_outcome *outcome, FILE *out)
+{
+    static const char bar[] = "########################################";
+    struct feed_setting setting = outcome->candidates[outcome->best].setting;
+    int rc = 0;
+    fprintf(out, "\ninput wait by prefetch_depth (threads: tower %u, read %u, decode %u)\n", setting.threads,
+            setting.readers, setting.decoders);
+    for (uint32_t depth = 1; depth <= DRAWN_DEPTH && rc == 0; depth += depth < 4 ? 1 : depth) {
+        struct feed_prediction prediction;
+        setting.ring = depth;
+        rc = feed_predict(&outcome->model, &setting, STEPS, &prediction);
+        const double wait = rc == 0 ? prediction.input_wait : 0;
+        const double measured = measured_wait(outcome, &setting);
+        fprintf(out, "%4u  %-*.*s %5.1f %%", depth, (int)BAR_COLUMNS, (int)lround(wait * BAR_COLUMNS), bar, 100 * wait);
+        if (isfinite(measured))
+            fprintf(out, ", measured %.1f %%", 100 * measured);
+        fputc('\n', out);
+    }
+    return rc;
+}
+
+uint32_t tune_lines(const struct tune_outcome *outcome, struct tune_line lines_out[TUNE_LINES_MAX])
+{
+    const struct feed_setting *const now = &outcome->candidates[0].setting;
+    const struct feed_setting *const best = &outcome->candidates[outcome->best].setting;
+    const struct { struct tune_line line; uint32_t now; } all[TUNE_LINES_MAX] = {
+        { { "input", "prefetch_depth", best->ring }, now->ring },
+        { { "input", "staging_depth", best->slots }, now->slots },
+        { { "input", "read_threads", best->readers }, now->readers },
+        { { "input", "decode_threads", best->decoders }, now->decoders },
+        { { "devices", "threads_per_tower", best->threads }, now->threads },
+    };
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < TUNE_LINES_MAX; i++)
+        if (all[i].line.value != all[i].now)
+            lines_out[count++] = all[i].line;
+    return count;
+}
+
+/* A feed that is slower than the towers: what is missing, and what would help. */
+static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
+{
+    const struct candidate *const best = &outcome->candidates[outcome->best];
+    const uint32_t ready = best->setting.ring + best->setting.slots;
+    wrapped_print(out, "reason    a deficit: the feed gives %s of the %s images/s that the towers would take, at any "
+                       "depth; %u batches that are ready last for %.0f steps", speed_words(outcome->given).text,
+                  speed_words(outcome->wanted).text, ready, outcome->drain_steps);
+    if (best->predicted.decoders_busy >= best->predicted.readers_busy)
+        wrapped_print(out, "cure      decoding takes the cores (%.0f of them): more cores, or images that are made "
+                           "smaller once: pipetrain-convert tfrecord --resize-short", outcome->model.cores);
+    else
+        wrapped_print(out, "cure      files are read as fast as they can be: input.source = cached where the shards "
+                           "fit into memory, or a faster disk");
+}
+
+static void explain(const struct tune_outcome *outcome, FILE *out)
+{
+    const struct number given = speed_words(outcome->given), wanted = speed_words(outcome->wanted);
+    switch (outcome->kind) {
+    case TUNE_FED:
+        wrapped_print(out, "reason    towers wait %.1f %% of their time for input: the feed keeps up, and nothing "
+                           "measurably better was found", 100 * candidate_wait(&outcome->candidates[0]));
+        return;
+    case TUNE_SPREAD:
+        wrapped_print(out, "reason    spread: the feed is fast enough on average (%s of %s images/s), but not evenly; "
+                           "batches that are ready in advance take that up: %.1f %% more images/s", given.text,
+                      wanted.text, 100 * outcome->gain);
+        return;
+    case TUNE_THREADS:
+        wrapped_print(out, "reason    other numbers of threads: %.1f %% more images/s", 100 * outcome->gain);
+        return;
+    case TUNE_SHARED:
+        wrapped_print(out, "reason    towers and the feed compute on the same %.0f cores: each would be fast enough "
+                           "alone (towers %s, the feed %s images/s), and nothing that shares them measurably better "
+                           "was found", outcome->model.cores, wanted.text, given.text);
+        return;
+    default: explain_deficit(outcome, out);
+    }
+}
+
+static void print_lines(const struct tune_outcome *outcome, FILE *out)
+{
+    struct tune_line lines[TUNE_LINES_MAX];
+    const uint32_t count = tune_lines(outcome, lines);
+    const char *section = "";
+    if (count == 0)
+        fputs("set       nothing: the configuration stays as it is\n", out);
+    else
+        fputs("set\n", out);
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(lines[i].section, section) != 0)
+            fprintf(out, "\n[%s]\n", lines[i].section);
+        fprintf(out, "%s = %" PRIu32 "\n", lines[i].key, lines[i].value);
+        section = lines[i].section;
+    }
+}
+
+int tune_report(const struct tune_outcome *outcome, FILE *out)
+{
+    print_stages(outcome, out);
+    print_table(outcome, out);
+    const int rc = draw_depths(outcome, out);
+    fputc('\n', out);
+    explain(outcome, out);
+    print_lines(outcome, out);
+    return rc;
+}

@@ -1,0 +1,271 @@
+/* Lines of a configuration -> the same lines with other values. */
+#include "tools/tune/config_edit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stage/file/file_read.h"
+#include "stage/file/whole_file.h"
+#include "stage/text/text_stream.h"
+#include "tools/config/config.h"
+
+#define BLANKS " \t\r"
+#define BACKUPS_MAX 1000
+#define CHANGES_MAX 16u
+
+/* A part of the text, without an end of its own. */
+struct words { const char *begin; size_t bytes; };
+
+/* Where the text is looked at: a line, and which section it is in. */
+struct line {
+    struct words all;           /* without the line's end */
+    struct words section;       /* it is in; of "[section]" its own */
+    bool is_section;
+};
+
+static struct words trim(struct words words)
+{
+    while (words.bytes > 0 && strchr(BLANKS, *words.begin) != NULL) {
+        words.begin++;
+        words.bytes--;
+    }
+    while (words.bytes > 0 && strchr(BLANKS, words.begin[words.bytes - 1]) != NULL)
+        words.bytes--;
+    return words;
+}
+
+static bool is_word(struct words words, const char *text)
+{
+    return words.bytes == strlen(text) && memcmp(words.begin, text, words.bytes) == 0;
+}
+
+/* The line at `text`, behind a line of that section. Returns where the next one begins, NULL: there was none. */
+static const char *next_line(const char *text, struct words section, struct line *line_out)
+{
+    if (*text == '\0')
+        return NULL;
+    const size_t bytes = strcspn(text, "\n");
+    const struct words trimmed = trim((struct words){ text, bytes });
+    const char *const close = trimmed.bytes > 0 ? memchr(trimmed.begin, ']', trimmed.bytes) : NULL;
+    *line_out = (struct line){ .all = { text, bytes }, .section = section };
+    if (trimmed.bytes > 0 && *trimmed.begin == '[' && close != NULL) {
+        line_out->is_section = true;
+        line_out->section = trim((struct words){ trimmed.begin + 1, (size_t)(close - trimmed.begin) - 1 });
+    }
+    return text + bytes + (text[bytes] == '\n');
+}
+
+static bool sets(const struct line *line, const struct config_change *change)
+{
+    const char *const equals = memchr(line->all.begin, '=', line->all.bytes);
+    return !line->is_section && equals != NULL && is_word(line->section, change->section) &&
+           is_word(trim((struct words){ line->all.begin, (size_t)(equals - line->all.begin) }), change->key);
+}
+
+/* The line with another value. Values of the keys that are changed are numbers, so quotes are no matter, and a
+ * comment begins at the first mark. */
+static void write_changed(FILE *out, const struct line *line, uint32_t value)
+{
+    const char *const end = line->all.begin + line->all.bytes;
+    const char *at = memchr(line->all.begin, '=', line->all.bytes);
+    at++;
+    while (at < end && strchr(BLANKS, *at) != NULL)
+        at++;
+    fwrite(line->all.begin, 1, (size_t)(at - line->all.begin), out);
+    fprintf(out, "%" PRIu32, value);
+    while (at < end && *at != '#' && *at != ';')
+        at++;
+    const bool has_comment = at < end;
+    while (at > line->all.begin && strchr(BLANKS, at[-1]) != NULL)      /* those in front of it stay */
+        at--;
+    if (has_comment || at < end)
+        fwrite(at, 1, (size_t)(end - at), out);
+}
+
+struct edit {
+    const struct config_change *changes;
+    size_t count;
+    bool is_done[CHANGES_MAX];
+};
+
+/* Changes of lines that are there. */
+static void change_lines(struct edit *edit, const char *text, FILE *out)
+{
+    struct line line = { 0 };
+    struct words section = { "", 0 };
+    for (const char *next; (next = next_line(text, section, &line)) != NULL; text = next) {
+        size_t i = 0;
+        section = line.section;
+        while (i < edit->count && !sets(&line, &edit->changes[i]))
+            i++;
+        if (i < edit->count)
+            write_changed(out, &line, edit->changes[i].value);
+        else
+            fwrite(line.all.begin, 1, line.all.bytes, out);
+        if (next[-1] == '\n')
+            fputc('\n', out);
+        if (i < edit->count)
+            edit->is_done[i] = true;
+    }
+}
+
+static bool says_something(struct words words)
+{
+    const struct words trimmed = trim(words);
+    return trimmed.bytes > 0 && *trimmed.begin != '#' && *trimmed.begin != ';';
+}
+
+/* Behind the section's last line that says something: what is commented below may be of what follows. NULL: there is
+ * no such section. */
+static const char *section_end(const char *text, const char *name)
+{
+    const char *end = NULL;
+    struct line line = { 0 };
+    struct words section = { "", 0 };
+    for (const char *next; (next = next_line(text, section, &line)) != NULL; text = next) {
+        section = line.section;
+        if (is_word(section, name) && says_something(line.all))
+            end = next;
+    }
+    return end;
+}
+
+/* The text with one more line; a text that was given is freed. */
+static char *add_line(char *text, const struct config_change *change)
+{
+    char *made = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&made, &bytes);
+    if (out != NULL) {
+        const char *const end = section_end(text, change->section);
+        const char *const at = end != NULL ? end : text + strlen(text);
+        fwrite(text, 1, (size_t)(at - text), out);
+        if (at > text && at[-1] != '\n')
+            fputc('\n', out);
+        if (end == NULL)
+            fprintf(out, "%s[%s]\n", at > text ? "\n" : "", change->section);
+        fprintf(out, "%s = %" PRIu32 "\n%s", change->key, change->value, at);
+        (void)text_stream_end(out, &made);
+    }
+    free(text);
+    return made;
+}
+
+char *config_edit_text(const char *text, const struct config_change *changes, size_t count)
+{
+    struct edit edit = { .changes = changes, .count = count < CHANGES_MAX ? count : CHANGES_MAX };
+    char *made = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&made, &bytes);
+    if (out == NULL)
+        return NULL;
+    change_lines(&edit, text, out);
+    if (text_stream_end(out, &made) != 0)
+        return NULL;
+    for (size_t i = 0; i < edit.count && made != NULL; i++)
+        if (!edit.is_done[i])
+            made = add_line(made, &changes[i]);
+    return made;
+}
+
+/* The whole file; owned by the caller. */
+static int read_text(int fd, char **text_out, mode_t *mode_out)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode) || status.st_size > (off_t)CONFIG_FILE_MAX)
+        return -EINVAL;
+    char *const text = calloc((size_t)status.st_size + 1, 1);
+    if (text == NULL)
+        return -ENOMEM;
+    const int rc = file_read_whole(fd, text, (size_t)status.st_size);
+    if (rc != 0) {
+        free(text);
+        return rc;
+    }
+    text[status.st_size] = '\0';
+    *text_out = text;
+    *mode_out = status.st_mode & 07777;
+    return 0;
+}
+
+/* What it was, in a file that was not there. */
+static int back_up(const char *path, const char *text, mode_t mode, char backup_out[CONFIG_BACKUP_SIZE])
+{
+    int fd = -1;
+    for (int i = 1; i <= BACKUPS_MAX && fd < 0; i++) {
+        if (i == 1)
+            snprintf(backup_out, CONFIG_BACKUP_SIZE, "%s.bak", path);
+        else
+            snprintf(backup_out, CONFIG_BACKUP_SIZE, "%s.bak-%d", path, i);
+        fd = open(backup_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (fd < 0 && errno != EEXIST)
+            return -errno;
+    }
+    const struct file_part part = { text, strlen(text) };
+    const int rc = fd >= 0 ? whole_file_fill(fd, &part, 1) : -EEXIST;
+    if (rc != 0 && fd >= 0)
+        unlink(backup_out);
+    return rc;
+}
+
+/* In the place of `path`, a path without links, with its mode. */
+static int replace(const char *path, const char *text, mode_t mode)
+{
+    char folder[PATH_MAX];
+    const char *const slash = strrchr(path, '/');
+    snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return -errno;
+    const struct file_part part = { text, strlen(text) };
+    int rc = whole_file_prepare(directory, slash + 1, &part, 1);
+    if (rc == 0)
+        rc = whole_file_appear(directory, slash + 1);
+    if (rc == 0 && fchmodat(directory, slash + 1, mode, 0) != 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = whole_file_sync_names(directory);
+    whole_file_drop(directory, slash + 1);
+    close(directory);
+    return rc;
+}
+
+static int edit_open(const char *path, int fd, const struct config_change *changes, size_t count, char *backup_out)
+{
+    char *text = NULL;
+    mode_t mode = 0;
+    int rc = read_text(fd, &text, &mode);
+    if (rc != 0)
+        return rc;
+    char *const changed = config_edit_text(text, changes, count);
+    rc = changed != NULL ? back_up(path, text, mode, backup_out) : -ENOMEM;
+    if (rc == 0)
+        rc = replace(path, changed, mode);
+    free(changed);
+    free(text);
+    return rc;
+}
+
+int config_edit_file(const char *path, const struct config_change *changes, size_t count,
+                     char backup_out[CONFIG_BACKUP_SIZE])
+{
+    char real[PATH_MAX];
+    if (realpath(path, real) == NULL)
+        return -errno;
+    const int fd = open(real, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    const int rc = edit_open(real, fd, changes, count, backup_out);
+    close(fd);
+    return rc;
+}

@@ -85,9 +85,8 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/report/test_trace_drawing \
 	%D%/tools/test_resume %D%/tools/test_run_directory %D%/tools/test_run_files %D%/tools/test_scan \
 	%D%/tools/test_recipes %D%/tools/test_set_commit %D%/tools/test_shards_statistics %D%/tools/test_splits %D%/tools/test_training %D%/tools/trial/test_trial \
-	%D%/tools/tune/test_config_edit %D%/tools/tune/test_feed_model \
-	%D%/tools/tune/test_outcome %D%/tools/tune/test_search \
-	%D%/tools/tune/test_stage_times \
+	%D%/tools/tune/test_config_edit %D%/tools/tune/test_feed_model %D%/tools/tune/test_outcome \
+	%D%/tools/tune/test_search %D%/tools/tune/test_stage_times \
 	%D%/tools/test_weights
 $(tools_tests) $(tools_fuzz): LDADD = $(HELPERS) $(TOOLS)
 # Calls that fail there when the test says so.
@@ -115,7 +114,7 @@ script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/e2e_signals.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
-	%D%/e2e/compare/e2e_compare.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
+	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
 	%D%/e2e/trace/e2e_trace.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \

@@ -31,6 +31,7 @@
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 #include "tools/trial/trial.h"
+#include "tools/tune/tune_command.h"
 #include "tools/version.h"
 
 /* Long options without a letter. */
@@ -56,7 +57,9 @@ static const struct option long_options[] = {
     { "check", no_argument, NULL, OPTION_CHECK },
     { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
     { "overfit", required_argument, NULL, OPTION_OVERFIT },
-    { "compare", required_argument, NULL, OPTION_COMPARE },     /* a program of its own, named here to be found */
+    { "compare", required_argument, NULL, OPTION_COMPARE },     /* programs of their own, named here to be found */
+    { "tune", optional_argument, NULL, OPTION_COMPARE },
+    { "tune-write", no_argument, NULL, OPTION_COMPARE },
     { "progress", required_argument, NULL, OPTION_PROGRESS },
     { "quiet", no_argument, NULL, 'q' },
     { "describe", optional_argument, NULL, OPTION_DESCRIBE },
@@ -71,6 +74,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run | --overfit=N]\n"
                  "       pipetrain -c FILE --compare KEY=VALUE,VALUE... [OPTION]...\n"
+                 "       pipetrain -c FILE --tune[=SECONDS] [--tune-write]\n"
                  "       pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
@@ -85,6 +89,8 @@ static void print_usage(FILE *out)
                  "      --compare KEY=VALUE,VALUE...   run variants one after the other, and put speeds,\n"
                  "                            times and accuracy side by side (--compare=help):\n"
                  "                            pipetrain -c run.conf --compare towers=1,2,4\n"
+                 "      --tune[=SECONDS]      find how many threads and how much depth its feed needs\n"
+                 "                            (--tune --help): pipetrain -c run.conf --tune\n"
                  "      --progress=KIND       bar, line, json or none on stderr; else a bar where that is a terminal\n"
                  "  -q, --quiet               say nothing but errors; results are in the run's directory\n"
                  "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
@@ -418,6 +424,7 @@ int main(int argc, char **argv)
         return EXIT_CODE_MEMORY;
     const struct command *const command = find_command(argc, argv);
     const int code = command != NULL                        ? command->run(argc, argv, process_start_ns)
+                     : tune_command_is_meant(argc, argv)    ? tune_command(argc, argv)
                      : compare_command_is_meant(argc, argv) ? compare_command(argc, argv)
                                                             : train(argc, argv, process_start_ns);
     return output_end() != 0 && code == EXIT_CODE_OK ? EXIT_CODE_OUTPUT : code;

@@ -1,0 +1,138 @@
+#!/bin/sh
+# --tune: what is short is found, what it recommends helps, and what cannot be tuned is refused.
+. "$(dirname "$0")/../e2e.sh"
+slow=${PIPETRAIN_SLOW_PROGRAM:-$build/tests/e2e/limits/pipetrain_slow}
+[ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
+[ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
+make_tiny
+mkdir "$work/tmp" "$work/here"
+TMPDIR=$work/tmp
+PIPETRAIN_SLOW=
+export TMPDIR PIPETRAIN_SLOW
+
+# tune CONFIG [OPTION]...: from an empty folder, where what is written shows.
+tune() {
+    config=$1
+    shift
+    command_line="pipetrain -c $config $*"
+    (cd "$work/here" && exec "$slow" -c "$work/$config" "$@") >"$work/out" 2>"$work/err"
+    code=$?
+}
+
+expect_nothing_left() {
+    expect_equal "$(ls -A "$work/tmp" "$work/here" | grep -v : | tr -d '\n')" '' "$1 leaves files"
+    expect_equal "$(grep -l "run[.]dir=$work/tmp" /proc/[0-9]*/cmdline 2>/dev/null)" '' "$1 leaves a process"
+}
+
+cat >"$work/fed.conf" <<END
+# Steps of some milliseconds, records from files.
+[data]
+train = $work/data/train-*
+validation = $work/data/validation-*
+[model]
+name = mnist_cnn
+[train]
+batch = 8
+epochs = 3
+[devices]
+kind = $kind
+bind = no
+threads_per_tower = 1
+[input]
+keep_shards = 0
+read_threads = 1        # the one disk
+decode_threads = 1
+
+# progress
+[report]
+progress = none
+END
+cp "$work/fed.conf" "$work/slow_decoder.conf"
+
+# the best row's columns: tower read decode ring slots
+best() {
+    awk '$NF == "<" { print $'"$1"' }' "$work/out"
+}
+
+# Reading 4 samples takes 40 ms of waiting: one reader cannot, more can, and the same command then runs faster.
+PIPETRAIN_SLOW='read 20000'
+tune fed.conf --tune=15 --tune-write
+expect_code 0 'a slow reader'
+expect_out '^reading +one reader gives [0-9,]+ images/s'
+expect_out '^first: as configured; <: the best$'
+expect_out '^ +1 +#+ +[0-9.]+ %'
+expect_out '^reason +other numbers of threads: [0-9.]+ % more images/s$'
+expect_out '^\[input\]$'
+expect_narrow tune
+[ "$(best 2)" -gt 1 ] || fail "a slow reader: $(best 2) readers"
+expect_out "^read_threads = $(best 2)\$"
+expect_equal "$(grep -c "^read_threads = $(best 2)        # the one disk\$" "$work/fed.conf")" 1 'the line in the file'
+expect_same_file "$work/fed.conf.bak" "$work/slow_decoder.conf"
+expect_equal "$(grep -v _threads "$work/fed.conf" | grep -v _depth)" \
+    "$(grep -v _threads "$work/fed.conf.bak" | grep -v _depth)" 'what is not changed'
+expect_nothing_left 'tuning'
+for name in fed.conf.bak fed.conf; do
+    "$slow" -c "$work/$name" --set "run.dir=$work/runs/$name" --set train.steps=60 -q || fail "$name does not run"
+done
+awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf seconds)" \
+    'BEGIN { exit !(after < 0.8 * before) }' || fail 'the recommendation does not help'
+
+# Decoding takes 3 ms a sample, and there is one decoder.
+PIPETRAIN_SLOW='decode 3000'
+tune slow_decoder.conf --tune=12 -q
+expect_code 0 'a slow decoder'
+expect_err_lines 0
+[ "$(best 3)" -gt 1 ] || [ "$(nproc)" -eq 1 ] || fail "a slow decoder: $(best 3) decoders"
+expect_equal "$(grep -c '^decode_threads = 1$' "$work/slow_decoder.conf")" 1 'a file nobody asked to be written'
+
+# The reading is even and quick, computing is slow: nothing has to change.
+PIPETRAIN_SLOW='forward 20000'
+tune slow_decoder.conf --tune=12 --tune-write
+expect_code 0 'a slow tower'
+expect_out '^set +nothing: the configuration stays as it is$'
+expect_out_joined 'reason +towers wait [0-9.]+ % of their time for input: the feed keeps up'
+expect_equal "$(ls "$work" | grep -c 'slow_decoder.conf.bak')" 0 'a backup of nothing'
+PIPETRAIN_SLOW=
+
+# What cannot be tuned.
+refused() {
+    expect_code "$1" "$2"
+    expect_err "$3"
+    expect_err_lines 1
+    expect_equal "$(cat "$work/out")" '' "$2 prints"
+    expect_nothing_left "$2"
+}
+tune slow_decoder.conf --tune=5
+refused 2 'too little time' '^pipetrain: --tune=5: wants a number of seconds from 10 to 86400$'
+tune slow_decoder.conf --tune=soon
+refused 2 'no time' '^pipetrain: --tune=soon: wants a number of seconds'
+tune slow_decoder.conf --tune -q --set input.source=synthetic
+refused 2 'no feed' '^pipetrain: --tune: the input is synthetic'
+tune slow_decoder.conf --tune -q --set devices.kind=null
+refused 2 'no towers' '^pipetrain: --tune: nothing computes'
+tune slow_decoder.conf --tune --check
+refused 2 'two things at once' '^pipetrain: --tune does not go with --check'
+tune slow_decoder.conf --tune 30
+refused 2 'a time apart' "^pipetrain: unexpected argument '30'"
+tune slow_decoder.conf --tune --set input.prefetch_depht=2
+refused 2 'a slip' "did you mean 'prefetch_depth'"
+tune slow_decoder.conf --tune --set "data.train=$work/none-*"
+refused 3 'no data' 'no file matches this pattern'
+run "$slow" --tune
+refused 2 'no configuration' '^pipetrain: no configuration given: pipetrain -c run.conf --tune$'
+run "$slow" --tune --help
+expect_code 0 '--help'
+expect_out '^usage: pipetrain -c FILE --tune'
+expect_narrow --tune
+
+# Interrupted while it measures: nothing stays.
+(cd "$work/here" && exec "$slow" -c "$work/slow_decoder.conf" --tune=60 --tune-write) >"$work/out" 2>"$work/err" &
+sleep 3
+kill -INT $!
+wait $!
+code=$?
+command_line='pipetrain --tune, interrupted'
+expect_code 130 'interrupted'
+expect_err 'interrupted: nothing was changed$'
+expect_nothing_left 'an interrupted one'
+finish

@@ -1,0 +1,114 @@
+/* Command lines of trials, and a place for their trace. */
+#include "tools/tune/trials.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "tools/trial/trial_folder.h"
+
+#define STEPS_WANTED 400        /* in all trials together */
+#define TRACE_NAME "/trace.json"
+
+/* The request's, those given, and those of every trial; of lent texts, the array is the caller's to free. */
+static const char **make_assignments(const struct tune_request *request, const char *const *own, size_t count,
+                                     const char *trace, size_t *count_out)
+{
+    const char **const all = calloc(request->assignment_count + count + 3, sizeof(*all));
+    size_t used = 0;
+    if (all == NULL)
+        return NULL;
+    for (size_t i = 0; i < request->assignment_count; i++)
+        all[used++] = request->assignments[i];
+    for (size_t i = 0; i < count; i++)
+        all[used++] = own[i];
+    all[used++] = "data.validation=";
+    all[used++] = trace != NULL ? trace : "report.trace=";
+    if (trace != NULL)
+        all[used++] = "input.ram_budget=0";
+    *count_out = used;
+    return all;
+}
+
+static int run(const struct tune_request *request, const char *const *own, size_t count, const char *trace,
+               bool only_checks, double seconds, struct trial_result *result)
+{
+    struct trial_spec spec = { .config_path = request->config_path, .seconds = seconds };
+    const char **const all = make_assignments(request, own, count, trace, &spec.assignment_count);
+    if (all == NULL) {
+        *result = (struct trial_result){ .exit_code = EXIT_CODE_MEMORY };
+        return -ENOMEM;
+    }
+    spec.assignments = all;
+    const int rc = only_checks ? trial_check(&spec, result) : trial_run(&spec, result);
+    free(all);
+    return rc;
+}
+
+static int too_few_steps(struct trial_result *result)
+{
+    const double step = result->steps > 0 ? result->seconds / (double)result->steps : 0;
+    log_message(LOG_ERROR, "--tune: a step takes %.1f s, and too few of them were done to measure: give it more time, "
+                           "as --tune=%.0f", step, ceil(step * STEPS_WANTED / 60) * 60);
+    result->exit_code = EXIT_CODE_USAGE;
+    return -ENODATA;
+}
+
+static int read_times(const char *trace, struct stage_times *times, struct trial_result *result)
+{
+    const int rc = stage_times_read(times, trace);
+    if (rc == -ENODATA)
+        return too_few_steps(result);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "--tune: the trace of a run: %s", strerror(-rc));
+        result->exit_code = rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_INTERNAL;
+    }
+    return rc;
+}
+
+static int run_traced(const struct tune_request *request, const char *const *own, size_t count, double seconds,
+                      struct trial_result *result, struct stage_times *times)
+{
+    char folder[PATH_MAX], trace[PATH_MAX + sizeof(TRACE_NAME) + 16];
+    int rc = trial_folder_make(folder, sizeof(folder));
+    if (rc != 0) {
+        log_message(LOG_ERROR, "--tune: no folder for a trace in $TMPDIR or /tmp: %s", strerror(-rc));
+        *result = (struct trial_result){ .exit_code = EXIT_CODE_OUTPUT };
+        return rc;
+    }
+    const int name = snprintf(trace, sizeof(trace), "report.trace=");
+    snprintf(trace + name, sizeof(trace) - (size_t)name, "%s%s", folder, TRACE_NAME);
+    rc = run(request, own, count, trace, false, seconds, result);
+    if (rc == 0)
+        rc = read_times(trace + name, times, result);
+    else
+        trial_tell("--tune", result);
+    trial_folder_remove(folder);
+    return rc;
+}
+
+int trials_run(const struct tune_request *request, const char *const *own, size_t count, double seconds,
+               struct trial_result *result_out, struct stage_times *times_out)
+{
+    if (times_out != NULL) {
+        *times_out = (struct stage_times){ 0 };
+        return run_traced(request, own, count, seconds, result_out, times_out);
+    }
+    const int rc = run(request, own, count, NULL, false, seconds, result_out);
+    if (rc == 0 && !isfinite(result_out->images_per_second))
+        return too_few_steps(result_out);
+    if (rc != 0)
+        trial_tell("--tune", result_out);
+    return rc;
+}
+
+int trials_check(const struct tune_request *request, const char *const *own, size_t count,
+                 struct trial_result *result_out)
+{
+    return run(request, own, count, NULL, true, 0, result_out);
+}

@@ -1,0 +1,378 @@
+/* The phases of tuning. */
+#include "tools/tune/tune.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stage/clock.h"
+#include "stage/log.h"
+#include "stage/stop.h"
+#include "stage/text/decimal.h"
+#include "tools/config/options.h"
+#include "tools/limits/cgroup.h"
+#include "tools/text/wrapped.h"
+#include "tools/tune/config_edit.h"
+#include "tools/tune/outcome.h"
+#include "tools/tune/trials.h"
+#include "tools/tune/tune_report.h"
+
+#define PHASE_SHARE 0.1         /* of the time, for each run that is no confirmation */
+#define PHASE_SECONDS 8.0       /* that such a run takes at most */
+#define READERS_MOST 16u
+#define STEPS_LEAST 20.0        /* of a run, behind those that warm up */
+#define TRIAL_LEAST 1.0         /* seconds of training that settings are compared by */
+#define ROUNDS_WANTED 5u
+#define BETWEEN 4u              /* pieces of work beside one a thread (loader.h) */
+#define CROWDING_MOST 6.0
+#define TEXT_BYTES 48
+
+struct tuning {
+    const struct tune_request *request;
+    struct tune_outcome outcome;
+    struct trial_result now;    /* the configuration as it is */
+    struct stage_times feed, needs[FEED_STEP_KINDS];
+    uint64_t begun_ns;
+    double start_seconds;       /* that a trial takes beside its training */
+    int exit_code;
+};
+
+static double seconds_since(uint64_t begun_ns)
+{
+    return (double)(clock_now_ns() - begun_ns) / 1e9;
+}
+
+static int out_of_memory(struct tuning *tuning)
+{
+    log_message(LOG_ERROR, "--tune: %s", strerror(ENOMEM));
+    tuning->exit_code = EXIT_CODE_MEMORY;
+    return -ENOMEM;
+}
+
+/* One trial, with what it takes beside training counted. */
+static int run(struct tuning *tuning, const char *const *own, size_t count, double seconds, struct trial_result *result,
+               struct stage_times *times)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    const int rc = trials_run(tuning->request, own, count, seconds, result, times);
+    tuning->start_seconds = fmax(tuning->start_seconds, seconds_since(begun_ns) - seconds);
+    tuning->exit_code = result->exit_code;
+    if (rc == -ECANCELED) {
+        log_message(LOG_RUN, "interrupted: nothing was changed");
+        tuning->exit_code = trial_end_code();
+    }
+    return rc;
+}
+
+static double phase_seconds(const struct tuning *tuning)
+{
+    return fmin(tuning->request->seconds * PHASE_SHARE, PHASE_SECONDS);
+}
+
+static double wait_of(const struct trial_result *result)
+{
+    return result->fractions.input_wait + result->fractions.exposed_copy;
+}
+
+static int measure_now(struct tuning *tuning)
+{
+    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, NULL);
+    if (rc == 0)
+        log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
+                    tuning->now.images_per_second, 100 * wait_of(&tuning->now));
+    return rc;
+}
+
+static int refuse(struct tuning *tuning, const char *why)
+{
+    log_message(LOG_ERROR, "--tune: %s", why);
+    tuning->exit_code = EXIT_CODE_USAGE;
+    return -EINVAL;
+}
+
+/* A feed and towers are wanted. */
+static int check_kind(struct tuning *tuning)
+{
+    if (tuning->now.is_synthetic)
+        return refuse(tuning, "the input is synthetic (input.source), so nothing is read or decoded");
+    if (strcmp(tuning->now.device, "null") == 0)
+        return refuse(tuning, "nothing computes (devices.kind = null), so there is nothing to keep up with");
+    return 0;
+}
+
+/* Steps with input that is there, with several numbers of threads where towers compute on cores. */
+static int measure_needs(struct tuning *tuning)
+{
+    struct feed_model *const model = &tuning->outcome.model;
+    const uint32_t now = (uint32_t)tuning->now.threads_per_tower, most = tuning->outcome.space.threads_most;
+    const uint32_t wanted[FEED_STEP_KINDS] = { 1, most > 2 ? (most + 1) / 2 : most, most };
+    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++) {
+        const uint32_t threads = model->steps_on_cores ? wanted[i] : now;
+        char text[TEXT_BYTES];
+        struct trial_result result;
+        const uint32_t kind = model->step_kinds;
+        if (kind > 0 && model->step_threads[kind - 1] >= threads)
+            continue;
+        snprintf(text, sizeof(text), "devices.threads_per_tower=%" PRIu32, threads);
+        const char *const own[] = { "input.source=synthetic", text };
+        const int rc = run(tuning, own, model->steps_on_cores ? 2 : 1, phase_seconds(tuning), &result,
+                           &tuning->needs[kind]);
+        if (rc != 0)
+            return rc;
+        model->step[kind] = tuning->needs[kind].steps;
+        model->step_threads[kind] = threads;
+        model->step_kinds++;
+        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %.1f images/s", threads, threads == 1 ? "" : "s",
+                    result.images_per_second);
+    }
+    return 0;
+}
+
+/* Reading and decoding with nobody else at the cores: one decoder. */
+static int measure_feed(struct tuning *tuning)
+{
+    static const char *const own[] = { "devices.kind=null", "input.decode_threads=1" };
+    struct feed_model *const model = &tuning->outcome.model;
+    struct trial_result result;
+    const int rc = run(tuning, own, 2, phase_seconds(tuning), &result, &tuning->feed);
+    if (rc != 0)
+        return rc;
+    model->read = tuning->feed.read;
+    model->decode = tuning->feed.decode;
+    model->pieces = tuning->feed.pieces;
+    model->read_cores = fmin(fmax(result.reading_computed, 0), 1);
+    if (model->pieces == 0)
+        return refuse(tuning, "no batch was read whole in its time: give it more time");
+    log_message(LOG_RUN, "the feed alone, one decoder: %.1f images/s", result.images_per_second);
+    return 0;
+}
+
+static uint32_t between(double value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* What the program takes where the configuration says nothing. */
+static uint32_t usual_value(const char *key)
+{
+    return (uint32_t)decimal_read(option_find(SECTION_INPUT, key)->initial);
+}
+
+static void set_space(struct tuning *tuning)
+{
+    const struct trial_result *const now = &tuning->now;
+    struct feed_model *const model = &tuning->outcome.model;
+    struct search_space *const space = &tuning->outcome.space;
+    const double quota = cgroup_cpu("").cpus;
+    *model = (struct feed_model){ .between = BETWEEN, .crowding = 1 };
+    model->cores = fmin((double)now->cores, quota);
+    model->steps_on_cores = model->copies_on_cores = strcmp(now->device, "cpu") == 0;
+    model->towers = between((double)now->towers, 1, FEED_TOWERS_MAX);
+    model->batch = (uint32_t)now->batch;
+    space->now = (struct feed_setting){ between((double)now->read_threads, 1, FEED_THREADS_MAX),
+                                        between((double)now->decode_threads, 1, FEED_THREADS_MAX),
+                                        between((double)now->threads_per_tower, 1, UINT32_MAX),
+                                        between((double)now->prefetch_depth, 1, FEED_DEPTH_MAX),
+                                        between((double)now->staging_depth, 1, FEED_DEPTH_MAX) };
+    space->usual = space->now;
+    space->usual.ring = usual_value("prefetch_depth");
+    space->usual.slots = usual_value("staging_depth");
+    space->readers_most = READERS_MOST;
+    space->decoders_most = between(model->cores, 1, FEED_THREADS_MAX);
+    space->threads_most = model->steps_on_cores ? between(model->cores / model->towers, 1, UINT32_MAX)
+                                                : space->now.threads;
+    space->ring_batch_bytes = now->ring_bytes / space->now.ring;
+    space->slot_bytes = now->slots_bytes / space->now.slots;
+    const size_t budget = tuning->request->ram_budget;
+    space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
+}
+
+/* How much steps suffer where cores are short is found so that the configuration as it is runs as it did. */
+static int fit_crowding(struct tuning *tuning)
+{
+    struct feed_model *const model = &tuning->outcome.model;
+    struct feed_prediction prediction;
+    double least = 1, most = CROWDING_MOST;
+    for (int i = 0; i < 12 && model->steps_on_cores; i++) {
+        model->crowding = i == 0 ? 1 : (least + most) / 2;
+        if (feed_predict(model, &tuning->outcome.space.now, 300, &prediction) != 0)
+            return out_of_memory(tuning);
+        const bool is_slower = prediction.images_per_second < tuning->now.images_per_second;
+        if (i == 0 && is_slower)
+            return 0;
+        *(is_slower ? &most : &least) = model->crowding;
+    }
+    return 0;
+}
+
+struct assignments { char texts[5][TEXT_BYTES]; const char *own[5]; };
+
+static void assign(struct assignments *assignments, const struct feed_setting *setting)
+{
+    const struct { const char *key; uint32_t value; } values[5] = {
+        { "input.prefetch_depth", setting->ring },
+        { "input.staging_depth", setting->slots },
+        { "input.read_threads", setting->readers },
+        { "input.decode_threads", setting->decoders },
+        { "devices.threads_per_tower", setting->threads },
+    };
+    for (size_t i = 0; i < 5; i++) {
+        snprintf(assignments->texts[i], TEXT_BYTES, "%s=%" PRIu32, values[i].key, values[i].value);
+        assignments->own[i] = assignments->texts[i];
+    }
+}
+
+/* What is changed is told; the rest stays the configuration's. A GPU's towers keep their threads. */
+static size_t assignment_count(const struct tuning *tuning, uint32_t candidate)
+{
+    return candidate == 0 ? 0 : tuning->outcome.model.steps_on_cores ? 5 : 4;
+}
+
+/* Which settings run, how often and how long, in what is left of the time. */
+static void plan_rounds(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    const double left = tuning->request->seconds - seconds_since(tuning->begun_ns);
+    const double step = tuning->now.batch / tuning->now.images_per_second;
+    const double least = tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * step);
+    while (outcome->count > 2 && left < ROUNDS_WANTED * least * outcome->count)
+        outcome->count--;
+    outcome->rounds = between(left / (least * outcome->count), 1, ROUNDS_WANTED);
+    outcome->trial_seconds = fmax(left / (outcome->rounds * outcome->count) - tuning->start_seconds,
+                                  least - tuning->start_seconds);
+}
+
+static void take_candidates(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    outcome->candidates[0] = (struct candidate){ .setting = outcome->search.now.setting,
+                                                 .predicted = outcome->search.now.prediction };
+    outcome->count = 1;
+    for (uint32_t i = 0; i < outcome->search.count; i++)
+        outcome->candidates[outcome->count++] = (struct candidate){ .setting = outcome->search.found[i].setting,
+                                                                    .predicted = outcome->search.found[i].prediction };
+}
+
+/* What --check refuses is not run. */
+static int check_candidates(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    for (uint32_t i = 1; i < outcome->count; i++) {
+        struct assignments assignments;
+        struct trial_result result;
+        assign(&assignments, &outcome->candidates[i].setting);
+        const int rc = trials_check(tuning->request, assignments.own, assignment_count(tuning, i), &result);
+        if (rc == -ECANCELED) {
+            tuning->exit_code = trial_end_code();
+            return rc;
+        }
+        outcome->candidates[i].is_refused = rc != 0;
+    }
+    return 0;
+}
+
+static int run_candidate(struct tuning *tuning, uint32_t i)
+{
+    struct candidate *const candidate = &tuning->outcome.candidates[i];
+    struct assignments assignments;
+    struct trial_result result;
+    assign(&assignments, &candidate->setting);
+    const int rc = run(tuning, assignments.own, assignment_count(tuning, i), tuning->outcome.trial_seconds, &result,
+                       NULL);
+    if (rc != 0)
+        return rc;
+    candidate->speeds[candidate->rounds] = result.images_per_second;
+    candidate->waits[candidate->rounds++] = wait_of(&result);
+    candidate->planned_bytes = result.planned_bytes;
+    return 0;
+}
+
+static int confirm(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    int rc = check_candidates(tuning);
+    plan_rounds(tuning);
+    if (rc == 0)
+        log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
+                    outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
+                    outcome->trial_seconds);
+    for (uint32_t round = 0; round < outcome->rounds && rc == 0; round++)
+        for (uint32_t i = 0; i < outcome->count && rc == 0; i++)
+            if (!outcome->candidates[i].is_refused)
+                rc = run_candidate(tuning, i);
+    return rc;
+}
+
+/* Times that were measured, no model yet. */
+static int measure(struct tuning *tuning)
+{
+    int rc = measure_now(tuning);
+    if (rc == 0)
+        rc = check_kind(tuning);
+    if (rc != 0)
+        return rc;
+    set_space(tuning);
+    rc = measure_needs(tuning);
+    return rc != 0 ? rc : measure_feed(tuning);
+}
+
+static int search(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    const int rc = fit_crowding(tuning);
+    if (rc != 0)
+        return rc;
+    if (search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
+        return out_of_memory(tuning);
+    take_candidates(tuning);
+    return 0;
+}
+
+/* The lines that were printed go into the file. */
+static void write_lines(struct tuning *tuning)
+{
+    struct tune_line lines[TUNE_LINES_MAX];
+    struct config_change changes[TUNE_LINES_MAX];
+    char backup[CONFIG_BACKUP_SIZE];
+    const uint32_t count = tune_lines(&tuning->outcome, lines);
+    for (uint32_t i = 0; i < count; i++)
+        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value };
+    if (count == 0)
+        return;
+    const int rc = config_edit_file(tuning->request->config_path, changes, count, backup);
+    if (rc == 0) {
+        wrapped_print(stdout, "written   %s; as it was: %s", tuning->request->config_path, backup);
+        return;
+    }
+    log_message(LOG_ERROR, "%s: not written: %s", tuning->request->config_path, strerror(-rc));
+    tuning->exit_code = EXIT_CODE_OUTPUT;
+}
+
+static int conclude(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    outcome->seconds = seconds_since(tuning->begun_ns);
+    if (outcome_judge(outcome) != 0 || tune_report(outcome, stdout) != 0)
+        return out_of_memory(tuning);
+    if (tuning->request->writes)
+        write_lines(tuning);
+    return 0;
+}
+
+int tune(const struct tune_request *request)
+{
+    struct tuning tuning = { .request = request, .begun_ns = clock_now_ns() };
+    int rc = measure(&tuning);
+    if (rc == 0)
+        rc = search(&tuning);
+    if (rc == 0)
+        rc = confirm(&tuning);
+    if (rc == 0)
+        (void)conclude(&tuning);
+    stage_times_release(&tuning.feed);
+    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++)
+        stage_times_release(&tuning.needs[i]);
+    return tuning.exit_code;
+}

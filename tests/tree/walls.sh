@@ -7,6 +7,7 @@ walls='
 formats
 formats/packed      formats
 formats/inputs
+formats/events      formats
 stage               stage/text stage/trace
 stage/trace         stage
 stage/text          stage

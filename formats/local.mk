@@ -6,4 +6,4 @@ formats_libformats_a_SOURCES = \
 formats_libformats_a_SOURCES += %D%/npy.c %D%/zip.c
 formats_libformats_a_SOURCES += %D%/inputs/csv.c %D%/image_header.c %D%/inputs/safetensors_index.c %D%/inputs/tar.c
 formats_libformats_a_SOURCES += %D%/packed/container.c %D%/packed/inflater.c %D%/packed/unpacker.c
-formats_libformats_a_SOURCES += %D%/events/proto.c
+formats_libformats_a_SOURCES += %D%/events/tfevent.c %D%/events/proto.c

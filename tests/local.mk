@@ -16,7 +16,7 @@ formats_tests = %D%/formats/test_class_names %D%/formats/test_compress %D%/forma
 	%D%/formats/test_gunzip %D%/formats/test_idx %D%/formats/test_image_header %D%/formats/test_json \
 	%D%/formats/test_manifest %D%/formats/test_npy %D%/formats/test_safetensors %D%/formats/test_tar \
 	%D%/formats/test_tfrecord %D%/formats/test_unpacker %D%/formats/test_zip \
-	%D%/formats/events/test_proto
+	%D%/formats/events/test_tfevent %D%/formats/events/test_proto
 $(formats_tests): LDADD = $(HELPERS) $(FORMATS)
 
 stage_tests = %D%/stage/test_cpu_list %D%/stage/test_device %D%/stage/test_device_events %D%/stage/test_file %D%/stage/test_folders \

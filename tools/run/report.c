@@ -23,6 +23,8 @@ int report_init(struct report *report)
     report->interval_ns = clock_now_ns();
     json_init(&report->json, false);
     json_init(&report->summary, true);
+    report->observers = observers_open(report->settings, report->plan,
+                                       report->directory != NULL ? run_directory_path(report->directory) : NULL);
     int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);
     if (rc == 0)
         rc = json_reserve(&report->json, LINE_BYTES);
@@ -31,6 +33,7 @@ int report_init(struct report *report)
 
 void report_release(struct report *report)
 {
+    observers_close(report->observers);
     run_progress_release(&report->progress);
     json_release(&report->json);
     json_release(&report->summary);
@@ -85,6 +88,7 @@ void report_step(struct report *report, const struct span *span)
     if (span->pass == PASS_TRAIN)
         measure_feed(report, span);
     run_progress_step(&report->progress, span);
+    observers_begin(report->observers);
 }
 
 static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
@@ -143,6 +147,19 @@ void report_write_fractions(struct json *json, const struct fractions *share)
     json_close_object(json);
 }
 
+/* report->loader is of now. */
+static void observe(struct report *report, const struct span *span, const struct tally *tally)
+{
+    const uint64_t steps = account_step(report->account);
+    const struct observation observation = {
+        .pass = span->pass, .epoch = span->epoch + 1, .step = steps,
+        .tally = tally, .account = report->account, .loader = &report->loader,
+        .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
+        .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
+    };
+    observers_put(report->observers, &observation);
+}
+
 /* Of the steps since the interval before, the first one from where the loader is started. */
 static void write_feed(struct report *report)
 {
@@ -170,6 +187,7 @@ void report_interval(struct report *report, const struct span *span)
     report_write_fractions(&report->json, &share);
     write_feed(report);
     end_metrics(report);
+    observe(report, span, tally);
 }
 
 static void print_table_head(struct report *report)
@@ -218,6 +236,7 @@ static void add_validation(struct report *report, const struct span *span, const
     write_tally(report, &report->json, evaluation);
     json_u64(&report->json, "correct", evaluation->correct);
     end_metrics(report);
+    observe(report, span, evaluation);
 }
 
 /* One row for an epoch as a whole; summary.json lists them. */

@@ -9,6 +9,7 @@
 #include "tools/results/run_directory.h"
 #include "tools/run/account.h"
 #include "tools/run/goal/course.h"
+#include "tools/run/observe/observers.h"
 #include "tools/run/pace/feed.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
@@ -26,6 +27,7 @@ struct report {
     const struct pipeline *pipeline;    /* while it is open: until the last report of a step */
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
     struct run_progress progress;
+    struct observers *observers;        /* NULL: none */
     bool table_has_head;
     struct json json, summary;
     struct timespec began;              /* this process, by the calendar */

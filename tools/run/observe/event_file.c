@@ -1,0 +1,97 @@
+/* Files of events. TensorBoard reads those of a folder in the order of their names, which begin with a time. */
+#include "tools/run/observe/event_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/file/file.h"
+#include "stage/file/folders.h"
+#include "tools/results/file_list.h"
+
+#define NAME_BEGINS "events.out.tfevents."
+#define NAME_ENDS ".pipetrain"          /* in the place of the machine's name, which is nobody's business */
+#define SECONDS_DIGITS 10
+#define TRIES 100                       /* of names that others take at the same time */
+
+/* The time in a name of ours; 0: it is another's. */
+static uint64_t time_of(const char *name)
+{
+    const size_t begins = strlen(NAME_BEGINS);
+    if (strncmp(name, NAME_BEGINS, begins) != 0 || strspn(name + begins, "0123456789") != SECONDS_DIGITS)
+        return 0;
+    return strtoull(name + begins, NULL, 10);
+}
+
+static bool is_ours(const char *name)
+{
+    return time_of(name) > 0 && strcmp(name + strlen(NAME_BEGINS) + SECONDS_DIGITS, NAME_ENDS) == 0;
+}
+
+/* The latest time in the names that are there, whoever wrote them; 0: none. */
+static uint64_t latest_time(int folder_fd)
+{
+    uint64_t latest = 0;
+    const int fd = dup(folder_fd);
+    DIR *const folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (folder == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        if (time_of(entry->d_name) > latest)
+            latest = time_of(entry->d_name);
+    closedir(folder);
+    return latest;
+}
+
+static int make_in(int folder_fd, uint64_t now)
+{
+    const uint64_t latest = latest_time(folder_fd);
+    uint64_t seconds = latest >= now ? latest + 1 : now;
+    int fd = -EEXIST;
+    for (int i = 0; i < TRIES && fd == -EEXIST; i++, seconds++) {
+        char name[64];
+        snprintf(name, sizeof(name), NAME_BEGINS "%0*" PRIu64 NAME_ENDS, SECONDS_DIGITS, seconds);
+        fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0)
+            fd = -errno;
+    }
+    return fd;
+}
+
+int event_file_make(const char *folder, uint64_t now)
+{
+    size_t topmost;
+    const int rc = folders_make(folder, &topmost);
+    if (rc != 0)
+        return rc;
+    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0)
+        return -errno;
+    const int fd = make_in(folder_fd, now);
+    close(folder_fd);
+    return fd;
+}
+
+int event_file_put(int fd, struct tfevent *event)
+{
+    size_t bytes;
+    const uint8_t *const record = tfevent_frame(event, &bytes);
+    return record != NULL ? file_write(fd, record, bytes) : -ENOMEM;
+}
+
+void event_file_clear(const char *folder)
+{
+    const int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0)
+        return;
+    file_list_remove(folder_fd, is_ours);
+    close(folder_fd);
+}

@@ -23,8 +23,11 @@ int report_init(struct report *report)
     report->interval_ns = clock_now_ns();
     json_init(&report->json, false);
     json_init(&report->summary, true);
-    report->observers = observers_open(report->settings, report->plan,
-                                       report->directory != NULL ? run_directory_path(report->directory) : NULL);
+    const struct observed_run run = {
+        .settings = report->settings, .plan = report->plan, .net = report->net, .datasets = report->datasets,
+        .directory = report->directory != NULL ? run_directory_path(report->directory) : NULL,
+    };
+    report->observers = observers_open(&run);
     int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);
     if (rc == 0)
         rc = json_reserve(&report->json, LINE_BYTES);
@@ -33,7 +36,7 @@ int report_init(struct report *report)
 
 void report_release(struct report *report)
 {
-    observers_close(report->observers);
+    observers_close(report->observers, report->is_over);
     run_progress_release(&report->progress);
     json_release(&report->json);
     json_release(&report->summary);
@@ -401,5 +404,6 @@ int report_result(struct report *report, const struct report_end *end)
     print_warnings(end->counts.loader.decoder_warnings);
     report_damage_print(end->counts.damage, end->counts.loader.corrupt_records, report->directory, stdout);
     wrapped_print(stdout, "verdict   %s", verdict.text);
+    report->is_over = end->early == NULL;
     return write_summary(report, end, &verdict);
 }

@@ -28,6 +28,7 @@ struct report {
     uint64_t process_start_ns;          /* on clock_now_ns's clock */
     struct run_progress progress;
     struct observers *observers;        /* NULL: none */
+    bool is_over;                       /* the run did all its steps, and its result was told */
     bool table_has_head;
     struct json json, summary;
     struct timespec began;              /* this process, by the calendar */

@@ -31,6 +31,14 @@ expect_board "$board" all
 for folder in train validation; do
     expect_equal "$("$dump" "$board/$folder/"* | head -n 2 | tr '\n' ' ')" 'version brain.Event:2 start 0 ' 'first events'
 done
+events "$board" >"$work/about"
+grep -q '^text 0 plan [1-9]' "$work/about" || fail 'the text of the plan'
+expect_equal "$(grep -c '^text 0 config' "$work/about")" 1 'texts of the configuration'
+for line in 'train.batch 64' 'train.epochs 2' 'model.name mnist_cnn' 'augment.flip false' 'devices.towers 2'; do
+    grep -q "^hparam $line\$" "$work/about" || fail "a hyperparameter '$line' is expected"
+done
+grep -q '^session 0 _hparams_/session_end_info' "$work/about" || fail 'the end of a run that is over'
+grep -aq "^train = $work/data/train-\*" "$board"/events* || fail 'the configuration, line by line'
 # Seconds of the interval, in milliseconds a step.
 rows_of all train seconds | awk '{ print $1, 1000 * $2 / ($1 - last); last = $1 }' >"$work/expected"
 events "$board/train" | awk '$3 == "perf/step_ms" { print $2, $4 }' | paste -d ' ' - "$work/expected" |
@@ -77,6 +85,10 @@ for part in train validation; do
     sed -i '/^version/d' "$work/whole.events"
     expect_same_file "$work/whole.events" "$work/killed.events" "events of $part"
 done
+
+events "$work/runs/killed/tensorboard" >"$work/about"
+expect_equal "$(grep -c session_end_info "$work/about")" 1 'ends of a run that was killed and went on'
+[ "$(grep -c session_start_info "$work/about")" -gt 1 ] || fail 'a beginning for each process'
 
 # ---- what cannot be written ----
 

@@ -1,9 +1,19 @@
-/* What the observers of a run are told: what a row of metrics.jsonl is made of. */
+/* What the observers of a run are told: the run, and what a row of metrics.jsonl is made of. */
 #ifndef PIPETRAIN_OBSERVATION_H
 #define PIPETRAIN_OBSERVATION_H
 
 #include "loader/loader.h"
 #include "tools/run/account.h"
+#include "tools/run/run_plan.h"
+
+/* All lent until nothing observes any more. */
+struct observed_run {
+    const struct settings *settings;
+    const struct run_plan *plan;
+    const struct net *net;
+    const struct dataset *const *datasets;      /* of every pass; NULLs where there are none */
+    const char *directory;      /* NULL: nothing is written */
+};
 
 struct observation {
     enum pass pass;

@@ -10,12 +10,12 @@ struct observers {
     bool have_begun;
 };
 
-struct observers *observers_open(const struct settings *settings, const struct run_plan *plan, const char *directory)
+struct observers *observers_open(const struct observed_run *run)
 {
-    struct observers *const observers = directory != NULL ? calloc(1, sizeof(*observers)) : NULL;
+    struct observers *const observers = run->directory != NULL ? calloc(1, sizeof(*observers)) : NULL;
     if (observers == NULL)
         return NULL;
-    observers->board = tensorboard_open(settings, plan, directory);
+    observers->board = tensorboard_open(run);
     return observers;
 }
 
@@ -33,10 +33,10 @@ void observers_put(struct observers *observers, const struct observation *observ
         tensorboard_put(observers->board, observation);
 }
 
-void observers_close(struct observers *observers)
+void observers_close(struct observers *observers, bool is_over)
 {
     if (observers == NULL)
         return;
-    tensorboard_close(observers->board);
+    tensorboard_close(observers->board, is_over);
     free(observers);
 }

@@ -1,6 +1,7 @@
 /* Event files of a run, and what stands in them. */
 #include "tools/run/observe/tensorboard.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +12,24 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/run/observe/event_file.h"
+#include "tools/run/observe/hyperparameters.h"
+#include "tools/run/observe/run_texts.h"
 
-#define RECORD_BYTES 2048u      /* more than the scalars of a row take */
+#define RECORD_BYTES 8192u      /* more than the scalars of a row or the hyperparameters take, and texts besides */
 #define FOLDER "tensorboard"    /* in the run's directory */
 
 /* What TensorBoard calls runs: their folders in ours. */
-enum board_run { BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
+enum board_run { BOARD_ALL, BOARD_TRAIN, BOARD_VALIDATION, BOARD_RUN_COUNT };
 
 static const char *const run_folders[BOARD_RUN_COUNT] = {
-    [BOARD_TRAIN] = "train",
-    [BOARD_VALIDATION] = "validation",
+    [BOARD_ALL] = "",
+    [BOARD_TRAIN] = "/train",
+    [BOARD_VALIDATION] = "/validation",
 };
 
 struct tensorboard {
-    const struct run_plan *plan;
+    struct observed_run run;
+    struct run_texts texts;
     char folder[PATH_MAX];
     bool is_own;                /* the folder is in the run's directory */
     bool is_off;                /* something could not be written */
@@ -48,33 +53,44 @@ static void release(struct tensorboard *board)
         if (board->fds[run] >= 0)
             close(board->fds[run]);
     tfevent_release(&board->event);
+    run_texts_release(&board->texts);
     free(board);
 }
 
-static struct tensorboard *refuse(struct tensorboard *board)
+static struct tensorboard *refuse(struct tensorboard *board, int rc)
 {
-    log_message(LOG_ERROR, "report.tensorboard: no memory for events: the run goes on without");
+    log_message(LOG_ERROR, "report.tensorboard: %s: the run goes on without", strerror(-rc));
     if (board != NULL)
         release(board);
     return NULL;
 }
 
-struct tensorboard *tensorboard_open(const struct settings *settings, const struct run_plan *plan,
-                                     const char *directory)
+/* 0 or a negative errno. */
+static int prepare(struct tensorboard *board, const struct observed_run *run)
 {
-    if (!is_wanted(settings))
+    const char *const asked = run->settings->report.tensorboard;
+    board->is_own = is_yes(run->settings);
+    const int length = board->is_own ? snprintf(board->folder, sizeof(board->folder), "%s/" FOLDER, run->directory)
+                                     : snprintf(board->folder, sizeof(board->folder), "%s", asked);
+    if (length >= (int)sizeof(board->folder))
+        return -ENAMETOOLONG;
+    const int rc = run_texts_make(&board->texts, run);
+    if (rc != 0)
+        return rc;
+    return tfevent_reserve(&board->event, RECORD_BYTES + strlen(board->texts.plan) + strlen(board->texts.settings));
+}
+
+struct tensorboard *tensorboard_open(const struct observed_run *run)
+{
+    if (!is_wanted(run->settings))
         return NULL;
     struct tensorboard *const board = calloc(1, sizeof(*board));
     if (board == NULL)
-        return refuse(NULL);
-    *board = (struct tensorboard){ .plan = plan, .is_own = is_yes(settings), .fds = { -1, -1 } };
+        return refuse(NULL, -ENOMEM);
+    *board = (struct tensorboard){ .run = *run, .fds = { -1, -1, -1 } };
     tfevent_init(&board->event);
-    const int length = board->is_own ? snprintf(board->folder, sizeof(board->folder), "%s/" FOLDER, directory)
-                                     : snprintf(board->folder, sizeof(board->folder), "%s",
-                                                settings->report.tensorboard);
-    if (length >= (int)sizeof(board->folder) || tfevent_reserve(&board->event, RECORD_BYTES) != 0)
-        return refuse(board);
-    return board;
+    const int rc = prepare(board, run);
+    return rc == 0 ? board : refuse(board, rc);
 }
 
 /* Returns rc. From an error on nothing is written any more. */
@@ -102,8 +118,8 @@ static void put(struct tensorboard *board, enum board_run run)
 static void begin_file(struct tensorboard *board, enum board_run run, uint64_t first)
 {
     char folder[PATH_MAX + 16];
-    snprintf(folder, sizeof(folder), "%s/%s", board->folder, run_folders[run]);
-    if (board->is_own && board->plan->schedule.first == 0)
+    snprintf(folder, sizeof(folder), "%s%s", board->folder, run_folders[run]);
+    if (board->is_own && board->run.plan->schedule.first == 0)
         event_file_clear(folder);
     const int fd = event_file_make(folder, (uint64_t)wall_time());
     if (check(board, fd < 0 ? fd : 0) != 0)
@@ -128,14 +144,28 @@ static uint64_t first_step(const struct schedule *schedule, enum board_run run)
     return run == BOARD_VALIDATION && span.pass == PASS_EVALUATE ? steps : steps + 1;
 }
 
+/* What the run is, where this process began; hyperparameters are always of step 0. */
+static void put_texts(struct tensorboard *board)
+{
+    const double now = wall_time();
+    tfevent_begin(&board->event, now, first_step(&board->run.plan->schedule, BOARD_ALL));
+    tfevent_text(&board->event, "plan", board->texts.plan);
+    tfevent_text(&board->event, "config", board->texts.settings);
+    put(board, BOARD_ALL);
+    tfevent_begin(&board->event, now, 0);
+    hyperparameters_put(&board->event, board->run.settings, board->run.directory, now);
+    put(board, BOARD_ALL);
+}
+
 void tensorboard_begin(struct tensorboard *board)
 {
     if (board == NULL)
         return;
-    const struct schedule *const schedule = &board->plan->schedule;
-    begin_file(board, BOARD_TRAIN, first_step(schedule, BOARD_TRAIN));
-    if (schedule->records[PASS_EVALUATE] > 0 && !board->is_off)
-        begin_file(board, BOARD_VALIDATION, first_step(schedule, BOARD_VALIDATION));
+    const struct schedule *const schedule = &board->run.plan->schedule;
+    for (enum board_run run = 0; run < BOARD_RUN_COUNT; run++)
+        if (!board->is_off && (run != BOARD_VALIDATION || schedule->records[PASS_EVALUATE] > 0))
+            begin_file(board, run, first_step(schedule, run));
+    put_texts(board);
 }
 
 static void put_scalar(struct tensorboard *board, const char *tag, double value)
@@ -154,7 +184,7 @@ static void put_training(struct tensorboard *board, const struct observation *ob
 {
     const struct tally *const tally = observation->tally;
     const struct fractions share = tally_fractions(tally);
-    const double steps = (double)tally->steps, tower_steps = steps * board->plan->devices.towers.count;
+    const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->devices.towers.count;
     put_scalar(board, "lr", observation->learning_rate);
     put_scalar(board, "epoch", observation->epoch);
     if (tally->steps > 0) {
@@ -183,8 +213,15 @@ void tensorboard_put(struct tensorboard *board, const struct observation *observ
     put(board, observation->pass == PASS_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
 }
 
-void tensorboard_close(struct tensorboard *board)
+void tensorboard_close(struct tensorboard *board, bool is_over)
 {
-    if (board != NULL)
-        release(board);
+    if (board == NULL)
+        return;
+    if (is_over && board->fds[BOARD_ALL] >= 0) {
+        const double now = wall_time();
+        tfevent_begin(&board->event, now, 0);
+        tfevent_end_session(&board->event, now);
+        put(board, BOARD_ALL);
+    }
+    release(board);
 }

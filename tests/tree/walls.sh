@@ -34,7 +34,8 @@ compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute compute/update stage stage/trace
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config/train  tools/config compute stage stage/text
-tools/config        tools/config/train tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
+tools/config/observe
+tools/config        tools/config/observe tools/config/train tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert/records  tools/convert formats stage loader/shards
@@ -57,7 +58,7 @@ tools/doctor        tools/run tools/limits tools/config tools/text formats stage
 tools/run/goal      tools/run tools/config tools/text stage sync
 tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage
 tools/run/pace      tools/run tools/config tools/text formats stage loader
-tools/run/observe   tools/run tools/config tools/results formats/events loader stage stage/file stage/text
+tools/run/observe   tools/run tools/config tools/config/observe tools tools/results formats/events loader stage stage/file stage/text
 tools/run/trace     tools/run tools/config stage stage/file stage/trace sync
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
 tools               tools/config/train tools/config tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial tools/tune formats stage stage/text loader compute compute/netfile sync

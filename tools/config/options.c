@@ -352,6 +352,8 @@ const struct option_row option_table[] = {
       FIELD(report.trace), .help = "file for what every thread does when; opens in ui.perfetto.dev, e.g. trace.json" },
     { SECTION_REPORT, "trace_steps", OPTION_STRING, .initial = "", .initial_note = "the last ones",
       FIELD(report.trace_steps), .help = "steps of the trace, counted from 1: 100..299" },
+    { SECTION_REPORT, "prometheus", OPTION_STRING, .initial = "", .initial_note = "none",
+      FIELD(report.prometheus), .help = "metrics for Prometheus: in a file, as m/run.prom, or at 127.0.0.1:9464" },
     { SECTION_REPORT, "tensorboard", OPTION_STRING, .initial = "no",
       FIELD(report.tensorboard), .help = "events for TensorBoard; yes: in the run's directory, or a folder: logs/a" },
 

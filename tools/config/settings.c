@@ -8,6 +8,7 @@
 
 #include "stage/text/decimal.h"
 #include "tools/config/duration.h"
+#include "tools/config/observe/scrape_target.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/trace_steps.h"
@@ -170,9 +171,13 @@ static void check_data(struct settings *settings, struct problems *problems)
                         "validation names a set as well; only one of them can be validated on");
 }
 
-static void check_trace(struct settings *settings, struct problems *problems)
+static void check_observers(struct settings *settings, struct problems *problems)
 {
     struct trace_steps steps;
+    struct scrape_target target;
+    const char *problem;
+    if (scrape_target_read(settings->report.prometheus, &target, &problem) != 0)
+        settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)
         settings_report(settings, problems, SECTION_REPORT, "trace_steps",
                         "is no range of steps, counted from 1, as in 100..299");
@@ -188,7 +193,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     }
     check_data(settings, problems);
     read_checkpoint_rule(settings, problems);
-    check_trace(settings, problems);
+    check_observers(settings, problems);
     if (settings_find_model(settings, problems) == -ENOMEM)
         return -ENOMEM;
     const int applied = recipe_apply(settings);

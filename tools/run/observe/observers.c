@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 
+#include "tools/run/observe/prometheus.h"
 #include "tools/run/observe/tensorboard.h"
 
 struct observers {
+    struct observed_run run;
     struct tensorboard *board;          /* NULL: none */
+    struct prometheus *prometheus;      /* NULL: none */
     bool have_begun;
 };
 
@@ -15,7 +18,9 @@ struct observers *observers_open(const struct observed_run *run)
     struct observers *const observers = run->directory != NULL ? calloc(1, sizeof(*observers)) : NULL;
     if (observers == NULL)
         return NULL;
+    observers->run = *run;
     observers->board = tensorboard_open(run);
+    observers->prometheus = prometheus_open(&observers->run);
     return observers;
 }
 
@@ -25,12 +30,15 @@ void observers_begin(struct observers *observers)
         return;
     observers->have_begun = true;
     tensorboard_begin(observers->board);
+    prometheus_begin(observers->prometheus);
 }
 
 void observers_put(struct observers *observers, const struct observation *observation)
 {
-    if (observers != NULL)
-        tensorboard_put(observers->board, observation);
+    if (observers == NULL)
+        return;
+    tensorboard_put(observers->board, observation);
+    prometheus_put(observers->prometheus, observation);
 }
 
 void observers_close(struct observers *observers, bool is_over)
@@ -38,5 +46,6 @@ void observers_close(struct observers *observers, bool is_over)
     if (observers == NULL)
         return;
     tensorboard_close(observers->board, is_over);
+    prometheus_close(observers->prometheus);
     free(observers);
 }

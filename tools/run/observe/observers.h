@@ -1,5 +1,5 @@
-/* All that looks at a run besides its own reports: files for TensorBoard. What goes wrong with one of them is said,
- * and the run goes on. Used by main only. NULL, where nothing observes, is accepted everywhere. */
+/* All that looks at a run besides its own reports: files for TensorBoard, metrics for Prometheus. What goes wrong with
+ * one of them is said, and the run goes on. Used by main only. NULL, where nothing observes, is accepted everywhere. */
 #ifndef PIPETRAIN_OBSERVERS_H
 #define PIPETRAIN_OBSERVERS_H
 

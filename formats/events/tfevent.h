@@ -1,5 +1,5 @@
-/* Events as TensorBoard reads them (doc/formats.md): each is a record of an event file, a TFRecord whose payload is an
- * Event message. An event is begun, gets values, and is framed; then it is written with one call. Used by one thread
+/* Events as TensorBoard reads them (doc/observing.md): each is a record of an event file, a TFRecord whose payload is
+ * an Event message. An event is begun, gets values, and is framed; then it is written with one call. Used by one thread
  * at a time.
  *
  *     tfevent_begin(&event, now, step);

@@ -170,11 +170,11 @@ static int find_before(const char *folder, uint64_t before, uint64_t *step_out)
     return 0;
 }
 
-int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
-                           struct checkpoint_problem *problem)
+int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
+                                  struct checkpoint_problem *problem)
 {
     char path[PATH_MAX], name[CHECKPOINT_FILE_BYTES];
-    uint64_t step = UINT64_MAX;
+    uint64_t step = before;
     int found = -ENOENT;
     for (;;) {
         const int rc = find_before(folder, step, &step);
@@ -189,6 +189,12 @@ int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *fo
         log_message(LOG_RUN, "%s: %s: it is passed over", path, problem->text);
         found = -EBADMSG;
     }
+}
+
+int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
+                           struct checkpoint_problem *problem)
+{
+    return checkpoint_reader_find_before(reader_out, folder, UINT64_MAX, problem);
 }
 
 const char *checkpoint_reader_path(const struct checkpoint_reader *reader)

@@ -17,6 +17,9 @@ struct checkpoint_problem { char text[512]; };
  * be read. */
 int checkpoint_reader_find(struct checkpoint_reader **reader_out, const char *folder,
                            struct checkpoint_problem *problem);
+/* The same of the states behind less than `before` steps. */
+int checkpoint_reader_find_before(struct checkpoint_reader **reader_out, const char *folder, uint64_t before,
+                                  struct checkpoint_problem *problem);
 /* Open a file: 0, or a negative errno with what is wrong in *problem. Reads all of it. */
 int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *path, struct checkpoint_problem *problem);
 /* Accepts NULL. */

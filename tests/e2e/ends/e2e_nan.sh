@@ -70,6 +70,15 @@ expect_code 0 'going on behind a rollback'
 expect_summary again rollbacks "$times"
 expect_same_file "$work/runs/back/weights.safetensors" "$work/runs/again/weights.safetensors" 'weights behind a rollback'
 
+# A few steps at 160 times the rate leave weights that a product of layers overflows with whatever the rate, and a state of
+# them: the one before it works.
+try ruined --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=0.005 --set train.weight_decay=20 \
+    --set train.schedule=piecewise --set 'train.boundaries=1 1.14' --set 'train.factors=160 1' --set train.epochs=2 \
+    --set train.on_nan=rollback --set checkpoint.every=5 --set checkpoint.keep=6
+expect_code 0 'a newest state that is ruined'
+sed -n 's/^rollback [12] of 5: back to .*checkpoint-0*\([0-9]*\).safetensors,.*/\1/p' "$work/err" >"$work/lines"
+expect_equal "$(tr '\n' ' ' <"$work/lines")" '45 40 ' 'states that it goes back to'
+
 # What no rate helps against ends all the same.
 dark bounded --set train.on_nan=rollback --set checkpoint.every=1
 expect_code 73 'rollbacks that do not help'

@@ -4,10 +4,28 @@
 #include "stage/log.h"
 #include "tools/run/state/run_state.h"
 
-bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
+/* Steps that were done when the run last failed, and had gone back; 0: it has not. */
+static uint64_t last_failure(const struct run_state *state)
 {
+    return state->back != NULL && state->back->folder[0] != '\0' ? state->back->failed_step : 0;
+}
+
+/* The newest state; but where the one that the run went back to has led to the same place, the one before it, as long
+ * as there is one: it may be what is ruined. NULL: there is none. */
+static struct checkpoint_reader *find_state(const struct run_state *state)
+{
+    const char *const folder = run_directory_path(state->directory);
+    const bool is_same_place = last_failure(state) > 0 && account_step(state->account) <= last_failure(state);
     struct checkpoint_reader *reader = NULL;
     struct checkpoint_problem problem;
+    if (is_same_place && checkpoint_reader_find_before(&reader, folder, state->back->step, &problem) == 0)
+        return reader;
+    const uint64_t before = is_same_place ? state->back->step + 1 : UINT64_MAX;
+    return checkpoint_reader_find_before(&reader, folder, before, &problem) == 0 ? reader : NULL;
+}
+
+bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
+{
     const uint64_t count = state->course.rollbacks + 1;
     const bool is_ours = state->saves && (state->has_begun || run_state_past(state) != NULL);
     if (count > ROLLBACKS_MAX) {
@@ -15,17 +33,21 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
                     ROLLBACKS_MAX);
         return false;
     }
-    if (!is_ours || checkpoint_reader_find(&reader, run_directory_path(state->directory), &problem) != 0) {
+    struct checkpoint_reader *const reader = is_ours ? find_state(state) : NULL;
+    if (reader == NULL) {
         log_message(LOG_ERROR, "no state is saved yet that the run could go back to: checkpoint.every is %s",
                     state->saves ? "too long" : "never");
         return false;
     }
     log_message(LOG_RUN, "rollback %u of %u: back to %s, with half the learning rate", (unsigned)count, ROLLBACKS_MAX,
                 checkpoint_reader_path(reader));
-    checkpoint_reader_close(reader);
+    const uint64_t step = account_step(state->account);
     snprintf(back_out->folder, sizeof(back_out->folder), "%s", run_directory_path(state->directory));
+    back_out->step = checkpoint_reader_mark(reader)->position.step;
+    back_out->failed_step = step > last_failure(state) ? step : last_failure(state);
     back_out->course = state->course;
     back_out->course.rollbacks = count;
+    checkpoint_reader_close(reader);
     return true;
 }
 

@@ -180,7 +180,7 @@ static int find_back(struct run_state *state, const struct settings *settings, s
 {
     struct checkpoint_problem problem = { "" };
     snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
-    const int rc = checkpoint_reader_find(&state->reader, state->folder, &problem);
+    const int rc = checkpoint_reader_find_before(&state->reader, state->folder, state->back->step + 1, &problem);
     if (rc != 0)
         return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
     const int code = seek(state, settings, plan);

@@ -17,6 +17,8 @@
 /* Going back to a state of the same run, in the same process. */
 struct run_back {
     char folder[PATH_MAX];      /* the run's directory; "" = it does not go back */
+    uint64_t step;              /* that the state is behind */
+    uint64_t failed_step;       /* steps that were done when the numbers were not finite */
     struct course course;       /* as it stood then, with the times it has gone back, this one among them */
 };
 
@@ -63,7 +65,8 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
 int run_state_restore(struct run_state *state, const struct run_plan *plan, struct pipeline *pipeline,
                       struct account *account);
 /* After a failure, and run_state_finish: can the run go back to a state that it saved, and may it once more? Then where
- * to is written; else why not is told. */
+ * to is written: to the newest one, or where it failed before it was past where it failed the last time, to the one
+ * before that which it went back to then. Else why not is told. */
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out);
 /* Is there a file of the best state in the run's directory? */
 bool run_state_has_best(const struct run_state *state);

@@ -192,6 +192,9 @@ struct backend_ops {
     /* floats[i] += share * (more[i] - keep * floats[i]) over ranges of the tower's arenas or of memory as large (device
      * memory), on the compute stream: with share 1 and keep 0 a sum, with keep 1 a step from the one to the other. */
     int (*mix)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
+    /* As mix with keep 1, from `floats`; but nothing is done where the update before it left itself out. NULL: no
+     * update does, mix will do. */
+    int (*follow)(struct backend *backend, float *average, const float *floats, size_t count, float share);
     /* Queue: *first_out (pinned host memory) becomes the index of the first of floats[0 .. count) (device
      * memory) that is an infinity or no number, `count` or more when there is none; there once the compute
      * stream has come that far. NULL: what it computes says nothing. */

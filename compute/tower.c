@@ -275,6 +275,7 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
 {
     tower->ready = ready;
     tower->ready_arg = arg;
+    tower->average.is_left_out = false;
     if (tower->last != NULL) {
         const int rc = tower->spec.backend->backward(tower->last, layer_done, tower);
         const int added = piece_sums_end(&tower->sums);
@@ -301,9 +302,8 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     struct update_cut *const cut = &tower->cut;
     const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
                                            .states = { tower->states[0], tower->states[1] } };
-    bool is_left_out;
-    const int ended = skip_end(&tower->skip, &is_left_out);
-    if (ended != 0 || is_left_out)
+    const int ended = skip_end(&tower->skip, &tower->average.is_left_out);
+    if (ended != 0 || tower->average.is_left_out)
         return ended;
     update_cut_at(cut, &whole, offset, offset + count);
     int rc = limit_gradients(tower, offset, count, step);

@@ -282,7 +282,14 @@ static int cuda_backend_mix(struct backend *backend, float *floats, const float 
                             float keep)
 {
     const int rc = cuda_enter(backend->spec.device);
-    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, keep, more, floats));
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, keep, NULL, more, floats));
+}
+
+static int cuda_backend_follow(struct backend *backend, float *average, const float *floats, size_t count, float share)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_mix(backend->stream, count, share, 1, backend->scale, floats,
+                                                              average));
 }
 
 static int cuda_backend_limit(struct backend *backend, float *gradients, size_t count, float limit)
@@ -371,6 +378,7 @@ const struct backend_ops backend_cuda_ops = {
     .limit = cuda_backend_limit,
     .scale = cuda_backend_scale,
     .mix = cuda_backend_mix,
+    .follow = cuda_backend_follow,
     .find_broken = cuda_backend_find_broken,
     .adopt = cuda_backend_adopt,
 };

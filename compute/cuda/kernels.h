@@ -258,8 +258,10 @@ cudaError_t kernel_limit(cudaStream_t stream, size_t count, float limit, const s
 
 /* floats[i] *= factor. */
 cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float *floats);
-/* floats[i] += share * (more[i] - keep * floats[i]). */
-cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const float *more, float *floats);
+/* floats[i] += share * (more[i] - keep * floats[i]); not where the step before was left out, by scale (NULL: it was
+ * not). */
+cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
+                       const float *more, float *floats);
 
 #define KERNEL_TOWERS_MAX 64u
 

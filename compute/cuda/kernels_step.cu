@@ -312,8 +312,7 @@ cudaError_t kernel_adjust_scale(cudaStream_t stream, struct loss_scale *scale, b
     return launch_blocks(stream, 1, 1, adjust_scale, scale, is_fixed);
 }
 
-static __global__ void take_back(size_t count, const struct loss_scale *__restrict__ scale,
-                                 const float *__restrict__ kept, float *__restrict__ floats)
+static __global__ void take_back(size_t count, const loss_scale *scale, const float *kept, float *floats)
 {
     const size_t i = thread_number();
     if (i < count && scale->overflowed == LOSS_SCALE_BROKEN)
@@ -401,10 +400,11 @@ cudaError_t kernel_scale(cudaStream_t stream, size_t count, float factor, float 
     return launch_threads(stream, pieces(count, QUAD), scale_range, count, factor, range);
 }
 
-static __global__ void mix_ranges(size_t count, float share, float keep, const float *__restrict__ more, float *range)
+static __global__ void mix_ranges(size_t count, float share, float keep, const loss_scale *scale,
+                                  const float *__restrict__ more, float *range)
 {
     const size_t i = thread_number() * QUAD;
-    if (i >= count)
+    if (i >= count || (scale != NULL && scale->overflowed == LOSS_SCALE_LEFT_OUT))
         return;
     const floats<QUAD> others = read_some<QUAD>(more + i, count - i);
     floats<QUAD> values = read_some<QUAD>(range + i, count - i);
@@ -413,11 +413,12 @@ static __global__ void mix_ranges(size_t count, float share, float keep, const f
     write_some(range + i, values, count - i);
 }
 
-cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const float *more, float *range)
+cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float keep, const struct loss_scale *scale,
+                       const float *more, float *range)
 {
     if (!is_aligned({ more, range }))
         return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, more, range);
+    return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, scale, more, range);
 }
 
 /* ---- sum over towers ---- */

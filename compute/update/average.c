@@ -44,12 +44,14 @@ static int move(struct tower *tower, float *average, const float *floats, size_t
         return 0;
     if (step == 0)
         return copy(tower, average, floats, count);
-    return spec->backend->mix(tower_backend(tower), average, floats, count, (float)(1 - spec->average_decay), 1);
+    const float share = (float)(1 - spec->average_decay);
+    return spec->backend->follow != NULL ? spec->backend->follow(tower_backend(tower), average, floats, count, share)
+                                         : spec->backend->mix(tower_backend(tower), average, floats, count, share, 1);
 }
 
 int average_step(struct average *average, struct tower *tower, uint64_t step)
 {
-    if (!is_kept(tower))
+    if (!is_kept(tower) || (average->is_left_out && step > 0))
         return 0;
     assert(!average->is_shown);
     const int rc = move(tower, average->weights, tower_weights(tower), tower_arena(tower)->updated, step);

@@ -12,6 +12,7 @@
 struct average {                        /* begins as all 0 */
     float *weights, *statistics;        /* as in the tower's arenas, of weights what is updated; NULL: none is kept, or
                                          * there is nothing of the kind */
+    bool is_left_out;                   /* the step's update was, on the host: kept by the tower */
     bool is_shown;                      /* they hold what the tower trains, and its arenas the average */
 };
 
@@ -24,7 +25,8 @@ int average_open(struct average *average, struct tower *tower);
  * stream; 0 or a negative errno. */
 
 /* Update number `step` of the run, from 0, is queued, or would be if the tower had samples. The average is not
- * shown. */
+ * shown. It does not move where the update was left out (skip.h), but for the first, behind which it is what the tower
+ * began with. */
 int average_step(struct average *average, struct tower *tower, uint64_t step);
 /* Let the tower compute with its average, or with what it trains again. Between two steps, when no reduction of
  * gradients is under way: it goes by way of the gradients. */

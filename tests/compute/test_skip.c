@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compute/snapshot.h"
+#include "compute/update/average.h"
 #include "tests/helpers/network/tower_stand.h"
 
 /* A convolution whose numbers the batch normalisation behind it sees, so that statistics break as well. */
@@ -33,6 +34,7 @@ static void open_stand(struct stand *stand, const char *backend, const struct ne
     struct tower_spec spec = stand_spec(stand, backend, net);
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8f };
     spec.backend_spec.skips_broken = skips;
+    spec.average_decay = 0.75;
     stand_open_tower(stand, &spec);
 }
 
@@ -51,16 +53,17 @@ static bool step(struct stand *stand, uint64_t number)
                                      stand_floats(stand) - stand_floats(stand) / 2), 0);
     }
     assert_int_equal(tower_update(stand->tower, 0, stand_floats(stand), &step), 0);
+    assert_int_equal(average_step(tower_average(stand->tower), stand->tower, number), 0);
     return stand_result(stand).is_skipped != 0;
 }
 
-/* All values and buffers of the tower, to be freed. */
+/* All values, averages and buffers of the tower, to be freed. */
 static float *numbers_of(const struct stand *stand, const struct net *net, size_t *count_out)
 {
     size_t count = 0, at = 0;
     struct snapshot *snapshot;
     for (uint32_t p = 0; p < net->parameter_count; p++)
-        count += net->parameters[p].count * (net->parameters[p].is_trained ? 3 : 1);
+        count += net->parameters[p].count * (net->parameters[p].is_trained ? 4 : 2);
     float *const numbers = calloc(count, sizeof(*numbers));
     assert_non_null(numbers);
     assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
@@ -68,6 +71,8 @@ static float *numbers_of(const struct stand *stand, const struct net *net, size_
     assert_int_equal(snapshot_wait(snapshot), 0);
     for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {
         assert_int_equal(snapshot_value(snapshot, p, numbers + at), 0);
+        at += net->parameters[p].count;
+        assert_int_equal(snapshot_average(snapshot, p, numbers + at), 0);
         for (uint32_t s = 0; s < 2 && net->parameters[p].is_trained; s++) {
             at += net->parameters[p].count;
             assert_int_equal(snapshot_state(snapshot, s, p, numbers + at), 0);
@@ -154,10 +159,13 @@ static void check_infinite_loss(const char *backend)
     open_stand(&stand, backend, net, true);
     open_stand(&other, backend, net, true);
     stand_fill(&stand, net, &ones, 0, STAND_BATCH);
+    stand_fill(&other, net, &ones, 0, STAND_BATCH);
+    assert_false(step(&stand, 0));
+    assert_false(step(&other, 0));
     assert_int_equal(tower_read(stand.tower, 1, biases), 0);
     biases[1] = -INFINITY;
     assert_int_equal(tower_write(stand.tower, 1, biases), 0);
-    assert_true(step(&stand, 0));
+    assert_true(step(&stand, 1));
     assert_true(stand_result(&stand).loss_sum > 1e300);
     assert_int_equal(tower_read(other.tower, 1, biases), 0);
     assert_int_equal(tower_write(stand.tower, 1, biases), 0);

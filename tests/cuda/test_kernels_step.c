@@ -485,7 +485,7 @@ static void check_mix(size_t count, float share, float keep)
     float *range = values_new(VALUE_FP32, values, 80), *others = values_new(VALUE_FP32, more, 80);
     for (size_t i = 0; i < count; i++)
         values[i] += share * (more[i] - keep * values[i]);
-    CUDA_OK(kernel_mix(stream, count, share, keep, others, range));
+    CUDA_OK(kernel_mix(stream, count, share, keep, NULL, others, range));
     assert_values(VALUE_FP32, range, values, 80);
     areas_close();
     free(more);
@@ -564,7 +564,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, NULL, &range, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_mix(stream, 8, 1, 0, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_mix(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
     areas_close();

@@ -7,6 +7,7 @@
 
 #include "stage/clock.h"
 #include "tools/run/lane.h"
+#include "tools/run/memory_fit.h"
 #include "tools/run/tower_plan.h"
 #include "tools/run/trace/run_trace.h"
 
@@ -244,7 +245,8 @@ int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *p
     return 0;
 }
 
-int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_out)
+/* What can be had now, by plan->memory's order of devices. 0 or a negative errno. */
+static int find_memory(const struct pipeline *pipeline, struct memory_there *there_out)
 {
     const uint32_t devices = pipeline->parts.plan->memory.device_count;
     memory_host_there(&pipeline->parts.plan->memory, there_out);
@@ -255,6 +257,23 @@ int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_
         rc = device->ops->memory(device, &there_out->devices[d], &total);
     }
     return rc;
+}
+
+int pipeline_check_memory(const struct pipeline *pipeline)
+{
+    const struct pipeline_parts *const parts = &pipeline->parts;
+    const struct memory_fit fit = { parts->settings, parts->plan, parts->net,
+                                    parts->datasets, pipeline_needs(pipeline, 0) };
+    struct memory_there there;
+    struct problems problems;
+    if (find_memory(pipeline, &there) != 0)
+        return EXIT_CODE_DEVICE;
+    problems_init(&problems);
+    const int rc = memory_plan_check(&parts->plan->memory, parts->settings, &there, &fit, &problems);
+    problems_print(&problems);
+    const int code = rc != 0 ? problems_code(&problems, EXIT_CODE_MEMORY) : 0;
+    problems_release(&problems);
+    return code;
 }
 
 const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower)

@@ -35,9 +35,8 @@ struct pipeline_counts {
 /* Devices, and on each its towers' threads, which plan; nothing large is taken. What towers need is
  * added to plan->memory. 0, or a negative errno with the cause in stop. */
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
-/* What can be had now, by plan->memory's order of devices. 0 or a negative errno. Before
- * pipeline_allocate. */
-int pipeline_memory(const struct pipeline *pipeline, struct memory_there *there_out);
+/* Is there memory for all of plan->memory now? 0, or an exit code after messages. Before pipeline_allocate. */
+int pipeline_check_memory(const struct pipeline *pipeline);
 /* What one tower of this process needs. */
 const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower);
 /* Take the memory, once: the loader starts filling the rings with the batches from

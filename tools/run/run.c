@@ -17,7 +17,6 @@
 #include "tools/run/goal/nonfinite.h"
 #include "tools/run/goal/overfit_end.h"
 #include "tools/run/label_report.h"
-#include "tools/run/memory_fit.h"
 #include "tools/run/pipeline.h"
 #include "tools/run/report.h"
 #include "tools/run/report_damage.h"
@@ -88,9 +87,8 @@ static int prepare(struct run *run)
     problems_init(&problems);
     int code = open_net(run);
     phase_enter(RUN_PHASE_INDEXING);
-    const int rc = code == 0
-                             ? run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK, &problems)
-                             : 0;
+    const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
+                                                 &problems);
     if (rc != 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
     if (code == 0)
@@ -171,22 +169,6 @@ static int open_outputs(struct run *run)
     return rc == 0 ? 0 : EXIT_CODE_MEMORY;
 }
 
-static int check_memory(const struct run *run)
-{
-    struct memory_there there;
-    struct problems problems;
-    if (pipeline_memory(run->pipeline, &there) != 0)
-        return EXIT_CODE_DEVICE;
-    problems_init(&problems);
-    const struct memory_fit fit = { run->settings, &run->plan, run->net, datasets_of(run),
-                                    pipeline_needs(run->pipeline, 0) };
-    int code = 0;
-    if (memory_plan_check(&run->plan.memory, run->settings, &there, &fit, &problems) != 0)
-        code = refuse(&problems, EXIT_CODE_MEMORY);
-    problems_release(&problems);
-    return code;
-}
-
 /* Plan the towers; refused is what does not fit. */
 static int open_pipeline(struct run *run)
 {
@@ -203,7 +185,8 @@ static int open_pipeline(struct run *run)
     if (saved_net(run) != NULL)
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net) +
                          run_state_bytes(&run->state, run->settings, &run->plan, run->net));
-    return pipeline_open(&run->pipeline, &parts) == 0 ? check_memory(run) : (int)stop_code(run->stop);
+    const int rc = pipeline_open(&run->pipeline, &parts);
+    return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
 }
 
 /* Towers that wait for a word behind an evaluation go on, or end. */

@@ -27,6 +27,11 @@ expect_code 0 'a run with a directory'
 [ -f meant-overfit/summary.json ] || fail 'no results beside those of the run'
 expect_equal "$(cksum meant/*)" "$before" 'results of the run that is meant'
 
+# No states are saved, and none are gone back to.
+printf '[checkpoint]\nevery = epoch\n' | cat tiny.conf - | sed 's/^batch = 64/&\non_nan = rollback/' >back.conf
+run "$pipetrain" -c back.conf --overfit=10
+expect_code 0 'a configuration with rollbacks'
+
 # What makes it harder is left out, but what --set says holds.
 overfit --overfit=10 --set augment.flip=yes --set train.epochs=2 --set train.learning_rate=1e-9
 expect_code 74 'a rate that learns nothing'

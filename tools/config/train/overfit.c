@@ -43,6 +43,7 @@ static int set_fixed(struct settings *settings)
         { SECTION_TRAIN, "steps", "0" },
         { SECTION_TRAIN, "stop_at", "1" },
         { SECTION_TRAIN, "patience", "0" },
+        { SECTION_TRAIN, "on_nan", "stop" },
         { SECTION_TRAIN, "weight_decay", "0" },
         { SECTION_TRAIN, "label_smoothing", "0" },
         { SECTION_TRAIN, "ema", "0" },

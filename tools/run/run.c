@@ -8,6 +8,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/train/overfit.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
 #include "tools/results/results.h"
@@ -91,6 +92,8 @@ static int prepare(struct run *run)
                                                  &problems);
     if (rc != 0)
         code = refuse(&problems, exit_code_of(rc, EXIT_CODE_DATA));
+    if (code == 0 && run->datasets[PASS_TRAIN] != NULL)
+        overfit_fit(run->settings, run->datasets[PASS_TRAIN]->record_count);
     if (code == 0)
         code = signals_exit_code();
     phase_enter(RUN_PHASE_PLANNING);

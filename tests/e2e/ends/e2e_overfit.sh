@@ -46,6 +46,10 @@ expect_out_joined 'steps +batch 4, 3 steps an epoch, 3 in all'
 overfit --overfit=1000000 --set train.steps=2
 expect_code 74 'all records'
 expect_out_joined 'data +train +600 records in'
+expect_out_joined 'steps +batch 64, 10 steps an epoch, 2 in all'
+overfit --overfit=9223372036854775807 --set data.limit=20 --set train.learning_rate=1e-9 --set train.optimizer=sgd
+expect_code 74 'more than a set of 20 has'
+expect_out_joined 'steps +batch 20, 1 step an epoch, 500 in all'
 
 # What makes no sense.
 overfit --overfit=0

@@ -82,13 +82,21 @@ static void fit_batch(struct settings *settings)
         train->accumulate = 1;
 }
 
-int overfit_finish(struct settings *settings)
+void overfit_fit(struct settings *settings, uint64_t records)
 {
+    if (settings->overfit == 0 || records == 0)
+        return;
+    if ((uint64_t)settings->overfit > records)
+        settings->overfit = (int64_t)records;
     fit_batch(settings);
-    const int64_t batch = settings_global_batch(settings), steps = (settings->overfit + batch - 1) / batch;
+    const int64_t steps = (settings->overfit - 1) / settings_global_batch(settings) + 1;
     const int64_t enough = (OVERFIT_STEPS + steps - 1) / steps;
     if (!is_given(settings, SECTION_TRAIN, "epochs"))
         settings->train.epochs = enough > OVERFIT_EPOCHS ? enough : OVERFIT_EPOCHS;
+}
+
+int overfit_finish(struct settings *settings)
+{
     if (is_given(settings, SECTION_RUN, "dir"))
         return 0;
     char *dir;

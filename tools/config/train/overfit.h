@@ -13,8 +13,11 @@
  * (augmentation, dropout, decay, smoothing, averages, schedules), and with its results elsewhere. Before
  * settings_finish. 0 or -ENOMEM. */
 int overfit_apply(struct settings *settings, int64_t samples);
-/* Behind settings_finish, which knows the batch and the run's directory: no larger batch than the samples, the epochs,
- * and a directory beside that of the run that is meant. 0 or -ENOMEM. */
+/* Behind settings_finish, which knows the run's directory: one beside that of the run that is meant. 0 or -ENOMEM. */
 int overfit_finish(struct settings *settings);
+/* The training set is open and has so many records: no more samples than these, no larger batch than the
+ * samples, and the epochs. Changes nothing where there are none, or the run
+ * is to learn nothing by heart. */
+void overfit_fit(struct settings *settings, uint64_t records);
 
 #endif

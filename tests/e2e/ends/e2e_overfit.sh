@@ -21,7 +21,7 @@ for towers in 1 2; do
     expect_out_joined 'overfit +all 21 samples are right after [0-9]+ steps'
 done
 sed 's/^\[run\]//' tiny.conf >named.conf
-printf '[run]\ndir = meant\n' >>named.conf
+printf '[run]\ndir = meant//\n' >>named.conf
 run "$pipetrain" -c named.conf --overfit=10
 expect_code 0 'a run with a directory'
 [ -f meant-overfit/summary.json ] || fail 'no results beside those of the run'

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
@@ -100,7 +101,10 @@ int overfit_finish(struct settings *settings)
     if (is_given(settings, SECTION_RUN, "dir"))
         return 0;
     char *dir;
-    if (asprintf(&dir, "%s-overfit", settings->run.dir) < 0)
+    int length = (int)strlen(settings->run.dir);
+    while (length > 1 && settings->run.dir[length - 1] == '/')
+        length--;
+    if (asprintf(&dir, "%.*s-overfit", length, settings->run.dir) < 0)
         return -ENOMEM;
     free(settings->run.dir);
     settings->run.dir = dir;

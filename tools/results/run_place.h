@@ -1,0 +1,33 @@
+/* The place of a run's directory: entering it, alone, and leaving it as it was. Used by main only. */
+#ifndef PIPETRAIN_RUN_PLACE_H
+#define PIPETRAIN_RUN_PLACE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RUN_MODEL_FILE "run.net"        /* what model.file held */
+
+struct run_place {
+    char path[PATH_MAX];
+    size_t made;                /* length of the shortest path that this run made a directory of, 0: none */
+    int fd, lock_fd;            /* -1: not entered */
+    bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
+    char obstacle[128];         /* what stands in the place of a file, "" = nothing */
+};
+
+void run_place_init(struct run_place *place);
+/* Make (with parents), open and lock the directory. 0; -EWOULDBLOCK: another run holds it; or a negative errno, maybe
+ * with the reason in place->obstacle: also where what stands in the place of a result is no regular file. Whatever it
+ * is, the caller withdraws or not, and leaves. */
+int run_place_enter(struct run_place *place, const char *path);
+/* The same of the first of base, base-2, ... that holds no run, and that no run is in. -EEXIST: all do. */
+int run_place_enter_free(struct run_place *place, const char *base);
+/* Temporary files that runs left which died go, where it is locked. */
+void run_place_clear(const struct run_place *place);
+/* What was made on entering goes again, as far as nothing else is in it. */
+void run_place_withdraw(struct run_place *place);
+/* The lock ends. */
+void run_place_leave(struct run_place *place);
+
+#endif

@@ -38,6 +38,25 @@ for last in --set=train.steps=1 --check; do
     fi
 done
 
+: >"$work/file"
+mkdir "$work/taken"
+for last in --set=train.steps=1 --check; do
+    for dir in "$work/file" "$work/file/in" /proc/none; do
+        run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir" $last
+        expect_code 5 "a run directory that cannot be: $dir, $last"
+        expect_err "run directory $dir: "
+    done
+    if command -v flock >/dev/null; then
+        run flock "$work/taken/.lock" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/taken" $last
+        expect_code 5 "a run directory that is taken: $last"
+        expect_err 'another run is writing here'
+    fi
+done
+rm "$work/taken/.lock"
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/taken" --check
+expect_code 0 'a check of a directory that is there'
+expect_equal "$(ls -A "$work/taken")" '' 'what a check leaves'
+
 # What is handed out as an example is a configuration without a mistake, whatever data are there.
 for example in "$(dirname "$0")"/../../examples/*.conf; do
     less=

@@ -260,8 +260,7 @@ static bool is_as_written(const struct tensor_file *file, const struct safetenso
     return written == NULL || strcmp(written, found) == 0;
 }
 
-static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter,
-                           const struct room *room)
+static int read_parameter(const struct first_weights *weights, uint32_t parameter, const struct room *room)
 {
     const struct safetensors_tensor *const tensor = weights->tensors[parameter];
     const size_t count = weights->net->parameters[parameter].count;
@@ -271,13 +270,21 @@ static int write_parameter(const struct first_weights *weights, struct tower *to
     tensor_numbers(tensor->dtype, room->read, room->numbers, count);
     if (finite_count(room->numbers, count) != count)
         return -EDOM;
-    if (!is_as_written(&weights->file, tensor, room->read))
-        return -EILSEQ;
-    const int written = tower_write(tower, parameter, room->numbers);
-    return written == 0 || written == -ENOMEM ? written : -EREMOTEIO;
+    return is_as_written(&weights->file, tensor, room->read) ? 0 : -EILSEQ;
 }
 
-int first_weights_write(const struct first_weights *weights, struct tower *tower)
+static int write_parameter(const struct first_weights *weights, struct tower *tower, uint32_t parameter,
+                           const struct room *room)
+{
+    int rc = read_parameter(weights, parameter, room);
+    if (rc != 0 || tower == NULL)
+        return rc;
+    rc = tower_write(tower, parameter, room->numbers);
+    return rc == 0 || rc == -ENOMEM ? rc : -EREMOTEIO;
+}
+
+/* Into the tower; NULL: they are only read. */
+static int take_all(const struct first_weights *weights, struct tower *tower)
 {
     const struct net *const net = weights->net;
     const char *broken = "its weights";
@@ -294,6 +301,16 @@ int first_weights_write(const struct first_weights *weights, struct tower *tower
                     : rc == -EILSEQ ? "is not as it was written: the file is damaged"
                                     : exit_cause(rc));
     return rc;
+}
+
+int first_weights_check(const struct first_weights *weights)
+{
+    return take_all(weights, NULL);
+}
+
+int first_weights_write(const struct first_weights *weights, struct tower *tower)
+{
+    return take_all(weights, tower);
 }
 
 void first_weights_print(const struct first_weights *weights, FILE *out)

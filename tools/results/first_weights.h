@@ -19,6 +19,8 @@ int first_weights_open(struct first_weights **weights_out, const char *path, con
                        struct problems *problems);
 /* What the file's metadata say under the key, an untrusted text that lives as long as the weights; NULL: nothing. */
 const char *first_weights_text(const struct first_weights *weights, const char *key);
+/* Read all that is taken: 0, or a negative errno after a message, as first_weights_write. */
+int first_weights_check(const struct first_weights *weights);
 /* Write them into a tower that does no steps now; what is left out stays as it is. 0, or a negative errno after a
  * message: -EDOM when one is not a finite number, -EBADMSG when the file has become shorter, -ENOMEM,
  * -EREMOTEIO when the tower does not take them for another reason. */

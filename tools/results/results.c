@@ -10,13 +10,25 @@
 #define SMALL_BYTES ((uint64_t)256 << 10)       /* run.conf, summary.json and some metrics */
 #define PROBLEM_BYTES 8192u
 
+static uint64_t bytes_of(const struct net *net, uint64_t state_bytes)
+{
+    return SMALL_BYTES + (net != NULL ? weights_bytes(net) : 0) + state_bytes;
+}
+
+static int code_of(int rc, const char *problem)
+{
+    if (rc == 0)
+        return 0;
+    log_message(LOG_ERROR, "%s", problem);
+    return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
+}
+
 static int open_all(struct results *results, const struct settings *settings, const struct net *net,
                     const struct run_past *past, uint64_t state_bytes, char *problem)
 {
-    const uint64_t weight_bytes = net != NULL ? weights_bytes(net) : 0;
     int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
     if (rc == 0)
-        rc = run_directory_room(results->directory, SMALL_BYTES + weight_bytes + state_bytes, problem, PROBLEM_BYTES);
+        rc = run_directory_room(results->directory, bytes_of(net, state_bytes), problem, PROBLEM_BYTES);
     if (rc != 0 || net == NULL)
         return rc;
     struct pixels_text pixels;
@@ -32,11 +44,14 @@ int results_open(struct results *results, const struct settings *settings, const
 {
     *results = (struct results){ .stop = stop };
     char problem[PROBLEM_BYTES];
-    const int rc = open_all(results, settings, net, past, state_bytes, problem);
-    if (rc == 0)
-        return 0;
-    log_message(LOG_ERROR, "%s", problem);
-    return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
+    return code_of(open_all(results, settings, net, past, state_bytes, problem), problem);
+}
+
+int results_check(const struct settings *settings, const struct net *net, const struct run_past *past,
+                  uint64_t state_bytes)
+{
+    char problem[PROBLEM_BYTES];
+    return code_of(run_directory_check(settings, past, bytes_of(net, state_bytes), problem, sizeof(problem)), problem);
 }
 
 int results_begin(struct results *results)

@@ -22,6 +22,9 @@ struct results {
  * where the file system has no space for that. 0, or an exit code after a message. */
 int results_open(struct results *results, const struct settings *settings, const struct net *net,
                  const struct run_past *past, uint64_t state_bytes, struct stop *stop);
+/* Would results_open do, now? Nothing is made. 0, or an exit code after a message. */
+int results_check(const struct settings *settings, const struct net *net, const struct run_past *past,
+                  uint64_t state_bytes);
 /* A step is done: the first one makes earlier results give way. 0, or a negative errno with the cause in
  * the run's stop. */
 int results_begin(struct results *results);

@@ -128,6 +128,22 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
     return 0;
 }
 
+int run_directory_check(const struct settings *settings, const struct run_past *past, uint64_t bytes,
+                        char *problem_out, size_t problem_size)
+{
+    struct run_directory directory = { .has_begun = false };
+    run_place_init(&directory.place);
+    directory.place.is_tried = true;
+    int rc = enter_of(&directory, settings, past);
+    if (rc != 0)
+        refuse(&directory, rc, problem_out, problem_size);
+    else
+        rc = run_directory_room(&directory, bytes, problem_out, problem_size);
+    run_place_withdraw(&directory.place);
+    run_place_leave(&directory.place);
+    return rc;
+}
+
 int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size)
 {
     struct statvfs status;

@@ -31,6 +31,10 @@ int run_directory_open(struct run_directory **directory_out, const struct settin
 /* Is there room for `bytes` twice? 0 also where the file system does not tell; -ENOSPC with the
  * arithmetic in problem_out. */
 int run_directory_room(const struct run_directory *directory, uint64_t bytes, char *problem_out, size_t problem_size);
+/* Could a run open it, and have that room? Nothing is left there or changed. As run_directory_open, which may fail all
+ * the same. */
+int run_directory_check(const struct settings *settings, const struct run_past *past, uint64_t bytes,
+                        char *problem_out, size_t problem_size);
 /* The first step is done: results of an earlier run go, but its weights, which become
  * weights.previous.safetensors; run.conf and the files of lines appear. The summary goes first and
  * run.conf comes last, so what has a summary is whole, at any moment. Once; allocates nothing. 0 or a

@@ -102,8 +102,11 @@ static int check_results(struct run_place *place)
 /* -ESTALE: the run that held the lock has removed it. */
 static int lock(struct run_place *place)
 {
-    place->lock_fd = openat(place->fd, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    const int makes = place->is_tried ? 0 : O_CREAT;
+    place->lock_fd = openat(place->fd, ".lock", O_RDWR | makes | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     struct stat status;
+    if (place->lock_fd < 0 && errno == ENOENT && place->is_tried)
+        return 0;
     if (place->lock_fd < 0) {
         const int why = errno == ENOENT ? -ESTALE : -errno;
         const int rc = check_file(place, ".lock");
@@ -146,9 +149,11 @@ static int try_to_enter(struct run_place *place, bool fresh)
     rc = lock(place);
     if (rc == -EOPNOTSUPP)
         rc = go_without_lock(place, fresh);
-    place->is_ours = rc == 0;
+    place->is_ours = rc == 0 && !place->is_tried;
     if (rc == 0 && fresh && holds_a_run(place))
         rc = -EEXIST;
+    if (rc == 0 && place->is_tried && faccessat(place->fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
+        rc = -errno;
     return rc == 0 ? check_results(place) : rc;
 }
 

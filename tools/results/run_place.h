@@ -12,6 +12,7 @@ struct run_place {
     char path[PATH_MAX];
     size_t made;                /* length of the shortest path that this run made a directory of, 0: none */
     int fd, lock_fd;            /* -1: not entered */
+    bool is_tried;              /* set by the caller: no lock is made, and no file */
     bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
     char obstacle[128];         /* what stands in the place of a file, "" = nothing */
 };

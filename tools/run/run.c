@@ -142,11 +142,13 @@ static int open_report(struct run *run)
 
 static int open_results(struct run *run)
 {
-    if (run->kind != RUN_TRAIN)
+    if (run->kind == RUN_DRY)
         return 0;
     const size_t bytes = run_state_bytes(&run->state, run->settings, &run->plan, run->net);
-    return results_open(&run->results, run->settings, saved_net(run), run_state_past(&run->state),
-                        run_state_room(&run->state, run->settings, bytes), run->stop);
+    const uint64_t room = run_state_room(&run->state, run->settings, bytes);
+    const struct run_past *const past = run_state_past(&run->state);
+    return run->kind == RUN_CHECK ? results_check(run->settings, saved_net(run), past, room)
+                                  : results_open(&run->results, run->settings, saved_net(run), past, room, run->stop);
 }
 
 static int open_outputs(struct run *run)
@@ -375,12 +377,17 @@ static int train(struct run *run)
     return code;
 }
 
-/* What would be refused is: towers are planned on their devices, and a state to go on from is looked for. */
+/* What would be refused is: towers are planned on their devices, a state to go on from, the directory and the weights
+ * to begin with are looked at. */
 static int check(struct run *run)
 {
     int code = open_pipeline(run);
     if (code == 0)
         code = signals_exit_code();
+    if (code == 0)
+        code = open_results(run);
+    if (code == 0 && run->first_weights != NULL)
+        code = run_weights_check(run->first_weights);
     if (code != 0)
         return code;
     print_start(run);

@@ -104,6 +104,8 @@ printf '\377\377\377\377' | dd of=broken.safetensors bs=1 seek=$(($(wc -c <broke
 try wrong --set model.weights=broken.safetensors
 expect_code 3 'a weight that is no number'
 expect_err 'broken.safetensors: fc2.weight: holds a number that is not finite$'
+try wrong --set model.weights=broken.safetensors --check
+expect_code 3 'a check of a weight that is no number'
 cp $base flipped.safetensors
 flip flipped.safetensors $(($(wc -c <flipped.safetensors) - 6))
 try wrong --set model.weights=flipped.safetensors

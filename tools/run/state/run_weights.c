@@ -20,10 +20,20 @@ int run_weights_open(struct first_weights **weights_out, const struct settings *
     return rc == 0 ? 0 : wrong;
 }
 
+static int code_of(int rc)
+{
+    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : 0;
+}
+
+int run_weights_check(const struct first_weights *weights)
+{
+    return code_of(first_weights_check(weights));
+}
+
 int run_weights_write(const struct first_weights *weights, struct pipeline *pipeline, const struct run_plan *plan)
 {
     int rc = 0;
     for (uint32_t d = 0; d < plan->devices.towers.count && rc == 0; d++)
         rc = first_weights_write(weights, pipeline_tower(pipeline, d));
-    return rc == -EREMOTEIO ? EXIT_CODE_DEVICE : rc != 0 ? (int)exit_code_of(rc, EXIT_CODE_DATA) : 0;
+    return code_of(rc);
 }

@@ -1,4 +1,6 @@
 /* What a run has saved: the state it may go back to, and the best one. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "stage/log.h"
@@ -49,6 +51,39 @@ bool run_state_go_back(const struct run_state *state, struct run_back *back_out)
     back_out->course.rollbacks = count;
     checkpoint_reader_close(reader);
     return true;
+}
+
+/* What became of the best evaluation: 0 steps and no images where no file holds it. */
+static struct course read_best(const struct run_state *state)
+{
+    char path[PATH_MAX + sizeof(CHECKPOINT_BEST_FILE)];
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    struct course course = { .stale = 0 };
+    snprintf(path, sizeof(path), "%s/" CHECKPOINT_BEST_FILE, state->folder);
+    if (state->folder[0] == '\0' || checkpoint_reader_open(&reader, path, &problem) != 0)
+        return course;
+    if (course_read(&course, checkpoint_reader_mark(reader)->course) != 0)
+        course = (struct course){ .stale = 0 };
+    checkpoint_reader_close(reader);
+    return course;
+}
+
+void run_state_match_best(struct run_state *state)
+{
+    struct course *const course = &state->course;
+    const struct course there = course->best_images > 0 ? read_best(state) : *course;
+    if (!state->keeps_best && there.best_images > 0)
+        log_message(LOG_RUN, "%s/" CHECKPOINT_BEST_FILE " is of step %" PRIu64 " and stays as it is: "
+                    "checkpoint.keep_best is no", state->folder, there.best_step);
+    if (!state->keeps_best || there.best_step >= course->best_step)
+        return;
+    log_message(LOG_RUN, "the state of the best evaluation so far, at step %" PRIu64 ", is not in the run's directory: "
+                CHECKPOINT_BEST_FILE " will be the best %s", course->best_step,
+                there.best_images > 0 ? "of the one there and those to come" : "of those to come");
+    course->best_correct = there.best_correct;
+    course->best_images = there.best_images;
+    course->best_step = there.best_step;
 }
 
 bool run_state_has_best(const struct run_state *state)

@@ -158,6 +158,7 @@ static int seek(struct run_state *state, const struct settings *settings, struct
         end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? ENDING_NONE : ending);
         return 0;
     }
+    run_state_match_best(state);
     plan->schedule.first = number;
     state->past = (struct run_past){ .path = state->folder };
     const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);

@@ -68,6 +68,9 @@ int run_state_restore(struct run_state *state, const struct run_plan *plan, stru
  * to is written: to the newest one, or where it failed before it was past where it failed the last time, to the one
  * before that which it went back to then. Else why not is told. */
 bool run_state_go_back(const struct run_state *state, struct run_back *back_out);
+/* The run goes on: where it keeps the best state and its directory has another one than that of the best evaluation, or
+ * none, that one is the best there was; which is told, and so is a file that stays as it is. For run_state_find. */
+void run_state_match_best(struct run_state *state);
 /* Is there a file of the best state in the run's directory? */
 bool run_state_has_best(const struct run_state *state);
 /* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */

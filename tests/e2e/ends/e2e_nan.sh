@@ -34,6 +34,22 @@ done
 "$json_value" --lines "$work/runs/skip/metrics.jsonl" kind skipped_steps >"$work/lines"
 expect_equal "$(sed -n 's/^train //p' "$work/lines" | sort -n | tail -n 1)" 4 'steps that metrics count'
 
+# An evaluation that overflows changes nothing.
+mkdir "$work/late"
+"$shard_maker" "$work/late/train-00000-of-00001" 96 28 bright 99 || fail 'no data'
+"$shard_maker" "$work/late/validation-00000-of-00001" 20 28 bright 5 || fail 'no data'
+printf '%s\n' 'model line' 'image 28x28x1' 'classes 10' 'dense fc units classes' 'softmax_loss loss' >"$work/line.net"
+for on_nan in skip stop; do
+    dark "late_$on_nan" --set "model.file=$work/line.net" --set "train.on_nan=$on_nan" --set "data.train=$work/late/train-*" \
+        --set "data.validation=$work/late/validation-*"
+    [ $on_nan = skip ] || expect_code 73 'an evaluation that overflows'
+    [ $on_nan = stop ] || expect_code 0 'an evaluation that overflows, with skip'
+    [ $on_nan = stop ] || expect_err 'the loss of batches with 8 of the 20 samples in this evaluation is not finite'
+done
+expect_summary late_skip skipped_steps 0
+expect_summary late_skip validation.images 20
+[ "$(summary late_skip validation.loss)" != null ] || fail 'one batch has spoilt the loss of an evaluation'
+
 # Killed and gone on: counted as if it had not been.
 dark whole --set train.on_nan=skip --set checkpoint.every=7
 dark part --set train.on_nan=skip --set checkpoint.every=7 --set train.steps=23

@@ -1,6 +1,8 @@
 /* Goals of a run, behind every batch. */
 #include "tools/run/goal/goal.h"
 
+#include <inttypes.h>
+
 #include "stage/clock.h"
 #include "stage/log.h"
 
@@ -8,6 +10,13 @@ static enum ending find_ending(const struct goal *goal, bool is_evaluated)
 {
     const enum ending ending = is_evaluated ? ending_of_course(goal->train, goal->course) : ENDING_NONE;
     return ending != ENDING_NONE ? ending : ending_of_time(goal->train, clock_now_ns() - goal->process_start_ns);
+}
+
+static void tell_lossless(const struct tally *evaluation)
+{
+    if (evaluation->lossless > 0)
+        log_message(LOG_RUN, "the loss of batches with %" PRIu64 " of the %" PRIu64 " samples in this evaluation is "
+                    "not finite: the others' is told", evaluation->lossless, evaluation->images);
 }
 
 static void tell_divergence(const struct goal *goal, const struct course_epoch *epoch)
@@ -33,8 +42,10 @@ bool goal_follow(struct goal *goal, const struct span *span)
 {
     const struct tally *const evaluation = account_pass(goal->account, PASS_EVALUATE);
     const bool is_evaluated = span->pass == PASS_EVALUATE && span->last_of_pass && goal->is_told;
-    if (is_evaluated)
+    if (is_evaluated) {
+        tell_lossless(evaluation);
         course_add_evaluation(goal->course, evaluation->correct, evaluation->images, account_step(goal->account));
+    }
     if (span->pass == PASS_TRAIN && goal->is_told)
         follow_training(goal, span);
     if (goal->ending != ENDING_NONE)

@@ -41,8 +41,9 @@ void nonfinite_check(struct stop *stop, struct step_report *const *reports, stru
                      const struct train_settings *train, struct course *course)
 {
     const bool was_skipped = train->on_nan == ON_NAN_SKIP && is_skipped(reports, towers.count);
+    const bool may_overflow = was_skipped || (train->on_nan == ON_NAN_SKIP && reports[0]->span.pass == PASS_EVALUATE);
     for (uint32_t d = 0; d < towers.count; d++)
-        if (reports[d]->broken != NULL || (!isfinite(reports[d]->result.loss_sum) && !was_skipped))
+        if (reports[d]->broken != NULL || (!isfinite(reports[d]->result.loss_sum) && !may_overflow))
             fail(stop, reports[d], towers.first + d, train->learning_rate);
     if (train->on_nan == ON_NAN_SKIP && reports[0]->span.pass == PASS_TRAIN)
         note_step(stop, &reports[0]->span, was_skipped, course);

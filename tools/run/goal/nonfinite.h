@@ -12,7 +12,7 @@
 /* Looks at the reports of a batch, one of each tower in `towers`, before they are added up; a step that was left out
  * goes to the course, and the first one is told. Ends the run (EXIT_CODE_NONFINITE) where a number is not finite that
  * no update was left out for: in a loss, or in weights, which a ReLU may hide from it; or where too many steps in a row
- * were left out. */
+ * were left out. Where steps may be left out, so may losses of evaluation: they change nothing. */
 void nonfinite_check(struct stop *stop, struct step_report *const *reports, struct tower_range towers,
                      const struct train_settings *train, struct course *course);
 

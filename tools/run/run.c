@@ -75,9 +75,17 @@ static const struct dataset *const *datasets_of(const struct run *run)
     return (const struct dataset *const *)run->datasets;
 }
 
+/* Is something computed, of real labels? */
+static bool evaluations_tell(const struct run *run)
+{
+    return run->plan.devices.backend->computes && run->settings->input.source != INPUT_SYNTHETIC;
+}
+
 static int choose_devices(struct run *run, struct problems *problems)
 {
     const int rc = device_plan_init(&run->plan.devices, run->settings, problems);
+    if (rc == 0 && !evaluations_tell(run))
+        goal_tell_unused(run->settings);
     return rc == 0 ? 0 : refuse(problems, rc == -ENODEV ? EXIT_CODE_DEVICE : EXIT_CODE_USAGE);
 }
 
@@ -163,8 +171,7 @@ static int open_outputs(struct run *run)
         rc = open_report(run);
     run->goal = (struct goal){ .train = &run->settings->train, .course = &run->state.course, .account = run->account,
                                .process_start_ns = run->process_start_ns, .classes = run->net->classes,
-                               .is_told = run->plan.devices.backend->computes &&
-                                          run->settings->input.source != INPUT_SYNTHETIC };
+                               .is_told = evaluations_tell(run) };
     if (rc == 0)
         rc = report_damage_init(&run->quarantine, run->results.directory);
     if (rc == 0)
@@ -273,7 +280,8 @@ static int finish(struct run *run, int asked_code)
     }
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
-    return asked_code != 0 || run->settings->overfit == 0 ? asked_code : overfit_tell(&run->goal, stdout);
+    return asked_code != 0 || run->settings->overfit == 0
+               ? asked_code : overfit_tell(&run->goal, stdout);
 }
 
 static void print_line(void *arg, const char *line)

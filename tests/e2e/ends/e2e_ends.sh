@@ -101,4 +101,12 @@ resumed refused --set data.validation= --set train.stop_at=0.9 --set train.patie
 expect_code 2 'no validation set'
 expect_err 'stop_at: needs a validation set'
 expect_err 'patience: needs a validation set'
+# Where evaluations say nothing, so do ends that go by them.
+for how in input.source=synthetic devices.kind=null; do
+    for last in --check --set=train.steps=2; do
+        try "unused-$how" --set train.stop_at=0.5 --set train.patience=2 --set checkpoint.keep_best=yes --set "$how" $last
+        expect_code 0 "$how $last"
+        expect_err 'train.stop_at, train.patience, checkpoint.keep_best: not looked at, as evaluations say nothing with'
+    done
+done
 finish

@@ -2,9 +2,29 @@
 #include "tools/run/goal/goal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "stage/clock.h"
 #include "stage/log.h"
+
+void goal_tell_unused(const struct settings *settings)
+{
+    const struct train_settings *const train = &settings->train;
+    const struct { const char *key; bool is_set; } keys[] = {
+        { "train.stop_at", train->stop_at > 0 },
+        { "train.patience", train->patience > 0 },
+        { "checkpoint.keep_best", settings->checkpoint.keep_best },
+    };
+    char words[80] = "";
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (keys[i].is_set)
+            snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s%s", words[0] != '\0' ? ", " : "",
+                     keys[i].key);
+    if (words[0] != '\0')
+        log_message(LOG_RUN, "%s: not looked at, as evaluations say nothing with %s", words,
+                    settings->input.source == INPUT_SYNTHETIC ? "input.source = synthetic" : "devices.kind = null");
+}
 
 static enum ending find_ending(const struct goal *goal, bool is_evaluated)
 {

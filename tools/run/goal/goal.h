@@ -17,6 +17,8 @@ struct goal {
     char words[192];                    /* the same for people */
 };
 
+/* Where evaluations say nothing: tell which of the settings that go by them are there, and not looked at. */
+void goal_tell_unused(const struct settings *settings);
 /* The batch `span` was added to the account. A run that has diverged is told of, once. An evaluation that is complete
  * goes to the course. True: the run ends behind it, for a reason that was not there before. */
 bool goal_follow(struct goal *goal, const struct span *span);

@@ -55,7 +55,7 @@ tools/report/draw   stage/text
 tools/report/trace  tools/report tools/report/draw stage/text
 tools/report        tools/report/draw tools/report/trace tools tools/config tools/shards stage stage/file stage/text
 tools/doctor        tools/run tools/limits tools/config tools/text formats stage stage/text loader compute sync
-tools/run/goal      tools/run tools/config tools/text stage sync
+tools/run/goal      tools/run tools/config tools/text stage compute sync
 tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage
 tools/run/pace      tools/run tools/config tools/text formats stage loader
 tools/run/observe   tools/run tools/config tools/config/observe tools tools/results formats/events loader stage stage/file stage/text

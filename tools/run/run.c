@@ -281,7 +281,7 @@ static int finish(struct run *run, int asked_code)
     if (report_result(&run->report, &run->end) != 0)
         return EXIT_CODE_OUTPUT;
     return asked_code != 0 || run->settings->overfit == 0
-               ? asked_code : overfit_tell(&run->goal, stdout);
+               ? asked_code : overfit_tell(&run->goal, run->settings, run->net, stdout);
 }
 
 static void print_line(void *arg, const char *line)

@@ -42,6 +42,14 @@ overfit --overfit=10 --set train.batch=4 --set train.epochs=1
 expect_code 74 'too few steps'
 expect_out_joined 'steps +batch 4, 3 steps an epoch, 3 in all'
 
+# What evaluation is late with is named, and nothing that this network has not.
+overfit --overfit=10 --set "data.validation=$work/data/validation-*" --set train.batch=5 --set data.allow_overlap=no
+expect_code 74 'another validation set'
+expect_out_joined 'overfit +in training all samples are right and in evaluation [0-9.]+ %: that is of another set'
+overfit --overfit=10 --set train.ema=0.9999
+expect_code 74 'slow averages'
+expect_out_joined 'in evaluation [0-9.]+ %: that is of averages of weights, which follow slowly \(train.ema\)'
+
 # More than there are is all of them.
 overfit --overfit=1000000 --set train.steps=2
 expect_code 74 'all records'

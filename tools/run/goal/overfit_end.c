@@ -2,18 +2,40 @@
 #include "tools/run/goal/overfit_end.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "stage/stop.h"
 #include "tools/text/wrapped.h"
 
 #define FALLS 0.5       /* a loss below so much of the first one is on its way */
 
-static void tell_evaluation(const struct course *course, FILE *out)
+static bool has_batch_norm(const struct net *net)
 {
-    wrapped_print(out, "overfit   in training all samples are right and in evaluation %.2f %%: the running "
-                       "statistics of batch normalisation follow slowly; more steps may be all it needs (--set "
-                       "train.epochs), else look at what evaluation does to images (--describe)",
-                  100 * course_best(course));
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        if (net->layers[i].kind == LAYER_BATCH_NORM)
+            return true;
+    return false;
+}
+
+/* What evaluation sees later than training, or never. */
+static const char *find_cause(const struct settings *settings, const struct net *net)
+{
+    if (settings->data.validation_split > 0 || strcmp(settings->data.train, settings->data.validation) != 0)
+        return "is of another set (data.validation), which nothing of this may fit";
+    if (settings->train.ema > 0)
+        return "is of averages of weights, which follow slowly (train.ema); more steps may be all it needs (--set "
+               "train.epochs)";
+    if (has_batch_norm(net))
+        return "goes by the running statistics of batch normalisation, which follow slowly; more steps may be all it "
+               "needs (--set train.epochs), else look at what it does to images (--describe)";
+    return "sees images in another way: look at what is done to them (--describe)";
+}
+
+static void tell_evaluation(const struct course *course, const struct settings *settings, const struct net *net,
+                            FILE *out)
+{
+    wrapped_print(out, "overfit   in training all samples are right and in evaluation %.2f %%: that %s",
+                  100 * course_best(course), find_cause(settings, net));
 }
 
 static void tell_progress(const struct goal *goal, double loss, FILE *out)
@@ -34,7 +56,7 @@ static void tell_nothing(const struct goal *goal, double loss, FILE *out)
                   goal->train->learning_rate);
 }
 
-int overfit_tell(const struct goal *goal, FILE *out)
+int overfit_tell(const struct goal *goal, const struct settings *settings, const struct net *net, FILE *out)
 {
     const struct course *const course = goal->course;
     const struct tally *const training = account_pass(goal->account, PASS_TRAIN);
@@ -44,7 +66,7 @@ int overfit_tell(const struct goal *goal, FILE *out)
         wrapped_print(out, "overfit   all %" PRIu64 " samples are right after %" PRIu64 " steps: this network can "
                            "learn this data", course->best_images, course->best_step);
     else if (training->correct == training->images)
-        tell_evaluation(course, out);
+        tell_evaluation(course, settings, net, out);
     else if (loss < FALLS * (double)course->first_loss / 1e6)
         tell_progress(goal, loss, out);
     else

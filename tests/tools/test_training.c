@@ -57,6 +57,8 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_string_equal(described(), "sgd, gradients at most 0.25, norm of gradients at most 0.5");
     SETTINGS("train.optimizer=sgd", "train.label_smoothing=0.1");
     assert_string_equal(described(), "sgd, labels smoothed by 0.1");
+    SETTINGS("train.optimizer=sgd", "train.ema=0.99999999");
+    assert_string_equal(described(), "sgd; evaluated and saved: averages of weights, decay 0.99999999");
     SETTINGS("train.optimizer=rmsprop");
     assert_string_equal(described(), "rmsprop, momentum 0.9, rho 0.9, epsilon 1");
     assert_true(settings.train.learning_rate == 0.01);

@@ -29,6 +29,14 @@ static void add(char *text, size_t text_size, const char *more)
     snprintf(text + used, text_size - used, "%s", more);
 }
 
+static void add_decimal(char *text, size_t text_size, const char *before, double number)
+{
+    char decimal[DECIMAL_SIZE];
+    decimal_write(number, decimal, sizeof(decimal));
+    add(text, text_size, before);
+    add(text, text_size, decimal);
+}
+
 /* In as many digits as say something. */
 static void add_number(char *text, size_t text_size, const char *before, double number)
 {
@@ -79,7 +87,7 @@ void training_describe_optimizer(const struct train_settings *train, char *text,
     if (train->clip_norm > 0)
         add_number(text, text_size, ", norm of gradients at most ", train->clip_norm);
     if (train->ema > 0)
-        add_number(text, text_size, "; evaluated and saved: averages of weights, decay ", train->ema);
+        add_decimal(text, text_size, "; evaluated and saved: averages of weights, decay ", train->ema);
 }
 
 _Static_assert(OPTION_NUMBERS_MAX <= RATE_BOUNDARIES_MAX, "a rate has room for all boundaries of the settings");

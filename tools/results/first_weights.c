@@ -189,12 +189,21 @@ static int check_skip(const struct first_weights *weights, struct problems *prob
     return rc;
 }
 
+static int check_taken(const struct first_weights *weights, struct problems *problems)
+{
+    if (weights->skipped.count < weights->net->parameter_count)
+        return 0;
+    problems_add(problems, "model.skip", "leaves all tensors out: nothing is taken from %s", weights->path);
+    return -EINVAL;
+}
+
 static int check(struct first_weights *weights, bool may_skip, struct problems *problems)
 {
     struct names differences[DIFFERENCE_COUNT] = { [DIFFERENCE_MISSING] = { .count = 0 } };
     compare(weights, differences);
     const int skip = check_skip(weights, problems), rc = tell(weights, differences, may_skip, problems);
-    return rc != 0 ? rc : skip;
+    const int taken = check_taken(weights, problems);
+    return rc != 0 ? rc : skip != 0 ? skip : taken;
 }
 
 /* ---- the contract ---- */

@@ -86,6 +86,9 @@ expect_err 'freeze: freezes all parameters: nothing would learn$'
 try wrong --set model.name=resnet20 --set model.freeze='*.running_*' --check
 expect_code 2 'statistics cannot be frozen'
 expect_err "freeze: '\*.running_\*' are statistics, which always go on$"
+try wrong $tuned --set model.skip='*'
+expect_code 2 'nothing is taken'
+expect_err "^model.skip: leaves all tensors out: nothing is taken from $base$"
 try wrong $tuned --set model.skip='fc3.*,conv1.weight'
 expect_code 2 'tensors that are not there'
 expect_err "^model.skip: no tensor of 'mnist_cnn' or of $base is 'fc3.\*' \(did you mean 'fc1.\*'\?\)$"

@@ -411,6 +411,14 @@ static void keys_are_checked_against_each_other(void **state)
     expect_finish("[data]\ntrain = x\n[train]\nbatch = 1024\naccumulate = 1025\n",
                   "run.conf:5: accumulate: 1049600 samples of a step in all towers together are over the limit of "
                   "1048576");
+    expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\n[augment]\nmixup = 0.2\n",
+                  "run.conf:6: mixup: has nothing to mix with in batches of one sample: a larger train.batch has");
+    expect_finish("[data]\ntrain = x\n[train]\nbatch = 1\naccumulate = 2\n[augment]\nmixup = 0.2\n", NULL);
+    expect_finish("[data]\ntrain = x\n[train]\nmax_time = 90\n",
+                  "run.conf:4: max_time: '90' is no time: a number of seconds, minutes or hours (90 minutes)");
+    expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cnn\nfreeze = , ,,\n",
+                  "run.conf:5: freeze: names no tensor: a pattern is missing, as in fc.*");
+    expect_finish("[data]\ntrain = x\n[model]\nname = mnist_cnn\nfreeze =\n", NULL);
 }
 
 static int64_t global_batch(const char *text, const char *assignment)

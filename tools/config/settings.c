@@ -140,6 +140,18 @@ static void check_batch(struct settings *settings, struct problems *problems)
     }
 }
 
+/* Pairs are of one batch. */
+static void check_mixing(struct settings *settings, struct problems *problems)
+{
+    static const char alone[] = "has nothing to mix with in batches of one sample: a larger train.batch has";
+    if (settings_global_batch(settings) > 1)
+        return;
+    if (settings->augment.mixup > 0)
+        settings_report(settings, problems, SECTION_AUGMENT, "mixup", alone);
+    if (settings->augment.cutmix > 0)
+        settings_report(settings, problems, SECTION_AUGMENT, "cutmix", alone);
+}
+
 /* "never", "epoch", "500", "500 steps", "10 minutes". */
 static void read_checkpoint_rule(struct settings *settings, struct problems *problems)
 {
@@ -202,6 +214,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
         return applied;
     }
     check_batch(settings, problems);
+    check_mixing(settings, problems);
     settings_finish_train(settings, problems);
     return problems->count > problems_before ? -EINVAL : 0;
 }

@@ -202,6 +202,15 @@ static void add_pattern(char *message, size_t message_size, const struct net *ne
              is_matched ? "are statistics, which always go on" : "is no tensor's name", is_matched ? "" : hint);
 }
 
+/* A text of blanks and commas alone is none that was meant. */
+static void check_patterns(struct settings *settings, struct problems *problems, const char *key, const char *patterns)
+{
+    char pattern[PATTERN_BYTES];
+    const char *at = patterns;
+    if (*patterns != '\0' && !patterns_next(&at, pattern))
+        settings_report(settings, problems, SECTION_MODEL, key, "names no tensor: a pattern is missing, as in fc.*");
+}
+
 static void check_freeze(struct settings *settings, struct problems *problems, struct net *net)
 {
     char pattern[PATTERN_BYTES], message[1024] = "";
@@ -237,6 +246,8 @@ static int check_net(struct settings *settings, struct problems *problems)
         return rc;
     check_transform(settings, problems, net);
     check_auxiliary(settings, problems, net);
+    check_patterns(settings, problems, "freeze", settings->model.freeze);
+    check_patterns(settings, problems, "skip", settings->model.skip);
     check_freeze(settings, problems, net);
     check_skip(settings, problems);
     net_close(net);

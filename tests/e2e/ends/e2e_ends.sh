@@ -95,7 +95,7 @@ expect_out_joined "resume +at step .* from"
 
 resumed refused --set 'train.max_time=90' --set train.stop_at=1.5 --set train.patience=-1
 expect_code 2 'wrong values'
-expect_err 'max_time: is no time: a number of seconds, minutes or hours'
+expect_err 'max_time: .* is no time: a number of seconds, minutes or hours'
 expect_err_lines 3
 resumed refused --set data.validation= --set train.stop_at=0.9 --set train.patience=2
 expect_code 2 'no validation set'

@@ -91,15 +91,24 @@ static void check_schedule(struct settings *settings, struct problems *problems)
         report(settings, problems, "warmup_epochs", "leaves the schedule no epoch: it begins behind the warm-up");
 }
 
+static void check_max_time(struct settings *settings, struct problems *problems)
+{
+    struct train_settings *const train = &settings->train;
+    char message[128];
+    train->max_seconds = duration_seconds(train->max_time);
+    snprintf(message, sizeof(message), "'%.40s' is no time: a number of seconds, minutes or hours (90 minutes)",
+             train->max_time);
+    if (train->max_seconds == 0 && *train->max_time != '\0')
+        report(settings, problems, "max_time", message);
+}
+
 /* Ends that need something to be there. */
 static void check_ends(struct settings *settings, struct problems *problems)
 {
     static const char needs[] = "needs a validation set: data.validation or data.validation_split names one";
     struct train_settings *const train = &settings->train;
     const bool evaluates = *settings->data.validation != '\0' || settings->data.validation_split > 0;
-    train->max_seconds = duration_seconds(train->max_time);
-    if (train->max_seconds == 0 && *train->max_time != '\0')
-        report(settings, problems, "max_time", "is no time: a number of seconds, minutes or hours (90 minutes)");
+    check_max_time(settings, problems);
     if (train->stop_at > 0 && !evaluates)
         report(settings, problems, "stop_at", needs);
     if (settings->checkpoint.keep_best && !evaluates)

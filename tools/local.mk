@@ -19,6 +19,7 @@ tools_libtools_a_SOURCES = \
 	%D%/config/observe/scrape_target.c %D%/run/observe/metrics_text.c %D%/run/observe/prometheus.c \
 	%D%/run/observe/scrape_file.c %D%/run/observe/scrape_server.c \
 	%D%/run/observe/event_file.c %D%/run/observe/hyperparameters.c %D%/run/observe/observers.c %D%/run/observe/run_texts.c %D%/run/observe/tensorboard.c \
+	%D%/run/state/run_find.c \
 	%D%/run/trace/run_trace.c %D%/run/trace/trace_file.c %D%/run/goal/course.c %D%/run/goal/ending.c %D%/run/goal/goal.c %D%/run/goal/nonfinite.c %D%/run/goal/overfit_end.c %D%/run/team_wait.c \
 	%D%/checkpoint/layout.c %D%/checkpoint/mark.c %D%/checkpoint/reader.c %D%/checkpoint/saver.c \
 	%D%/checkpoint/writer.c \

@@ -1,0 +1,211 @@
+/* What a run goes on from, and which runs do not go on. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stage/log.h"
+#include "tools/results/run_names.h"
+#include "tools/run/goal/ending.h"
+#include "tools/run/state/run_identity.h"
+#include "tools/run/state/run_state.h"
+
+static void forget(struct run_state *state)
+{
+    checkpoint_reader_close(state->reader);
+    state->reader = NULL;
+    state->folder[0] = '\0';
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The newest state in the directory that was named, or in the last of runs/NAME, runs/NAME-2, ... that has one.
+ * -ENOENT: there is none; what cannot be entered is told when the run does. */
+static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
+{
+    const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
+    int rc = -ENOENT;
+    for (int number = count; number > 0 && rc != 0 && rc != -EBADMSG && rc != -ENOMEM; number--)
+        if (run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number) == 0)
+            rc = checkpoint_reader_find(&state->reader, state->folder, problem);
+    if (rc == 0 || rc == -EBADMSG || rc == -ENOMEM)
+        return rc;
+    state->folder[0] = '\0';
+    return -ENOENT;
+}
+
+static int fail_to_open(const char *path, int rc, const struct checkpoint_problem *problem)
+{
+    if (rc == -EBADMSG && is_folder(path))
+        log_message(LOG_ERROR, "%s: none of the saved states there is whole: begin anew with --set run.resume=never",
+                    path);
+    else if (rc == -ENOENT)
+        log_message(LOG_ERROR, "run.resume: %s holds no saved state (checkpoint-*.safetensors)", path);
+    else
+        log_message(LOG_ERROR, "run.resume: %s: %s (auto, never, a saved state or a folder of some)", path,
+                    problem->text[0] != '\0' ? problem->text : strerror(-rc));
+    return rc;
+}
+
+/* What the run saved itself goes before the state that it was to begin with. -ENOENT: nothing was asked for, and there
+ * is nothing. */
+static int open_reader(struct run_state *state, const struct settings *settings)
+{
+    const char *const resume = settings->run.resume;
+    char words[512];
+    struct checkpoint_problem problem = { "" };
+    const bool is_auto = strcmp(resume, "auto") == 0;
+    int rc = find_own(state, settings, &problem);
+    if (is_auto || rc == -ENOMEM)
+        return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
+    if (rc == 0 &&
+        !run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return 0;
+    forget(state);
+    rc = is_folder(resume) ? checkpoint_reader_find(&state->reader, resume, &problem)
+                           : checkpoint_reader_open(&state->reader, resume, &problem);
+    return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
+}
+
+/* What computes nothing would replace the results of a run that does. */
+static int keep_off(struct run_state *state, const struct settings *settings)
+{
+    struct checkpoint_problem problem;
+    const bool is_there = run_name_was_given(settings) && find_own(state, settings, &problem) != -ENOENT;
+    if (is_there)
+        log_message(LOG_ERROR, "%s holds a run that computes: give this one another with --set run.dir=OTHER",
+                    settings->run.dir);
+    forget(state);
+    return is_there ? EXIT_CODE_USAGE : 0;
+}
+
+/* A run of other settings: with a name of its own beside that one, where nobody named the directory. */
+static int refuse_other(struct run_state *state, const struct settings *settings, const char *words)
+{
+    const bool is_asked = strcmp(settings->run.resume, "auto") != 0;
+    if (!is_asked && !run_name_was_given(settings)) {
+        log_message(LOG_RUN, "%s is a run of other settings (%s): this one is a new one", state->folder, words);
+        forget(state);
+        return 0;
+    }
+    log_message(LOG_ERROR, "%s is of a run of other settings: %s", checkpoint_reader_path(state->reader), words);
+    if (!is_asked)
+        log_message(LOG_ERROR, "put them back to go on with it, or begin anew: elsewhere with --set run.dir=OTHER, "
+                               "or in its place with --set run.resume=never");
+    return EXIT_CODE_USAGE;
+}
+
+/* Of a run that is over nothing is left to do, where its directory was named; else this one is new. */
+static void end_or_begin(struct run_state *state, const struct settings *settings, enum ending ending)
+{
+    static const char *const more[ENDING_COUNT] = { [ENDING_NONE] = "more train.epochs or train.steps go on",
+                                                    [ENDING_STOP_AT] = "a larger train.stop_at goes on",
+                                                    [ENDING_PATIENCE] = "more train.patience goes on" };
+    const char *const path = checkpoint_reader_path(state->reader);
+    state->is_over = state->folder[0] == '\0' || run_name_was_given(settings);
+    if (state->is_over)
+        log_message(LOG_RUN, "%s is of a run that is over: nothing is left to do (%s, --set run.resume=never begins "
+                             "anew)", path, more[ending]);
+    else
+        log_message(LOG_RUN, "%s is of a run that is over: this one is a new one (%s)", path, more[ending]);
+    state->course = (struct course){ .stale = 0 };
+    forget(state);
+}
+
+static int read_course(struct run_state *state)
+{
+    const int rc = course_read(&state->course, checkpoint_reader_mark(state->reader)->course);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: how the run went up to there cannot be read",
+                    checkpoint_reader_path(state->reader));
+    return rc == 0 ? 0 : EXIT_CODE_DATA;
+}
+
+/* The batch at which it goes on. */
+static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    uint64_t number;
+    if (schedule_seek(&plan->schedule, checkpoint_reader_mark(state->reader)->position, &number) != 0) {
+        log_message(LOG_ERROR, "%s: its place is behind the end of this run: more train.epochs or train.steps go on "
+                    "from it, --set run.resume=never or another run.name begins anew",
+                    checkpoint_reader_path(state->reader));
+        return EXIT_CODE_USAGE;
+    }
+    const int code = read_course(state);
+    if (code != 0)
+        return code;
+    const enum ending ending = ending_of_course(&settings->train, &state->course);
+    if (number == schedule_batch_count(&plan->schedule) || ending != ENDING_NONE) {
+        end_or_begin(state, settings, number == schedule_batch_count(&plan->schedule) ? ENDING_NONE : ending);
+        return 0;
+    }
+    run_state_match_best(state);
+    plan->schedule.first = number;
+    state->past = (struct run_past){ .path = state->folder };
+    const struct checkpoint_mark *const mark = checkpoint_reader_mark(state->reader);
+    memcpy(state->past.lines_bytes, mark->lines_bytes, sizeof(mark->lines_bytes));
+    return 0;
+}
+
+static int check_towers(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const uint32_t theirs = checkpoint_reader_towers(state->reader);
+    if (theirs == plan->schedule.towers || sync_table[settings->sync.mode]->is_one_model)
+        return 0;
+    log_message(LOG_ERROR, "%s is of %u towers, each a model of its own: --set devices.towers=%u goes on",
+                checkpoint_reader_path(state->reader), theirs, theirs);
+    return EXIT_CODE_USAGE;
+}
+
+/* What the run itself saved, and a lower rate for what comes behind it. */
+static int find_back(struct run_state *state, const struct settings *settings, struct run_plan *plan)
+{
+    struct checkpoint_problem problem = { "" };
+    snprintf(state->folder, sizeof(state->folder), "%s", state->back->folder);
+    const int rc = checkpoint_reader_find_before(&state->reader, state->folder, state->back->step + 1, &problem);
+    if (rc != 0)
+        return exit_code_of(fail_to_open(state->folder, rc, &problem), EXIT_CODE_DATA);
+    const int code = seek(state, settings, plan);
+    const struct course *const then = &state->back->course;
+    state->course.rollbacks = then->rollbacks;
+    if (then->best_step > state->course.best_step) {    /* its file is there, and stays the best */
+        state->course.best_correct = then->best_correct;
+        state->course.best_images = then->best_images;
+        state->course.best_step = then->best_step;
+    }
+    return code;
+}
+
+int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                   const struct dataset *const *datasets)
+{
+    char words[512];
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch;
+    state->keeps_best = checkpoint->keep_best && plan->devices.backend->computes;
+    state->saves = (saves && plan->devices.backend->computes) || state->keeps_best;
+    if (run_identity_open(&state->identity, settings, plan, datasets) != 0) {
+        log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
+        return EXIT_CODE_MEMORY;
+    }
+    if (state->back != NULL && state->back->folder[0] != '\0')
+        return find_back(state, settings, plan);
+    if (strcmp(settings->run.resume, "never") == 0)
+        return 0;
+    if (!plan->devices.backend->computes)
+        return keep_off(state, settings);
+    const int rc = open_reader(state, settings);
+    if (rc != 0)
+        return rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0 ? 0 : exit_code_of(rc, EXIT_CODE_DATA);
+    if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
+        return refuse_other(state, settings, words);
+    const int code = check_towers(state, settings, plan);
+    if (code != 0)
+        return code;
+    state->saves = true;        /* at its end at least */
+    return seek(state, settings, plan);
+}

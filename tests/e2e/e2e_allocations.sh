@@ -18,7 +18,8 @@ count() {
     shift
     rm -f "$work/counted"
     run env "LD_PRELOAD=$work/allocations.so" "PIPETRAIN_ALLOCATIONS=$work/counted" "$pipetrain" \
-        -c "$work/tiny.conf" --set "run.dir=$work/runs/counted" --set train.epochs=1000 --set train.batch=12 \
+        -c "$work/tiny.conf" --set "run.dir=$work/runs/counted" --set run.resume=never --set train.epochs=1000 \
+        --set train.batch=12 \
         --set data.validation= --set report.interval=7 --set "train.steps=$steps" "$@"
     expect_code 0 'a counted run'
     own=0 other=0 kept=0

@@ -74,7 +74,7 @@ starts() {
 }
 unset GOMP_SPINCOUNT OMP_WAIT_POLICY
 if [ "$(starts --version)" -gt 0 ]; then
-    short="-c $work/tiny.conf --set run.dir=$work/short --set train.steps=1 --set data.validation="
+    short="-c $work/tiny.conf --set run.dir=$work/short --set run.resume=never --set train.steps=1 --set data.validation="
     expect_equal "$(starts --version)" 1 'starts of --version'
     expect_equal "$(starts $short)" 1 'starts with one thread a tower'
     expect_equal "$(starts $short --set devices.threads_per_tower=2 --check)" 1 'starts of --check'

@@ -12,6 +12,7 @@ name = resnet20_v1
 kind = cpu
 [run]
 dir = $work/run
+resume = never
 END
 
 # Nothing large is taken: an address space of 2 GB is enough to refuse, however much the machine has.
@@ -98,12 +99,13 @@ walk_limits() {
     [ $successes -eq 3 ] && [ $named -gt 0 ] || fail "ulimit $walked: no limit lets the run through"
 }
 for option in -v -d; do
-    set -- -c "$work/tiny.conf" --set "run.dir=$work/run" --set train.steps=2 --set train.batch=300
+    set -- -c "$work/tiny.conf" --set "run.dir=$work/run" --set run.resume=never --set train.steps=2 \
+        --set train.batch=300
     walk_limits $option "$@"
     walk_limits $option "$@" --set devices.towers=2 --set devices.threads_per_tower=2
 done
 for kib in 112 160 208 256 512 1024; do
-    under -s $kib -c "$work/tiny.conf" --set "run.dir=$work/run" --set train.steps=2
+    under -s $kib -c "$work/tiny.conf" --set "run.dir=$work/run" --set run.resume=never --set train.steps=2
     ends_well
     [ $kib -lt 256 ] || expect_code 0 "a stack of $kib KiB"
 done

@@ -34,7 +34,8 @@ echo 'relu more' >>small.net
 run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set devices.kind=$kind
 expect_code 0 'the run again'
 cmp runs/small/weights.safetensors again/weights.safetensors || fail 'the run again is another'
-run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set model.name=mnist_cnn --set devices.kind=$kind
+run "$pipetrain" -c runs/small/run.conf --set run.dir=again --set run.resume=never --set model.name=mnist_cnn \
+    --set devices.kind=$kind
 expect_code 0 'a name in place of the file'
 [ ! -e again/run.net ] || fail 'the text of an earlier run stays'
 

@@ -215,7 +215,7 @@ done
 for threads in 1 2; do
     command_line="cat tiny.conf | pipetrain -c /dev/stdin, $threads threads"
     { sleep 1; cat "$work/tiny.conf"; } | "$pipetrain" -c /dev/stdin --set "run.dir=$work/runs/piped" \
-        --set train.steps=1 --set devices.threads_per_tower=$threads >"$work/out" 2>"$work/err"
+        --set run.resume=never --set train.steps=1 --set devices.threads_per_tower=$threads >"$work/out" 2>"$work/err"
     code=$?
     expect_code 0 'a configuration from a pipe'
 done
@@ -249,7 +249,23 @@ try deep/nothing --set "data.train=$work/bad/train-*" --set data.shuffle=none
 expect_code 3 'damage in the first batch of a new directory'
 [ ! -e "$work/runs/deep" ] || fail 'a run that did no step left a directory'
 
-# A directory named by hand is used again; the default one never is.
+# Results in a directory named by hand are not replaced without a word: both ways out are told, and work.
+mkdir "$dir-2"
+for last in --set=train.steps=2 --check; do
+    for named in "$dir" "$dir//"; do
+        run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$named" $last
+        expect_code 2 "results in the directory, $last"
+        expect_err "run directory $named holds the results of a run, .*--set run.dir=$dir-3 begins .*--set run.resume=never"
+    done
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir" --set devices.kind=null $last
+    expect_code 2 "of a run that computes nothing, $last"
+done
+expect_same_file "$dir/summary.json" "$work/before/summary.json" 'results of the run before'
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$dir-3" --set train.steps=1
+expect_code 0 'beside it'
+rm -r "$dir-2" "$dir-3"
+
+# A directory named by hand is used again where it is said; the default one never is.
 train first --set train.steps=2
 expect_summary first steps 2
 expect_equal "$(grep -c . "$dir/metrics.jsonl")" 4 'metrics begin again'

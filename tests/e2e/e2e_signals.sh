@@ -41,7 +41,7 @@ for towers in 1 3; do
         for file in weights.safetensors summary.json metrics.jsonl run.conf; do
             [ -s "$work/runs/$signal-$towers/$file" ] || fail "no $file after SIG$signal"
         done
-        expect_out_joined "next +the same command begins anew: no states are saved .*model.weights=$work/runs/"
+        expect_out_joined "next +the same command with --set run.resume=never begins anew: no states are saved .*model.weights=$work/runs/"
         steps=$(summary "$signal-$towers" steps)
         expect_equal "$(summary "$signal-$towers" images)" "$(((steps / 38) * 600 + (steps % 38) * 16))" \
             'images of whole steps'

@@ -168,8 +168,8 @@ def make_source(directory):
 def first_loss(shards, work):
     """Loss of the untrained network over all training records, as pipetrain reads them."""
     run = os.path.join(work, "run")
-    keys = [f"run.dir={run}", f"data.train={shards}/train-*", "data.index_cache=no", "model.dropout=no",
-            "train.batch=300", "train.steps=1", "report.progress=none"]
+    keys = [f"run.dir={run}", "run.resume=never", f"data.train={shards}/train-*", "data.index_cache=no",
+            "model.dropout=no", "train.batch=300", "train.steps=1", "report.progress=none"]
     settings = [argument for key in keys for argument in ("--set", key)]
     subprocess.run([os.environ.get("PIPETRAIN", "./pipetrain"), "-c", os.devnull, *settings], check=True,
                    stdout=subprocess.DEVNULL)

@@ -21,11 +21,11 @@ struct run_past { const char *path; uint64_t lines_bytes[RUN_LINES_COUNT]; };
 
 /* Make (with parents) and lock the directory, and write there what the run begins with, under
  * temporary names. What an earlier run left stays as it is until run_directory_begin; temporary files
- * of runs that died are removed. A directory that was named by hand is used again; for the default
- * runs/NAME the next free runs/NAME-2, -3, ... is taken. What stands in the place of a result and is
- * not a regular file is refused. A file system without locks is told of once on stderr, and nothing
- * is removed there. With `past` (NULL: a new run) it is that run's directory, and its lines go on. 0, or a negative
- * errno with a message in problem_out. */
+ * of runs that died are removed. A directory that was named by hand is used again (run_name_is_taken says
+ * whether it may be); for the default runs/NAME the next free runs/NAME-2, -3, ... is taken. What stands in
+ * the place of a result and is not a regular file is refused. A file system without locks is told of once
+ * on stderr, and nothing is removed there. With `past` (NULL: a new run) it is that run's directory, and its
+ * lines go on. 0, or a negative errno with a message in problem_out. */
 int run_directory_open(struct run_directory **directory_out, const struct settings *settings,
                        const struct run_past *past, char *problem_out, size_t problem_size);
 /* Is there room for `bytes` twice? 0 also where the file system does not tell; -ENOSPC with the

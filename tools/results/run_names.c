@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/config/options.h"
@@ -19,6 +20,45 @@ bool run_name_was_given(const struct settings *settings)
 {
     const struct option_row *const option = option_find(SECTION_RUN, "dir");
     return settings->origins[option_index(option)].origin > ORIGIN_MODEL;
+}
+
+static size_t length_of(const char *directory)
+{
+    size_t length = strlen(directory);
+    while (length > 1 && directory[length - 1] == '/')
+        length--;
+    return length;
+}
+
+/* The summary is there from the end of a run on: what was killed has none. */
+static bool holds_results(const char *directory)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof(path), "%s/summary.json", directory);
+    return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
+}
+
+/* The next one that is not there. */
+static void find_free_name(const char *directory, char path[PATH_MAX])
+{
+    char base[PATH_MAX];
+    int number = 2;
+    snprintf(base, sizeof(base), "%.*s", (int)length_of(directory), directory);
+    while (number < RUN_NAMES_MAX && run_name_numbered(path, PATH_MAX, base, number) == 0 && access(path, F_OK) == 0)
+        number++;
+}
+
+bool run_name_is_taken(const struct settings *settings, char *problem_out, size_t problem_size)
+{
+    char other[PATH_MAX] = "OTHER";
+    const char *const directory = settings->run.dir;
+    if (!run_name_was_given(settings) || strcmp(settings->run.resume, "never") == 0 || !holds_results(directory))
+        return false;
+    find_free_name(directory, other);
+    snprintf(problem_out, problem_size,
+             "run directory %s holds the results of a run, and no saved state that this one goes on from: --set "
+             "run.dir=%s begins one beside it, --set run.resume=never takes its place", directory, other);
+    return true;
 }
 
 int run_name_count(const struct settings *settings)

@@ -13,6 +13,10 @@
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number);
 /* Was run.dir given, and not made of the run's name? */
 bool run_name_was_given(const struct settings *settings);
+/* Would a new run replace the results of another one without being told to? Only where run.dir was given (else it takes
+ * the next free name), the run there has come to an end, and run.resume = never does not tell it to. With what may be
+ * done instead in problem_out. */
+bool run_name_is_taken(const struct settings *settings, char *problem_out, size_t problem_size);
 /* How many of runs/NAME, runs/NAME-2, ... are there, one behind the other. */
 int run_name_count(const struct settings *settings);
 

@@ -9,6 +9,7 @@
 #include "stage/text/text_stream.h"
 #include "tools/config/number.h"
 #include "tools/config/options.h"
+#include "tools/results/run_names.h"
 #include "tools/text/wrapped.h"
 
 #define COLUMNS 80u
@@ -233,8 +234,9 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
     if (ended_early && end->saves_states)
         wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);
     else if (ended_early && end->plan->devices.backend->computes)
-        wrapped_print(out, "next      the same command begins anew: no states are saved (checkpoint.every = never). To "
-                           "train these weights on: --set model.weights=%s/weights.safetensors", end->directory);
+        wrapped_print(out, "next      the same command%s begins anew: no states are saved (checkpoint.every = never). "
+                           "To train these weights on: --set model.weights=%s/weights.safetensors",
+                      run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);
     else if (!end->plan->devices.backend->computes)
         wrapped_print(out, "next      the same in the order of the files: --set data.shuffle=none; all keys: --help");
     else if (end->plan->cores > 1 && end->plan->schedule.towers == 1)

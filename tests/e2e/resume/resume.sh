@@ -5,7 +5,7 @@ long='--set train.epochs=6 --set train.batch=16 --set report.interval=7'
 resumed() {
     name=$1
     shift
-    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $(in_place "$work/runs/$name") $long "$@"
 }
 
 # What does not depend on the clock: rows without times, and speeds.

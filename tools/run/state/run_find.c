@@ -71,6 +71,16 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     return rc == 0 ? 0 : fail_to_open(resume, rc, &problem);
 }
 
+/* There is nothing to go on from in the run's directory; what else is there is not lost. */
+static int begin_anew(const struct settings *settings)
+{
+    char problem[2 * PATH_MAX + 256];
+    if (!run_name_is_taken(settings, problem, sizeof(problem)))
+        return 0;
+    log_message(LOG_ERROR, "%s", problem);
+    return EXIT_CODE_USAGE;
+}
+
 /* What computes nothing would replace the results of a run that does. */
 static int keep_off(struct run_state *state, const struct settings *settings)
 {
@@ -80,7 +90,7 @@ static int keep_off(struct run_state *state, const struct settings *settings)
         log_message(LOG_ERROR, "%s holds a run that computes: give this one another with --set run.dir=OTHER",
                     settings->run.dir);
     forget(state);
-    return is_there ? EXIT_CODE_USAGE : 0;
+    return is_there ? EXIT_CODE_USAGE : begin_anew(settings);
 }
 
 /* A run of other settings: with a name of its own beside that one, where nobody named the directory. */
@@ -199,11 +209,15 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
     if (!plan->devices.backend->computes)
         return keep_off(state, settings);
     const int rc = open_reader(state, settings);
+    if (rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0)
+        return begin_anew(settings);
     if (rc != 0)
-        return rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0 ? 0 : exit_code_of(rc, EXIT_CODE_DATA);
+        return exit_code_of(rc, EXIT_CODE_DATA);
     if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
         return refuse_other(state, settings, words);
-    const int code = check_towers(state, settings, plan);
+    int code = check_towers(state, settings, plan);
+    if (code == 0 && state->folder[0] == '\0')
+        code = begin_anew(settings);
     if (code != 0)
         return code;
     state->saves = true;        /* at its end at least */

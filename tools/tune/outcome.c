@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define STEPS 400u
+#define ENOUGH 0.95             /* of what is wanted, within what can be measured */
 #define FED 0.01                /* share of waiting that nothing has to be done about */
 
 static int compare_doubles(const void *a, const void *b)
@@ -107,9 +108,11 @@ static enum tune_kind kind_of(const struct tune_outcome *outcome)
                                  now->setting.threads == best->setting.threads;
     if (outcome->best > 0)
         return is_same_threads ? TUNE_SPREAD : TUNE_THREADS;
-    if (candidate_wait(now) < FED && candidate_speed(now) >= 0.95 * outcome->wanted)
-        return TUNE_FED;
-    return outcome->given >= outcome->wanted && outcome->model.steps_on_cores ? TUNE_SHARED : TUNE_DEFICIT;
+    if (outcome->given < ENOUGH * outcome->wanted)
+        return TUNE_DEFICIT;
+    if (outcome->model.steps_on_cores && candidate_speed(now) < ENOUGH * outcome->wanted)
+        return TUNE_SHARED;
+    return candidate_wait(now) < FED ? TUNE_FED : TUNE_UNEVEN;
 }
 
 int outcome_judge(struct tune_outcome *outcome)

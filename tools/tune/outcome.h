@@ -29,7 +29,8 @@ enum tune_kind {
     TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
     TUNE_THREADS,               /* other numbers of threads are enough */
     TUNE_DEFICIT,               /* no setting is: the feed is slower than the towers */
-    TUNE_SHARED                 /* towers compute on the cores that decode: both together need more of them */
+    TUNE_SHARED,                /* towers compute on the cores that decode: both together need more of them */
+    TUNE_UNEVEN                 /* the feed is fast enough on average, and no depth was measurably better */
 };
 
 struct tune_outcome {

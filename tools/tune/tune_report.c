@@ -156,6 +156,11 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
                            "alone (towers %s, the feed %s images/s), and nothing that shares them measurably better "
                            "was found", outcome->model.cores, wanted.text, given.text);
         return;
+    case TUNE_UNEVEN:
+        wrapped_print(out, "reason    the feed is fast enough on average (%s of %s images/s), but not evenly: towers "
+                           "wait %.1f %% of their time, and no setting was measurably better", given.text, wanted.text,
+                      100 * candidate_wait(&outcome->candidates[0]));
+        return;
     default: explain_deficit(outcome, out);
     }
 }

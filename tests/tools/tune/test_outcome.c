@@ -140,6 +140,18 @@ static void towers_that_do_not_wait_are_fed(void **state)
     assert_int_equal(outcome_judge(&outcome), 0);
     assert_int_equal(outcome.kind, TUNE_FED);
     assert_true(isinf(outcome.drain_steps));
+    outcome.candidates[0].waits[0] = outcome.candidates[0].waits[1] = 0.1;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_UNEVEN);
+    outcome = three(8, 8, 8);
+    outcome.model.steps_on_cores = true;        /* slower than the towers alone, without waiting */
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_SHARED);
+    outcome.model.steps_on_cores = false;       /* a GPU that was slow for a while: no deficit */
+    for (uint32_t i = 0; i < 3; i++)
+        outcome.candidates[0].waits[i] = 0.001;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_FED);
 }
 
 int main(void)

@@ -22,7 +22,8 @@
 
 /* What a slice is of, by a word in its name, or else in its category. */
 static const struct { const char *word, *name, *fill, *text; } kinds[] = {
-    { "wait", "waiting", "#c04f00", "#fff" },       { "reduc", "reduction", "#e69f00", "#111" },
+    { "input wait", "input wait", "#c04f00", "#fff" },  /* of a tower; others wait because they are ahead */
+    { "wait", "waiting", "#8a949e40", "var(--soft)" },   { "reduc", "reduction", "#e69f00", "#111" },
     { "forward", "forward", "#0068a8", "#fff" },    { "backward", "backward", "#56b4e9", "#111" },
     { "update", "update", "#007a5a", "#fff" },      { "copy", "copy", "#f0e442", "#111" },
     { "decod", "decode", "#6b4fa0", "#fff" },       { "read", "read", "#cc79a7", "#111" },

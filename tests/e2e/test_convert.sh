@@ -100,6 +100,14 @@ shuffles_by_seed() {
     sort found2 | cmp -s - found.sorted || failed "another seed gives other records"
 }
 
+says_nothing_when_it_is_to_be_quiet() {
+    expect 0 digits -o quiet --quiet --train 60 --validation 20
+    [ ! -s output ] && [ ! -s messages ] || failed "--quiet says: $(cat output messages)"
+    expect 2 digits -o loud --progress=loud --train 60 --validation 20
+    expect 0 digits -o calm --progress=none --train 60 --validation 20
+    [ -s output ] || failed "--progress=none leaves out the result"
+}
+
 gives_the_same_bytes_for_any_number_of_jobs() {
     for jobs in 1 2 7; do
         expect 0 mnist set -o "jobs$jobs" --jobs $jobs
@@ -617,6 +625,7 @@ make_set set
 writes_every_image_with_its_label_once
 tells_mean_and_deviation_of_training_pixels
 shuffles_by_seed
+says_nothing_when_it_is_to_be_quiet
 gives_the_same_bytes_for_any_number_of_jobs
 takes_gzip_and_names_with_a_dot
 refuses_damaged_input

@@ -75,6 +75,23 @@ static void what_is_kept_to_a_terminal_is_not_said_elsewhere(void **state)
     assert_string_not_equal(say(&progress, true, 1), "");
 }
 
+static void it_is_said_as_was_chosen(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_choose(PROGRESS_SILENT);
+    progress_begin(&progress, "checking", "files", 3);
+    assert_false(progress.rewrites);
+    assert_string_equal(say(&progress, false, 1), "");
+    progress_choose(PROGRESS_PAINTED);
+    progress_begin(&progress, "checking", "files", 3);
+    assert_true(progress.rewrites);
+    progress_choose(PROGRESS_LINES);
+    progress_begin(&progress, "checking", "files", 3);
+    assert_false(progress.rewrites);
+    progress_choose(PROGRESS_AS_IT_FITS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +99,7 @@ int main(void)
         cmocka_unit_test(what_is_done_in_steps_is_shown_as_what_they_come_to),
         cmocka_unit_test(the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits),
         cmocka_unit_test(what_is_kept_to_a_terminal_is_not_said_elsewhere),
+        cmocka_unit_test(it_is_said_as_was_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

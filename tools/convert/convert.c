@@ -61,7 +61,7 @@ static int write_shards(const struct convert_options *options, const struct conv
     if (rc == 0)
         rc = commit(&set, conversion, options, stop);
     shard_set_close(&set);
-    if (rc == 0)
+    if (rc == 0 && !options->is_quiet)
         report(conversion, options->output);
     return rc;
 }

@@ -44,6 +44,7 @@ struct convert_options {
     const char *image_key, *label_key;  /* the features of the input; NULL: as its dataset.json says, or usual ones */
     const char *label;          /* which one of several a sample has; NULL = the usual one */
     bool may_replace;           /* a set that is there */
+    bool is_quiet;              /* nothing is printed of what was made */
     const atomic_bool *interrupted;     /* true when a long preparation should give up with -ECANCELED */
 };
 

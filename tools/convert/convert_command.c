@@ -14,6 +14,7 @@
 #include "stage/log.h"
 #include "stage/text/nearest.h"
 #include "tools/config/long_option.h"
+#include "tools/convert/progress.h"
 
 #define OPTION_COLUMN 24
 #define HELP_COLUMNS 80
@@ -159,6 +160,32 @@ static int parse_raw(const struct option_row *row, const char *text, struct conv
     return 0;
 }
 
+static int parse_progress(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    static const struct { const char *name; enum progress_how how; } kinds[] = {
+        { "bar", PROGRESS_PAINTED }, { "line", PROGRESS_LINES }, { "none", PROGRESS_SILENT },
+    };
+    (void)command;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, text) == 0) {
+            progress_choose(kinds[i].how);
+            return 0;
+        }
+    }
+    log_message(LOG_ERROR, "--%s: '%s' is none of bar, line and none", row->name, text);
+    return -EINVAL;
+}
+
+static int parse_quiet(const struct option_row *row, const char *text, struct convert_command *command)
+{
+    (void)row;
+    (void)text;
+    command->options.is_quiet = true;
+    progress_choose(PROGRESS_SILENT);
+    log_only_errors();
+    return 0;
+}
+
 static int parse_help(const struct option_row *row, const char *text, struct convert_command *command)
 {
     (void)row;
@@ -208,6 +235,9 @@ static const struct option_row option_rows[] = {
       "digits: so many to draw to train with (default 20000)" },
     { 'l', "label", "WHICH", parse_text, 0, 0, FIELD(label), CONVERT_LABEL,
       "cifar100: fine (100 classes, the default) or coarse (20)" },
+    { 'P', "progress", "KIND", parse_progress, 0, 0, 0, 0,
+      "on stderr, of what takes long: bar, line (every ten seconds) or none; else a bar where that is a terminal" },
+    { 'Q', "quiet", NULL, parse_quiet, 0, 0, 0, 0, "say nothing but errors" },
     { 'h', "help", NULL, parse_help, 0, 0, 0, 0, "show this" },
     { 'V', "version", NULL, parse_version, 0, 0, 0, 0, "show the version" },
 };

@@ -15,14 +15,21 @@
 #define REPAINT_NS (NS_PER_S / 4)
 #define LINE_NS (10 * NS_PER_S)
 
+static enum progress_how chosen;
+
+void progress_choose(enum progress_how how)
+{
+    chosen = how;
+}
+
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total)
 {
     *progress = (struct progress){
         .what = what, .unit = unit, .total = total, .each = 1, .began_ns = clock_now_ns(),
-        .rewrites = terminal_repaints(STDERR_FILENO),
+        .rewrites = chosen == PROGRESS_PAINTED || (chosen == PROGRESS_AS_IT_FITS && terminal_repaints(STDERR_FILENO)),
     };
     atomic_init(&progress->done, 0);
-    atomic_init(&progress->next_ns, progress->began_ns + SILENT_NS);
+    atomic_init(&progress->next_ns, chosen == PROGRESS_SILENT ? UINT64_MAX : progress->began_ns + SILENT_NS);
 }
 
 void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total)

@@ -17,6 +17,11 @@ struct progress {
     atomic_uint_fast64_t done, next_ns;     /* when something is said next */
 };
 
+enum progress_how { PROGRESS_AS_IT_FITS, PROGRESS_PAINTED, PROGRESS_LINES, PROGRESS_SILENT };
+
+/* How what begins from here on is said: painted over where stderr is a terminal that can do so, or so in any case.
+ * Before any thread. */
+void progress_choose(enum progress_how how);
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
 /* Bytes, which are shown in MiB. */
 void progress_begin_bytes(struct progress *progress, const char *what, uint64_t total);

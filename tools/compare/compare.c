@@ -145,6 +145,8 @@ static void share(struct rounds *rounds)
         rounds->assignments[rounds->shared++] = request->assignments[i];
     if (request->steps == 0)
         rounds->assignments[rounds->shared++] = "data.validation=";
+    if (request->goes_back)
+        rounds->assignments[rounds->shared++] = "train.on_nan=stop";    /* a trial saves no state to go back to */
 }
 
 int compare(const struct compare_request *request)
@@ -158,7 +160,7 @@ int compare(const struct compare_request *request)
                                              .rounds = request->rounds };
     rounds.comparison.results = calloc((size_t)rounds.comparison.variants * request->rounds,
                                        sizeof(*rounds.comparison.results));
-    rounds.assignments = calloc(request->assignment_count + 1 + AXES_MAX, sizeof(*rounds.assignments));
+    rounds.assignments = calloc(request->assignment_count + 2 + AXES_MAX, sizeof(*rounds.assignments));
     int code = 0;
     if (rounds.comparison.results == NULL || rounds.assignments == NULL) {
         code = out_of_memory();

@@ -10,6 +10,7 @@ struct compare_request {
     const char *config_path;            /* can be read again and again (trial_can_read_again) */
     char **assignments;                 /* of --set, the same for all variants */
     size_t assignment_count;
+    bool goes_back;                     /* the configuration goes back to saved states (train.on_nan = rollback) */
     struct axes axes;                   /* two variants at least, AXES_VARIANTS_MAX at most */
     uint32_t rounds;                    /* COMPARISON_ROUNDS_MAX at most */
     double seconds;                     /* of training, each time; 0 = the steps decide */

@@ -212,6 +212,7 @@ static int read_request(struct arguments *arguments, struct settings *settings, 
         rc = config_read(settings, request->config_path, problems);
     for (size_t i = 0; i < request->assignment_count && rc == 0; i++)
         rc = config_set(settings, request->assignments[i], problems);
+    request->goes_back = settings->train.on_nan == ON_NAN_ROLLBACK;
     if (rc == 0 && problems->count == 0 && is_pipe(settings->model.file))
         refuse_pipe(settings->model.file, problems);
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;

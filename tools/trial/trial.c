@@ -21,11 +21,12 @@
 #define START_SECONDS 600.0             /* that a start may take where nobody says */
 #define PATH_ROOM 256                   /* of a file in the folder, behind its path */
 
-/* What a trial sets itself; the first two as it is asked for. */
-enum { OWN_DIR, OWN_STEPS, OWN_COUNT = 10 };
+/* What a trial sets itself; the first three as it is asked for. */
+enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 13 };
 static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     [OWN_DIR] = { "run.dir", NULL },
     [OWN_STEPS] = { "train.steps", NULL },
+    [OWN_TRACE] = { "report.trace", "" },
     { "train.epochs", "1000000" },      /* the largest number there may be: the steps decide */
     { "train.max_time", "" },
     { "train.stop_at", "0" },
@@ -34,6 +35,8 @@ static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     { "checkpoint.every", "never" },
     { "checkpoint.keep_best", "no" },
     { "report.progress", "none" },
+    { "report.tensorboard", "no" },     /* who watches the runs of this configuration sees no trial among them */
+    { "report.prometheus", "" },
 };
 
 struct trial {
@@ -88,7 +91,7 @@ static int add_own(struct trial *trial)
     const uint64_t wanted = trial->spec->steps;
     snprintf(dir, sizeof(dir), "%s/run", trial->folder);
     snprintf(steps, sizeof(steps), "%" PRIu64, wanted == 0 || wanted > TRIAL_STEPS_MAX ? TRIAL_STEPS_MAX : wanted);
-    const char *const told[OWN_COUNT] = { [OWN_DIR] = dir, [OWN_STEPS] = steps };
+    const char *const told[OWN_COUNT] = { [OWN_DIR] = dir, [OWN_STEPS] = steps, [OWN_TRACE] = trial->spec->trace };
     int rc = 0;
     for (size_t i = 0; i < OWN_COUNT && rc == 0; i++)
         rc = add(trial, own_keys[i].key, told[i] != NULL ? told[i] : own_keys[i].value);

@@ -18,6 +18,7 @@ struct trial_spec {
     size_t assignment_count;
     double seconds;             /* of training, from the end of its first step; 0 = as long as the steps take */
     uint64_t steps;             /* TRIAL_STEPS_MAX at most; 0 = as many as there is time for */
+    const char *trace;          /* a file that the trial's trace goes to (doc/trace.md); NULL: none */
     double limit_seconds;       /* the process is killed after that; 0 = 600 more than `seconds`, or never without */
 };
 
@@ -63,8 +64,8 @@ bool trial_sets(const char *key);
 
 /* Run this program once more as a child (/proc/self/exe) with a run directory of its own, in $TMPDIR or /tmp, which is
  * removed. The run begins anew, saves no state and does not end before its steps or its time: train.epochs,
- * train.steps, train.max_time, train.stop_at, train.patience, run.dir, run.resume, checkpoint.every, .keep_best and
- * report.progress are the trial's. What the child says is not shown.
+ * train.steps, train.max_time, train.stop_at, train.patience, run.dir, run.resume, checkpoint.every, .keep_best,
+ * report.progress, .trace, .tensorboard and .prometheus are the trial's. What the child says is not shown.
  *
  * Waits until the child is gone. SIGINT, SIGTERM, SIGHUP and SIGUSR1, as far as signals_hold holds them, which has to
  * come before any thread, end the trial: the child gets the same one and is killed where it does not end in 2 s, at

@@ -17,7 +17,7 @@
 
 /* The request's, those given, and those of every trial; of lent texts, the array is the caller's to free. */
 static const char **make_assignments(const struct tune_request *request, const char *const *own, size_t count,
-                                     const char *trace, size_t *count_out)
+                                     bool is_traced, size_t *count_out)
 {
     const char **const all = calloc(request->assignment_count + count + 3, sizeof(*all));
     size_t used = 0;
@@ -28,8 +28,9 @@ static const char **make_assignments(const struct tune_request *request, const c
     for (size_t i = 0; i < count; i++)
         all[used++] = own[i];
     all[used++] = "data.validation=";
-    all[used++] = trace != NULL ? trace : "report.trace=";
-    if (trace != NULL)
+    if (request->goes_back)
+        all[used++] = "train.on_nan=stop";      /* a trial saves no state to go back to */
+    if (is_traced)
         all[used++] = "input.ram_budget=0";
     *count_out = used;
     return all;
@@ -38,8 +39,8 @@ static const char **make_assignments(const struct tune_request *request, const c
 static int run(const struct tune_request *request, const char *const *own, size_t count, const char *trace,
                bool only_checks, double seconds, struct trial_result *result)
 {
-    struct trial_spec spec = { .config_path = request->config_path, .seconds = seconds };
-    const char **const all = make_assignments(request, own, count, trace, &spec.assignment_count);
+    struct trial_spec spec = { .config_path = request->config_path, .seconds = seconds, .trace = trace };
+    const char **const all = make_assignments(request, own, count, trace != NULL, &spec.assignment_count);
     if (all == NULL) {
         *result = (struct trial_result){ .exit_code = EXIT_CODE_MEMORY };
         return -ENOMEM;
@@ -74,18 +75,17 @@ static int read_times(const char *trace, struct stage_times *times, struct trial
 static int run_traced(const struct tune_request *request, const char *const *own, size_t count, double seconds,
                       struct trial_result *result, struct stage_times *times)
 {
-    char folder[PATH_MAX], trace[PATH_MAX + sizeof(TRACE_NAME) + 16];
+    char folder[PATH_MAX], trace[PATH_MAX + sizeof(TRACE_NAME)];
     int rc = trial_folder_make(folder, sizeof(folder));
     if (rc != 0) {
         log_message(LOG_ERROR, "--tune: no folder for a trace in $TMPDIR or /tmp: %s", strerror(-rc));
         *result = (struct trial_result){ .exit_code = EXIT_CODE_OUTPUT };
         return rc;
     }
-    const int name = snprintf(trace, sizeof(trace), "report.trace=");
-    snprintf(trace + name, sizeof(trace) - (size_t)name, "%s%s", folder, TRACE_NAME);
+    snprintf(trace, sizeof(trace), "%s%s", folder, TRACE_NAME);
     rc = run(request, own, count, trace, false, seconds, result);
     if (rc == 0)
-        rc = read_times(trace + name, times, result);
+        rc = read_times(trace, times, result);
     else
         trial_tell("--tune", result);
     trial_folder_remove(folder);

@@ -133,10 +133,10 @@ static int measure_needs(struct tuning *tuning)
 /* Reading and decoding with nobody else at the cores: one decoder. */
 static int measure_feed(struct tuning *tuning)
 {
-    static const char *const own[] = { "devices.kind=null", "input.decode_threads=1" };
+    static const char *const own[] = { "devices.kind=null", "devices.list=", "input.decode_threads=1" };
     struct feed_model *const model = &tuning->outcome.model;
     struct trial_result result;
-    const int rc = run(tuning, own, 2, phase_seconds(tuning), &result, &tuning->feed);
+    const int rc = run(tuning, own, 3, phase_seconds(tuning), &result, &tuning->feed);
     if (rc != 0)
         return rc;
     model->read = tuning->feed.read;

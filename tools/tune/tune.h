@@ -14,6 +14,7 @@ struct tune_request {
     size_t assignment_count;
     double seconds;                     /* all of it, about; TUNE_SECONDS_LEAST or more */
     size_t ram_budget;                  /* of the configuration; 0: none of its own */
+    bool goes_back;                     /* the configuration goes back to saved states (train.on_nan = rollback) */
     bool writes;                        /* what it recommends goes into the configuration */
 };
 

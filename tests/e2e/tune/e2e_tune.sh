@@ -34,6 +34,9 @@ name = mnist_cnn
 [train]
 batch = 8
 epochs = 3
+on_nan = rollback
+[checkpoint]
+every = 100
 [devices]
 kind = $kind
 bind = no
@@ -46,6 +49,9 @@ decode_threads = 1
 # progress
 [report]
 progress = none
+tensorboard = $work/watched
+prometheus = $work/watched.prom
+trace = $work/watched.json
 END
 cp "$work/fed.conf" "$work/slow_decoder.conf"
 
@@ -71,6 +77,7 @@ expect_same_file "$work/fed.conf.bak" "$work/slow_decoder.conf"
 expect_equal "$(grep -v _threads "$work/fed.conf" | grep -v _depth)" \
     "$(grep -v _threads "$work/fed.conf.bak" | grep -v _depth)" 'what is not changed'
 expect_nothing_left 'tuning'
+expect_equal "$(ls -d "$work"/watched* 2>/dev/null)" '' 'what watches runs saw trials'
 for name in fed.conf.bak fed.conf; do
     "$slow" -c "$work/$name" --set "run.dir=$work/runs/$name" --set train.steps=60 -q || fail "$name does not run"
 done

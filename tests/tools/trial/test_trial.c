@@ -226,13 +226,16 @@ static void the_result_is_the_summary(void **state)
 static void assignments_come_before_those_of_the_trial(void **state)
 {
     static const char *const assignments[] = { "train.batch=4", "train.batch=6", "train.steps=1", "devices.towers=2",
-                                               "checkpoint.every=1", "train.max_time=1 hour" };
+                                               "checkpoint.every=1", "train.max_time=1 hour",
+                                               "report.tensorboard=here", "report.prometheus=here.prom",
+                                               "report.trace=here.json" };
     (void)state;
     use("train");
     spec.steps = 5;
     spec.assignments = assignments;
-    spec.assignment_count = 6;
+    spec.assignment_count = 9;
     assert_int_equal(trial_run(&spec, &result), 0);
+    assert_true(access("here", F_OK) != 0 && access("here.prom", F_OK) != 0 && access("here.json", F_OK) != 0);
     assert_int_equal(result.batch, 6);
     assert_int_equal(result.towers, 2);
     assert_int_equal(result.steps, 5);

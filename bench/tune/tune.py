@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How near pipetrain --tune comes to the best point of a full grid, and how well its model predicts.
 
-    bench/tune/tune.py BUILD MNIST-GLOB JPEG-GLOB [SCENE...]
+    bench/tune/tune.py BUILD MNIST-GLOB JPEG-GLOB CLASSES [SCENE...]
 
 Three scenes, each a configuration that starves: raw records of a slow reader, JPEG images with one decoder, and
 decoding that now and then takes long. In each --tune has a minute; then every point of a grid of threads and depths
@@ -43,9 +43,10 @@ def program(build, scene):
     return os.path.join(build, name), dict(os.environ, PIPETRAIN_SLOW=scene["slow"])
 
 
-def write_config(path, scene, data):
+def write_config(path, scene, data, classes):
     with open(path, "w", encoding="ascii") as file:
-        file.write(f"[data]\ntrain = {data[scene['data']]}\n[model]\nname = {scene['model']}\n"
+        file.write(f"[data]\ntrain = {data[scene['data']]}\n" + (f"classes = {classes}\n" if scene["data"] else "") +
+                   f"[model]\nname = {scene['model']}\n"
                    f"[train]\nbatch = {scene['batch']}\nepochs = 1000\n")
         sections = {}
         for key, value in scene["set"].items():
@@ -90,13 +91,13 @@ def grid_best(command, environment, grid):
 
 
 def main():
-    build, data, wanted = sys.argv[1], sys.argv[2:4], sys.argv[4:] or list(SCENES)
+    build, data, classes, wanted = sys.argv[1], sys.argv[2:4], sys.argv[4], sys.argv[5:] or list(SCENES)
     for name in wanted:
         scene = SCENES[name]
         path, environment = program(build, scene)
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(folder, "scene.conf")
-            write_config(config, scene, data)
+            write_config(config, scene, data, classes)
             command = [path, "-c", config]
             tuned, rows, seconds = tune(command, environment)
             best, points = grid_best(command, environment, scene["grid"])

@@ -356,6 +356,7 @@ static void try_interrupted(const char *part, int number, int times, int code)
     spec.seconds = 60;
     const pid_t trying = fork();
     if (trying == 0) {
+        signal(number, SIG_DFL);        /* a shell may ignore it for what it starts beside itself */
         signals_hold();
         const int rc = trial_run(&spec, &result);
         const bool is_right = rc == -ECANCELED && result.exit_code == code && trial_end_code() == code &&

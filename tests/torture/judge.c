@@ -182,6 +182,13 @@ static bool is_known(const struct judgement *judgement, const char *file, const 
            (is_later && is_as(judgement->done, scenario->kept, found));
 }
 
+/* In the folder of a run's results. */
+static bool is_beside_kept(const struct scenario *scenario, const char *file)
+{
+    const size_t bytes = scenario->kept != NULL ? strcspn(scenario->kept, "/") + 1 : 0;
+    return bytes > 0 && strncmp(file, scenario->kept, bytes) == 0;
+}
+
 static int judge_content(const struct judgement *judgement, const char *file, const char *name,
                          const struct content *found)
 {
@@ -194,7 +201,7 @@ static int judge_content(const struct judgement *judgement, const char *file, co
         return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
     const bool is_early = judgement->promise->may_be_short && (judgement->end.code == EXIT_CODE_STOPPED ||
                                                                 judgement->end.code == EXIT_CODE_INTERRUPTED);
-    if ((judgement->scenario->is_endless || is_early) && strncmp(file, "run/", 4) == 0)
+    if ((judgement->scenario->is_endless || is_early) && is_beside_kept(judgement->scenario, file))
         return found->count > 0 ? 0 : broken(judgement, "%s is empty", file);
     return is_known(judgement, file, found) ? 0 : broken(judgement, "%s is neither as before nor as promised", file);
 }
@@ -270,7 +277,7 @@ static int judge_kept(const struct judgement *judgement)
     if (scenario->kept == NULL || judgement->promise->is_second)
         return 0;
     struct content before = content_read(judgement->begin, scenario->kept);
-    const bool is_there = is_as(judgement->folder, scenario->kept, &before) ||
+    const bool is_there = before.bytes == NULL || is_as(judgement->folder, scenario->kept, &before) ||
                           is_as(judgement->folder, scenario->kept_later, &before);
     content_release(&before);
     return is_there ? 0 : broken(judgement, "the earlier %s is gone", scenario->kept);

@@ -21,9 +21,10 @@ const struct scenario scenarios[] = {
     { .name = "train-teams", .program = "pipetrain", .catches = true, .has_teams = true,
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=devices.towers=2", "--set=devices.threads_per_tower=2" },
       .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
-    { .name = "train-save", .program = "pipetrain", .catches = true, .results = "run",
-      .arguments = { "-c", "run.conf", SMALL_RUN, "--set=checkpoint.every=1", "--set=checkpoint.keep=1" },
-      .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+    { .name = "train-save", .program = "pipetrain", .catches = true, .results = "saved",
+      .kept = "saved/weights.safetensors", .kept_later = "saved/weights.previous.safetensors",
+      .arguments = { "-c", "run.conf", SMALL_RUN, "--set=run.dir=saved", "--set=run.resume=auto",
+                     "--set=checkpoint.every=1", "--set=checkpoint.keep=1" } },
     { .name = "train-on", .program = "pipetrain", .arguments = { "-c", "run.conf", "--set=train.epochs=100000" },
       .is_endless = true, .catches = true,
       .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
@@ -50,7 +51,7 @@ const uint32_t scenario_count = sizeof(scenarios) / sizeof(scenarios[0]);
 
 static const char settings[] = "[data]\ntrain = data/train-*\nvalidation = data/validation-*\n"
                                "[train]\nbatch = 16\n"
-                               "[run]\ndir = run\n"
+                               "[run]\ndir = run\nresume = never\n"
                                "[devices]\nkind = cpu\nthreads_per_tower = 1\n"
                                "[report]\ninterval = 1\nprogress = none\n";
 

@@ -19,7 +19,7 @@ struct scenario {
     bool has_teams;                 /* its towers have several threads each */
     bool catches;                   /* it ends by itself when a signal asks it to */
     const char *results;            /* the folder it writes to; NULL: none */
-    /* Files of which the folder holds one as it was before, whatever happens; NULL: none. */
+    /* Files of which the folder holds one as it was before, where there was one, whatever happens; NULL: none. */
     const char *kept, *kept_later;
 };
 

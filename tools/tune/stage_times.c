@@ -24,7 +24,7 @@ static int read_text(const char *path, char **text_out, size_t *bytes_out)
         return -errno;
     int rc = fseek(file, 0, SEEK_END) == 0 ? 0 : -errno;
     const long bytes = rc == 0 ? ftell(file) : 0;
-    char *const text = bytes > 0 ? malloc((size_t)bytes) : NULL;
+    char *const text = bytes > 0 ? calloc((size_t)bytes + 1, 1) : NULL;        /* ended by a 0 */
     if (rc == 0 && bytes <= 0)
         rc = -EBADMSG;
     else if (rc == 0 && text == NULL)

@@ -29,9 +29,9 @@ struct trace {
     size_t track_count, track_room, slice_count, slice_room, step_count, step_room;
 };
 
-/* Read a text: an array of events, whose end may be missing, or an object that has one as traceEvents. Events of other
- * kinds are passed over. 0; -EBADMSG with a message in problem_out where something is no event: what stands before it
- * is read; -ENOMEM. trace_release after any. */
+/* Read a text, behind whose last byte a 0 stands: an array of events, whose end may be missing, or an object that has
+ * one as traceEvents. Events of other kinds are passed over. 0; -EBADMSG with a message in problem_out where something
+ * is no event: what stands before it is read; -ENOMEM. trace_release after any. */
 int trace_read(struct trace *trace_out, const char *text, size_t bytes, char *problem_out, size_t problem_size);
 void trace_release(struct trace *trace);
 

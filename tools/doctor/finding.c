@@ -26,7 +26,7 @@ void findings_release(struct findings *findings)
 }
 
 /* What others named, as a file or a device, is shown as messages show it. NULL without memory. */
-static char *text_of(const char *format, va_list arguments)
+static char *__attribute__((format(printf, 1, 0))) text_of(const char *format, va_list arguments)
 {
     char raw[TEXT_BYTES];
     vsnprintf(raw, sizeof(raw), format, arguments);

@@ -12,7 +12,8 @@
 
 #define LINE_BYTES 8192u        /* the flags of a CPU are some 2,000 */
 
-static FILE *open_under(const struct machine *machine, const char *path, va_list arguments)
+static FILE *__attribute__((format(printf, 2, 0)))
+open_under(const struct machine *machine, const char *path, va_list arguments)
 {
     char full[PATH_MAX];
     const int root_bytes = snprintf(full, sizeof(full), "%s/", machine->root);
@@ -22,7 +23,7 @@ static FILE *open_under(const struct machine *machine, const char *path, va_list
     return bytes < (int)sizeof(full) - root_bytes ? fopen(full, "re") : NULL;
 }
 
-static FILE *open_file(const struct machine *machine, const char *path, ...)
+static FILE *__attribute__((format(printf, 2, 3))) open_file(const struct machine *machine, const char *path, ...)
 {
     va_list arguments;
     va_start(arguments, path);
@@ -31,7 +32,8 @@ static FILE *open_file(const struct machine *machine, const char *path, ...)
     return file;
 }
 
-static bool read_line(const struct machine *machine, char *line, size_t line_size, const char *path, va_list arguments)
+static bool __attribute__((format(printf, 4, 0)))
+read_line(const struct machine *machine, char *line, size_t line_size, const char *path, va_list arguments)
 {
     FILE *const file = open_under(machine, path, arguments);
     if (file == NULL)

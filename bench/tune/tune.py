@@ -84,7 +84,7 @@ def grid_best(command, environment, grid):
     axes = [word for key, values in zip(KEYS, grid) for word in ("--compare", key + "=" + ",".join(map(str, values)))
             if len(values) > 1]
     fixed = [word for key, values in zip(KEYS, grid) if len(values) == 1 for word in ("--set", f"{key}={values[0]}")]
-    text = subprocess.run(command + fixed + axes + ["--seconds=2", "--rounds=1", "--format=csv", "-q"], env=environment,
+    text = subprocess.run(command + fixed + axes + ["--seconds=1", "--rounds=1", "--format=csv", "-q"], env=environment,
                           check=True, capture_output=True, text=True).stdout
     best = max(csv.DictReader(io.StringIO(text)), key=lambda row: float(row["images_per_second"] or 0))
     return [best.get(key, str(values[0])) for key, values in zip(KEYS, grid)], len(list(itertools.product(*grid)))

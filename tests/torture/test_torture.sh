@@ -7,7 +7,9 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 mkdir -p "$work/build/tests/torture" "$work/temporary"
 ln -s "$build/tests/torture/faults.so" "$work/build/tests/torture/faults.so"
-ln -s "$build/pipetrain-convert" "$work/build/pipetrain-convert"
+for program in pipetrain-convert pipetrain-report; do
+    ln -s "$build/$program" "$work/build/$program"
+done
 
 fail() {
     failures=$((failures + 1))

@@ -32,13 +32,13 @@ static uint32_t count_buckets(const struct arena *arena, size_t floats_min)
     return count;
 }
 
-static void append(struct buckets *buckets, enum region region, size_t offset, size_t count)
+static void append(struct buckets *buckets, const struct bucket *bucket)
 {
-    struct bucket_run *const run = &buckets->of[region];
+    struct bucket_run *const run = &buckets->of[bucket->region];
     assert(run->count < REGION_BUCKETS_MAX);
     if (run->count++ == 0)
         run->first = buckets->count;
-    buckets->bucket[buckets->count++] = (struct bucket){ .region = region, .offset = offset, .count = count };
+    buckets->bucket[buckets->count++] = *bucket;
 }
 
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes)
@@ -49,12 +49,39 @@ void buckets_add(struct buckets *buckets, enum region region, const struct arena
     size_t begin = 0;
     do {
         const size_t end = arena->updated > 0 ? next_end(arena, begin, floats_min) : 0;
-        append(buckets, region, begin, end - begin);
+        append(buckets, &(struct bucket){ .region = region, .offset = begin, .count = end - begin });
         begin = end;
     } while (begin < arena->updated);
 }
 
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count)
 {
-    append(buckets, region, 0, count);
+    append(buckets, &(struct bucket){ .region = region, .count = count });
+}
+
+void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers)
+{
+    size_t loads[BUCKET_OWNERS_MAX] = { 0 };
+    const struct bucket_run run = buckets->of[region];
+    assert(towers <= BUCKET_OWNERS_MAX);
+    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+        struct bucket *const bucket = &buckets->bucket[b];
+        bucket->use = BUCKET_REDUCE;
+        bucket->owner = 0;
+        for (uint32_t tower = 1; tower < towers; tower++)
+            if (loads[tower] < loads[bucket->owner])
+                bucket->owner = tower;
+        loads[bucket->owner] += bucket->count;
+    }
+}
+
+void buckets_add_broadcast(struct buckets *buckets, enum region region, enum region as)
+{
+    const struct bucket_run run = buckets->of[as];
+    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+        struct bucket bucket = buckets->bucket[b];
+        bucket.region = region;
+        bucket.use = BUCKET_BROADCAST;
+        append(buckets, &bucket);
+    }
 }

@@ -1,6 +1,6 @@
-/* Buckets: arenas of a tower cut into ranges that are summed over towers as wholes. Cuts lie on
- * parameter boundaries, in arena order (of gradients the order in which backward fills it), and
- * cover what is updated: frozen parameters are the same in all towers. */
+/* Buckets: arenas of a tower cut into ranges that are summed over towers, or sent to them, as wholes. Cuts lie
+ * on parameter boundaries, in arena order (of gradients the order in which backward fills it), and cover what
+ * is updated: frozen parameters are the same in all towers. */
 #ifndef PIPETRAIN_BUCKET_H
 #define PIPETRAIN_BUCKET_H
 
@@ -19,9 +19,22 @@ enum region {
 };
 
 #define REGION_BUCKETS_MAX 256u
+#define BUCKET_OWNERS_MAX 256u  /* towers */
 #define BUCKETS_MAX (REGION_COUNT * REGION_BUCKETS_MAX)
 
-struct bucket { enum region region; size_t offset, count; };    /* floats of the region's arena */
+/* What becomes of a bucket when all towers have started it. */
+enum bucket_use {
+    BUCKET_ALL_REDUCE,          /* every tower has the sum over towers */
+    BUCKET_REDUCE,              /* its owner has the sum; the other towers' arenas stay as they are */
+    BUCKET_BROADCAST            /* every tower has what its owner brought */
+};
+
+struct bucket {
+    enum region region;
+    size_t offset, count;       /* floats of the region's arena */
+    enum bucket_use use;
+    uint32_t owner;             /* a tower; of BUCKET_ALL_REDUCE nobody */
+};
 struct bucket_run { uint32_t first, count; };
 struct buckets {
     uint32_t count;
@@ -34,5 +47,10 @@ struct buckets {
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count);
+/* A region's buckets get owners, each the tower that has least until then (the first of equals), and are reduced for
+ * them. The same for every tower. */
+void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers);
+/* Append buckets of `region` that lie as those of region `as` do, and are broadcast by the same owners. */
+void buckets_add_broadcast(struct buckets *buckets, enum region region, enum region as);
 
 #endif

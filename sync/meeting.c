@@ -70,13 +70,25 @@ static int make_room(struct meeting *meeting, const struct meeting_ops *ops, con
     return meeting->shares != NULL && meeting->turns != NULL ? 0 : -ENOMEM;
 }
 
-/* Equal runs of whole cache lines. */
+/* All of the bucket, or nothing. */
+static void take_all(const struct bucket *bucket, struct share *share, bool takes)
+{
+    share->begin = bucket->offset;
+    share->end = bucket->offset + (takes ? bucket->count : 0);
+}
+
+/* Equal runs of whole cache lines; what has an owner is summed by that one, and fetched by each of the others. */
 static void set_range(const struct meeting *meeting, struct share *share)
 {
     const struct bucket *const bucket = &meeting->buckets.bucket[share->bucket];
     const size_t lines = (bucket->count + SHARE_ALIGN - 1) / SHARE_ALIGN;
     const size_t first = lines * share->tower / meeting->towers * SHARE_ALIGN;
     const size_t last = lines * (share->tower + 1) / meeting->towers * SHARE_ALIGN;
+    switch (bucket->use) {
+    case BUCKET_REDUCE: take_all(bucket, share, share->tower == bucket->owner); return;
+    case BUCKET_BROADCAST: take_all(bucket, share, share->tower != bucket->owner); return;
+    case BUCKET_ALL_REDUCE: break;
+    }
     share->begin = bucket->offset + first;
     share->end = bucket->offset + (last < bucket->count ? last : bucket->count);
 }

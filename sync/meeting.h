@@ -19,7 +19,7 @@ struct share {
     struct meeting *meeting;
     uint32_t tower, bucket;
     enum region region;         /* the bucket's */
-    size_t begin, end;          /* what the tower sums: floats of the region's arenas */
+    size_t begin, end;          /* what the tower sums, or fetches from its owner: floats of the region's arenas */
     uint64_t batch;             /* that the tower brought the bucket for */
     struct event *queued;       /* on the tower's compute stream: its bucket is there */
     struct event *summed;       /* on its communication stream: its share is summed */
@@ -32,11 +32,12 @@ struct share {
 struct meeting_ops {
     /* The last tower came: before any tower leaves join. NULL: nothing to do. */
     int (*connect)(struct meeting *meeting);
-    /* The tower's bucket, copied to where it is summed, and the bucket's sum copied to its
+    /* The tower's bucket, copied to where it is summed, and what became of it copied to its
      * arena. Both NULL: the arenas themselves are summed. */
     int (*bring)(struct meeting *meeting, const struct share *share);
     int (*take)(struct meeting *meeting, const struct share *share);
-    /* The sum of the share over all towers, in tower order, for every tower. */
+    /* What the bucket's use says, for the range of the share: the sum over all towers, in tower order, for every
+     * tower or for the bucket's owner, or what the owner has for the share's tower. */
     int (*sum)(struct meeting *meeting, struct share *share);
 };
 
@@ -66,6 +67,11 @@ void meeting_release(struct meeting *meeting);
 /* reduce_ops.join; all towers bring the same `ops`. */
 int meeting_join(struct meeting *meeting, const struct meeting_ops *ops, uint32_t tower,
                  const struct reduce_member *member, const struct buckets *buckets);
+/* The bucket a share is of. */
+static inline const struct bucket *share_bucket(const struct share *share)
+{
+    return &share->meeting->buckets.bucket[share->bucket];
+}
 /* The rows of these names in struct reduce_ops. */
 int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t batch);
 int meeting_wait(struct reduce *base, uint32_t tower, uint32_t bucket);

@@ -45,6 +45,11 @@ int reduce_choose(const char *name, const struct reduce_towers *towers, const st
     for (int i = 0; i < REDUCTIONS && rc != 0; i++) {
         if (!is_meant(reductions[i], name))
             continue;
+        if (towers->has_owners && !reductions[i]->knows_owners) {
+            rc = refusal_write(refusal, -EINVAL, "reduce", "%s sums for all towers alike, and with a parameter server "
+                               "every bucket has an owner: use auto, peer or host", reductions[i]->name);
+            continue;
+        }
         rc = reductions[i]->supports(towers, refusal);
         if (rc == 0)
             *ops_out = reductions[i];

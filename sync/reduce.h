@@ -1,4 +1,5 @@
-/* Reductions behind one table: the sum over towers of a bucket, left in every tower's arena.
+/* Reductions behind one table: the sum over towers of a bucket, left in every tower's arena, or what else its use is
+ * (bucket.h).
  * Started when what is to be summed is queued on the compute stream, running on communication
  * streams while the tower computes on.
  *
@@ -37,6 +38,7 @@ struct reduce_towers {
     const struct device_ops *devices;
     const uint32_t *index;      /* [device_count]: tower here.first + i is on device index[i % device_count] */
     uint32_t device_count;
+    bool has_owners;            /* some buckets are not BUCKET_ALL_REDUCE */
 };
 
 struct reduce_spec {
@@ -48,6 +50,7 @@ struct reduce_ops {
     const char *name;           /* "host", "none", "peer", "nccl" */
     const struct library *libraries;    /* it stands on, NULL: none */
     bool pins_regions;          /* of members on devices with memory of their own: sums pinned copies */
+    bool knows_owners;          /* buckets may be of any use; else all are BUCKET_ALL_REDUCE */
     /* Called before the first call of any device's library, when the reduction may be chosen
      * later. NULL: nothing to do. */
     void (*prepare)(void);
@@ -64,7 +67,8 @@ struct reduce_ops {
     /* The bucket, as it is to be summed for the global batch `batch` (span.number), is queued on
      * the tower's compute stream. Every tower starts the same buckets of the same batches in the
      * same order, a bucket at most once a batch, and has at most the device's steps_ahead + 1
-     * batches queued. Never waits for other towers. */
+     * batches queued. The arena's range is not to be written before a wait, for this bucket or, where
+     * the tower is not the owner, for the owner's broadcast behind it. Never waits for other towers. */
     int (*start)(struct reduce *reduce, uint32_t tower, uint32_t bucket, uint64_t batch);
     /* What the tower queues on its compute stream from here on comes behind the sum of the
      * bucket that it started last. 0 or -ECANCELED. */

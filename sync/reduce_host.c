@@ -35,23 +35,42 @@ static void add(float *restrict sum, const float *restrict floats, size_t count)
         sum[i] += floats[i];
 }
 
-/* Runs on a communication stream: sum the share over all towers, in tower order, into all places. */
-static void share_sum(void *arg)
+/* Over all towers, in tower order, into those of [first, last). */
+static void sum_places(const struct share *share, uint32_t first, uint32_t last)
 {
-    const struct share *const share = arg;
     const struct place *const places = host_reduce_of(share->meeting)->places;
-    const uint32_t towers = share->meeting->towers;
     const enum region region = share->region;
-    struct trace_track *const track = share->meeting->members[share->tower].track;
-    const uint64_t begun_ns = trace_now(track);
     float sum[BLOCK_FLOATS];
     for (size_t at = share->begin; at < share->end; at += BLOCK_FLOATS) {
         const size_t count = share->end - at < BLOCK_FLOATS ? share->end - at : BLOCK_FLOATS;
         memcpy(sum, places[0].floats[region] + at, count * sizeof(float));
-        for (uint32_t d = 1; d < towers; d++)
+        for (uint32_t d = 1; d < share->meeting->towers; d++)
             add(sum, places[d].floats[region] + at, count);
-        for (uint32_t d = 0; d < towers; d++)
+        for (uint32_t d = first; d < last; d++)
             memcpy(places[d].floats[region] + at, sum, count * sizeof(float));
+    }
+}
+
+static void fetch_from(const struct share *share, uint32_t owner)
+{
+    const struct place *const places = host_reduce_of(share->meeting)->places;
+    memcpy(places[share->tower].floats[share->region] + share->begin, places[owner].floats[share->region] + share->begin,
+           (share->end - share->begin) * sizeof(float));
+}
+
+/* Runs on a communication stream. */
+static void share_sum(void *arg)
+{
+    const struct share *const share = arg;
+    const struct bucket *const bucket = share_bucket(share);
+    struct trace_track *const track = share->meeting->members[share->tower].track;
+    const uint64_t begun_ns = trace_now(track);
+    if (share->begin == share->end)
+        return;
+    switch (bucket->use) {
+    case BUCKET_ALL_REDUCE: sum_places(share, 0, share->meeting->towers); break;
+    case BUCKET_REDUCE: sum_places(share, bucket->owner, bucket->owner + 1); break;
+    case BUCKET_BROADCAST: fetch_from(share, bucket->owner); break;
     }
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ share->batch, share->tower }, begun_ns, share->bucket);
 }
@@ -66,7 +85,7 @@ static int queue_sum(struct meeting *meeting, struct share *share)
 static int queue_copy(struct meeting *meeting, const struct share *share, enum copy_direction direction)
 {
     const struct reduce_member *const member = &meeting->members[share->tower];
-    const struct bucket *const bucket = &meeting->buckets.bucket[share->bucket];
+    const struct bucket *const bucket = share_bucket(share);
     float *const arena = member->regions[bucket->region].floats + bucket->offset;
     float *const place = host_reduce_of(meeting)->places[share->tower].floats[bucket->region] + bucket->offset;
     const bool is_back = direction == COPY_TO_DEVICE;
@@ -74,14 +93,22 @@ static int queue_copy(struct meeting *meeting, const struct share *share, enum c
                                      bucket->count * sizeof(float), direction);
 }
 
+static bool is_owner(const struct share *share)
+{
+    return share->tower == share_bucket(share)->owner;
+}
+
 static int queue_bring(struct meeting *meeting, const struct share *share)
 {
-    return queue_copy(meeting, share, COPY_FROM_DEVICE);
+    const bool is_read = share_bucket(share)->use != BUCKET_BROADCAST || is_owner(share);
+    return is_read ? queue_copy(meeting, share, COPY_FROM_DEVICE) : 0;
 }
 
 static int queue_take(struct meeting *meeting, const struct share *share)
 {
-    return queue_copy(meeting, share, COPY_TO_DEVICE);
+    const enum bucket_use use = share_bucket(share)->use;
+    const bool is_written = use == BUCKET_ALL_REDUCE || is_owner(share) == (use == BUCKET_REDUCE);
+    return is_written ? queue_copy(meeting, share, COPY_TO_DEVICE) : 0;
 }
 
 static const struct meeting_ops in_arenas = { .sum = queue_sum };
@@ -156,6 +183,7 @@ static int host_supports(const struct reduce_towers *towers, struct refusal *ref
 const struct reduce_ops reduce_host_ops = {
     .name = "host",
     .pins_regions = true,
+    .knows_owners = true,
     .supports = host_supports,
     .open = host_open,
     .close = host_close,

@@ -271,10 +271,10 @@ struct tower_arenas {
     float *floats[KERNEL_TOWERS_MAX];
 };
 
-/* For i in [begin, end): the sum over towers, in tower order, into every tower's arena.
- * begin is a multiple of 4. */
+/* For i in [begin, end): the sum over all towers, in tower order, into the arenas of `into_count` >= 1 towers from
+ * `into` on. begin is a multiple of 4. */
 cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas /* host */, size_t begin,
-                              size_t end);
+                              size_t end, uint32_t into, uint32_t into_count);
 
 #ifdef __cplusplus
 }

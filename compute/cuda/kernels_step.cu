@@ -423,7 +423,7 @@ cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float kee
 
 /* ---- sum over towers ---- */
 
-static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end)
+static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
 {
     const size_t i = begin + thread_number() * QUAD;
     if (i >= end)
@@ -435,16 +435,20 @@ static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end)
         for (uint32_t k = 0; k < QUAD; k++)
             sum.value[k] += more.value[k];
     }
-    for (uint32_t tower = 0; tower < arenas.count; tower++)
+    for (uint32_t tower = into; tower < into_end; tower++)
         write_some(arenas.floats[tower] + i, sum, rest);
 }
 
-cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end)
+cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end,
+                              uint32_t into, uint32_t into_count)
 {
     if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0)
+        return cudaErrorInvalidValue;
+    if (into_count == 0 || into >= arenas->count || into_count > arenas->count - into)
         return cudaErrorInvalidValue;
     for (uint32_t tower = 0; tower < arenas->count; tower++)
         if (!is_aligned({ arenas->floats[tower] }))
             return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end);
+    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end,
+                          into, into + into_count);
 }

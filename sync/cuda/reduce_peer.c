@@ -1,6 +1,6 @@
 /* Reduction between CUDA devices that reach each other's memory: every tower's communication
  * stream reads its share of a bucket from all arenas, adds in tower order and writes the sum
- * to all arenas. Several towers may be on one device. */
+ * to all arenas, or to the owner's, or copies from that one. Several towers may be on one device. */
 #include "sync/reduce.h"
 
 #include <errno.h>
@@ -22,11 +22,19 @@ static int queue_sum(struct meeting *meeting, struct share *share)
 {
     struct stream *const communication = meeting->members[share->tower].communication;
     const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[share->region];
+    const struct bucket *const bucket = share_bucket(share);
     if (share->begin >= share->end)
         return 0;
+    if (bucket->use == BUCKET_BROADCAST)
+        return communication->device->ops->copy(communication, arenas->floats[share->tower] + share->begin,
+                                                arenas->floats[bucket->owner] + share->begin,
+                                                (share->end - share->begin) * sizeof(float), COPY_ON_DEVICE);
+    const struct tower_range all = { 0, meeting->towers }, one = { bucket->owner, 1 };
+    const struct tower_range into = bucket->use == BUCKET_REDUCE ? one : all;
     const int rc = cuda_enter(communication->device);
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
-                                    kernel_sum_towers(cuda_stream_of(communication), arenas, share->begin, share->end));
+                                    kernel_sum_towers(cuda_stream_of(communication), arenas, share->begin, share->end,
+                                                      into.first, into.count));
 }
 
 static int connect_device(struct device *device, struct device *other)
@@ -124,6 +132,7 @@ static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_me
 
 const struct reduce_ops reduce_peer_ops = {
     .name = "peer",
+    .knows_owners = true,
     .supports = peer_supports,
     .open = peer_open,
     .close = peer_close,

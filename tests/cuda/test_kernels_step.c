@@ -503,7 +503,7 @@ static void ranges_are_summed_and_mixed_and_nothing_behind_them(void **state)
 
 /* ---- sum over towers ---- */
 
-static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
+static void check_sum_into(uint32_t towers, size_t begin, size_t end, size_t count, uint32_t into, uint32_t into_count)
 {
     struct tower_arenas arenas = { .count = towers };
     float *values[KERNEL_TOWERS_MAX], *sum = floats_new(count);
@@ -513,15 +513,21 @@ static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
         for (size_t i = begin; i < end; i++)
             sum[i] = t == 0 ? values[t][i] : sum[i] + values[t][i];
     }
-    CUDA_OK(kernel_sum_towers(stream, &arenas, begin, end));
+    CUDA_OK(kernel_sum_towers(stream, &arenas, begin, end, into, into_count));
     for (uint32_t t = 0; t < towers; t++) {
-        for (size_t i = begin; i < end; i++)
+        for (size_t i = begin; i < end && t >= into && t < into + into_count; i++)
             values[t][i] = sum[i];
         assert_values(VALUE_FP32, arenas.floats[t], values[t], count);
         free(values[t]);
     }
     areas_close();
     free(sum);
+}
+
+static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
+{
+    check_sum_into(towers, begin, end, count, 0, towers);
+    check_sum_into(towers, begin, end, count, towers / 2, 1);
 }
 
 static void sums_of_towers_are_in_tower_order_and_within_the_range(void **state)
@@ -544,10 +550,13 @@ static void sums_of_no_or_too_many_towers_are_refused(void **state)
     static const struct tower_arenas none = { .count = 0 }, many = { .count = KERNEL_TOWERS_MAX + 1 };
     static const struct tower_arenas one = { .count = 1 };
     (void)state;
-    assert_int_equal(kernel_sum_towers(stream, &none, 0, 4), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &many, 0, 4), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 2, 4), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 8, 4), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &none, 0, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &many, 0, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 2, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 8, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 1, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 0, 2), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 0, 0), cudaErrorInvalidValue);
 }
 
 static void misaligned_memory_is_refused(void **state)
@@ -566,7 +575,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_mix(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4, 0, 1), cudaErrorMisalignedAddress);
     areas_close();
 }
 

@@ -178,6 +178,53 @@ static void regions_follow_each_other_and_each_is_cut_alike(void **state)
     }
 }
 
+/* Sum of the buckets of each tower; no tower has more than another by more than the largest bucket. */
+static void buckets_are_owned_by_those_that_have_least(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    static const uint32_t towers[] = { 1, 2, 3, 5, 8 };
+    arena_draw(&sample, 60, 5000, 6);
+    for (size_t i = 0; i < sizeof(towers) / sizeof(towers[0]); i++) {
+        size_t loads[8] = { 0 }, largest = 0;
+        buckets_make(&buckets, &sample.arena, 4096);
+        buckets_share_out(&buckets, REGION_GRADIENTS, towers[i]);
+        for (uint32_t b = 0; b < buckets.count; b++) {
+            const struct bucket *const bucket = &buckets.bucket[b];
+            assert_int_equal(bucket->use, BUCKET_REDUCE);
+            assert_true(bucket->owner < towers[i]);
+            loads[bucket->owner] += bucket->count;
+            largest = bucket->count > largest ? bucket->count : largest;
+        }
+        for (uint32_t a = 0; a < towers[i]; a++)
+            for (uint32_t b = 0; b < towers[i]; b++)
+                assert_true(loads[a] <= loads[b] + largest);
+    }
+}
+
+static void broadcasts_go_the_same_ranges_from_the_same_owners(void **state)
+{
+    (void)state;
+    static struct sample_arena sample;
+    static struct buckets buckets;
+    arena_draw(&sample, 40, 700, 7);
+    buckets_make(&buckets, &sample.arena, 4096);
+    buckets_share_out(&buckets, REGION_GRADIENTS, 3);
+    const struct bucket_run gradients = buckets.of[REGION_GRADIENTS];
+    buckets_add_broadcast(&buckets, REGION_WEIGHTS, REGION_GRADIENTS);
+    assert_int_equal(buckets.of[REGION_WEIGHTS].first, gradients.count);
+    assert_int_equal(buckets.of[REGION_WEIGHTS].count, gradients.count);
+    for (uint32_t b = 0; b < gradients.count; b++) {
+        const struct bucket *const from = &buckets.bucket[b], *const to = &buckets.bucket[gradients.count + b];
+        assert_int_equal(to->region, REGION_WEIGHTS);
+        assert_int_equal(to->use, BUCKET_BROADCAST);
+        assert_int_equal(to->owner, from->owner);
+        assert_int_equal(to->offset, from->offset);
+        assert_int_equal(to->count, from->count);
+    }
+}
+
 int main(void)
 {
     alarm(60);
@@ -189,6 +236,8 @@ int main(void)
         cmocka_unit_test(more_parameters_than_buckets_share_them),
         cmocka_unit_test(a_net_without_parameters_has_one_empty_bucket),
         cmocka_unit_test(regions_follow_each_other_and_each_is_cut_alike),
+        cmocka_unit_test(buckets_are_owned_by_those_that_have_least),
+        cmocka_unit_test(broadcasts_go_the_same_ranges_from_the_same_owners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

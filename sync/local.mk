@@ -3,6 +3,7 @@ sync_libsync_a_SOURCES = \
 	%D%/bucket.c %D%/flights.c %D%/gate.c %D%/meeting.c %D%/phases.c %D%/snapshot_pool.c %D%/step_clock.c \
 	%D%/reduce.c %D%/reduce_host.c %D%/reduce_none.c \
 	%D%/mean.c %D%/sync.c %D%/sync_averaging.c %D%/sync_independent.c %D%/sync_replicated.c \
+	%D%/sync_server_device.c \
 	%D%/trainer.c
 if HAVE_CUDA
 sync_libsync_a_SOURCES += %D%/cuda/nccl_call.c %D%/cuda/nccl_rank.c %D%/cuda/watchdog.c \

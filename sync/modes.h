@@ -7,6 +7,8 @@
 /* Gradients are summed over the towers, bucket by bucket while backward goes on, and every tower
  * makes the same update: the towers stay equal. */
 extern const struct sync_ops sync_replicated_ops;
+/* Every bucket of parameters has an owner among the towers, which updates it for all. */
+extern const struct sync_ops sync_server_device_ops;
 /* Every tower learns from its own slices and never meets another: the speed that more towers
  * cannot pass. */
 extern const struct sync_ops sync_independent_ops;

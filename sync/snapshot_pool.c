@@ -70,9 +70,14 @@ int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapsho
     return take(queue_try_get, pool, snapshot_out);
 }
 
+bool snapshot_pool_has_last(const struct snapshot_pool *pool)
+{
+    return pool->rule.count > 0 && pool->rule.last;
+}
+
 int snapshot_pool_take_last(struct snapshot_pool *pool)
 {
-    if (pool->rule.count == 0 || !pool->rule.last)
+    if (!snapshot_pool_has_last(pool))
         return 0;
     struct snapshot *last;
     int rc = snapshot_pool_take(pool, &last);

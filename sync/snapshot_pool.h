@@ -51,6 +51,8 @@ void snapshot_pool_release(struct snapshot_pool *pool);
 int snapshot_pool_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
 /* The same without waiting: -EAGAIN when none is idle. */
 int snapshot_pool_try_take(struct snapshot_pool *pool, struct snapshot **snapshot_out);
+/* Does the rule want one behind the last batch? */
+bool snapshot_pool_has_last(const struct snapshot_pool *pool);
 /* The one behind the last batch, if the rule wants it: take it and wait until it is complete. */
 int snapshot_pool_take_last(struct snapshot_pool *pool);
 /* That snapshot, lent; NULL when there is none. */

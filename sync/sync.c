@@ -1,26 +1,27 @@
 /* What all modes share, and the one place that knows which there are. */
 #include "sync/sync.h"
 
-#include <string.h>
+#include <errno.h>
+#include <time.h>
 
 #include "compute/update/average.h"
 #include "sync/mean.h"
 #include "sync/modes.h"
 
-#define BATCH_MARKS 5u          /* backward, update, averages, a mean before forward and one after the step */
+#define POLL_NAP_NS 20000       /* between looks at a device that computes */
+#define BATCH_MARKS 6u          /* backward, gradients or weights of others, update, averages, a mean before forward and one after the step */
 
 const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_REPLICATED] = &sync_replicated_ops,
     [SYNC_INDEPENDENT] = &sync_independent_ops,
     [SYNC_AVERAGING] = &sync_averaging_ops,
+    [SYNC_SERVER_DEVICE] = &sync_server_device_ops,
 };
 
-const struct sync_ops *sync_find(const char *name)
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers)
 {
-    for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
-        if (strcmp(sync_table[mode]->name, name) == 0)
-            return sync_table[mode];
-    return NULL;
+    const struct sync_ops *const ops = sync_table[mode];
+    return ops->has_owners && towers == 1 ? &sync_replicated_ops : ops;
 }
 
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
@@ -68,12 +69,33 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
            (spec->schedule->towers > 1 && region_of(spec->tower, region).count > 0);
 }
 
+/* Do the towers sum the region, or send it to each other? */
+static bool is_met(const struct sync_spec *spec, enum region region)
+{
+    const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);
+    return is_summed(spec, region) || (spec->ops->has_owners && is_owned);
+}
+
+/* What the owners of gradients own of the rest, too. */
+static void add_owners(struct sync *sync)
+{
+    const struct sync_spec *const spec = &sync->spec;
+    const uint32_t owners = tower_updates_at_once(spec->tower) ? 1 : spec->schedule->towers;
+    buckets_share_out(&sync->buckets, REGION_GRADIENTS, owners);
+    buckets_add_broadcast(&sync->buckets, REGION_WEIGHTS, REGION_GRADIENTS);
+    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
+        if (region_of(spec->tower, region).count > 0)
+            buckets_add_broadcast(&sync->buckets, region, REGION_GRADIENTS);
+}
+
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
     for (int region = 0; region < REGION_STATISTICS; region++)
         if (is_summed(spec, region))
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
+    if (spec->ops->has_owners)
+        add_owners(sync);
     for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
         if (is_summed(spec, region))
             buckets_add_whole(&sync->buckets, region, tower_statistics_count(spec->tower));
@@ -84,7 +106,7 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
 {
     size_t floats = 0;
     for (int region = 0; region < REGION_COUNT; region++)
-        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_summed(spec, region))
+        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_met(spec, region))
             floats += region_of(spec->tower, region).count;
     return floats * sizeof(float);
 }
@@ -177,6 +199,13 @@ int sync_step(struct sync *sync, const struct span *span)
     return rc == 0 && ops->after_step != NULL ? ops->after_step(sync, span) : rc;
 }
 
+/* Towers alone have it all. */
+int sync_before_snapshot(struct sync *sync, uint64_t batch)
+{
+    const struct sync_ops *const ops = sync->spec.ops;
+    return ops->before_snapshot != NULL ? ops->before_snapshot(sync, batch) : 0;
+}
+
 int sync_finish(struct sync *sync, uint64_t next)
 {
     const struct sync_ops *const ops = sync->spec.ops;
@@ -186,14 +215,17 @@ int sync_finish(struct sync *sync, uint64_t next)
     return rc == 0 ? show_average(sync, true) : rc;
 }
 
-bool sync_needs_poll(const struct sync *sync)
+int sync_await_end(struct sync *sync, struct event *end, struct phases *phases)
 {
-    return sync->joined && sync->spec.reduce->ops->poll != NULL;
-}
-
-int sync_poll(struct sync *sync)
-{
-    return sync->spec.reduce->ops->poll(sync->spec.reduce, sync->spec.index);
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct device_ops *const device = end->device->ops;
+    const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
+    int rc = 0;
+    while (sync->joined && reduce->ops->poll != NULL && !device->event_passed(end) && rc == 0) {
+        nanosleep(&nap, NULL);
+        rc = phases_cancelled(phases) ? -ECANCELED : reduce->ops->poll(reduce, sync->spec.index);
+    }
+    return rc != 0 ? rc : device->event_wait(end);
 }
 
 static int update(struct sync *sync, const struct span *span, size_t offset, size_t count, uint32_t samples)
@@ -229,18 +261,54 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, u
     return update(sync, span, 0, tower_arena(tower)->updated, samples);
 }
 
-/* Buckets of the mean follow those of the gradients. */
-static uint32_t first_of_mean(const struct sync *sync)
+int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
 {
-    return sync->buckets.of[REGION_GRADIENTS].count;
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[region];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
+        rc = reduce->ops->start(reduce, sync->spec.index, b, batch);
+    return rc;
+}
+
+int sync_await_region(struct sync *sync, enum region region)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket_run run = sync->buckets.of[region];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        rc = reduce->ops->wait(reduce, sync->spec.index, b);
+        if (rc == 0 && region == REGION_WEIGHTS)
+            rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
+    }
+    return rc;
+}
+
+/* A mean is of all that is summed for all, but for gradients. */
+static bool is_of_mean(const struct sync *sync, enum region region)
+{
+    const struct bucket_run run = sync->buckets.of[region];
+    return region != REGION_GRADIENTS && run.count > 0 &&
+           sync->buckets.bucket[run.first].use == BUCKET_ALL_REDUCE;
+}
+
+static bool has_mean(const struct sync *sync)
+{
+    bool has = false;
+    for (int region = 0; region < REGION_COUNT; region++)
+        has = has || is_of_mean(sync, region);
+    return has;
 }
 
 static int start_mean(struct sync *sync, uint64_t batch, float factor)
 {
     struct reduce *const reduce = sync->spec.reduce;
     int rc = 0;
-    for (uint32_t b = first_of_mean(sync); b < sync->buckets.count && rc == 0; b++) {
+    for (uint32_t b = 0; b < sync->buckets.count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
+        if (!is_of_mean(sync, bucket->region))
+            continue;
         float *const floats = region_of(sync->spec.tower, bucket->region).floats + bucket->offset;
         rc = tower_scale(sync->spec.tower, floats, bucket->count, factor);
         if (rc == 0)
@@ -251,20 +319,15 @@ static int start_mean(struct sync *sync, uint64_t batch, float factor)
 
 static int await_mean(struct sync *sync)
 {
-    struct reduce *const reduce = sync->spec.reduce;
     int rc = 0;
-    for (uint32_t b = first_of_mean(sync); b < sync->buckets.count && rc == 0; b++) {
-        const struct bucket *const bucket = &sync->buckets.bucket[b];
-        rc = reduce->ops->wait(reduce, sync->spec.index, b);
-        if (rc == 0 && bucket->region == REGION_WEIGHTS)
-            rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
-    }
+    for (int region = 0; region < REGION_COUNT && rc == 0; region++)
+        rc = is_of_mean(sync, region) ? sync_await_region(sync, region) : 0;
     return rc;
 }
 
 int sync_mean(struct sync *sync, uint64_t batch, uint64_t last, uint64_t every)
 {
-    if (first_of_mean(sync) == sync->buckets.count)
+    if (!has_mean(sync))
         return 0;
     const struct mean_share share = mean_share(sync->spec.schedule, sync->spec.index, last, every);
     int rc = start_mean(sync, batch, (float)((double)share.own / (double)share.all));

@@ -15,10 +15,11 @@
 #include "compute/tower.h"
 #include "stage/schedule.h"
 #include "sync/bucket.h"
+#include "sync/phases.h"
 #include "sync/reduce.h"
 #include "sync/step_clock.h"
 
-enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_MODE_COUNT };
+enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE, SYNC_MODE_COUNT };
 
 struct sync_spec {                              /* pointers are lent until sync_leave */
     const struct sync_ops *ops;
@@ -49,8 +50,12 @@ struct sync {
 struct sync_ops {
     const char *name;           /* "replicated" */
     const char *sum;            /* what the towers sum, for people: "gradients"; NULL: nothing, they never meet */
+    const char *place;          /* of the parameters, for people: "on the devices"; NULL: every tower has them */
     bool has_period;            /* spec.every is of use to it */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
+    bool differs;               /* between steps the towers' models are not the same */
+    bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
+                                 * of use to two towers or more */
     bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
     /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
     int (*before_forward)(struct sync *sync, const struct span *span);
@@ -61,6 +66,9 @@ struct sync_ops {
     int (*apply)(struct sync *sync, const struct span *span);
     /* The update of a training batch is queued. */
     int (*after_step)(struct sync *sync, const struct span *span);
+    /* All towers' states are copied next, behind what is queued of batches before and with `batch`: let them be in
+     * the towers' arenas. Of all towers or none. */
+    int (*before_snapshot)(struct sync *sync, uint64_t batch);
     /* All batches before `next` are done, and there will be no more: leave weights and averages as they are
      * to be saved. */
     int (*finish)(struct sync *sync, uint64_t next);
@@ -68,8 +76,8 @@ struct sync_ops {
 
 /* Indexed by enum sync_mode. */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
-/* The mode named `name`, or NULL. */
-const struct sync_ops *sync_find(const char *name);
+/* The row for a run of so many towers: one alone has nobody to serve, and is replicated. */
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers);
 
 /* Pinned bytes that joining takes, for the plan. For a tower that is planned. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
@@ -85,13 +93,14 @@ void sync_leave(struct sync *sync);
 int sync_before_forward(struct sync *sync, const struct span *span);
 /* Queue backward and update of a training batch whose forward is queued. */
 int sync_step(struct sync *sync, const struct span *span);
+/* All towers' states are to be copied behind batch `batch`, or, of the run's end, behind the one before it. */
+int sync_before_snapshot(struct sync *sync, uint64_t batch);
 /* Queue what is left to do behind the last batch of the run, the one before `next`. The tower's weights then are those
  * that evaluation uses. */
 int sync_finish(struct sync *sync, uint64_t next);
-/* Can the reduction fail behind the caller's back? Then sync_poll is asked again and again while
- * the tower's thread waits for its device: 0, or what went wrong. */
-bool sync_needs_poll(const struct sync *sync);
-int sync_poll(struct sync *sync);
+/* Wait for the tower's device, looking after a reduction that can fail by itself: 0, what went wrong, or
+ * -ECANCELED. */
+int sync_await_end(struct sync *sync, struct event *end, struct phases *phases);
 
 /* What rows are made of. */
 
@@ -101,6 +110,9 @@ int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
 /* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from
  * the first to the last. */
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
+/* Start all buckets of a region for batch `batch`; wait for them, and take over weights that came so. */
+int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
+int sync_await_region(struct sync *sync, enum region region);
 /* Replace all that the mode sums but gradients by its mean over the towers, weighted by the samples
  * each has trained on since the mean before, up to and with batch `last` (mean.h). Said to the
  * reduction to be of batch `batch`. Nothing happens where the run has one tower. */

@@ -34,6 +34,7 @@ const struct sync_ops sync_averaging_ops = {
     .sum = "weights",
     .has_period = true,
     .is_one_model = true,
+    .differs = true,
     .sums = { [REGION_WEIGHTS] = true, [REGION_AVERAGES] = true, [REGION_STATES] = true, [REGION_STATES + 1] = true,
              [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
     .before_forward = averaging_before_forward,

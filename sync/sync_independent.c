@@ -9,5 +9,6 @@ static int independent_apply(struct sync *sync, const struct span *span)
 
 const struct sync_ops sync_independent_ops = {
     .name = "independent",
+    .differs = true,
     .apply = independent_apply,
 };

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "compute/team.h"
 #include "stage/thread.h"
 #include "sync/flights.h"
 #include "sync/phases.h"
 
-#define POLL_NAP_NS 20000       /* between looks at a device that computes */
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
 #define PIECE_MARKS 2u          /* that a piece more makes there */
 
@@ -65,17 +63,9 @@ static int open_tower(struct trainer *trainer)
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
-/* Wait for the device, looking after a reduction that can fail by itself. */
-static int await_end(struct trainer *trainer, struct event *end)
+static int await_end(struct trainer *trainer)
 {
-    const struct device_ops *const device = end->device->ops;
-    const struct timespec nap = { .tv_nsec = POLL_NAP_NS };
-    int rc = 0;
-    while (sync_needs_poll(&trainer->sync) && !device->event_passed(end) && rc == 0) {
-        nanosleep(&nap, NULL);
-        rc = phases_cancelled(&trainer->phases) ? -ECANCELED : sync_poll(&trainer->sync);
-    }
-    return rc != 0 ? rc : device->event_wait(end);
+    return sync_await_end(&trainer->sync, step_clock_oldest(trainer->clock), &trainer->phases);
 }
 
 static bool is_inspected(const struct trainer *trainer, const struct span *span)
@@ -89,7 +79,7 @@ static int finish_step(struct trainer *trainer)
 {
     const struct outcome *outcome;
     struct step_report *const report = flights_oldest(&trainer->flights, &outcome);
-    int rc = await_end(trainer, step_clock_oldest(trainer->clock));
+    int rc = await_end(trainer);
     if (rc == 0)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
@@ -111,9 +101,11 @@ static int finish_steps(struct trainer *trainer)
 }
 
 /* While none is idle, one may be in a step that is queued and not yet reported. */
-static int queue_snapshot(struct trainer *trainer, struct snapshot **snapshot_out)
+static int queue_snapshot(struct trainer *trainer, uint64_t batch, struct snapshot **snapshot_out)
 {
-    int rc = snapshot_pool_try_take(&trainer->snapshots, snapshot_out);
+    int rc = sync_before_snapshot(&trainer->sync, batch);
+    if (rc == 0)
+        rc = snapshot_pool_try_take(&trainer->snapshots, snapshot_out);
     if (rc != -EAGAIN)
         return rc;
     rc = finish_steps(trainer);
@@ -170,7 +162,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);
     if (rc == 0 && snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
-        rc = queue_snapshot(trainer, &report->snapshot);
+        rc = queue_snapshot(trainer, report->span.number, &report->snapshot);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc != 0)
@@ -238,7 +230,7 @@ static int finish_run(struct trainer *trainer)
     int rc = sync_finish(&trainer->sync, trainer->next);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
-    return rc == 0 ? await_end(trainer, step_clock_oldest(trainer->clock)) : rc;
+    return rc == 0 ? await_end(trainer) : rc;
 }
 
 static void run_steps(struct trainer *trainer)
@@ -248,6 +240,8 @@ static void run_steps(struct trainer *trainer)
         rc = step(trainer);
     if (rc == -ENODATA)
         rc = finish_steps(trainer);
+    if (rc == 0 && snapshot_pool_has_last(&trainer->snapshots))
+        rc = sync_before_snapshot(&trainer->sync, trainer->next);
     if (rc == 0)
         rc = snapshot_pool_take_last(&trainer->snapshots);
     if (rc == 0)

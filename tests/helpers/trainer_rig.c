@@ -140,11 +140,12 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = rig->spec.optimizer, .seed = 11, .piece_max = rig->spec.piece_max,
                    .average_decay = rig->spec.average_decay },
-        .sync = { .ops = sync_table[rig->spec.mode], .schedule = &rig->schedule, .reduce = rig->reduce,
+        .sync = { .ops = sync_choose(rig->spec.mode, rig->schedule.towers), .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
                   .every = rig->spec.every },
         .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
+        .snapshots = { .count = rig->spec.saves ? 2 : 0, .each_epoch = true, .last = true },
         .slice_max = rig->layout.capacity,
     };
     struct schedule epoch = rig->schedule;
@@ -172,7 +173,7 @@ void rig_open(struct rig *rig, const struct rig_spec *spec)
     assert_int_equal(batch_layout_init(&rig->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
     assert_int_equal(stop_open(&rig->stop), 0);
     assert_int_equal(gate_open(&rig->gate), 0);
-    const bool together = sync_table[spec->mode]->sum != NULL && schedule->towers > 1;
+    const bool together = sync_choose(spec->mode, schedule->towers)->sum != NULL && schedule->towers > 1;
     const struct reduce_ops *ops = reduce_find(together ? spec->reduction : "none");
     const struct reduce_spec reduce = { .towers = schedule->towers, .deadline_ms = 20000 };
     assert_int_equal(ops->open(&rig->reduce, &reduce), 0);
@@ -282,6 +283,25 @@ void rig_read_weights(struct rig *rig, uint32_t tower, float *weights)
         assert_int_equal(tower_read(trainer_tower(rig->lanes[tower].trainer), i, weights), 0);
         weights += rig->net->parameters[i].count;
     }
+}
+
+size_t rig_read_last(struct rig *rig, uint32_t tower, float *floats)
+{
+    struct trainer *const trainer = rig->lanes[tower].trainer;
+    struct snapshot *const snapshot = trainer_last(trainer);
+    const uint32_t states = optimizer_state_count(rig->spec.optimizer.kind);
+    size_t count = 0;
+    assert_non_null(snapshot);
+    for (uint32_t i = 0; i < rig->net->parameter_count; i++) {
+        assert_int_equal(snapshot_value(snapshot, i, floats + count), 0);
+        count += rig->net->parameters[i].count;
+        for (uint32_t state = 0; state < states && parameter_is_updated(&rig->net->parameters[i]); state++) {
+            assert_int_equal(snapshot_state(snapshot, state, i, floats + count), 0);
+            count += rig->net->parameters[i].count;
+        }
+    }
+    trainer_return(trainer, snapshot);
+    return count;
 }
 
 void rig_run(struct rig *rig)

@@ -6,7 +6,7 @@
 #include "stage/thread.h"
 #include "sync/trainer.h"
 
-enum { RIG_TOWERS_MAX = 5, RIG_FLOATS_MAX = 4096 };
+enum { RIG_TOWERS_MAX = 5, RIG_FLOATS_MAX = 4096, RIG_STATE_MAX = RIG_FLOATS_MAX * (1 + OPTIMIZER_STATES_MAX) };
 
 struct rig;
 
@@ -32,6 +32,7 @@ struct rig_spec {
     uint32_t piece_max;         /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
+    bool saves;                 /* a snapshot is taken behind the last batch, and one behind every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };
 
@@ -64,5 +65,8 @@ void rig_run(struct rig *rig);
 /* All weights and statistics of a tower, rig_floats of them, at most RIG_FLOATS_MAX. */
 size_t rig_floats(const struct rig *rig);
 void rig_read_weights(struct rig *rig, uint32_t tower, float *weights);
+/* Of a run that saves, once: a tower's weights and the optimizer's buffers behind the last batch, as a saved state has
+ * them, one after the other. Returns how many, at most RIG_STATE_MAX. */
+size_t rig_read_last(struct rig *rig, uint32_t tower, float *floats);
 
 #endif

@@ -9,19 +9,24 @@
 
 #include "sync/modes.h"
 
-static void every_mode_has_a_row_and_is_found_by_its_name(void **state)
+static void every_mode_has_a_row(void **state)
 {
     (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++) {
         const struct sync_ops *const ops = sync_table[mode];
         assert_non_null(ops);
         assert_non_null(ops->apply);
-        assert_ptr_equal(sync_find(ops->name), ops);
+        assert_ptr_equal(sync_choose((enum sync_mode)mode, 2), ops);
     }
-    assert_ptr_equal(sync_find("replicated"), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_find("independent"), sync_table[SYNC_INDEPENDENT]);
-    assert_null(sync_find("replicate"));
-    assert_null(sync_find(""));
+}
+
+static void a_tower_alone_has_nobody_to_serve(void **state)
+{
+    (void)state;
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_AVERAGING, 1), sync_table[SYNC_AVERAGING]);
+    assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1), sync_table[SYNC_INDEPENDENT]);
 }
 
 static void towers_that_sum_nothing_are_models_of_their_own(void **state)
@@ -34,7 +39,8 @@ static void towers_that_sum_nothing_are_models_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode_has_a_row_and_is_found_by_its_name),
+        cmocka_unit_test(every_mode_has_a_row),
+        cmocka_unit_test(a_tower_alone_has_nobody_to_serve),
         cmocka_unit_test(towers_that_sum_nothing_are_models_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,14 +10,7 @@
 
 #include "stage/trace/trace.h"
 #include "sync/meeting.h"
-
-#define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
-
-/* Where a tower's regions are summed: its arenas, or what stands for them in host memory. */
-struct place {
-    float *floats[REGION_COUNT];        /* NULL: not brought */
-    struct device *pinned_by;           /* NULL: the arenas themselves */
-};
+#include "sync/place.h"
 
 struct host_reduce {
     struct meeting meeting;
@@ -29,33 +22,22 @@ static struct host_reduce *host_reduce_of(struct meeting *meeting)
     return (struct host_reduce *)meeting;
 }
 
-static void add(float *restrict sum, const float *restrict floats, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sum[i] += floats[i];
-}
-
-/* Over all towers, in tower order, into those of [first, last). */
-static void sum_places(const struct share *share, uint32_t first, uint32_t last)
+/* Over all towers, in tower order, into those of [first, first + count). */
+static void sum_into(const struct share *share, uint32_t first, uint32_t count)
 {
     const struct place *const places = host_reduce_of(share->meeting)->places;
-    const enum region region = share->region;
-    float sum[BLOCK_FLOATS];
-    for (size_t at = share->begin; at < share->end; at += BLOCK_FLOATS) {
-        const size_t count = share->end - at < BLOCK_FLOATS ? share->end - at : BLOCK_FLOATS;
-        memcpy(sum, places[0].floats[region] + at, count * sizeof(float));
-        for (uint32_t d = 1; d < share->meeting->towers; d++)
-            add(sum, places[d].floats[region] + at, count);
-        for (uint32_t d = first; d < last; d++)
-            memcpy(places[d].floats[region] + at, sum, count * sizeof(float));
-    }
+    float *into[BUCKET_OWNERS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        into[i] = places[first + i].floats[share->region];
+    places_sum(places, share->meeting->towers, share->region, share->begin, share->end, into, count);
 }
 
 static void fetch_from(const struct share *share, uint32_t owner)
 {
     const struct place *const places = host_reduce_of(share->meeting)->places;
-    memcpy(places[share->tower].floats[share->region] + share->begin, places[owner].floats[share->region] + share->begin,
-           (share->end - share->begin) * sizeof(float));
+    const size_t begin = share->begin;
+    memcpy(places[share->tower].floats[share->region] + begin, places[owner].floats[share->region] + begin,
+           (share->end - begin) * sizeof(float));
 }
 
 /* Runs on a communication stream. */
@@ -68,8 +50,8 @@ static void share_sum(void *arg)
     if (share->begin == share->end)
         return;
     switch (bucket->use) {
-    case BUCKET_ALL_REDUCE: sum_places(share, 0, share->meeting->towers); break;
-    case BUCKET_REDUCE: sum_places(share, bucket->owner, bucket->owner + 1); break;
+    case BUCKET_ALL_REDUCE: sum_into(share, 0, share->meeting->towers); break;
+    case BUCKET_REDUCE: sum_into(share, bucket->owner, 1); break;
     case BUCKET_BROADCAST: fetch_from(share, bucket->owner); break;
     }
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ share->batch, share->tower }, begun_ns, share->bucket);
@@ -81,16 +63,9 @@ static int queue_sum(struct meeting *meeting, struct share *share)
     return communication->device->ops->call(communication, share_sum, share);
 }
 
-/* Queue a copy of the share's whole bucket between the tower's arena and its place. */
-static int queue_copy(struct meeting *meeting, const struct share *share, enum copy_direction direction)
+static const struct place *place_of(struct meeting *meeting, const struct share *share)
 {
-    const struct reduce_member *const member = &meeting->members[share->tower];
-    const struct bucket *const bucket = share_bucket(share);
-    float *const arena = member->regions[bucket->region].floats + bucket->offset;
-    float *const place = host_reduce_of(meeting)->places[share->tower].floats[bucket->region] + bucket->offset;
-    const bool is_back = direction == COPY_TO_DEVICE;
-    return member->device->ops->copy(member->communication, is_back ? arena : place, is_back ? place : arena,
-                                     bucket->count * sizeof(float), direction);
+    return &host_reduce_of(meeting)->places[share->tower];
 }
 
 static bool is_owner(const struct share *share)
@@ -100,15 +75,17 @@ static bool is_owner(const struct share *share)
 
 static int queue_bring(struct meeting *meeting, const struct share *share)
 {
-    const bool is_read = share_bucket(share)->use != BUCKET_BROADCAST || is_owner(share);
-    return is_read ? queue_copy(meeting, share, COPY_FROM_DEVICE) : 0;
+    const struct bucket *const bucket = share_bucket(share);
+    const bool is_read = bucket->use != BUCKET_BROADCAST || is_owner(share);
+    return is_read ? place_queue_bring(place_of(meeting, share), &meeting->members[share->tower], bucket) : 0;
 }
 
 static int queue_take(struct meeting *meeting, const struct share *share)
 {
-    const enum bucket_use use = share_bucket(share)->use;
+    const struct bucket *const bucket = share_bucket(share);
+    const enum bucket_use use = bucket->use;
     const bool is_written = use == BUCKET_ALL_REDUCE || is_owner(share) == (use == BUCKET_REDUCE);
-    return is_written ? queue_copy(meeting, share, COPY_TO_DEVICE) : 0;
+    return is_written ? place_queue_take(place_of(meeting, share), &meeting->members[share->tower], bucket) : 0;
 }
 
 static const struct meeting_ops in_arenas = { .sum = queue_sum };
@@ -130,39 +107,16 @@ static int host_open(struct reduce **reduce_out, const struct reduce_spec *spec)
     return 0;
 }
 
-static void close_place(const struct place *place)
-{
-    for (int region = 0; region < REGION_COUNT && place->pinned_by != NULL; region++)
-        place->pinned_by->ops->free_pinned(place->pinned_by, place->floats[region]);
-}
-
 static void host_close(struct reduce *base)
 {
     struct host_reduce *const reduce = (struct host_reduce *)base;
     if (reduce == NULL)
         return;
     for (uint32_t d = 0; d < reduce->meeting.towers; d++)
-        close_place(&reduce->places[d]);
+        place_close(&reduce->places[d]);
     meeting_release(&reduce->meeting);
     free(reduce->places);
     free(reduce);
-}
-
-static int open_place(struct place *place, const struct reduce_member *member)
-{
-    struct device *const device = member->device;
-    if (!device->ops->host_memory)
-        place->pinned_by = device;
-    int rc = 0;
-    for (int region = 0; region < REGION_COUNT && rc == 0; region++) {
-        const struct reduce_region *const arena = &member->regions[region];
-        void *memory = arena->floats;
-        if (place->pinned_by != NULL && arena->count > 0)
-            rc = device->ops->alloc_pinned(device, arena->count * sizeof(float), &memory);
-        if (rc == 0 && arena->count > 0)
-            place->floats[region] = memory;
-    }
-    return rc;
 }
 
 static int host_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
@@ -170,7 +124,7 @@ static int host_join(struct reduce *base, uint32_t tower, const struct reduce_me
 {
     struct host_reduce *const reduce = (struct host_reduce *)base;
     const struct meeting_ops *const ops = member->device->ops->host_memory ? &in_arenas : &in_pinned_memory;
-    const int rc = open_place(&reduce->places[tower], member);
+    const int rc = place_open(&reduce->places[tower], member);
     return rc != 0 ? rc : meeting_join(&reduce->meeting, ops, tower, member, buckets);
 }
 

@@ -9,7 +9,8 @@
 #include "sync/modes.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
-#define BATCH_MARKS 6u          /* backward, gradients or weights of others, update, averages, a mean before forward and one after the step */
+/* Backward, weights from a server, update, averages, a mean before forward and one after the step. */
+#define BATCH_MARKS 6u
 
 const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_REPLICATED] = &sync_replicated_ops,

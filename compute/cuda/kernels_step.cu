@@ -421,14 +421,11 @@ cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float kee
     return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, scale, more, range);
 }
 
-/* ---- sum over towers ---- */
-
 static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
 {
-    const size_t i = begin + thread_number() * QUAD;
+    const size_t i = begin + thread_number() * QUAD, rest = end - i;
     if (i >= end)
         return;
-    const size_t rest = end - i;
     floats<QUAD> sum = read_some<QUAD>(arenas.floats[0] + i, rest);
     for (uint32_t tower = 1; tower < arenas.count; tower++) {
         const floats<QUAD> more = read_some<QUAD>(arenas.floats[tower] + i, rest);
@@ -440,15 +437,13 @@ static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end,
 }
 
 cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end,
-                              uint32_t into, uint32_t into_count)
+                              uint32_t into, uint32_t count)
 {
-    if (arenas->count == 0 || arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0)
-        return cudaErrorInvalidValue;
-    if (into_count == 0 || into >= arenas->count || into_count > arenas->count - into)
+    if (arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
+        into >= arenas->count || count > arenas->count - into)
         return cudaErrorInvalidValue;
     for (uint32_t tower = 0; tower < arenas->count; tower++)
         if (!is_aligned({ arenas->floats[tower] }))
             return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end,
-                          into, into + into_count);
+    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end, into, into + count);
 }

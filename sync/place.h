@@ -1,0 +1,29 @@
+/* Where a tower's arenas are for the host: the arenas themselves, or pinned memory that stands for them where the
+ * device's memory is its own. */
+#ifndef PIPETRAIN_PLACE_H
+#define PIPETRAIN_PLACE_H
+
+#include "sync/reduce.h"
+
+struct place {
+    float *floats[REGION_COUNT];        /* NULL: not brought */
+    struct device *pinned_by;           /* NULL: the arenas themselves */
+};
+
+/* For what the member brings, which is lent. 0 or a negative errno; place_close after either. From the tower's
+ * thread. */
+int place_open(struct place *place, const struct reduce_member *member);
+/* Accepts one that is all 0. */
+void place_close(const struct place *place);
+
+/* into[i][begin .. end), i < count, become the sums over `towers` places of the region's, in their order. In the
+ * calling thread. */
+void places_sum(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
+                float *const *into, uint32_t count);
+
+/* Queue a copy of the bucket's range between the member's arena and its place, on the communication stream: nothing
+ * where these are one. 0 or a negative errno. */
+int place_queue_bring(const struct place *place, const struct reduce_member *member, const struct bucket *bucket);
+int place_queue_take(const struct place *place, const struct reduce_member *member, const struct bucket *bucket);
+
+#endif

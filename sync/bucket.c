@@ -54,9 +54,16 @@ void buckets_add(struct buckets *buckets, enum region region, const struct arena
     } while (begin < arena->updated);
 }
 
-void buckets_add_whole(struct buckets *buckets, enum region region, size_t count)
+void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use)
 {
-    append(buckets, &(struct bucket){ .region = region, .count = count });
+    append(buckets, &(struct bucket){ .region = region, .count = count, .use = use });
+}
+
+void buckets_set_use(struct buckets *buckets, enum region region, enum bucket_use use)
+{
+    const struct bucket_run run = buckets->of[region];
+    for (uint32_t b = run.first; b < run.first + run.count; b++)
+        buckets->bucket[b].use = use;
 }
 
 void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers)

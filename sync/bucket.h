@@ -26,14 +26,19 @@ enum region {
 enum bucket_use {
     BUCKET_ALL_REDUCE,          /* every tower has the sum over towers */
     BUCKET_REDUCE,              /* its owner has the sum; the other towers' arenas stay as they are */
-    BUCKET_BROADCAST            /* every tower has what its owner brought */
+    BUCKET_BROADCAST,           /* every tower has what its owner brought */
+    /* Where there is a server (server/server.h), which needs norms or not: */
+    BUCKET_SERVE,               /* gradients: it has the sum, and, without norms, the updated weights */
+    BUCKET_SQUARE,              /* of weights: it has the norms of what it has summed */
+    BUCKET_UPDATE,              /* weights: every tower has the updated ones */
+    BUCKET_FETCH                /* every tower has what the server has of the region */
 };
 
 struct bucket {
     enum region region;
     size_t offset, count;       /* floats of the region's arena */
     enum bucket_use use;
-    uint32_t owner;             /* a tower; of BUCKET_ALL_REDUCE nobody */
+    uint32_t owner;             /* a tower, where it is reduced or broadcast */
 };
 struct bucket_run { uint32_t first, count; };
 struct buckets {
@@ -46,7 +51,9 @@ struct buckets {
  * cut); larger ones when there would be more than REGION_BUCKETS_MAX. At least one. */
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
-void buckets_add_whole(struct buckets *buckets, enum region region, size_t count);
+void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);
+/* A region's buckets become of that use. */
+void buckets_set_use(struct buckets *buckets, enum region region, enum bucket_use use);
 /* A region's buckets get owners, each the tower that has least until then (the first of equals), and are reduced for
  * them. The same for every tower. */
 void buckets_share_out(struct buckets *buckets, enum region region, uint32_t towers);

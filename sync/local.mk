@@ -4,6 +4,7 @@ sync_libsync_a_SOURCES = \
 	%D%/reduce.c %D%/reduce_host.c %D%/reduce_none.c \
 	%D%/mean.c %D%/sync.c %D%/sync_averaging.c %D%/sync_independent.c %D%/sync_replicated.c \
 	%D%/sync_server_device.c \
+	%D%/server/reduce_server.c %D%/server/server.c %D%/server/sync_async.c %D%/server/sync_server_host.c \
 	%D%/trainer.c
 if HAVE_CUDA
 sync_libsync_a_SOURCES += %D%/cuda/nccl_call.c %D%/cuda/nccl_rank.c %D%/cuda/watchdog.c \

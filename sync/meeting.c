@@ -77,7 +77,8 @@ static void take_all(const struct bucket *bucket, struct share *share, bool take
     share->end = bucket->offset + (takes ? bucket->count : 0);
 }
 
-/* Equal runs of whole cache lines; what has an owner is summed by that one, and fetched by each of the others. */
+/* Equal runs of whole cache lines; what has an owner is summed by that one, and fetched by each of the others,
+ * what a server has by all. */
 static void set_range(const struct meeting *meeting, struct share *share)
 {
     const struct bucket *const bucket = &meeting->buckets.bucket[share->bucket];
@@ -87,7 +88,8 @@ static void set_range(const struct meeting *meeting, struct share *share)
     switch (bucket->use) {
     case BUCKET_REDUCE: take_all(bucket, share, share->tower == bucket->owner); return;
     case BUCKET_BROADCAST: take_all(bucket, share, share->tower != bucket->owner); return;
-    case BUCKET_ALL_REDUCE: break;
+    case BUCKET_FETCH: take_all(bucket, share, true); return;
+    case BUCKET_ALL_REDUCE: case BUCKET_SERVE: case BUCKET_SQUARE: case BUCKET_UPDATE: break;
     }
     share->begin = bucket->offset + first;
     share->end = bucket->offset + (last < bucket->count ? last : bucket->count);
@@ -216,12 +218,17 @@ static int queue_take(struct meeting *meeting, uint32_t tower, uint32_t bucket)
     return rc != 0 ? rc : stream_record(communication, share->taken);
 }
 
+static uint64_t last_batch(const struct share *share)
+{
+    return share->batches[(share->brought_count - 1) % SHARE_BATCHES];
+}
+
 /* All towers have brought the bucket. */
 static int queue_bucket(struct meeting *meeting, uint32_t bucket)
 {
     int rc = 0;
     for (uint32_t d = 0; d < meeting->towers; d++)
-        assert(share_at(meeting, d, bucket)->batch == share_at(meeting, 0, bucket)->batch);
+        assert(last_batch(share_at(meeting, d, bucket)) == last_batch(share_at(meeting, 0, bucket)));
     for (uint32_t d = 0; d < meeting->towers && rc == 0; d++)
         rc = queue_sum(meeting, d, bucket);
     for (uint32_t d = 0; d < meeting->towers && rc == 0 && meeting->ops->take != NULL; d++)
@@ -234,7 +241,7 @@ int meeting_start(struct reduce *base, uint32_t tower, uint32_t bucket, uint64_t
     struct meeting *const meeting = (struct meeting *)base;
     struct turn *const turn = &meeting->turns[bucket];
     struct share *const share = share_at(meeting, tower, bucket);
-    share->batch = batch;
+    share->batches[share->brought_count++ % SHARE_BATCHES] = batch;
     int rc = bring(meeting, share);
     if (rc != 0 || atomic_fetch_add(&turn->arrived, 1) + 1 < meeting->towers)
         return rc;

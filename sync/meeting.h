@@ -14,13 +14,17 @@
 
 struct meeting;
 
+#define SHARE_BATCHES 16u       /* more than a tower may have queued */
+
 /* One tower's part in one bucket. */
 struct share {
     struct meeting *meeting;
     uint32_t tower, bucket;
     enum region region;         /* the bucket's */
     size_t begin, end;          /* what the tower sums, or fetches from its owner: floats of the region's arenas */
-    uint64_t batch;             /* that the tower brought the bucket for */
+    uint64_t batches[SHARE_BATCHES];    /* that the tower brought the bucket for, the last ones */
+    uint64_t brought_count;     /* how many; its own thread only */
+    uint64_t summed_count;      /* of these, that share_batch was asked for */
     struct event *queued;       /* on the tower's compute stream: its bucket is there */
     struct event *summed;       /* on its communication stream: its share is summed */
     struct event *brought;      /* there too, with bring only: its bucket can be summed */
@@ -67,6 +71,12 @@ void meeting_release(struct meeting *meeting);
 /* reduce_ops.join; all towers bring the same `ops`. */
 int meeting_join(struct meeting *meeting, const struct meeting_ops *ops, uint32_t tower,
                  const struct reduce_member *member, const struct buckets *buckets);
+/* The batch whose share is summed: once each time that happens, on the communication stream, which may be steps
+ * behind the thread that queues. */
+static inline uint64_t share_batch(struct share *share)
+{
+    return share->batches[share->summed_count++ % SHARE_BATCHES];
+}
 /* The bucket a share is of. */
 static inline const struct bucket *share_bucket(const struct share *share)
 {

@@ -9,6 +9,10 @@
 extern const struct sync_ops sync_replicated_ops;
 /* Every bucket of parameters has an owner among the towers, which updates it for all. */
 extern const struct sync_ops sync_server_device_ops;
+/* The parameters are in host memory, and updated there for all. */
+extern const struct sync_ops sync_server_host_ops;
+/* The same, and by every tower for itself, as soon as it can. */
+extern const struct sync_ops sync_async_ops;
 /* Every tower learns from its own slices and never meets another: the speed that more towers
  * cannot pass. */
 extern const struct sync_ops sync_independent_ops;

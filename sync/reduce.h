@@ -16,6 +16,7 @@
 #include "sync/bucket.h"
 
 struct reduce;
+struct server_rules;
 
 /* An arena of a tower, device memory. */
 struct reduce_region { float *floats; size_t count; };  /* count 0: not brought */
@@ -29,6 +30,7 @@ struct reduce_member {
     /* Zeros when the tower joins, zeros when it has joined; in between a reduction may sum them
      * to warm up, however many the buckets have. */
     struct reduce_region zeros;
+    const struct server_rules *rules;           /* of a server, copied by join; NULL: there is none */
 };
 
 /* Whom a reduction is asked to sum over. */

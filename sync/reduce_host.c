@@ -4,6 +4,7 @@
  * streams. */
 #include "sync/reduce.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +44,19 @@ static void fetch_from(const struct share *share, uint32_t owner)
 /* Runs on a communication stream. */
 static void share_sum(void *arg)
 {
-    const struct share *const share = arg;
+    struct share *const share = arg;
     const struct bucket *const bucket = share_bucket(share);
     struct trace_track *const track = share->meeting->members[share->tower].track;
-    const uint64_t begun_ns = trace_now(track);
+    const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
     if (share->begin == share->end)
         return;
     switch (bucket->use) {
     case BUCKET_ALL_REDUCE: sum_into(share, 0, share->meeting->towers); break;
     case BUCKET_REDUCE: sum_into(share, bucket->owner, 1); break;
     case BUCKET_BROADCAST: fetch_from(share, bucket->owner); break;
+    default: assert(!"a bucket of a server");
     }
-    trace_span(track, TRACE_REDUCE, (struct trace_batch){ share->batch, share->tower }, begun_ns, share->bucket);
+    trace_span(track, TRACE_REDUCE, (struct trace_batch){ batch, share->tower }, begun_ns, share->bucket);
 }
 
 static int queue_sum(struct meeting *meeting, struct share *share)

@@ -7,6 +7,8 @@
 #include "compute/update/average.h"
 #include "sync/mean.h"
 #include "sync/modes.h"
+#include "sync/server/reduce_server.h"
+#include "sync/server/server.h"
 
 #define POLL_NAP_NS 20000       /* between looks at a device that computes */
 /* Backward, weights from a server, update, averages, a mean before forward and one after the step. */
@@ -17,12 +19,15 @@ const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_INDEPENDENT] = &sync_independent_ops,
     [SYNC_AVERAGING] = &sync_averaging_ops,
     [SYNC_SERVER_DEVICE] = &sync_server_device_ops,
+    [SYNC_SERVER_HOST] = &sync_server_host_ops,
+    [SYNC_ASYNC] = &sync_async_ops,
 };
 
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers)
 {
     const struct sync_ops *const ops = sync_table[mode];
-    return ops->has_owners && towers == 1 ? &sync_replicated_ops : ops;
+    const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
+    return is_served && towers == 1 ? &sync_replicated_ops : ops;
 }
 
 static struct reduce_region state_region(struct tower *tower, uint32_t state)
@@ -74,7 +79,7 @@ static bool is_summed(const struct sync_spec *spec, enum region region)
 static bool is_met(const struct sync_spec *spec, enum region region)
 {
     const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);
-    return is_summed(spec, region) || (spec->ops->has_owners && is_owned);
+    return is_summed(spec, region) || (is_owned && (spec->ops->has_owners || spec->ops->serves != SERVES_NOBODY));
 }
 
 /* What the owners of gradients own of the rest, too. */
@@ -89,6 +94,30 @@ static void add_owners(struct sync *sync)
             buckets_add_broadcast(&sync->buckets, region, REGION_GRADIENTS);
 }
 
+static struct server_rules rules_of(const struct sync_spec *spec)
+{
+    const struct tower_spec *const tower = tower_spec(spec->tower);
+    return (struct server_rules){ .net = tower->net, .arena = tower_arena(spec->tower), .optimizer = &tower->optimizer,
+                                  .schedule = spec->schedule, .learning_rate = spec->learning_rate };
+}
+
+/* What towers and a server have to do with each other. */
+static void add_served(struct sync *sync)
+{
+    const struct sync_spec *const spec = &sync->spec;
+    const size_t count = tower_arena(spec->tower)->updated;
+    buckets_set_use(&sync->buckets, REGION_GRADIENTS, BUCKET_SERVE);
+    if (spec->ops->serves == SERVES_EACH)
+        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
+    else if (sync_needs_norms(sync)) {
+        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
+        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
+    }
+    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
+        if (region_of(spec->tower, region).count > 0)
+            buckets_add_whole(&sync->buckets, region, count, BUCKET_FETCH);
+}
+
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
@@ -97,9 +126,11 @@ int sync_init(struct sync *sync, const struct sync_spec *spec)
             buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
     if (spec->ops->has_owners)
         add_owners(sync);
+    if (spec->ops->serves != SERVES_NOBODY)
+        add_served(sync);
     for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
         if (is_summed(spec, region))
-            buckets_add_whole(&sync->buckets, region, tower_statistics_count(spec->tower));
+            buckets_add_whole(&sync->buckets, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
     return cut_tower(sync);
 }
 
@@ -109,7 +140,9 @@ size_t sync_pinned_bytes(const struct sync_spec *spec)
     for (int region = 0; region < REGION_COUNT; region++)
         if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_met(spec, region))
             floats += region_of(spec->tower, region).count;
-    return floats * sizeof(float);
+    const struct server_rules rules = rules_of(spec);
+    const bool has_server = spec->ops->serves != SERVES_NOBODY && spec->index == 0;
+    return floats * sizeof(float) + (has_server ? server_bytes(&rules) : 0);
 }
 
 uint32_t sync_marks(const struct sync *sync)
@@ -127,8 +160,11 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .track = spec->track,
         .zeros = region_of(spec->tower, REGION_GRADIENTS),
     };
+    const struct server_rules rules = rules_of(spec);
+    if (spec->ops->serves != SERVES_NOBODY)
+        member.rules = &rules;
     for (int region = 0; region < REGION_COUNT; region++)
-        if (sync->buckets.of[region].count > 0)
+        if (is_met(spec, region))
             member.regions[region] = region_of(spec->tower, region);
     sync->clock = clock;
     sync->joined = true;
@@ -284,6 +320,29 @@ int sync_await_region(struct sync *sync, enum region region)
             rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
     }
     return rc;
+}
+
+int sync_fill_server(struct sync *sync, const struct span *span)
+{
+    const struct sync_spec *const spec = &sync->spec;
+    const bool is_due = spec->index == 0 && span->number == spec->schedule->first;
+    return is_due ? reduce_server_fill(spec->reduce, spec->index) : 0;
+}
+
+int sync_fetch_states(struct sync *sync, uint64_t batch)
+{
+    int rc = 0;
+    for (int region = REGION_STATES; region < REGION_STATISTICS && rc == 0; region++) {
+        rc = sync_start_region(sync, region, batch);
+        if (rc == 0)
+            rc = sync_await_region(sync, region);
+    }
+    return rc;
+}
+
+bool sync_needs_norms(const struct sync *sync)
+{
+    return server_needs_norms(&tower_spec(sync->spec.tower)->optimizer);
 }
 
 /* A mean is of all that is summed for all, but for gradients. */

@@ -19,7 +19,11 @@
 #include "sync/reduce.h"
 #include "sync/step_clock.h"
 
-enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE, SYNC_MODE_COUNT };
+enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE, SYNC_SERVER_HOST, SYNC_ASYNC,
+                 SYNC_MODE_COUNT };
+
+/* Whom a server in host memory serves. */
+enum serves { SERVES_NOBODY, SERVES_ALL /* together, batch by batch */, SERVES_EACH /* by itself */ };
 
 struct sync_spec {                              /* pointers are lent until sync_leave */
     const struct sync_ops *ops;
@@ -30,6 +34,8 @@ struct sync_spec {                              /* pointers are lent until sync_
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
     uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
+    uint32_t max_staleness;                     /* async: training steps a tower may be ahead of others' updates */
+    bool divides_rate;                          /* async: the rate of an update is divided by its staleness */
     struct tower *tower;                        /* this and what follows is filled in by the trainer */
     uint32_t index;                             /* of the tower in the run */
     struct device *device;
@@ -44,6 +50,7 @@ struct sync {
     uint32_t ready;                             /* buckets of this step's gradients that are */
     int ready_result;                           /* of the first bucket_ready that failed in this step */
     bool joined;                                /* the reduction, or tried to */
+    uint32_t staleness;                         /* async: of the weights that the last training batch was done with */
 };
 
 /* Functions: 0, or a negative errno that ends the run. NULL: nothing to do. */
@@ -56,6 +63,7 @@ struct sync_ops {
     bool differs;               /* between steps the towers' models are not the same */
     bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
                                  * of use to two towers or more */
+    enum serves serves;         /* spec.reduce is one of a server */
     bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
     /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
     int (*before_forward)(struct sync *sync, const struct span *span);
@@ -79,7 +87,7 @@ extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
 /* The row for a run of so many towers: one alone has nobody to serve, and is replicated. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers);
 
-/* Pinned bytes that joining takes, for the plan. For a tower that is planned. */
+/* Bytes of host memory, pinned or a server's, that joining takes, for the plan. For a tower that is planned. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
 /* For a tower that is open: cut what is summed into buckets. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
@@ -113,6 +121,11 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t buck
 /* Start all buckets of a region for batch `batch`; wait for them, and take over weights that came so. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
 int sync_await_region(struct sync *sync, enum region region);
+/* Fetch the optimizer's buffers from their owners or the server, for batch `batch`. */
+int sync_fetch_states(struct sync *sync, uint64_t batch);
+/* Where there is a server: fill it in front of the first batch of the process; does it need norms to update? */
+int sync_fill_server(struct sync *sync, const struct span *span);
+bool sync_needs_norms(const struct sync *sync);
 /* Replace all that the mode sums but gradients by its mean over the towers, weighted by the samples
  * each has trained on since the mean before, up to and with batch `last` (mean.h). Said to the
  * reduction to be of batch `batch`. Nothing happens where the run has one tower. */

@@ -54,13 +54,7 @@ static int device_before_forward(struct sync *sync, const struct span *span)
 /* Every tower gets what the owners have of the optimizer's buffers. */
 static int device_before_snapshot(struct sync *sync, uint64_t batch)
 {
-    int rc = 0;
-    for (uint32_t state = 0; state < OPTIMIZER_STATES_MAX && rc == 0; state++) {
-        rc = sync_start_region(sync, REGION_STATES + state, batch);
-        if (rc == 0)
-            rc = sync_await_region(sync, REGION_STATES + state);
-    }
-    return rc;
+    return sync_fetch_states(sync, batch);
 }
 
 static int device_finish(struct sync *sync, uint64_t next)

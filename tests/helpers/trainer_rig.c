@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "stage/random.h"
+#include "sync/server/reduce_server.h"
 #include "tests/helpers/test_device_kind.h"
 
 enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
@@ -144,7 +145,7 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                   .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
-                  .every = rig->spec.every },
+                  .every = rig->spec.every, .max_staleness = rig->spec.max_staleness },
         .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
         .snapshots = { .count = rig->spec.saves ? 2 : 0, .each_epoch = true, .last = true },
         .slice_max = rig->layout.capacity,
@@ -175,7 +176,8 @@ void rig_open(struct rig *rig, const struct rig_spec *spec)
     assert_int_equal(stop_open(&rig->stop), 0);
     assert_int_equal(gate_open(&rig->gate), 0);
     const bool together = sync_choose(spec->mode, schedule->towers)->sum != NULL && schedule->towers > 1;
-    const struct reduce_ops *ops = reduce_find(together ? spec->reduction : "none");
+    const bool is_served = sync_choose(spec->mode, schedule->towers)->serves != SERVES_NOBODY;
+    const struct reduce_ops *ops = is_served ? &reduce_server_ops : reduce_find(together ? spec->reduction : "none");
     const struct reduce_spec reduce = { .towers = schedule->towers, .deadline_ms = 20000 };
     assert_int_equal(ops->open(&rig->reduce, &reduce), 0);
     assert_int_equal(stop_on_failure(rig->stop, reduce_cancel, rig->reduce), 0);

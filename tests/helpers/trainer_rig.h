@@ -27,6 +27,7 @@ struct rig_spec {
     enum sync_mode mode;
     const char *reduction;      /* of towers that sum something */
     uint64_t every;
+    uint32_t max_staleness;
     struct optimizer optimizer;
     double average_decay;       /* 0: no averages */
     uint32_t piece_max;         /* 0: slices are computed as wholes */

@@ -157,7 +157,7 @@ static void regions_follow_each_other_and_each_is_cut_alike(void **state)
     arena_draw(&sample, 40, 700, 5);
     buckets.count = 0;
     buckets_add(&buckets, REGION_WEIGHTS, &sample.arena, 4096);
-    buckets_add_whole(&buckets, REGION_STATISTICS, 77);
+    buckets_add_whole(&buckets, REGION_STATISTICS, 77, BUCKET_ALL_REDUCE);
     buckets_add(&buckets, REGION_STATES + 1, &sample.arena, 4096);
     const struct bucket_run weights = buckets.of[REGION_WEIGHTS], states = buckets.of[REGION_STATES + 1];
     assert_int_equal(weights.count, states.count);

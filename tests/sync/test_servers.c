@@ -146,6 +146,7 @@ int main(void)
     alarm(300);
     const bool is_cuda = !test_device_ops()->host_memory;
     int failed = test_server("host", SYNC_SERVER_DEVICE);
+    failed += test_server("host", SYNC_SERVER_HOST);
     failed += is_cuda ? test_server("peer", SYNC_SERVER_DEVICE) : 0;
     return failed;
 }

@@ -31,7 +31,8 @@ compute/reference   compute compute/plan stage
 compute/onednn      compute compute/plan stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
-sync                compute compute/update stage stage/trace
+sync                compute compute/update stage stage/trace sync/server
+sync/server         sync compute compute/update stage stage/trace
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config/train  tools/config compute stage stage/text
 tools/config/observe

@@ -1,0 +1,272 @@
+/* Updates in host memory. Called from the towers' communication streams; runs at the speed of the memory. */
+#include "sync/server/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/scale.h"
+#include "compute/update/update_cut.h"
+
+/* What a tower finds ranges and norms with. */
+struct hand {
+    struct update_cut cut;      /* of the whole arena */
+    double *sums;               /* that its squares are summed in */
+};
+
+struct server {
+    struct server_rules rules;
+    struct bucket_run run;      /* of gradients */
+    struct bucket buckets[REGION_BUCKETS_MAX];
+    pthread_mutex_t locks[REGION_BUCKETS_MAX];  /* each guards its bucket's weights and states in pushes and fetches */
+    float *weights, *gradients, *states[OPTIMIZER_STATES_MAX];
+    double *parts;              /* as a hand's sums, of which every tower has made some: update_cut_bytes */
+    struct hand *hands;         /* [tower] */
+};
+
+bool server_needs_norms(const struct optimizer *optimizer)
+{
+    return optimizer->clip_norm > 0 || optimizer_adapts(optimizer->kind);
+}
+
+size_t server_bytes(const struct server_rules *rules)
+{
+    return (2 + optimizer_state_count(rules->optimizer->kind)) * rules->arena->updated * sizeof(float);
+}
+
+static int open_hand(struct server *server, struct hand *hand)
+{
+    const struct server_rules *const rules = &server->rules;
+    int rc = update_cut_init(&hand->cut, rules->net, rules->arena, rules->optimizer);
+    const size_t bytes = rc == 0 ? update_cut_bytes(&hand->cut) : 0;
+    if (bytes == 0)
+        return rc;
+    hand->sums = calloc(1, bytes);
+    if (server->parts == NULL)
+        server->parts = calloc(1, bytes);
+    if (hand->sums == NULL || server->parts == NULL)
+        return -ENOMEM;
+    update_cut_bind(&hand->cut, hand->sums);
+    return 0;
+}
+
+static int open_floats(struct server *server)
+{
+    const size_t count = server->rules.arena->updated + 1;
+    const uint32_t states = optimizer_state_count(server->rules.optimizer->kind);
+    server->weights = calloc(count, sizeof(float));
+    server->gradients = calloc(count, sizeof(float));
+    bool is_there = server->weights != NULL && server->gradients != NULL;
+    for (uint32_t i = 0; i < states; i++) {
+        server->states[i] = calloc(count, sizeof(float));
+        is_there = is_there && server->states[i] != NULL;
+    }
+    return is_there ? 0 : -ENOMEM;
+}
+
+int server_open(struct server **server_out, const struct server_rules *rules, const struct buckets *buckets)
+{
+    struct server *const server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return -ENOMEM;
+    server->rules = *rules;
+    server->run = buckets->of[REGION_GRADIENTS];
+    memcpy(server->buckets, buckets->bucket + server->run.first, server->run.count * sizeof(*server->buckets));
+    for (uint32_t b = 0; b < server->run.count; b++)
+        pthread_mutex_init(&server->locks[b], NULL);
+    server->hands = calloc(rules->schedule->towers, sizeof(*server->hands));
+    int rc = server->hands != NULL ? open_floats(server) : -ENOMEM;
+    for (uint32_t tower = 0; tower < rules->schedule->towers && rc == 0; tower++)
+        rc = open_hand(server, &server->hands[tower]);
+    if (rc != 0) {
+        server_close(server);
+        return rc;
+    }
+    *server_out = server;
+    return 0;
+}
+
+void server_close(struct server *server)
+{
+    if (server == NULL)
+        return;
+    for (uint32_t tower = 0; tower < server->rules.schedule->towers && server->hands != NULL; tower++) {
+        update_cut_release(&server->hands[tower].cut);
+        free(server->hands[tower].sums);
+    }
+    for (uint32_t b = 0; b < server->run.count; b++)
+        pthread_mutex_destroy(&server->locks[b]);
+    free(server->hands);
+    free(server->parts);
+    free(server->states[0]);
+    free(server->states[1]);
+    free(server->gradients);
+    free(server->weights);
+    free(server);
+}
+
+float *server_floats(struct server *server, enum region region)
+{
+    if (region == REGION_GRADIENTS)
+        return server->gradients;
+    return region == REGION_WEIGHTS ? server->weights : server->states[region - REGION_STATES];
+}
+
+/* ---- one update ---- */
+
+static struct span span_of(const struct server *server, uint32_t tower, uint64_t batch)
+{
+    struct span span = { 0 };
+    const int rc = schedule_find(server->rules.schedule, batch, tower, &span);
+    assert(rc == 0 && span.pass == PASS_TRAIN);
+    (void)rc;
+    return span;
+}
+
+static struct optimizer_step step_of(const struct server *server, const struct span *span, uint32_t samples)
+{
+    return (struct optimizer_step){ .number = span->step,
+                                    .learning_rate = (float)learning_rate_at(server->rules.learning_rate, span->step),
+                                    .gradient_scale = 1.0f / (float)samples };
+}
+
+/* The limit is one of means, the gradients are sums. */
+static void limit(const struct server *server, float *gradients, size_t count, uint32_t samples)
+{
+    const float most = (float)(server->rules.optimizer->clip_value / (double)(1.0f / (float)samples));
+    if (most > 0)
+        limit_floats(gradients, count, most);
+}
+
+/* All ranges of the arena that are updated alike, and the squares they need. */
+static struct update_cut *cut_all(struct server *server, uint32_t tower, const float *gradients)
+{
+    struct update_cut *const cut = &server->hands[tower].cut;
+    const struct optimizer_range whole = { .weights = server->weights, .gradients = gradients,
+                                           .states = { server->states[0], server->states[1] } };
+    update_cut_at(cut, &whole, 0, server->rules.arena->updated);
+    return cut;
+}
+
+/* The part of the range that lies in [begin, end) of the arena; its norms stay those of all of it. */
+static struct optimizer_range part_of(const struct server *server, const struct optimizer_range *range, size_t begin,
+                                      size_t end)
+{
+    struct optimizer_range part = *range;
+    const size_t offset = (size_t)(range->weights - server->weights), last = offset + range->count;
+    const size_t from = begin > offset ? begin : offset, to = end < last ? end : last;
+    part.count = to > from ? to - from : 0;
+    const size_t moved = part.count > 0 ? from - offset : 0;
+    part.weights += moved;
+    part.gradients += moved;
+    for (int i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        part.states[i] = part.states[i] != NULL ? part.states[i] + moved : NULL;
+    return part;
+}
+
+static void update(struct server *server, const struct update_cut *cut, size_t begin, size_t end,
+                   const struct optimizer_step *step)
+{
+    for (uint32_t i = 0; i < cut->range_count; i++) {
+        const struct optimizer_range part = part_of(server, &cut->ranges[i], begin, end);
+        if (part.count > 0)
+            optimizer_update(server->rules.optimizer, step, &part);
+    }
+}
+
+/* ---- of all towers ---- */
+
+void server_limit(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
+{
+    limit(server, server->gradients + begin, end - begin, span_of(server, tower, batch).global_count);
+}
+
+/* Where sums of the parts are, in any of the arrays of sums. */
+static size_t place_of(const struct server *server, uint32_t tower, const struct squares *squares)
+{
+    return (size_t)(squares->sum - server->hands[tower].sums);
+}
+
+void server_square(struct server *server, uint32_t tower)
+{
+    const struct update_cut *const cut = cut_all(server, tower, server->gradients);
+    const size_t towers = server->rules.schedule->towers;
+    const size_t first = SQUARES_PARTS * tower / towers, end = SQUARES_PARTS * (tower + 1) / towers;
+    for (uint32_t i = 0; i < cut->squares_count; i++) {
+        const struct squares *const squares = &cut->squares[i];
+        squares_sum_parts(squares, first, end);
+        memcpy(server->parts + place_of(server, tower, squares) + 1 + first, squares->sum + 1 + first,
+               (end - first) * sizeof(double));
+    }
+}
+
+/* Each from all towers' parts. */
+static void gather_squares(struct server *server, uint32_t tower, const struct update_cut *cut)
+{
+    for (uint32_t i = 0; i < cut->squares_count; i++) {
+        const struct squares *const squares = &cut->squares[i];
+        memcpy(squares->sum + 1, server->parts + place_of(server, tower, squares) + 1, SQUARES_PARTS * sizeof(double));
+        squares_sum(squares);
+    }
+}
+
+void server_update(struct server *server, uint32_t tower, size_t begin, size_t end, uint64_t batch)
+{
+    const struct update_cut *const cut = cut_all(server, tower, server->gradients);
+    const struct span span = span_of(server, tower, batch);
+    const struct optimizer_step step = step_of(server, &span, span.global_count);
+    gather_squares(server, tower, cut);
+    update(server, cut, begin, end, &step);
+}
+
+/* ---- of one tower ---- */
+
+static void sum_squares(const struct update_cut *cut)
+{
+    for (uint32_t i = 0; i < cut->squares_count; i++) {
+        squares_sum_parts(&cut->squares[i], 0, SQUARES_PARTS);
+        squares_sum(&cut->squares[i]);
+    }
+}
+
+static void lock_buckets(struct server *server, uint32_t first, uint32_t count)
+{
+    for (uint32_t b = first; b < first + count; b++)
+        pthread_mutex_lock(&server->locks[b]);
+}
+
+static void unlock_buckets(struct server *server, uint32_t first, uint32_t count)
+{
+    for (uint32_t b = first; b < first + count; b++)
+        pthread_mutex_unlock(&server->locks[b]);
+}
+
+void server_push(struct server *server, uint32_t tower, float *gradients, uint32_t bucket, uint64_t batch,
+                 uint32_t delay)
+{
+    const bool is_all = server_needs_norms(server->rules.optimizer);
+    const uint32_t first = is_all ? 0 : bucket - server->run.first, count = is_all ? server->run.count : 1;
+    const size_t begin = server->buckets[first].offset;
+    const size_t end = server->buckets[first + count - 1].offset + server->buckets[first + count - 1].count;
+    const struct span span = span_of(server, tower, batch);
+    struct optimizer_step step = step_of(server, &span, span.count);
+    step.learning_rate *= (float)span.count / (float)span.global_count / (float)delay;
+    limit(server, gradients + begin, end - begin, span.count);
+    lock_buckets(server, first, count);
+    const struct update_cut *const cut = cut_all(server, tower, gradients);
+    sum_squares(cut);
+    update(server, cut, begin, end, &step);
+    unlock_buckets(server, first, count);
+}
+
+void server_fetch(struct server *server, float *weights_out)
+{
+    for (uint32_t b = 0; b < server->run.count; b++) {
+        const struct bucket *const bucket = &server->buckets[b];
+        lock_buckets(server, b, 1);
+        memcpy(weights_out + bucket->offset, server->weights + bucket->offset, bucket->count * sizeof(float));
+        unlock_buckets(server, b, 1);
+    }
+}

@@ -23,11 +23,13 @@ const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_ASYNC] = &sync_async_ops,
 };
 
-const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers)
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness)
 {
     const struct sync_ops *const ops = sync_table[mode];
     const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
-    return is_served && towers == 1 ? &sync_replicated_ops : ops;
+    if (is_served && towers == 1)
+        return &sync_replicated_ops;
+    return ops->serves == SERVES_EACH && max_staleness == 0 ? &sync_server_host_ops : ops;
 }
 
 static struct reduce_region state_region(struct tower *tower, uint32_t state)

@@ -84,8 +84,9 @@ struct sync_ops {
 
 /* Indexed by enum sync_mode. */
 extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
-/* The row for a run of so many towers: one alone has nobody to serve, and is replicated. */
-const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers);
+/* The row for a run of so many towers. One alone has nobody to serve, and is replicated; asynchronous updates of
+ * which none may be missing wait for each other, and are those of a parameter server. */
+const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
 
 /* Bytes of host memory, pinned or a server's, that joining takes, for the plan. For a tower that is planned. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);

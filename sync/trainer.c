@@ -159,6 +159,7 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     struct outcome *const outcome = flights_begin(&trainer->flights, report);
     int rc = queue_pieces(trainer, slot, &report->span, outcome->pieces);
+    report->staleness = report->span.pass == PASS_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);
     if (rc == 0 && snapshot_wanted(&spec->snapshots, spec->gate, &report->span))

@@ -21,6 +21,7 @@ struct step_report {
     struct span span;
     struct backend_result result;
     struct step_times times;
+    uint32_t staleness;         /* of the weights of a training batch, async: steps whose updates were not all in */
     uint32_t batches_found, slots_found;        /* as its slot says */
     uint64_t ended_ns;
     const char *broken;         /* the parameter that holds a number that is not finite, NULL: none was found;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <unistd.h>
 
 #include "stage/random.h"
 #include "sync/server/reduce_server.h"
@@ -77,8 +78,10 @@ static int feed(struct lane *lane, uint64_t number)
 static void source_loop(void *arg)
 {
     struct lane *lane = arg;
+    const bool is_slow = lane->tower + 1 == lane->rig->schedule.towers && lane->rig->spec.slow_us > 0;
     for (uint64_t number = 0; feed(lane, number) == 0; number++)
-        ;
+        if (is_slow)
+            usleep(lane->rig->spec.slow_us);
     slots_finish(lane->slots);
 }
 
@@ -141,12 +144,12 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = rig->spec.optimizer, .seed = 11, .piece_max = rig->spec.piece_max,
                    .average_decay = rig->spec.average_decay },
-        .sync = { .ops = sync_choose(rig->spec.mode, rig->schedule.towers),
+        .sync = { .ops = sync_choose(rig->spec.mode, rig->schedule.towers, rig->spec.max_staleness),
                   .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
                   .every = rig->spec.every, .max_staleness = rig->spec.max_staleness },
-        .gate = rig->gate, .stop = rig->stop, .report_depth = 3,
+        .gate = rig->gate, .stop = rig->stop, .report_depth = 3 + rig->spec.max_staleness,
         .snapshots = { .count = rig->spec.saves ? 2 : 0, .each_epoch = true, .last = true },
         .slice_max = rig->layout.capacity,
     };
@@ -175,8 +178,8 @@ void rig_open(struct rig *rig, const struct rig_spec *spec)
     assert_int_equal(batch_layout_init(&rig->layout, SIDE, SIDE, 1, schedule_slice_max(schedule)), 0);
     assert_int_equal(stop_open(&rig->stop), 0);
     assert_int_equal(gate_open(&rig->gate), 0);
-    const bool together = sync_choose(spec->mode, schedule->towers)->sum != NULL && schedule->towers > 1;
-    const bool is_served = sync_choose(spec->mode, schedule->towers)->serves != SERVES_NOBODY;
+    const struct sync_ops *mode = sync_choose(spec->mode, schedule->towers, spec->max_staleness);
+    const bool together = mode->sum != NULL && schedule->towers > 1, is_served = mode->serves != SERVES_NOBODY;
     const struct reduce_ops *ops = is_served ? &reduce_server_ops : reduce_find(together ? spec->reduction : "none");
     const struct reduce_spec reduce = { .towers = schedule->towers, .deadline_ms = 20000 };
     assert_int_equal(ops->open(&rig->reduce, &reduce), 0);
@@ -268,6 +271,8 @@ int rig_next_batch(struct rig *rig)
         struct lane *lane = &rig->lanes[d];
         check_report(rig, lane);
         rig->images += lane->report->span.count;
+        if (lane->report->span.pass == PASS_TRAIN)
+            lane->stalest = lane->report->staleness > lane->stalest ? lane->report->staleness : lane->stalest;
         rig->loss_sum += lane->report->span.pass == PASS_TRAIN ? lane->report->result.loss_sum : 0;
     }
     give_back_all(rig);

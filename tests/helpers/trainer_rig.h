@@ -20,6 +20,7 @@ struct lane {
     uint8_t *block;
     struct trainer *trainer;
     struct step_report *report;
+    uint32_t stalest;           /* the largest staleness of its training batches */
 };
 
 struct rig_spec {
@@ -33,6 +34,7 @@ struct rig_spec {
     uint32_t piece_max;         /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
+    uint32_t slow_us;           /* between two batches of the last tower */
     bool saves;                 /* a snapshot is taken behind the last batch, and one behind every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };

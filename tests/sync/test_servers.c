@@ -111,6 +111,37 @@ static void statistics_averages_pieces_and_frozen_layers_are_as_replicated(void 
     }
 }
 
+/* Nothing is missing from any weights: every tower waits for all others, and their updates are made as one. */
+static void asynchronous_towers_with_no_bound_to_spare_are_synchronous(void **state)
+{
+    (void)state;
+    const enum sync_mode kept = server;
+    server = SYNC_ASYNC;
+    for (uint32_t towers = 2; towers <= RIG_TOWERS_MAX; towers++)
+        check((struct rig_spec){ .schedule = with_towers(&uneven, towers), .optimizer = rules[2], .max_staleness = 0 });
+    server = kept;
+}
+
+/* The last tower's samples come late: the others are ahead of it by as much as they may. */
+static void asynchronous_towers_are_ahead_by_the_bound_and_never_more(void **state)
+{
+    (void)state;
+    static struct outcome outcome;
+    static const uint32_t bounds[] = { 1, 2, 4 };
+    static const struct schedule longer = { .records = { 118, 5 }, .batch = 12, .towers = 3, .epochs = 2 };
+    for (int i = 0; i < RULES; i++)
+        for (size_t k = 0; k < sizeof(bounds) / sizeof(bounds[0]); k++) {
+            run(&outcome, (struct rig_spec){ .schedule = longer, .optimizer = rules[i],
+                                             .mode = SYNC_ASYNC, .max_staleness = bounds[k], .slow_us = 3000,
+                                             .normalizes = i == 2 });
+            assert_int_equal(rig.lanes[0].stalest, bounds[k]);
+            assert_int_equal(rig.lanes[1].stalest, bounds[k]);
+            assert_true(rig.lanes[2].stalest <= bounds[k]);
+            for (uint32_t d = 1; d < 3; d++)
+                assert_memory_equal(outcome.weights[d], outcome.weights[0], outcome.count * sizeof(float));
+        }
+}
+
 /* What one tower with whole batches does, to rounding. */
 static void towers_that_are_served_learn_as_one(void **state)
 {
@@ -134,6 +165,8 @@ static int test_server(const char *name, enum sync_mode mode)
         cmocka_unit_test(towers_without_samples_get_what_the_others_learn),
         cmocka_unit_test(statistics_averages_pieces_and_frozen_layers_are_as_replicated),
         cmocka_unit_test(towers_that_are_served_learn_as_one),
+        cmocka_unit_test(asynchronous_towers_with_no_bound_to_spare_are_synchronous),
+        cmocka_unit_test(asynchronous_towers_are_ahead_by_the_bound_and_never_more),
     };
     reduction = name;
     server = mode;

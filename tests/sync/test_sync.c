@@ -16,17 +16,21 @@ static void every_mode_has_a_row(void **state)
         const struct sync_ops *const ops = sync_table[mode];
         assert_non_null(ops);
         assert_non_null(ops->apply);
-        assert_ptr_equal(sync_choose((enum sync_mode)mode, 2), ops);
+        assert_ptr_equal(sync_choose((enum sync_mode)mode, 2, 1), ops);
     }
 }
 
 static void a_tower_alone_has_nobody_to_serve(void **state)
 {
     (void)state;
-    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1), sync_table[SYNC_REPLICATED]);
-    assert_ptr_equal(sync_choose(SYNC_AVERAGING, 1), sync_table[SYNC_AVERAGING]);
-    assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1), sync_table[SYNC_INDEPENDENT]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 0), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_ASYNC, 2, 0), sync_table[SYNC_SERVER_HOST]);
+    assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_AVERAGING, 1, 1), sync_table[SYNC_AVERAGING]);
+    assert_ptr_equal(sync_choose(SYNC_INDEPENDENT, 1, 1), sync_table[SYNC_INDEPENDENT]);
 }
 
 static void towers_that_sum_nothing_are_models_of_their_own(void **state)

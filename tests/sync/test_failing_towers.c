@@ -1,0 +1,152 @@
+/* Tests of towers that fail: whatever a tower was doing, and whatever the mode, the run ends within a second, with
+ * the cause, and no tower waits for the one that failed. On the reference backend, whose functions fail at the call
+ * that a test names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stage/clock.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/trainer_rig.h"
+
+/* What the tower that fails calls. */
+enum call { CALL_INPUT, CALL_FORWARD, CALL_BACKWARD, CALL_RESULT, CALL_UPDATE, CALL_SCALE, CALL_COUNT };
+
+static enum call failing;
+static uint32_t calls_left;             /* of the tower that fails, whose thread alone counts */
+static uint64_t failed_ns;
+
+static bool fails(enum call call)
+{
+    if (call != failing || calls_left-- > 0)
+        return false;
+    failed_ns = clock_now_ns();
+    calls_left = UINT32_MAX;
+    return true;
+}
+
+static int input(struct plan *plan, const struct backend_input *input)
+{
+    return fails(CALL_INPUT) ? -EIO : backend_reference_ops.input(plan, input);
+}
+
+static int forward(struct plan *plan)
+{
+    return fails(CALL_FORWARD) ? -EIO : backend_reference_ops.forward(plan);
+}
+
+static int backward(struct plan *plan, void (*layer_done)(void *arg, uint32_t layer), void *arg)
+{
+    return fails(CALL_BACKWARD) ? -EIO : backend_reference_ops.backward(plan, layer_done, arg);
+}
+
+static int result(struct plan *plan, struct backend_result *result_out)
+{
+    return fails(CALL_RESULT) ? -EIO : backend_reference_ops.result(plan, result_out);
+}
+
+static int update(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
+                  const struct optimizer_range *ranges, uint32_t count)
+{
+    return fails(CALL_UPDATE) ? -EIO : backend_reference_ops.update(backend, optimizer, step, ranges, count);
+}
+
+static int scale(struct backend *backend, float *floats, size_t count, float factor)
+{
+    return fails(CALL_SCALE) ? -EIO : backend_reference_ops.scale(backend, floats, count, factor);
+}
+
+static struct backend_ops failing_ops(void)
+{
+    struct backend_ops ops = backend_reference_ops;
+    ops.input = input;
+    ops.forward = forward;
+    ops.backward = backward;
+    ops.result = result;
+    ops.update = update;
+    ops.scale = scale;
+    return ops;
+}
+
+/* Runs to its end; did the tower come to the call that fails? */
+static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, size_t bytes)
+{
+    static struct rig rig;
+    static struct backend_ops broken;
+    struct capture capture;
+    const struct rig_spec spec = {
+        .schedule = { .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 }, .mode = mode,
+        .reduction = "host", .every = 2, .max_staleness = 2, .normalizes = true, .saves = true,
+        .optimizer = { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f } };
+    failed_ns = 0;
+    broken = failing_ops();
+    rig_open(&rig, &spec);
+    for (uint32_t d = 0; d < towers; d++) {
+        struct trainer_spec trainer = rig_trainer(&rig, d);
+        if (d == bad)
+            trainer.tower.backend = &broken;
+        rig_start(&rig, d, &trainer);
+    }
+    assert_int_equal(rig_ready_all(&rig), 0);
+    capture_begin(&capture);
+    rig_go_all(&rig);
+    while (rig_next_batch(&rig) == 0)
+        ;
+    for (uint32_t d = 0; d < towers; d++)
+        trainer_settle(rig.lanes[d].trainer);
+    const uint64_t ended_ns = clock_now_ns();
+    capture_end(&capture, text, bytes);
+    assert_int_equal(stop_failed(rig.stop), failed_ns > 0);
+    if (failed_ns > 0)
+        assert_true(ended_ns - failed_ns < 1000000000);
+    rig_close(&rig);
+    return failed_ns > 0;
+}
+
+static void fail_everywhere(enum sync_mode mode, uint32_t towers)
+{
+    char text[1024];
+    for (failing = 0; failing < CALL_COUNT; failing++) {
+        bool came = true;
+        uint32_t tries = 0;
+        for (; came && tries < 14; tries++) {
+            calls_left = tries;
+            came = run(mode, towers, tries % towers, text, sizeof(text));
+            if (came)
+                assert_non_null(strstr(text, "tower: a step failed: Input/output error"));
+        }
+        assert_true(tries > 1 || failing >= CALL_UPDATE);
+    }
+}
+
+static void a_tower_that_fails_anywhere_ends_the_run_in_a_second(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
+        for (uint32_t towers = 2; towers <= 3; towers++) {
+            if (towers == 2)
+                print_message("%s%s%s\n", sync_table[mode]->name, sync_table[mode]->place != NULL ? " " : "",
+                              sync_table[mode]->place != NULL ? sync_table[mode]->place : "");
+            fail_everywhere((enum sync_mode)mode, towers);
+        }
+}
+
+int main(void)
+{
+    alarm(300);
+    if (!test_device_ops()->host_memory)
+        return 77;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tower_that_fails_anywhere_ends_the_run_in_a_second),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -25,6 +25,8 @@ enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_
 /* Whom a server in host memory serves. */
 enum serves { SERVES_NOBODY, SERVES_ALL /* together, batch by batch */, SERVES_EACH /* by itself */ };
 
+#define STALENESS_MAX 100u      /* of sync_spec.max_staleness */
+
 struct sync_spec {                              /* pointers are lent until sync_leave */
     const struct sync_ops *ops;
     const struct schedule *schedule;

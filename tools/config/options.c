@@ -86,7 +86,13 @@ static const struct option_choice backend_choices[] = {
 };
 static const struct option_choice mode_choices[] = {
     { "replicated", SYNC_REPLICATED }, { "independent", SYNC_INDEPENDENT },
-    { "averaging", SYNC_AVERAGING }, { NULL, 0 }
+    { "averaging", SYNC_AVERAGING }, { "parameter_server", SYNC_SERVER_DEVICE }, { "async", SYNC_ASYNC }, { NULL, 0 }
+};
+static const struct option_choice server_choices[] = {
+    { "device", SYNC_PLACE_DEVICE }, { "cpu", SYNC_PLACE_CPU }, { NULL, 0 }
+};
+static const struct option_choice staleness_choices[] = {
+    { "none", STALENESS_RATE_NONE }, { "inverse", STALENESS_RATE_INVERSE }, { NULL, 0 }
 };
 static const struct option_choice progress_choices[] = {
     { "auto", PROGRESS_AUTO }, { "bar", PROGRESS_BAR }, { "line", PROGRESS_LINE }, { "json", PROGRESS_JSON },
@@ -332,9 +338,15 @@ const struct option_row option_table[] = {
       FIELD(devices.allow_ref), .help = "accept oneDNN's own reference loops, a thousand times slower" },
 
     { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
-      FIELD(sync.mode), .help = "towers sum gradients at every step, train alone, or average parameters" },
+      FIELD(sync.mode), .help = "who has the parameters, and when the towers meet (doc/sync.md)" },
     { SECTION_SYNC, "every", OPTION_INTEGER, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
       FIELD(sync.every), .help = "averaging: training steps from one mean of the towers to the next" },
+    { SECTION_SYNC, "server", OPTION_CHOICE, .initial = "device", .choices = server_choices,
+      FIELD(sync.server), .help = "parameter_server: parameters lie spread over the devices, or in host memory" },
+    { SECTION_SYNC, "max_staleness", OPTION_INTEGER, .unit = "steps", .initial = "1", RANGE(0, 100),
+      FIELD(sync.max_staleness), .help = "async: a tower that is this much ahead of another's updates waits" },
+    { SECTION_SYNC, "staleness_rate", OPTION_CHOICE, .initial = "none", .choices = staleness_choices,
+      FIELD(sync.staleness_rate), .help = "async: inverse divides the rate of an update by its staleness" },
     { SECTION_SYNC, "reduce", OPTION_CHOICE, .initial = "auto", .choices = reduce_choices,
       FIELD(sync.reduce), .help = "how towers are summed: by NCCL, from device to device, or on the host" },
     { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),

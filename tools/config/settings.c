@@ -11,6 +11,7 @@
 #include "tools/config/observe/scrape_target.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
+#include "tools/config/towers/settings_sync.h"
 #include "tools/config/trace_steps.h"
 #include "tools/config/train/recipes.h"
 #include "tools/config/train/settings_train.h"
@@ -215,6 +216,7 @@ int settings_finish(struct settings *settings, struct problems *problems)
     }
     check_batch(settings, problems);
     check_mixing(settings, problems);
+    settings_check_sync(settings, problems);
     settings_finish_train(settings, problems);
     return problems->count > problems_before ? -EINVAL : 0;
 }

@@ -22,6 +22,8 @@ enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
+enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
+enum staleness_rate { STALENESS_RATE_NONE, STALENESS_RATE_INVERSE };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
 enum progress { PROGRESS_AUTO, PROGRESS_BAR, PROGRESS_LINE, PROGRESS_JSON, PROGRESS_NONE };
@@ -150,7 +152,10 @@ struct device_settings {
 };
 
 struct sync_settings {
-    enum sync_mode mode;
+    enum sync_mode mode;        /* of parameter_server that on the devices: settings_sync looks at the server, too */
+    enum sync_place server;
+    int64_t max_staleness;      /* async: training steps */
+    enum staleness_rate staleness_rate;
     int64_t every;              /* averaging: training steps */
     enum reduce_choice reduce;
     int64_t bucket;             /* bytes, 0 = chosen */

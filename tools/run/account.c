@@ -24,6 +24,7 @@ struct account {
     double *durations_ms;
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;
+    struct staleness staleness;
 };
 
 int account_open(struct account **account_out, const struct schedule *schedule)
@@ -152,6 +153,13 @@ static void add_fills(struct account *account, struct step_report *const *report
         }
 }
 
+static void add_staleness(struct staleness *sum, uint32_t staleness)
+{
+    assert(staleness <= STALENESS_MAX);
+    sum->batches[staleness]++;
+    sum->most = staleness > sum->most ? staleness : sum->most;
+}
+
 static void add_training(struct account *account, struct step_report *const *reports, uint32_t towers,
                          const struct tally *tally)
 {
@@ -160,6 +168,7 @@ static void add_training(struct account *account, struct step_report *const *rep
         add_order(account, reports[d]);
         if (reports[d]->result.skipped_steps > account->skipped_steps)
             account->skipped_steps = reports[d]->result.skipped_steps;
+        add_staleness(&account->staleness, reports[d]->staleness);
     }
     add_tally(&account->state.training, tally);
     add_tally(&account->state.interval, tally);
@@ -330,6 +339,21 @@ uint64_t account_end_ns(const struct account *account)
 uint64_t account_first_step_ns(const struct account *account)
 {
     return account->first_step_ns;
+}
+
+const struct staleness *account_staleness(const struct account *account)
+{
+    return &account->staleness;
+}
+
+double staleness_mean(const struct staleness *staleness)
+{
+    uint64_t sum = 0, all = 0;
+    for (uint32_t i = 0; i <= staleness->most; i++) {
+        sum += i * staleness->batches[i];
+        all += staleness->batches[i];
+    }
+    return all > 0 ? (double)sum / (double)all : NAN;
 }
 
 uint32_t account_skipped_steps(const struct account *account)

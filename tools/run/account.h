@@ -90,6 +90,12 @@ uint64_t account_evaluated_step(const struct account *account);
 uint64_t account_order_hash(const struct account *account);
 /* fp16: training steps whose update was left out, in the tower that left out most. */
 uint32_t account_skipped_steps(const struct account *account);
+/* async: the training batches of this process' towers, by the staleness of their weights (step_report); at most
+ * `most`, of which none was counted above. */
+struct staleness { uint64_t batches[STALENESS_MAX + 1]; uint32_t most; };
+const struct staleness *account_staleness(const struct account *account);
+/* NAN without a batch. */
+double staleness_mean(const struct staleness *staleness);
 /* When the last tower was done with the batch that was added last, on clock_now_ns's clock. */
 uint64_t account_end_ns(const struct account *account);
 /* When this process' first training step ended, 0 = none did. */

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "stage/file/cache_folder.h"
+#include "sync/server/reduce_server.h"
+#include "tools/config/towers/settings_sync.h"
 
 /* The tables' names of what may be chosen; NULL: the best there is. */
 static const char *const device_names[] = { [DEVICE_CHOICE_CPU] = "cpu", [DEVICE_CHOICE_CUDA] = "cuda",
@@ -193,7 +195,8 @@ static int check_devices(const struct device_plan *plan, struct problems *proble
 
 static bool has_to_sum(const struct settings *settings)
 {
-    return settings->devices.towers > 1 && sync_table[settings->sync.mode]->sum != NULL;
+    const struct sync_ops *const mode = settings_sync(settings, true);
+    return settings->devices.towers > 1 && mode->sum != NULL && mode->serves == SERVES_NOBODY;
 }
 
 static int choose_reduction(struct device_plan *plan, const struct settings *settings, struct problems *problems)
@@ -204,9 +207,11 @@ static int choose_reduction(struct device_plan *plan, const struct settings *set
         .devices = plan->ops,
         .index = plan->index,
         .device_count = plan->count,
+        .has_owners = settings_sync(settings, true)->has_owners,
     };
     struct refusal refusal;
-    plan->reduce = &reduce_none_ops;
+    plan->mode = settings_sync(settings, plan->backend->computes);
+    plan->reduce = plan->mode->serves != SERVES_NOBODY ? &reduce_server_ops : &reduce_none_ops;
     if (!has_to_sum(settings) || !plan->backend->computes)
         return 0;
     const int rc = reduce_choose(reduce_names[settings->sync.reduce], &towers, &plan->reduce, &refusal);

@@ -17,6 +17,7 @@
 struct device_plan {
     const struct device_ops *ops;
     const struct backend_ops *backend;
+    const struct sync_ops *mode;
     const struct reduce_ops *reduce;
     struct tower_range towers;          /* of this process: today all of the run's */
     uint32_t count;                     /* devices in use; tower towers.first + d is on index[d % count] */

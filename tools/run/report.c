@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "loader/shards/text.h"
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
@@ -198,6 +199,22 @@ static void print_table_head(struct report *report)
     if (!report->table_has_head)
         printf("epoch    steps     loss  accuracy  images/s    wait | val loss  accuracy seconds\n");
     report->table_has_head = true;
+}
+
+/* Those that were there, as shares of the towers' batches. */
+static void print_staleness(const struct staleness *staleness)
+{
+    char line[1024];
+    struct text text;
+    uint64_t all = 0;
+    text_init(&text, line, sizeof(line));
+    for (uint32_t i = 0; i <= staleness->most; i++)
+        all += staleness->batches[i];
+    text_add(&text, "staleness mean %.2f, at most %u:", staleness_mean(staleness), staleness->most);
+    for (uint32_t i = 0; i <= staleness->most && all > 0; i++)
+        if (staleness->batches[i] > 0)
+            text_add(&text, " %u %.1f %%", i, 100 * (double)staleness->batches[i] / (double)all);
+    wrapped_print(stdout, "%s", line);
 }
 
 /* Loss and accuracy in columns of the table. */
@@ -393,7 +410,9 @@ int report_result(struct report *report, const struct report_end *end)
         printf("rollback  %u time%s to a saved state: the rate is 1 / %u of what was asked for\n",
                (unsigned)report->course->rollbacks, report->course->rollbacks == 1 ? "" : "s",
                1u << report->course->rollbacks);
-    if (!sync_table[report->settings->sync.mode]->is_one_model && report->plan->schedule.towers > 1)
+    if (report->plan->devices.mode->serves == SERVES_EACH)
+        print_staleness(account_staleness(report->account));
+    if (!report->plan->devices.mode->is_one_model && report->plan->schedule.towers > 1)
         wrapped_print(stdout, "note      each tower is a model of its own: loss and accuracy are over all of them, the "
                               "saved weights are tower 0's");
     if (facts.steps > 0) {

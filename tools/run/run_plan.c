@@ -305,7 +305,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->devices.towers.count;
-    const struct sync_ops *const mode = sync_table[settings->sync.mode];
+    const struct sync_ops *const mode = plan->devices.mode;
     if (plan->devices.ops->host_memory)
         fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                 plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
@@ -320,6 +320,11 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
     else if (mode->has_period)
         fprintf(out, "%s every %lld step%s, %s summed by %s\n", mode->name, (long long)settings->sync.every,
                 settings->sync.every == 1 ? "" : "s", mode->sum, plan->devices.reduce->name);
+    else if (mode->serves == SERVES_EACH)
+        fprintf(out, "%s, at most %lld step%s stale\n", mode->name, (long long)settings->sync.max_staleness,
+                settings->sync.max_staleness == 1 ? "" : "s");
+    else if (mode->place != NULL)
+        fprintf(out, "%s %s\n", mode->name, mode->place);
     else
         fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
 }

@@ -161,10 +161,10 @@ static int seek(struct run_state *state, const struct settings *settings, struct
     return 0;
 }
 
-static int check_towers(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+static int check_towers(const struct run_state *state, const struct run_plan *plan)
 {
     const uint32_t theirs = checkpoint_reader_towers(state->reader);
-    if (theirs == plan->schedule.towers || sync_table[settings->sync.mode]->is_one_model)
+    if (theirs == plan->schedule.towers || plan->devices.mode->is_one_model)
         return 0;
     log_message(LOG_ERROR, "%s is of %u towers, each a model of its own: --set devices.towers=%u goes on",
                 checkpoint_reader_path(state->reader), theirs, theirs);
@@ -215,7 +215,7 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         return exit_code_of(rc, EXIT_CODE_DATA);
     if (run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
         return refuse_other(state, settings, words);
-    int code = check_towers(state, settings, plan);
+    int code = check_towers(state, plan);
     if (code == 0 && state->folder[0] == '\0')
         code = begin_anew(settings);
     if (code != 0)

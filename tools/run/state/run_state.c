@@ -66,7 +66,7 @@ static struct checkpoint_shape shape_of(const struct settings *settings, const s
         .states = optimizer_state_count(plan->optimizer.kind),
         .carried_bytes = carried_bytes,
         .averages = settings->train.ema > 0,
-        .weights_differ = settings->sync.mode != SYNC_REPLICATED,
+        .weights_differ = plan->devices.mode->differs,
     };
 }
 

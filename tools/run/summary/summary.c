@@ -94,6 +94,19 @@ static void summarize_copies(const struct report *report, struct json *json, con
     json_close_object(json);
 }
 
+/* Batches by staleness from 0 on. */
+static void summarize_staleness(const struct staleness *staleness, struct json *json)
+{
+    json_open_object(json, "staleness");
+    json_double(json, "mean", staleness_mean(staleness));
+    json_u64(json, "max", staleness->most);
+    json_open_array(json, "batches");
+    for (uint32_t i = 0; i <= staleness->most; i++)
+        json_u64(json, NULL, staleness->batches[i]);
+    json_close_array(json);
+    json_close_object(json);
+}
+
 static void summarize_times(const struct report *report, struct json *json)
 {
     struct timespec now;
@@ -207,6 +220,8 @@ static void summarize(struct report *report, struct json *json, const struct rep
     else
         json_quoted(json, "verdict", "the run broke off");
     summarize_copies(report, json, end);
+    if (report->plan->devices.mode->serves == SERVES_EACH)
+        summarize_staleness(account_staleness(report->account), json);
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(json, "skipped_steps", report->course->skipped);
     else if (report->settings->devices.precision == PRECISION_FP16)

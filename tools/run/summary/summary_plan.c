@@ -35,7 +35,7 @@ void summary_plan_write(const struct run_plan *plan, const struct settings *sett
     json_u64(json, "decode_threads", plan->decode_threads);
     json_u64(json, "prefetch_depth", (uint64_t)settings->input.prefetch_depth);
     json_u64(json, "staging_depth", (uint64_t)settings->input.staging_depth);
-    json_quoted(json, "mode", sync_table[settings->sync.mode]->name);
+    json_quoted(json, "mode", plan->devices.mode->name);
     json_open_object(json, "memory_bytes");
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
         json_u64(json, purpose_keys[purpose], purpose_bytes(&plan->memory, (enum memory_purpose)purpose));

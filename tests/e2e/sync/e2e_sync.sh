@@ -1,0 +1,78 @@
+#!/bin/sh
+# Modes of synchronisation as a user meets them: a parameter server learns what replicated towers learn, bit for bit;
+# every mode goes on where it was stopped; what a mode cannot do is said.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+. "$(dirname "$0")/../resume/resume.sh"
+
+device='--set sync.mode=parameter_server'
+cpu="$device --set sync.server=cpu"
+
+# ---- servers: as replicated ----
+
+for towers in 2 3; do
+    all="--set devices.towers=$towers --set train.optimizer=adam --set train.learning_rate=0.01"
+    resumed "replicated-$towers" $all
+    expect_code 0 "replicated, $towers towers"
+    for server in device cpu; do
+        resumed "$server-$towers" $all $device --set sync.server=$server
+        expect_code 0 "a server on the $server, $towers towers"
+        expect_summary "$server-$towers" plan.mode parameter_server
+        expect_same_run "replicated-$towers" "$server-$towers"
+    done
+done
+resumed plan --set devices.towers=2 $cpu
+expect_out '^towers +2 x .*, parameter_server in host memory$'
+resumed plan --set devices.towers=2 $device
+expect_out '^towers +2 x .*, parameter_server on the devices$'
+resumed alone $cpu
+expect_out 'no reduction needed'
+
+# ---- async ----
+
+resumed async --set devices.towers=3 --set sync.mode=async --set sync.max_staleness=2
+expect_code 0 'asynchronous towers'
+expect_out '^staleness mean [0-9.]+, at most [012]:'
+[ "$(summary async staleness.max)" -le 2 ] || fail 'more stale than allowed'
+expect_near async validation.correct "$(summary replicated-3 validation.correct)" 0.3
+resumed zero --set devices.towers=3 --set sync.mode=async --set sync.max_staleness=0
+resumed server --set devices.towers=3 $cpu
+expect_same_run server zero
+
+# ---- states ----
+
+for server in device cpu; do
+    how="--set devices.towers=2 $device --set sync.server=$server --set train.optimizer=momentum"
+    resumed "whole-$server" $how --set checkpoint.every=epoch
+    resumed "parts-$server" $how --set checkpoint.every=epoch --set train.epochs=3
+    resumed "parts-$server" $how --set checkpoint.every=epoch
+    expect_code 0 "a server on the $server that goes on"
+    expect_out 'resume +at step 114 of 228'
+    expect_same_run "whole-$server" "parts-$server"
+done
+resumed parts-async --set devices.towers=2 --set sync.mode=async --set checkpoint.every=epoch --set train.epochs=3
+resumed parts-async --set devices.towers=2 --set sync.mode=async --set checkpoint.every=epoch
+expect_code 0 'asynchronous towers that go on'
+expect_out 'resume +at step 114 of 228'
+expect_summary parts-async steps 228
+
+# ---- what is not possible ----
+
+refused() {
+    run "$pipetrain" -c "$work/tiny.conf" --check --set devices.towers=2 "$@"
+    expect_code 2 "$*"
+    expect_narrow "$*"
+}
+refused --set sync.mode=async --set train.ema=0.9
+expect_err 'use another mode than async'
+refused $device --set train.on_nan=skip
+expect_err 'use replicated, or on_nan = rollback'
+refused $cpu --set devices.precision=fp16
+expect_err 'use replicated, or devices.precision = bf16'
+refused --set sync.mode=async --set sync.max_staleness=-1
+expect_err 'max_staleness'
+refused --set sync.mode=parameter_sever
+expect_err 'is none of: replicated, independent, averaging, parameter_server, async'
+refused --set sync.server=gpu
+expect_err 'sync.server'
+finish

@@ -23,7 +23,7 @@ static const struct { enum section section; bool decides; const char *others; } 
     { SECTION_MODEL, true, " file " },
     { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
     { SECTION_DEVICES, false, " precision " },
-    { SECTION_SYNC, false, " mode every " },
+    { SECTION_SYNC, false, " mode every max_staleness staleness_rate " },
 };
 
 static bool is_decisive(const struct option_row *option)
@@ -36,11 +36,18 @@ static bool is_decisive(const struct option_row *option)
     return false;
 }
 
+/* Where towers take turns, how they do decides, too; states from before there was anything to set do not say. */
+static bool is_of_no_use(const struct option_row *option, const struct settings *settings)
+{
+    return option->section == SECTION_SYNC && strstr(option->key, "staleness") != NULL &&
+           settings->sync.mode != SYNC_ASYNC;
+}
+
 static void write_options(const struct settings *settings, FILE *out)
 {
     struct option_text text;
     for (const struct option_row *option = option_table; option->key != NULL; option++)
-        if (is_decisive(option))
+        if (is_decisive(option) && !is_of_no_use(option, settings))
             fprintf(out, "%s.%s = %s\n", section_name(option->section), option->key,
                     option_format(option, settings, &text));
 }

@@ -75,13 +75,23 @@ static int feed(struct lane *lane, uint64_t number)
     return span.count > 0 ? ops->event_wait(slot->ready) : 0;
 }
 
+/* Until the other towers have begun to wait: each has computed a batch for every step it may be ahead and the one they
+ * are all at, and has its slots full behind them. */
+static void await_others(const struct rig *rig)
+{
+    const uint64_t enough = rig->spec.max_staleness + 1 + DEPTH;
+    for (uint32_t d = 0; d + 1 < rig->schedule.towers; d++)
+        while (atomic_load(&rig->lanes[d].fed) < enough && !stop_failed(rig->stop))
+            usleep(100);
+}
+
 static void source_loop(void *arg)
 {
     struct lane *lane = arg;
-    const bool is_slow = lane->tower + 1 == lane->rig->schedule.towers && lane->rig->spec.slow_us > 0;
+    if (lane->rig->spec.is_late && lane->tower + 1 == lane->rig->schedule.towers)
+        await_others(lane->rig);
     for (uint64_t number = 0; feed(lane, number) == 0; number++)
-        if (is_slow)
-            usleep(lane->rig->spec.slow_us);
+        atomic_store(&lane->fed, number + 1);
     slots_finish(lane->slots);
 }
 

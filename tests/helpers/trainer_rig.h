@@ -3,6 +3,8 @@
 #ifndef PIPETRAIN_TRAINER_RIG_H
 #define PIPETRAIN_TRAINER_RIG_H
 
+#include <stdatomic.h>
+
 #include "stage/thread.h"
 #include "sync/trainer.h"
 
@@ -20,6 +22,7 @@ struct lane {
     uint8_t *block;
     struct trainer *trainer;
     struct step_report *report;
+    atomic_uint_fast64_t fed;   /* batches */
     uint32_t stalest;           /* the largest staleness of its training batches */
 };
 
@@ -34,7 +37,7 @@ struct rig_spec {
     uint32_t piece_max;         /* 0: slices are computed as wholes */
     bool normalizes;            /* the net has batch statistics */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
-    uint32_t slow_us;           /* between two batches of the last tower */
+    bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
     bool saves;                 /* a snapshot is taken behind the last batch, and one behind every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };

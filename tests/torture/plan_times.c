@@ -11,9 +11,6 @@
 #define ENDLESS_US 800000u      /* how far into a scenario without an end */
 #define GAP_US 20000u           /* most between two signals */
 
-/* The first phase: what comes before it is the system's loader. */
-#define FIRST_PHASE "start"
-
 static const char *const phases[] = { FIRST_PHASE, "indexing", "planning", "allocating", "first step", "evaluating",
                                      "saving", "closing" };
 

@@ -30,6 +30,7 @@ static int add_streams(struct trials *trials, const struct scenario *scenario, e
     };
     /* Nothing is printed by a converter that is asked to end. */
     if (scenario->is_endless) {
+        trial.phase = FIRST_PHASE;
         trial.delay_us = (uint64_t)ASK_AFTER_US * trials->patience;
         trial.signals[0] = SIGTERM;
     }

@@ -5,6 +5,8 @@
 #include "tests/torture/board.h"
 #include "tests/torture/judge.h"
 
+#define FIRST_PHASE "start"     /* what comes before it is the system's loader, which heeds no signals */
+
 struct trial {
     const struct scenario *scenario;
     char group[32], what[48];       /* the line of the report it belongs to */

@@ -71,3 +71,17 @@ size_t arena_ready(const struct arena *arena, const struct net *net, uint32_t la
             ready = arena->ranges[i].offset;
     return ready;
 }
+
+void arena_find_ends(const struct arena *arena, const struct net *net, const size_t *ends, uint32_t count,
+                     bool *is_end_out)
+{
+    uint32_t next = 0;
+    for (uint32_t layer = net->layer_count; layer-- > 0;) {
+        if (!layer_is_trained(&net->layers[layer]))
+            continue;
+        const size_t ready = arena_ready(arena, net, layer);
+        is_end_out[layer] = next < count && ready >= ends[next];
+        while (next < count && ready >= ends[next])
+            next++;
+    }
+}

@@ -334,21 +334,6 @@ int tower_adopt(struct tower *tower, size_t offset, size_t count)
     return backend->adopt != NULL ? backend->adopt(tower->backend, offset, count) : 0;
 }
 
-/* A layer ends a piece when it is the first, going backward, behind which a bucket is full. */
-static void find_ends(const struct tower *tower, const size_t *ends, uint32_t count, bool *is_end)
-{
-    const struct net *const net = tower->spec.net;
-    uint32_t next = 0;
-    for (uint32_t layer = net->layer_count; layer-- > 0;) {
-        if (!layer_is_trained(&net->layers[layer]))
-            continue;
-        const size_t ready = arena_ready(&tower->arenas.trained, net, layer);
-        is_end[layer] = next < count && ready >= ends[next];
-        while (next < count && ready >= ends[next])
-            next++;
-    }
-}
-
 int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
 {
     const struct backend_ops *const backend = tower->spec.backend;
@@ -357,7 +342,7 @@ int tower_cut(struct tower *tower, const size_t *ends, uint32_t count)
     bool *const is_end = calloc(tower->spec.net->layer_count, sizeof(*is_end));
     if (is_end == NULL)
         return -ENOMEM;
-    find_ends(tower, ends, count, is_end);
+    arena_find_ends(&tower->arenas.trained, tower->spec.net, ends, count, is_end);
     const int rc = backend->segment(tower->backend, is_end);
     free(is_end);
     return rc;

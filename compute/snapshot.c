@@ -9,7 +9,7 @@
 
 #define PART_ALIGNMENT ((size_t)64)
 
-/* What a state consists of. The optimizer's buffers are the last. */
+/* What a state consists of. Buffers carried from step to step are the last. */
 enum part_kind {
     PART_WEIGHTS,
     PART_STATISTICS,
@@ -17,7 +17,7 @@ enum part_kind {
     PART_AVERAGED_STATISTICS,
     PART_CARRIED,
     PART_STATES,
-    PART_COUNT = PART_STATES + OPTIMIZER_STATES_MAX
+    PART_COUNT = PART_STATES + TOWER_STATES_MAX
 };
 
 /* Memory of the device, and where its copy lies in the block. */
@@ -42,7 +42,7 @@ static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const size_t state_bytes = tower_arena(tower)->updated * sizeof(float);
-    const uint32_t states = optimizer_state_count(tower_spec(tower)->optimizer.kind);
+    const uint32_t states = tower_state_count(tower_spec(tower));
     size_t offset = 0;
     parts[PART_WEIGHTS] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
     parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
@@ -53,7 +53,7 @@ static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
     parts[PART_AVERAGED_STATISTICS] = (struct part){
         .memory = average->statistics, .bytes = has_average ? parts[PART_STATISTICS].bytes : 0 };
     parts[PART_CARRIED].memory = find_carried(tower, &parts[PART_CARRIED].bytes);
-    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+    for (uint32_t i = 0; i < TOWER_STATES_MAX; i++)
         parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
     for (int i = 0; i < PART_COUNT; i++) {
         parts[i].offset = offset;

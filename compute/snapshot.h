@@ -1,6 +1,6 @@
 /* A tower's state on the host: all that its steps to come depend on besides their place in the
  * run, the seed and the samples. That is the weights, the statistics, their averages, the
- * optimizer's buffers and what the backend carries from step to step.
+ * optimizer's buffers, gradients that are deferred and what the backend carries from step to step.
  *
  * The way out is one block of pinned memory that the tower's compute stream copies the arenas
  * to, as they lie in them, in its turn behind a step; the thread that queues does not wait. The
@@ -32,7 +32,7 @@ int snapshot_queue(struct snapshot *snapshot);
 int snapshot_wait(struct snapshot *snapshot);
 
 /* The plain form of a parameter (parameter->count floats): its value, or, of one that is updated,
- * its part of optimizer buffer `state` < optimizer_state_count. Any thread; allocates nothing. 0 or a
+ * its part of buffer `state` < tower_state_count. Any thread; allocates nothing. 0 or a
  * negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);

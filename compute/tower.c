@@ -18,7 +18,7 @@ struct tower {
     struct tower_spec spec;
     struct backend *backend;
     struct arenas arenas;
-    float *weights, *gradients, *statistics, *states[OPTIMIZER_STATES_MAX];
+    float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
     struct piece_sums sums;
     struct average average;
@@ -60,13 +60,12 @@ static int alloc_sums(struct tower *tower)
 static int alloc_gradients(struct tower *tower)
 {
     const struct arena *const arena = &tower->arenas.trained;
-    const uint32_t states = optimizer_state_count(tower->spec.optimizer.kind);
     int rc = alloc_floats(tower, arena->count, &tower->gradients);
     if (rc == 0)
         rc = alloc_floats(tower, ZERO_FLOATS, &tower->zeros);
     if (rc == 0 && tower->spec.piece_max > 0)
         rc = alloc_floats(tower, arena->updated, &tower->sums.floats);
-    for (uint32_t i = 0; i < states && rc == 0; i++)
+    for (uint32_t i = 0; i < tower_state_count(&tower->spec) && rc == 0; i++)
         rc = alloc_floats(tower, arena->updated, &tower->states[i]);
     if (rc == 0 && tower->skip.is_on && tower->skip.count > 0)
         rc = alloc_floats(tower, tower->skip.count, &tower->skip.kept);
@@ -161,7 +160,7 @@ int tower_open(struct tower **tower_out, const struct tower_spec *spec)
 struct tower_needs tower_needs(const struct tower *tower)
 {
     const size_t trained = tower->arenas.trained.count, updated = tower->arenas.trained.updated;
-    const size_t states = optimizer_state_count(tower->spec.optimizer.kind) * updated;
+    const size_t states = tower_state_count(&tower->spec) * updated;
     const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
     const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut) +
                         average_bytes(tower);
@@ -196,8 +195,8 @@ void tower_close(struct tower *tower)
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
     void *const memory[] = { tower->weights, tower->gradients, tower->zeros, tower->sums.floats, tower->statistics,
-                             tower->states[0], tower->states[1], tower->skip.kept, tower->average.weights,
-                             tower->average.statistics, tower->squares };
+                             tower->states[0], tower->states[1], tower->states[2], tower->skip.kept,
+                             tower->average.weights, tower->average.statistics, tower->squares };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
             device->ops->free(device, memory[i]);
@@ -293,14 +292,14 @@ static int limit_gradients(struct tower *tower, size_t offset, size_t count, con
     const double limit = tower->spec.optimizer.clip_value / (double)step->gradient_scale;
     if (limit == 0)
         return 0;
-    return tower->spec.backend->limit(tower->backend, tower->gradients + offset, count, (float)limit);
+    return tower->spec.backend->limit(tower->backend, tower_applied(tower) + offset, count, (float)limit);
 }
 
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step)
 {
     const struct backend_ops *const backend = tower->spec.backend;
     struct update_cut *const cut = &tower->cut;
-    const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower->gradients,
+    const struct optimizer_range whole = { .weights = tower->weights, .gradients = tower_applied(tower),
                                            .states = { tower->states[0], tower->states[1] } };
     const int ended = skip_end(&tower->skip, &tower->average.is_left_out);
     if (ended != 0 || tower->average.is_left_out)
@@ -320,7 +319,13 @@ bool tower_updates_at_once(const struct tower *tower)
 
 int tower_check(struct tower *tower, size_t offset, size_t count)
 {
-    return skip_check(&tower->skip, tower->gradients + offset, count);
+    return skip_check(&tower->skip, tower_applied(tower) + offset, count);
+}
+
+int tower_defer(struct tower *tower)
+{
+    return tower->spec.device->ops->copy(tower->spec.compute, tower_applied(tower), tower->gradients,
+                                         tower->arenas.trained.updated * sizeof(float), COPY_ON_DEVICE);
 }
 
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor)
@@ -374,6 +379,16 @@ const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter
 float *tower_gradients(struct tower *tower)
 {
     return tower->gradients;
+}
+
+float *tower_applied(struct tower *tower)
+{
+    return tower->spec.defers ? tower->states[tower_state_count(&tower->spec) - 1] : tower->gradients;
+}
+
+uint32_t tower_state_count(const struct tower_spec *spec)
+{
+    return optimizer_state_count(spec->optimizer.kind) + (spec->defers ? 1 : 0);
 }
 
 float *tower_weights(struct tower *tower)

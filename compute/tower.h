@@ -7,6 +7,8 @@
 #include "compute/backend.h"
 #include "stage/slots.h"
 
+/* The optimizer's, and gradients that are applied a step later. */
+#define TOWER_STATES_MAX (OPTIMIZER_STATES_MAX + 1)
 #define TOWER_COUNTS 3u         /* sizes of pieces: full ones, what is left of full slices, and of the last one */
 
 struct tower_spec {
@@ -18,6 +20,7 @@ struct tower_spec {
     struct backend_spec backend_spec;   /* net, device and compute are filled in by tower_open */
     struct optimizer optimizer;
     double average_decay;               /* of the moving average of weights and statistics, 0 = none is kept */
+    bool defers;                        /* updates are made of deferred gradients, those of the step before */
     uint64_t seed;                      /* of the initial weights */
     /* A slice of more samples than this is computed in pieces, full ones and what is left, whose gradients are added
      * up; 0 = slices of any size are computed as wholes. */
@@ -63,13 +66,15 @@ int tower_accumulate(struct tower *tower);
  * prefix of the gradient arena is queued to become final; the last call names all of it that is
  * updated. A slice of 0 samples sets these gradients to zero. */
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg);
-/* Queue the update of arena range [offset, offset + count): whole parameters. */
+/* Queue the update of arena range [offset, offset + count): whole parameters; of tower_applied's gradients. */
 int tower_update(struct tower *tower, size_t offset, size_t count, const struct optimizer_step *step);
 /* Must every bucket be checked by tower_check, and then all that is updated by one
  * tower_update? (fp16, steps that may be left out: backend.h says why; and where the norm of all gradients is
  * limited.) Else buckets are updated as they come. */
 bool tower_updates_at_once(const struct tower *tower);
 int tower_check(struct tower *tower, size_t offset, size_t count);
+/* With spec.defers: the updates of the next step are made of the gradients that are there now. Queues their copying. */
+int tower_defer(struct tower *tower);
 /* Queue floats[i] *= factor over a range of any of the tower's arenas. */
 int tower_scale(struct tower *tower, float *floats, size_t count, float factor);
 /* Range [offset, offset + count) of the weights was written on the compute stream by a reduction. */
@@ -89,13 +94,18 @@ const struct arena *tower_arena(const struct tower *tower);
 /* The one a parameter lies in: that, or the statistics'. */
 const struct arena *tower_arena_of(const struct tower *tower, uint32_t parameter);
 float *tower_weights(struct tower *tower);
-/* NULL where the tower only evaluates. */
+/* What backward leaves; NULL where the tower only evaluates. */
 float *tower_gradients(struct tower *tower);
+/* What updates are made of: those, or with spec.defers the deferred ones, which are 0 at first. */
+float *tower_applied(struct tower *tower);
 /* The running statistics of the tower's layers, one after the other: device memory, changed by
  * every forward pass in training. */
 float *tower_statistics(struct tower *tower);
 size_t tower_statistics_count(const struct tower *tower);
-/* Buffer `state` of the optimizer, of the arena's updated part; NULL when it keeps no more than that. */
+/* Buffers of the arena's updated part that are carried from step to step: the optimizer's and, behind these, what is
+ * deferred. */
+uint32_t tower_state_count(const struct tower_spec *spec);
+/* NULL from tower_state_count on. */
 float *tower_state(struct tower *tower, uint32_t state);
 /* Of its weights and statistics (average.h), valid as long as the tower. */
 struct average *tower_average(struct tower *tower);

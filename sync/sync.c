@@ -16,6 +16,7 @@
 
 const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_REPLICATED] = &sync_replicated_ops,
+    [SYNC_RELAXED] = &sync_relaxed_ops,
     [SYNC_INDEPENDENT] = &sync_independent_ops,
     [SYNC_AVERAGING] = &sync_averaging_ops,
     [SYNC_SERVER_DEVICE] = &sync_server_device_ops,
@@ -45,7 +46,7 @@ static struct reduce_region region_of(struct tower *tower, enum region region)
     const struct average *const average = tower_average(tower);
     const bool has_average = tower_spec(tower)->average_decay > 0;
     const struct reduce_region regions[REGION_COUNT] = {
-        [REGION_GRADIENTS] = { tower_gradients(tower), count },
+        [REGION_GRADIENTS] = { tower_applied(tower), count },
         [REGION_WEIGHTS] = { tower_weights(tower), count },
         [REGION_STATES] = state_region(tower, 0),
         [REGION_STATES + 1] = state_region(tower, 1),
@@ -184,6 +185,8 @@ static void note_ready(void *arg, size_t floats)
 {
     struct sync *const sync = arg;
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    if (sync->spec.ops->bucket_ready == NULL)
+        return;
     while (sync->ready < run.count && sync->ready_result == 0) {
         const uint32_t b = run.first + sync->ready;
         const struct bucket *const bucket = &sync->buckets.bucket[b];

@@ -3,8 +3,9 @@
  *
  * A mode is a row of functions on `struct sync`, which every tower has one of. The trainer calls
  * them through sync_..., from the tower's thread; they queue on the tower's streams and wait for
- * nothing but other towers' threads. A mode keeps no state of its own: what is due when is a
- * function of the batch's number, so that a run that goes on from a snapshot does the same. */
+ * nothing but other towers' threads. A mode keeps no state of its own but for what it still waits
+ * for: what is due when is a function of the batch's number, so that a run that goes on from a snapshot
+ * does the same. */
 #ifndef PIPETRAIN_SYNC_H
 #define PIPETRAIN_SYNC_H
 
@@ -19,8 +20,8 @@
 #include "sync/reduce.h"
 #include "sync/step_clock.h"
 
-enum sync_mode { SYNC_REPLICATED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE, SYNC_SERVER_HOST, SYNC_ASYNC,
-                 SYNC_MODE_COUNT };
+enum sync_mode { SYNC_REPLICATED, SYNC_RELAXED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE,
+                 SYNC_SERVER_HOST, SYNC_ASYNC, SYNC_MODE_COUNT };
 
 /* Whom a server in host memory serves. */
 enum serves { SERVES_NOBODY, SERVES_ALL /* together, batch by batch */, SERVES_EACH /* by itself */ };
@@ -52,6 +53,7 @@ struct sync {
     uint32_t ready;                             /* buckets of this step's gradients that are */
     int ready_result;                           /* of the first bucket_ready that failed in this step */
     bool joined;                                /* the reduction, or tried to */
+    bool is_deferred;                           /* relaxed: gradients' sums are started and not waited for */
     uint32_t staleness;                         /* async: of the weights that the last training batch was done with */
 };
 
@@ -65,12 +67,13 @@ struct sync_ops {
     bool differs;               /* between steps the towers' models are not the same */
     bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
                                  * of use to two towers or more */
+    bool defers;                /* its towers apply gradients a step later (tower_spec.defers) */
     enum serves serves;         /* spec.reduce is one of a server */
     bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
     /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
     int (*before_forward)(struct sync *sync, const struct span *span);
-    /* The gradients of a bucket of a training batch are queued on the compute stream. Not NULL
-     * where gradients are summed, and not called where they are not. */
+    /* The gradients of a bucket of a training batch are queued on the compute stream. NULL where nothing is summed
+     * then. */
     int (*bucket_ready)(struct sync *sync, const struct span *span, uint32_t bucket);
     /* Backward is queued, and so every bucket_ready called: update the weights. */
     int (*apply)(struct sync *sync, const struct span *span);

@@ -143,8 +143,17 @@ static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t p
         add_count(counts, count);
 }
 
+size_t rig_tower_counts(const uint32_t **counts_out)
+{
+    static const uint32_t counts[] = { 1, 2, 3, 5, RIG_TOWERS_MAX };
+    const size_t count = sizeof(counts) / sizeof(counts[0]);
+    *counts_out = counts;
+    return test_device_ops()->host_memory ? count : count - 1;
+}
+
 struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
 {
+    const struct sync_ops *const mode = sync_choose(rig->spec.mode, rig->schedule.towers, rig->spec.max_staleness);
     static const struct learning_rate rate = { .base = 0.05 }, frozen = { .base = 0 };
     struct lane *lane = &rig->lanes[tower];
     struct trainer_spec spec = {
@@ -153,9 +162,8 @@ struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower)
                    .backend = backend_of_device(),
                    .backend_spec = { .threads = 1, .slice_max = rig->layout.capacity, .seed = 11 },
                    .optimizer = rig->spec.optimizer, .seed = 11, .piece_max = rig->spec.piece_max,
-                   .average_decay = rig->spec.average_decay },
-        .sync = { .ops = sync_choose(rig->spec.mode, rig->schedule.towers, rig->spec.max_staleness),
-                  .schedule = &rig->schedule, .reduce = rig->reduce,
+                   .average_decay = rig->spec.average_decay, .defers = mode->defers },
+        .sync = { .ops = mode, .schedule = &rig->schedule, .reduce = rig->reduce,
                   .communication = lane->communication, .bucket_bytes = 64,
                   .learning_rate = rig->spec.is_frozen ? &frozen : &rate,
                   .every = rig->spec.every, .max_staleness = rig->spec.max_staleness },
@@ -307,7 +315,7 @@ size_t rig_read_last(struct rig *rig, uint32_t tower, float *floats)
 {
     struct trainer *const trainer = rig->lanes[tower].trainer;
     struct snapshot *const snapshot = trainer_last(trainer);
-    const uint32_t states = optimizer_state_count(rig->spec.optimizer.kind);
+    const uint32_t states = tower_state_count(tower_spec(trainer_tower(trainer)));
     size_t count = 0;
     assert_non_null(snapshot);
     for (uint32_t i = 0; i < rig->net->parameter_count; i++) {

@@ -8,7 +8,7 @@
 #include "stage/thread.h"
 #include "sync/trainer.h"
 
-enum { RIG_TOWERS_MAX = 5, RIG_FLOATS_MAX = 4096, RIG_STATE_MAX = RIG_FLOATS_MAX * (1 + OPTIMIZER_STATES_MAX) };
+enum { RIG_TOWERS_MAX = 8, RIG_FLOATS_MAX = 4096, RIG_STATE_MAX = RIG_FLOATS_MAX * (1 + TOWER_STATES_MAX) };
 
 struct rig;
 
@@ -56,6 +56,8 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, const struct rig_spec *spec);
+/* Numbers of towers to try, up to RIG_TOWERS_MAX (on CUDA to 5). Returns how many. */
+size_t rig_tower_counts(const uint32_t **counts_out);
 /* The order of pipeline_close. */
 void rig_close(struct rig *rig);
 struct trainer_spec rig_trainer(struct rig *rig, uint32_t tower);

@@ -323,7 +323,7 @@ static int write_parameter(const struct checkpoint_reader *reader, struct tower 
                            bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
 {
     const struct tower_spec *const spec = tower_spec(tower);
-    const uint32_t states = optimizer_state_count(spec->optimizer.kind);
+    const uint32_t states = tower_state_count(spec);
     const bool is_updated = parameter_is_updated(&spec->net->parameters[place.parameter]);
     int rc = write_values(reader, tower, place, is_own, numbers, sum, problem);
     place.part = CHECKPOINT_STATE;

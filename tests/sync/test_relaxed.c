@@ -1,0 +1,177 @@
+/* Tests of mode replicated, relaxed: what it does, stated a second time as plainly as can be, and towers of any number
+ * that do the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/trainer_rig.h"
+
+/* Epochs end with a partial batch and an evaluation; slices are uneven. */
+static const struct schedule uneven = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 3 };
+/* Batches of 4 and, last in an epoch, of 2: towers from the fifth on never have a sample. */
+static const struct schedule sparse = { .records = { 14, 3 }, .batch = 4, .towers = 1, .epochs = 3 };
+
+static const struct optimizer rules[] = {
+    { .kind = OPTIMIZER_SGD },
+    { .kind = OPTIMIZER_SGD, .weight_decay = 1e-3f, .clip_value = 1e-3 },
+    { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .clip_norm = 0.05 },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f },
+};
+enum { RULES = sizeof(rules) / sizeof(rules[0]) };
+
+static struct rig rig;
+
+/* ---- one tower that holds its gradients back itself ---- */
+
+static void *held[2];           /* gradients of the step before, and room for those of this one */
+static struct span held_of;
+
+static int copy(struct sync *sync, void *to, const void *from)
+{
+    const size_t bytes = tower_arena(sync->spec.tower)->updated * sizeof(float);
+    return sync->spec.device->ops->copy(sync->spec.compute, to, from, bytes, COPY_ON_DEVICE);
+}
+
+static int plain_apply(struct sync *sync, const struct span *span)
+{
+    float *const gradients = tower_gradients(sync->spec.tower);
+    int rc = copy(sync, held[1], gradients);
+    if (rc == 0 && span->step > 0)
+        rc = copy(sync, gradients, held[0]);
+    if (rc == 0 && span->step > 0)
+        rc = sync_update(sync, &held_of, held_of.count);
+    held_of = *span;
+    return rc == 0 ? copy(sync, held[0], held[1]) : rc;
+}
+
+static const struct sync_ops plain_ops = { .name = "plain", .apply = plain_apply };
+
+/* ---- what towers have at the end ---- */
+
+struct outcome { float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX]; size_t count, saved_count; };
+
+static void close_run(struct outcome *outcome)
+{
+    outcome->count = rig_floats(&rig);
+    for (uint32_t d = 0; d < rig.schedule.towers; d++) {
+        rig_read_weights(&rig, d, outcome->weights[d]);
+        outcome->saved_count = rig.spec.saves ? rig_read_last(&rig, d, outcome->saved[d]) : 0;
+    }
+    rig_close(&rig);
+}
+
+static void run_plainly(struct outcome *outcome, struct rig_spec spec)
+{
+    spec.mode = SYNC_INDEPENDENT;
+    spec.schedule.towers = 1;
+    spec.saves = false;
+    rig_open(&rig, &spec);
+    struct trainer_spec trainer = rig_trainer(&rig, 0);
+    struct device *const device = rig.lanes[0].device;
+    trainer.sync.ops = &plain_ops;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(device->ops->alloc(device, RIG_FLOATS_MAX * sizeof(float), &held[i]), 0);
+    rig_start(&rig, 0, &trainer);
+    assert_int_equal(rig_ready_all(&rig), 0);
+    rig_go_all(&rig);
+    while (rig_next_batch(&rig) == 0)
+        ;
+    assert_false(stop_failed(rig.stop));
+    for (int i = 0; i < 2; i++)
+        device->ops->free(device, held[i]);
+    close_run(outcome);
+}
+
+static void run_relaxed(struct outcome *outcome, struct rig_spec spec, uint32_t towers)
+{
+    spec.mode = SYNC_RELAXED;
+    spec.reduction = "host";
+    spec.schedule.towers = towers;
+    spec.saves = true;
+    rig_open(&rig, &spec);
+    rig_run(&rig);
+    assert_int_equal(rig.batches, schedule_batch_count(&rig.schedule));
+    close_run(outcome);
+}
+
+static void one_tower_applies_the_gradients_of_the_step_before(void **state)
+{
+    (void)state;
+    static struct outcome relaxed, plain;
+    for (int i = 0; i < RULES; i++) {
+        const struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .normalizes = i == 3 };
+        run_plainly(&plain, spec);
+        run_relaxed(&relaxed, spec, 1);
+        assert_memory_equal(relaxed.weights[0], plain.weights[0], plain.count * sizeof(float));
+    }
+}
+
+/* The towers are one model, to the bit, and so are the sums they have not applied yet. */
+static void check_towers(struct rig_spec spec, uint32_t towers)
+{
+    static struct outcome many, plain;
+    run_plainly(&plain, spec);
+    run_relaxed(&many, spec, towers);
+    for (size_t i = 0; i < plain.count; i++)
+        assert_true(fabs((double)many.weights[0][i] - (double)plain.weights[0][i]) <= 1e-5);
+    for (uint32_t d = 1; d < towers; d++) {
+        assert_memory_equal(many.weights[d], many.weights[0], many.count * sizeof(float));
+        assert_memory_equal(many.saved[d], many.saved[0], many.saved_count * sizeof(float));
+    }
+}
+
+static void many_towers_do_what_one_does(void **state)
+{
+    (void)state;
+    const uint32_t *towers;
+    for (size_t n = rig_tower_counts(&towers); n-- > 0;)
+        for (int i = 0; i < RULES; i++) {
+            check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[i] }, towers[n]);
+            check_towers((struct rig_spec){ .schedule = sparse, .optimizer = rules[i] }, towers[n]);
+        }
+}
+
+static void frozen_layers_pieces_and_averages_are_as_ever(void **state)
+{
+    (void)state;
+    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .freezes = "conv" }, 3);
+    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .piece_max = 3 }, 3);
+    check_towers((struct rig_spec){ .schedule = uneven, .optimizer = rules[2], .average_decay = 0.8 }, 3);
+}
+
+/* It is another course than that of the gradients at once. */
+static void it_is_not_the_synchronous_course(void **state)
+{
+    (void)state;
+    static struct outcome relaxed, strong;
+    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
+    run_relaxed(&relaxed, spec, 2);
+    spec.mode = SYNC_REPLICATED;
+    spec.reduction = "host";
+    spec.schedule.towers = 2;
+    rig_open(&rig, &spec);
+    rig_run(&rig);
+    close_run(&strong);
+    assert_memory_not_equal(relaxed.weights[0], strong.weights[0], strong.count * sizeof(float));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_tower_applies_the_gradients_of_the_step_before),
+        cmocka_unit_test(many_towers_do_what_one_does),
+        cmocka_unit_test(frozen_layers_pieces_and_averages_are_as_ever),
+        cmocka_unit_test(it_is_not_the_synchronous_course),
+    };
+    alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -57,7 +57,10 @@ static const struct sync_ops plain_ops = { .name = "plain", .apply = plain_apply
 
 /* ---- what towers have at the end ---- */
 
-struct outcome { float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX]; size_t count, saved_count; };
+struct outcome {
+    float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX];
+    size_t count, saved_count;
+};
 
 static void close_run(struct outcome *outcome)
 {

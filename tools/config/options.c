@@ -88,6 +88,9 @@ static const struct option_choice mode_choices[] = {
     { "replicated", SYNC_REPLICATED }, { "independent", SYNC_INDEPENDENT },
     { "averaging", SYNC_AVERAGING }, { "parameter_server", SYNC_SERVER_DEVICE }, { "async", SYNC_ASYNC }, { NULL, 0 }
 };
+static const struct option_choice consistency_choices[] = {
+    { "strong", CONSISTENCY_STRONG }, { "relaxed", CONSISTENCY_RELAXED }, { NULL, 0 }
+};
 static const struct option_choice server_choices[] = {
     { "device", SYNC_PLACE_DEVICE }, { "cpu", SYNC_PLACE_CPU }, { NULL, 0 }
 };
@@ -339,6 +342,8 @@ const struct option_row option_table[] = {
 
     { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
       FIELD(sync.mode), .help = "who has the parameters, and when the towers meet (doc/sync.md)" },
+    { SECTION_SYNC, "consistency", OPTION_CHOICE, .initial = "strong", .choices = consistency_choices,
+      FIELD(sync.consistency), .help = "replicated: relaxed applies gradients a step later, which hides their sum" },
     { SECTION_SYNC, "every", OPTION_INTEGER, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
       FIELD(sync.every), .help = "averaging: training steps from one mean of the towers to the next" },
     { SECTION_SYNC, "server", OPTION_CHOICE, .initial = "device", .choices = server_choices,

@@ -23,6 +23,7 @@ enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
+enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
 enum staleness_rate { STALENESS_RATE_NONE, STALENESS_RATE_INVERSE };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
@@ -152,7 +153,8 @@ struct device_settings {
 };
 
 struct sync_settings {
-    enum sync_mode mode;        /* of parameter_server that on the devices: settings_sync looks at the server, too */
+    enum sync_mode mode;        /* as its name says: settings_sync looks at what decides besides */
+    enum consistency consistency;
     enum sync_place server;
     int64_t max_staleness;      /* async: training steps */
     enum staleness_rate staleness_rate;

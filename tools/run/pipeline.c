@@ -82,6 +82,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
     tower.net = pipeline->parts.net;
     tower.device = lane->device;
     tower.compute = lane->compute;
+    tower.defers = plan->devices.mode->defers;
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
         .tower = tower,

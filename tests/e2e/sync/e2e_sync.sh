@@ -39,6 +39,25 @@ resumed zero --set devices.towers=3 --set sync.mode=async --set sync.max_stalene
 resumed server --set devices.towers=3 $cpu
 expect_same_run server zero
 
+# ---- relaxed: the same steps, a step later ----
+
+relaxed='--set sync.consistency=relaxed --set train.optimizer=momentum --set train.learning_rate=0.05'
+resumed relaxed-2 --set devices.towers=2 $relaxed
+expect_code 0 'relaxed towers'
+expect_out '^towers +2 x .*, replicated, relaxed, gradients summed by host$'
+expect_summary relaxed-2 plan.mode 'replicated, relaxed'
+resumed relaxed-1 $relaxed
+expect_near relaxed-2 validation.correct "$(summary relaxed-1 validation.correct)" 0.02
+resumed relaxed-parts --set devices.towers=2 $relaxed --set checkpoint.every=epoch --set train.epochs=3
+resumed relaxed-parts --set devices.towers=2 $relaxed --set checkpoint.every=epoch
+expect_code 0 'relaxed towers that go on'
+expect_out 'resume +at step 114 of 228'
+expect_same_run relaxed-2 relaxed-parts
+resumed relaxed-grown $relaxed --set checkpoint.every=epoch --set train.epochs=3
+resumed relaxed-grown $relaxed --set checkpoint.every=epoch --set devices.towers=3
+expect_code 0 'relaxed towers, more of them'
+expect_near relaxed-grown validation.correct "$(summary relaxed-1 validation.correct)" 0.02
+
 # ---- states ----
 
 for server in device cpu; do
@@ -63,6 +82,12 @@ refused() {
     expect_code 2 "$*"
     expect_narrow "$*"
 }
+refused --set sync.mode=async --set sync.consistency=relaxed
+expect_err 'relaxed is for mode = replicated'
+refused --set sync.consistency=relaxed --set train.on_nan=skip
+expect_err 'use rollback'
+refused --set sync.consistency=relaxed --set devices.precision=fp16
+expect_err 'use devices.precision = bf16'
 refused --set sync.mode=async --set train.ema=0.9
 expect_err 'use another mode than async'
 refused $device --set train.on_nan=skip

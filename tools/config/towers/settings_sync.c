@@ -5,6 +5,8 @@
 
 static enum sync_mode mode_of(const struct sync_settings *sync)
 {
+    if (sync->mode == SYNC_REPLICATED && sync->consistency == CONSISTENCY_RELAXED)
+        return SYNC_RELAXED;
     return sync->mode == SYNC_SERVER_DEVICE && sync->server == SYNC_PLACE_CPU ? SYNC_SERVER_HOST : sync->mode;
 }
 
@@ -15,10 +17,29 @@ const struct sync_ops *settings_sync(const struct settings *settings, bool compu
                        (uint32_t)sync->max_staleness);
 }
 
+/* What a step finds out about its gradients comes too late for the one before. */
+static void check_consistency(struct settings *settings, struct problems *problems)
+{
+    if (settings->sync.consistency == CONSISTENCY_STRONG)
+        return;
+    if (settings->sync.mode != SYNC_REPLICATED)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed is for mode = replicated: the others have no sum of gradients to hide, or (the "
+                        "parameter servers) need new weights before the next step");
+    if (settings->devices.precision == PRECISION_FP16)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed does not scale losses as fp16 needs it: use devices.precision = bf16");
+    if (settings->train.on_nan == ON_NAN_SKIP)
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed sees a step's gradients after the next one was computed, too late for train.on_nan "
+                        "= skip: use rollback");
+}
+
 /* A server updates for towers that do not see the sum of the gradients. */
 void settings_check_sync(struct settings *settings, struct problems *problems)
 {
     const struct sync_ops *const mode = settings_sync(settings, true);
+    check_consistency(settings, problems);
     const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;
     if (is_served && settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_SYNC, "mode",

@@ -23,7 +23,7 @@ static const struct { enum section section; bool decides; const char *others; } 
     { SECTION_MODEL, true, " file " },
     { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
     { SECTION_DEVICES, false, " precision " },
-    { SECTION_SYNC, false, " mode every max_staleness staleness_rate " },
+    { SECTION_SYNC, false, " mode consistency every max_staleness staleness_rate " },
 };
 
 static bool is_decisive(const struct option_row *option)
@@ -39,8 +39,10 @@ static bool is_decisive(const struct option_row *option)
 /* Where towers take turns, how they do decides, too; states from before there was anything to set do not say. */
 static bool is_of_no_use(const struct option_row *option, const struct settings *settings)
 {
-    return option->section == SECTION_SYNC && strstr(option->key, "staleness") != NULL &&
-           settings->sync.mode != SYNC_ASYNC;
+    const bool is_strong = settings->sync.mode != SYNC_REPLICATED || settings->sync.consistency == CONSISTENCY_STRONG;
+    return option->section == SECTION_SYNC &&
+           ((strstr(option->key, "staleness") != NULL && settings->sync.mode != SYNC_ASYNC) ||
+            (strcmp(option->key, "consistency") == 0 && is_strong));
 }
 
 static void write_options(const struct settings *settings, FILE *out)

@@ -63,7 +63,7 @@ static struct checkpoint_shape shape_of(const struct settings *settings, const s
     return (struct checkpoint_shape){
         .net = net,
         .towers = plan->schedule.towers,
-        .states = optimizer_state_count(plan->optimizer.kind),
+        .states = optimizer_state_count(plan->optimizer.kind) + (plan->devices.mode->defers ? 1 : 0),
         .carried_bytes = carried_bytes,
         .averages = settings->train.ema > 0,
         .weights_differ = plan->devices.mode->differs,

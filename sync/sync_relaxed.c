@@ -1,7 +1,7 @@
-/* Mode replicated, relaxed: as replicated, but every step updates with the sums of the step before, at that step's rate,
- * so that a reduction has a whole step of time. The first step of a run updates nothing, and the gradients of the last
- * one are never applied: the weights that are saved are those that were evaluated. Sums that are not applied yet are
- * part of a saved state. */
+/* Mode replicated, relaxed: as replicated, but every step updates with the sums of the step before, at
+ * that step's rate, so that a reduction has a whole step of time. The first step of a run updates
+ * nothing, and the gradients of the last one are never applied: the weights that are saved are those
+ * that were evaluated. Sums that are not applied yet are part of a saved state. */
 #include "sync/modes.h"
 
 static int await_sums(struct sync *sync)

@@ -72,7 +72,8 @@ static int cut_tower(struct sync *sync)
 /* A tower that is alone has nothing to sum, but its gradients come in buckets all the same. */
 static bool is_summed(const struct sync_spec *spec, enum region region)
 {
-    if (!spec->ops->sums[region])
+    const bool is_state = region >= REGION_STATES && region < REGION_STATISTICS;
+    if (!spec->ops->sums[region] || (is_state && spec->keeps_buffers))
         return false;
     return region == REGION_GRADIENTS ||
            (spec->schedule->towers > 1 && region_of(spec->tower, region).count > 0);

@@ -37,6 +37,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     const struct learning_rate *learning_rate;
     size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
     uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
+    bool keeps_buffers;                         /* averaging: a mean leaves the optimizer's buffers to the towers */
     uint32_t max_staleness;                     /* async: training steps a tower may be ahead of others' updates */
     bool divides_rate;                          /* async: the rate of an update is divided by its staleness */
     struct tower *tower;                        /* this and what follows is filled in by the trainer */

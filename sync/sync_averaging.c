@@ -3,7 +3,8 @@
  * optimizer's buffers. The buffers go with the weights because a mean model without them would
  * keep the momentum of one tower, and a tower that had no samples would have none; and because
  * then a mean at every step is, for the rules that are linear in the gradient (sgd, momentum,
- * nesterov), what mode replicated does. Between means towers differ, so the last one is taken
+ * nesterov), what mode replicated does. With spec.keeps_buffers they stay with the towers all the same,
+ * which saves half the sum with momentum. Between means towers differ, so the last one is taken
  * when the run ends, and one in front of every evaluation. */
 #include "sync/mean.h"
 #include "sync/modes.h"

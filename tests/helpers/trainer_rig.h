@@ -31,6 +31,7 @@ struct rig_spec {
     enum sync_mode mode;
     const char *reduction;      /* of towers that sum something */
     uint64_t every;
+    bool keeps_buffers;
     uint32_t max_staleness;
     struct optimizer optimizer;
     double average_decay;       /* 0: no averages */

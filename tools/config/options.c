@@ -91,6 +91,9 @@ static const struct option_choice mode_choices[] = {
 static const struct option_choice consistency_choices[] = {
     { "strong", CONSISTENCY_STRONG }, { "relaxed", CONSISTENCY_RELAXED }, { NULL, 0 }
 };
+static const struct option_choice average_choices[] = {
+    { "parameters+optimizer", AVERAGED_ALL }, { "parameters", AVERAGED_PARAMETERS }, { NULL, 0 }
+};
 static const struct option_choice server_choices[] = {
     { "device", SYNC_PLACE_DEVICE }, { "cpu", SYNC_PLACE_CPU }, { NULL, 0 }
 };
@@ -346,6 +349,8 @@ const struct option_row option_table[] = {
       FIELD(sync.consistency), .help = "replicated: relaxed applies gradients a step later, which hides their sum" },
     { SECTION_SYNC, "every", OPTION_INTEGER, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
       FIELD(sync.every), .help = "averaging: training steps from one mean of the towers to the next" },
+    { SECTION_SYNC, "average", OPTION_CHOICE, .initial = "parameters+optimizer", .choices = average_choices,
+      FIELD(sync.average), .help = "averaging: the mean is of weights, and of the optimizer's buffers or not" },
     { SECTION_SYNC, "server", OPTION_CHOICE, .initial = "device", .choices = server_choices,
       FIELD(sync.server), .help = "parameter_server: parameters lie spread over the devices, or in host memory" },
     { SECTION_SYNC, "max_staleness", OPTION_INTEGER, .unit = "steps", .initial = "1", RANGE(0, 100),

@@ -24,6 +24,7 @@ enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
 enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
+enum averaged { AVERAGED_ALL, AVERAGED_PARAMETERS };
 enum staleness_rate { STALENESS_RATE_NONE, STALENESS_RATE_INVERSE };
 enum backend_choice { BACKEND_CHOICE_AUTO, BACKEND_CHOICE_ONEDNN, BACKEND_CHOICE_REFERENCE };
 enum reduce_choice { REDUCE_CHOICE_AUTO, REDUCE_CHOICE_NCCL, REDUCE_CHOICE_PEER, REDUCE_CHOICE_HOST };
@@ -159,6 +160,7 @@ struct sync_settings {
     int64_t max_staleness;      /* async: training steps */
     enum staleness_rate staleness_rate;
     int64_t every;              /* averaging: training steps */
+    enum averaged average;      /* averaging: what of the towers */
     enum reduce_choice reduce;
     int64_t bucket;             /* bytes, 0 = chosen */
     int64_t deadline;           /* seconds */

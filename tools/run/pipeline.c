@@ -94,6 +94,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
                  .learning_rate = &plan->learning_rate,
                  .bucket_bytes = plan->bucket_bytes,
                  .every = (uint64_t)settings->sync.every,
+                 .keeps_buffers = settings->sync.average == AVERAGED_PARAMETERS,
                  .max_staleness = (uint32_t)settings->sync.max_staleness,
                  .divides_rate = settings->sync.staleness_rate == STALENESS_RATE_INVERSE },
         .gate = pipeline->gate,

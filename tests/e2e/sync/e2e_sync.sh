@@ -41,13 +41,13 @@ expect_same_run server zero
 
 # ---- relaxed: the same steps, a step later ----
 
-relaxed='--set sync.consistency=relaxed --set train.optimizer=momentum --set train.learning_rate=0.05'
+relaxed='--set sync.consistency=relaxed --set train.optimizer=momentum --set train.learning_rate=0.01'
 resumed relaxed-2 --set devices.towers=2 $relaxed
 expect_code 0 'relaxed towers'
 expect_out '^towers +2 x .*, replicated, relaxed, gradients summed by host$'
 expect_summary relaxed-2 plan.mode 'replicated, relaxed'
 resumed relaxed-1 $relaxed
-expect_near relaxed-2 validation.correct "$(summary relaxed-1 validation.correct)" 0.02
+expect_near relaxed-2 validation.correct "$(summary relaxed-1 validation.correct)" 0.05
 resumed relaxed-parts --set devices.towers=2 $relaxed --set checkpoint.every=epoch --set train.epochs=3
 resumed relaxed-parts --set devices.towers=2 $relaxed --set checkpoint.every=epoch
 expect_code 0 'relaxed towers that go on'
@@ -56,7 +56,19 @@ expect_same_run relaxed-2 relaxed-parts
 resumed relaxed-grown $relaxed --set checkpoint.every=epoch --set train.epochs=3
 resumed relaxed-grown $relaxed --set checkpoint.every=epoch --set devices.towers=3
 expect_code 0 'relaxed towers, more of them'
-expect_near relaxed-grown validation.correct "$(summary relaxed-1 validation.correct)" 0.02
+expect_near relaxed-grown validation.correct "$(summary relaxed-1 validation.correct)" 0.05
+
+# ---- averaging with buffers of their own ----
+
+averaged='--set devices.towers=2 --set sync.mode=averaging --set sync.average=parameters --set sync.every=7'
+resumed averaged $averaged --set train.optimizer=momentum --set train.learning_rate=0.05
+expect_code 0 'a mean of parameters'
+expect_near averaged validation.correct "$(summary replicated-3 validation.correct)" 0.1
+averaged="$averaged --set train.optimizer=momentum --set train.learning_rate=0.05 --set checkpoint.every=epoch"
+resumed averaged-parts $averaged --set train.epochs=3
+resumed averaged-parts $averaged
+expect_code 0 'a mean of parameters that goes on'
+expect_same_run averaged averaged-parts
 
 # ---- states ----
 
@@ -98,6 +110,8 @@ refused --set sync.mode=async --set sync.max_staleness=-1
 expect_err 'max_staleness'
 refused --set sync.mode=parameter_sever
 expect_err 'is none of: replicated, independent, averaging, parameter_server, async'
+refused --set sync.average=momentum
+expect_err 'none of: parameters.optimizer, parameters'
 refused --set sync.server=gpu
 expect_err 'sync.server'
 finish

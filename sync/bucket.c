@@ -3,6 +3,10 @@
 
 #include <assert.h>
 
+#define WHOLE_BYTES ((size_t)2 << 20)
+#define FIRST_BYTES ((size_t)1 << 20)
+#define MOST_BYTES ((size_t)16 << 20)
+
 /* Start of the parameter that follows arena position `from`, or the arena's end. */
 static size_t next_cut(const struct arena *arena, size_t from)
 {
@@ -24,11 +28,29 @@ static size_t next_end(const struct arena *arena, size_t begin, size_t floats_mi
     return end;
 }
 
-static uint32_t count_buckets(const struct arena *arena, size_t floats_min)
+/* Floats that the first bucket has at least; every other one twice those of the one before, or `most`. */
+struct growth { size_t first, most; };
+
+static struct growth growth_of(const struct arena *arena, size_t bucket_bytes)
+{
+    if (bucket_bytes != BUCKET_AUTO)
+        return (struct growth){ bucket_bytes / sizeof(float), bucket_bytes / sizeof(float) };
+    if (arena->updated <= WHOLE_BYTES / sizeof(float))
+        return (struct growth){ arena->updated, arena->updated };
+    return (struct growth){ FIRST_BYTES / sizeof(float), MOST_BYTES / sizeof(float) };
+}
+
+static size_t grown(const struct growth *growth, size_t floats_min)
+{
+    return floats_min < growth->most / 2 ? floats_min * 2 : growth->most;
+}
+
+static uint32_t count_buckets(const struct arena *arena, const struct growth *growth)
 {
     uint32_t count = 0;
-    for (size_t end = 0; end < arena->updated; end = next_end(arena, end, floats_min))
-        count++;
+    size_t floats_min = growth->first;
+    for (size_t end = 0; end < arena->updated; floats_min = grown(growth, floats_min), count++)
+        end = next_end(arena, end, floats_min);
     return count;
 }
 
@@ -43,14 +65,15 @@ static void append(struct buckets *buckets, const struct bucket *bucket)
 
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes)
 {
-    size_t floats_min = bucket_bytes / sizeof(float);
-    while (count_buckets(arena, floats_min) > REGION_BUCKETS_MAX)
-        floats_min = floats_min == 0 ? 1024 : floats_min * 2;
-    size_t begin = 0;
+    struct growth growth = growth_of(arena, bucket_bytes);
+    for (; count_buckets(arena, &growth) > REGION_BUCKETS_MAX; growth.first = growth.most)
+        growth.most = growth.most == 0 ? 1024 : growth.most * 2;
+    size_t begin = 0, floats_min = growth.first;
     do {
         const size_t end = arena->updated > 0 ? next_end(arena, begin, floats_min) : 0;
         append(buckets, &(struct bucket){ .region = region, .offset = begin, .count = end - begin });
         begin = end;
+        floats_min = grown(&growth, floats_min);
     } while (begin < arena->updated);
 }
 

@@ -87,15 +87,14 @@ static bool is_met(const struct sync_spec *spec, enum region region)
 }
 
 /* What the owners of gradients own of the rest, too. */
-static void add_owners(struct sync *sync)
+static void add_owners(const struct sync_spec *spec, struct buckets *buckets)
 {
-    const struct sync_spec *const spec = &sync->spec;
     const uint32_t owners = tower_updates_at_once(spec->tower) ? 1 : spec->schedule->towers;
-    buckets_share_out(&sync->buckets, REGION_GRADIENTS, owners);
-    buckets_add_broadcast(&sync->buckets, REGION_WEIGHTS, REGION_GRADIENTS);
+    buckets_share_out(buckets, REGION_GRADIENTS, owners);
+    buckets_add_broadcast(buckets, REGION_WEIGHTS, REGION_GRADIENTS);
     for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
         if (region_of(spec->tower, region).count > 0)
-            buckets_add_broadcast(&sync->buckets, region, REGION_GRADIENTS);
+            buckets_add_broadcast(buckets, region, REGION_GRADIENTS);
 }
 
 static struct server_rules rules_of(const struct sync_spec *spec)
@@ -106,35 +105,40 @@ static struct server_rules rules_of(const struct sync_spec *spec)
 }
 
 /* What towers and a server have to do with each other. */
-static void add_served(struct sync *sync)
+static void add_served(const struct sync_spec *spec, struct buckets *buckets)
 {
-    const struct sync_spec *const spec = &sync->spec;
     const size_t count = tower_arena(spec->tower)->updated;
-    buckets_set_use(&sync->buckets, REGION_GRADIENTS, BUCKET_SERVE);
+    buckets_set_use(buckets, REGION_GRADIENTS, BUCKET_SERVE);
     if (spec->ops->serves == SERVES_EACH)
-        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
-    else if (sync_needs_norms(sync)) {
-        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
-        buckets_add_whole(&sync->buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
+    else if (server_needs_norms(&tower_spec(spec->tower)->optimizer)) {
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
+        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
     }
     for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
         if (region_of(spec->tower, region).count > 0)
-            buckets_add_whole(&sync->buckets, region, count, BUCKET_FETCH);
+            buckets_add_whole(buckets, region, count, BUCKET_FETCH);
+}
+
+void sync_cut(const struct sync_spec *spec, struct buckets *buckets_out)
+{
+    *buckets_out = (struct buckets){ .count = 0 };
+    for (int region = 0; region < REGION_STATISTICS; region++)
+        if (is_summed(spec, region))
+            buckets_add(buckets_out, region, tower_arena(spec->tower), spec->bucket_bytes);
+    if (spec->ops->has_owners)
+        add_owners(spec, buckets_out);
+    if (spec->ops->serves != SERVES_NOBODY)
+        add_served(spec, buckets_out);
+    for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
+        if (is_summed(spec, region))
+            buckets_add_whole(buckets_out, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
 }
 
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
-    for (int region = 0; region < REGION_STATISTICS; region++)
-        if (is_summed(spec, region))
-            buckets_add(&sync->buckets, region, tower_arena(spec->tower), spec->bucket_bytes);
-    if (spec->ops->has_owners)
-        add_owners(sync);
-    if (spec->ops->serves != SERVES_NOBODY)
-        add_served(sync);
-    for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
-        if (is_summed(spec, region))
-            buckets_add_whole(&sync->buckets, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
+    sync_cut(spec, &sync->buckets);
     return cut_tower(sync);
 }
 

@@ -35,7 +35,7 @@ struct sync_spec {                              /* pointers are lent until sync_
     struct stream *communication;
     struct trace_track *track;                  /* of that stream; NULL: not recorded */
     const struct learning_rate *learning_rate;
-    size_t bucket_bytes;                        /* at least, of the buckets of a reduction */
+    size_t bucket_bytes;                        /* of the buckets of a reduction (buckets_add) */
     uint64_t every;                             /* averaging: training steps from mean to mean, >= 1 */
     bool keeps_buffers;                         /* averaging: a mean leaves the optimizer's buffers to the towers */
     uint32_t max_staleness;                     /* async: training steps a tower may be ahead of others' updates */
@@ -94,9 +94,11 @@ extern const struct sync_ops *const sync_table[SYNC_MODE_COUNT];
  * which none may be missing wait for each other, and are those of a parameter server. */
 const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_t max_staleness);
 
+/* For a tower that is planned: cut what is summed into buckets. */
+void sync_cut(const struct sync_spec *spec, struct buckets *buckets_out);
 /* Bytes of host memory, pinned or a server's, that joining takes, for the plan. For a tower that is planned. */
 size_t sync_pinned_bytes(const struct sync_spec *spec);
-/* For a tower that is open: cut what is summed into buckets. 0 or a negative errno. */
+/* For a tower that is open. 0 or a negative errno. */
 int sync_init(struct sync *sync, const struct sync_spec *spec);
 /* Marks that one step makes on the clock, at most. */
 uint32_t sync_marks(const struct sync *sync);

@@ -40,12 +40,11 @@ static int open_flights(struct trainer *trainer)
 
 static struct sync_spec complete_sync(const struct trainer *trainer)
 {
-    const struct tower_spec *const tower = &trainer->spec.tower;
     struct sync_spec spec = trainer->spec.sync;
     spec.tower = trainer->tower;
-    spec.index = tower->index;
-    spec.device = tower->device;
-    spec.compute = tower->compute;
+    spec.index = trainer->spec.tower.index;
+    spec.device = trainer->spec.tower.device;
+    spec.compute = trainer->spec.tower.compute;
     return spec;
 }
 
@@ -366,6 +365,12 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
         .samples = trainer->spec.tower.train_counts[0],
     };
     return 0;
+}
+
+void trainer_buckets(const struct trainer *trainer, struct buckets *buckets_out)
+{
+    const struct sync_spec sync = complete_sync(trainer);
+    sync_cut(&sync, buckets_out);
 }
 
 void trainer_allocate(struct trainer *trainer, struct slots *slots)

@@ -65,6 +65,8 @@ void trainer_plan(struct trainer *trainer);
 /* Wait until the tower is planned: 0 with what it needs, or a negative errno (the message went to
  * stop). After trainer_plan, before trainer_allocate. Main only. */
 int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out);
+/* How what the towers sum is cut. After trainer_planned. Main only. */
+void trainer_buckets(const struct trainer *trainer, struct buckets *buckets_out);
 /* Let the tower take its memory; then the thread waits in trainer_go. The slots are lent until
  * trainer_settle. After trainer_planned. Main only. */
 void trainer_allocate(struct trainer *trainer, struct slots *slots);

@@ -132,10 +132,47 @@ static void more_parameters_than_buckets_share_them(void **state)
     static struct buckets buckets;
     for (uint32_t parameters = REGION_BUCKETS_MAX + 1; parameters <= PARAMETERS_MAX; parameters += 71) {
         arena_draw(&sample, parameters, parameters % 2 ? 8 : 5000, parameters);
-        buckets_make(&buckets, &sample.arena, 0);
+        buckets_make(&buckets, &sample.arena, 1);
         assert_covers(&buckets, &sample.arena);
         assert_true(buckets.count > 1);
     }
+}
+
+/* Parameters of 64 KiB: cuts are where they are wanted. */
+static void automatic_buckets_are_one_or_grow(void **state)
+{
+    (void)state;
+    enum { FLOATS = 16384, PARAMETERS = 1200 };
+    static struct buckets buckets;
+    static struct arena_range ranges[PARAMETERS];
+    static const size_t grown[] = { 16, 32, 64, 128, 256, 256, 256 };      /* parameters */
+    struct arena arena = { .ranges = ranges };
+    for (uint32_t i = 0; i < PARAMETERS; i++)
+        ranges[i] = (struct arena_range){ (size_t)i * FLOATS, FLOATS };
+    for (arena.parameter_count = 1; arena.parameter_count <= PARAMETERS; arena.parameter_count++) {
+        arena.updated = arena.count = (size_t)arena.parameter_count * FLOATS;
+        buckets_make(&buckets, &arena, BUCKET_AUTO);
+        assert_covers(&buckets, &arena);
+        if (arena.parameter_count <= 32)
+            assert_int_equal(buckets.count, 1);
+        for (uint32_t b = 0; b + 1 < buckets.count; b++)
+            assert_int_equal(buckets.bucket[b].count, grown[b] * FLOATS);
+    }
+    assert_int_equal(buckets.count, 8);
+}
+
+/* Buckets that grow would be too many, too. */
+static void automatic_buckets_of_large_arenas_are_not_too_many(void **state)
+{
+    (void)state;
+    static struct buckets buckets;
+    static struct arena_range ranges[PARAMETERS_MAX];
+    struct arena arena = { .parameter_count = PARAMETERS_MAX, .ranges = ranges };
+    for (uint32_t i = 0; i < PARAMETERS_MAX; i++)
+        ranges[i] = (struct arena_range){ (size_t)i << 24, (size_t)1 << 24 };
+    arena.updated = arena.count = (size_t)PARAMETERS_MAX << 24;
+    buckets_make(&buckets, &arena, BUCKET_AUTO);
+    assert_covers(&buckets, &arena);
 }
 
 static void a_net_without_parameters_has_one_empty_bucket(void **state)
@@ -234,6 +271,8 @@ int main(void)
         cmocka_unit_test(one_bucket_holds_everything_when_it_is_large_enough),
         cmocka_unit_test(smallest_buckets_hold_a_parameter_each),
         cmocka_unit_test(more_parameters_than_buckets_share_them),
+        cmocka_unit_test(automatic_buckets_are_one_or_grow),
+        cmocka_unit_test(automatic_buckets_of_large_arenas_are_not_too_many),
         cmocka_unit_test(a_net_without_parameters_has_one_empty_bucket),
         cmocka_unit_test(regions_follow_each_other_and_each_is_cut_alike),
         cmocka_unit_test(buckets_are_owned_by_those_that_have_least),

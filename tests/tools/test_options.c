@@ -247,7 +247,7 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
-        { "0", 0, "0" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" },
+        { "0", 0, "auto" }, { "auto", 0, "auto" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" },
         { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
         { "2\tGiB", INT64_C(2) << 30, "2 GiB" }, { "1 TiB", INT64_C(1) << 40, "1 TiB" }, { "1025", 1025, "1025" } };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {
@@ -260,11 +260,12 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
     settings->sync.bucket = 7;
     static const char *const wrong[] = { "", "-1", "MiB", "1 MB", "1M", "1 mib", "1.5 MiB", "1 MiB x", "2 TiB",
                                         "8388608 TiB", "9223372036854775807 KiB", "99999999999999999999", "1 KiB ",
-                                        "0x10" };
+                                        "0x10", "Auto", "auto MiB" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         assert_int_equal(parse(settings, "sync", "bucket", wrong[i]), -EINVAL);
         assert_int_equal(settings->sync.bucket, 7);
     }
+    assert_int_equal(parse(settings, "input", "read_block", "auto"), -EINVAL);
 }
 
 static void yes_no_and_choices_take_their_words_only(void **state)

@@ -15,6 +15,7 @@
 static const struct { const char *name; int64_t bytes; } size_units[] = {
     { "TiB", INT64_C(1) << 40 }, { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 }, { "KiB", INT64_C(1) << 10 },
 };
+#define OPTION_AUTO "auto"
 #define SIZE_UNITS (sizeof(size_units) / sizeof(*size_units))
 
 static int store_integer(const struct option_row *option, struct settings *settings, int64_t value)
@@ -110,13 +111,21 @@ static int64_t size_unit(const char *name)
     return 0;
 }
 
+static bool may_be_auto(const struct option_row *option)
+{
+    return strcmp(option->initial, OPTION_AUTO) == 0;
+}
+
 static int parse_size(const struct option_row *option, struct settings *settings, const char *value,
                       char *problem_out, size_t problem_size)
 {
+    if (may_be_auto(option) && strcmp(value, OPTION_AUTO) == 0)
+        return store_integer(option, settings, 0);
     const char *end = decimal_integer_end(value);
     const int64_t unit = end == NULL ? 0 : size_unit(end + strspn(end, " \t"));
     if (unit == 0)
-        return PROBLEM("'%.80s' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB)", value);
+        return PROBLEM("'%.80s' is not a size (%sa whole number of bytes, KiB, MiB, GiB or TiB)", value,
+                       may_be_auto(option) ? "auto, or " : "");
     errno = 0;
     int64_t bytes = strtoll(value, NULL, 10);
     if (errno != 0 || __builtin_mul_overflow(bytes, unit, &bytes) || store_integer(option, settings, bytes) != 0)
@@ -240,6 +249,8 @@ const char *option_format(const struct option_row *option, const struct settings
         snprintf(text->text, sizeof(text->text), "%" PRId64, *(const int64_t *)value);
         break;
     case OPTION_SIZE:
+        if (may_be_auto(option) && *(const int64_t *)value == 0)
+            return OPTION_AUTO;
         format_size(*(const int64_t *)value, text->text, sizeof(text->text));
         break;
     case OPTION_NUMBER:
@@ -267,7 +278,7 @@ static void size_range(const struct option_row *option, char *text, size_t text_
     if (option->most == INT64_MAX)
         snprintf(text, text_size, "%" PRId64 " bytes or more", option->least);
     else
-        snprintf(text, text_size, "%" PRId64 " bytes to %s", option->least, most);
+        snprintf(text, text_size, "%s%" PRId64 " bytes to %s", may_be_auto(option) ? "auto, " : "", option->least, most);
 }
 
 static void number_range(const struct option_row *option, char *text, size_t text_size)

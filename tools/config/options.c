@@ -361,7 +361,7 @@ const struct option_row option_table[] = {
       FIELD(sync.reduce), .help = "how towers are summed: by NCCL, from device to device, or on the host" },
     { SECTION_SYNC, "deadline", OPTION_INTEGER, .unit = "seconds", .initial = "120", RANGE(1, 86400),
       FIELD(sync.deadline), .help = "NCCL: a reduction that takes longer ends the run" },
-    { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "0", .initial_note = "1 MiB on the CPU, 16 MiB on GPUs",
+    { SECTION_SYNC, "bucket", OPTION_SIZE, .initial = "auto", .initial_note = "one up to 2 MiB, else 1 MiB and growing",
       RANGE(0, TIB), FIELD(sync.bucket), .help = "what is summed over the towers as a whole, at least" },
 
     { SECTION_REPORT, "progress", OPTION_CHOICE, .initial = "auto", .choices = progress_choices,

@@ -30,7 +30,7 @@ enum option_type {
     OPTION_INTEGER,
     OPTION_NUMBER,
     OPTION_NUMBERS,             /* with blanks or commas between them, at most OPTION_NUMBERS_MAX; or none */
-    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB */
+    OPTION_SIZE,                /* bytes, with KiB, MiB, GiB, TiB; where the default is auto, that is 0 */
     OPTION_YES_NO,
     OPTION_CHOICE
 };

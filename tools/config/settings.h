@@ -162,7 +162,7 @@ struct sync_settings {
     int64_t every;              /* averaging: training steps */
     enum averaged average;      /* averaging: what of the towers */
     enum reduce_choice reduce;
-    int64_t bucket;             /* bytes, 0 = chosen */
+    int64_t bucket;             /* bytes, 0 = auto */
     int64_t deadline;           /* seconds */
 };
 

@@ -280,6 +280,16 @@ int pipeline_check_memory(const struct pipeline *pipeline)
     return code;
 }
 
+void pipeline_print(const struct pipeline *pipeline, FILE *out)
+{
+    struct buckets buckets;
+    trainer_buckets(pipeline->lanes[0].trainer, &buckets);
+    for (uint32_t d = 0; d < pipeline->towers; d++)
+        memory_plan_print_tower(&pipeline->lanes[d].needs, pipeline->lanes[d].tower, out);
+    if (pipeline->parts.plan->schedule.towers > 1)
+        run_plan_print_buckets(&buckets, out);
+}
+
 const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower)
 {
     return &pipeline->lanes[tower].needs;

@@ -37,6 +37,8 @@ struct pipeline_counts {
 int pipeline_open(struct pipeline **pipeline_out, const struct pipeline_parts *parts);
 /* Is there memory for all of plan->memory now? 0, or an exit code after messages. Before pipeline_allocate. */
 int pipeline_check_memory(const struct pipeline *pipeline);
+/* What each tower of this process needs, and how what they sum is cut. After pipeline_open. */
+void pipeline_print(const struct pipeline *pipeline, FILE *out);
 /* What one tower of this process needs. */
 const struct trainer_needs *pipeline_needs(const struct pipeline *pipeline, uint32_t tower);
 /* Take the memory, once: the loader starts filling the rings with the batches from

@@ -294,8 +294,7 @@ static void print_plan(struct run *run)
     print_start(run);
     if (run->kind != RUN_DRY)
         return;
-    for (uint32_t d = 0; d < run->plan.devices.towers.count; d++)
-        memory_plan_print_tower(pipeline_needs(run->pipeline, d), run->plan.devices.towers.first + d, stdout);
+    pipeline_print(run->pipeline, stdout);
     printf("layers    of tower 0, as planned\n");
     tower_describe(pipeline_tower(run->pipeline, 0), print_line, stdout);
     fflush(stdout);             /* in front of what goes to stderr */

@@ -21,6 +21,7 @@
 
 /* Records of an epoch of synthetic input when no data names a number: those of MNIST. */
 #define SYNTHETIC_RECORDS 60000u
+#define BUCKETS_TOLD 12u         /* sizes on a line */
 #define LINE_BYTES 1024u
 #define WINDOW_BYTES (INT64_C(128) << 20)
 #define ROUNDED_BYTES ((size_t)4 << 20)         /* that the C library takes ahead for small things */
@@ -90,12 +91,17 @@ static void init_optimizer(struct run_plan *plan, const struct train_settings *t
     plan->learning_rate = training_rate(train, &plan->schedule);
 }
 
-/* Small ones begin early; every one costs some time that does not depend on its size, more of
- * it on GPUs. Without a reduction there is nothing to begin early. */
-static void init_buckets(struct run_plan *plan, int64_t bucket)
+/* Without a reduction there is nothing to begin early. */
+static int init_buckets(struct run_plan *plan, int64_t bucket, const struct net *net, struct problems *problems)
 {
-    const size_t chosen = (size_t)(plan->devices.ops->host_memory ? 1 : 16) << 20;
-    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : bucket > 0 ? (size_t)bucket : chosen;
+    const size_t all = net->trainable_count * sizeof(float);
+    plan->bucket_bytes = plan->devices.reduce == &reduce_none_ops ? SIZE_MAX : (size_t)bucket;  /* 0: BUCKET_AUTO */
+    if ((uint64_t)bucket <= all)
+        return 0;
+    problems_add(problems, "[sync] bucket",
+                 "%s is more than all gradients of the network, %s: write auto, or at most that",
+                 number_bytes((uint64_t)bucket).text, number_bytes(all).text);
+    return -EINVAL;
 }
 
 static uint64_t corrupt_limit(double max_corrupt, uint64_t records)
@@ -209,9 +215,9 @@ int run_plan_init(struct run_plan *plan, const struct settings *settings, const 
     init_pieces(plan, settings);
     init_threads(plan, settings);
     init_optimizer(plan, &settings->train);
-    init_buckets(plan, settings->sync.bucket);
     plan->augment = pixels_augment(settings);
-    if (check_schedule(plan, problems) != 0)
+    const int bucket_rc = init_buckets(plan, settings->sync.bucket, net, problems);
+    if (check_schedule(plan, problems) != 0 || bucket_rc != 0)
         return -EINVAL;
     const uint64_t records = plan->schedule.records[PASS_TRAIN] + plan->schedule.records[PASS_EVALUATE];
     plan->corrupt_max = corrupt_limit(settings->data.max_corrupt, records);
@@ -382,6 +388,25 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
                 plan->decode_threads == 1 ? "" : "s", (long long)settings->input.prefetch_depth,
                 (long long)settings->input.staging_depth, plan->memory.kept_bytes > 0 ? ", shards kept in memory" : "");
     memory_plan_print(&plan->memory, out);
+}
+
+/* Gradients, or weights where those are what is summed. */
+void run_plan_print_buckets(const struct buckets *buckets, FILE *out)
+{
+    const bool has_gradients = buckets->of[REGION_GRADIENTS].count > 0;
+    const struct bucket_run run = buckets->of[has_gradients ? REGION_GRADIENTS : REGION_WEIGHTS];
+    char line[LINE_BYTES];
+    struct text text;
+    if (run.count == 0)
+        return;
+    text_init(&text, line, sizeof(line));
+    text_add(&text, "buckets   %u of %s: ", run.count, has_gradients ? "gradients" : "weights");
+    for (uint32_t i = 0; i < run.count && i < BUCKETS_TOLD; i++)
+        text_add(&text, "%s%s", i == 0 ? "" : ", ",
+                 number_bytes(buckets->bucket[run.first + i].count * sizeof(float)).text);
+    if (run.count > BUCKETS_TOLD)
+        text_add(&text, " and so on");
+    wrapped_write(out, line);
 }
 
 int run_plan_check_losses(const struct run_plan *plan, const struct settings *settings,

@@ -14,6 +14,7 @@
 #include "loader/loader.h"
 #include "stage/batch.h"
 #include "stage/schedule.h"
+#include "sync/bucket.h"
 #include "tools/config/settings.h"
 #include "tools/run/device_plan.h"
 #include "tools/run/memory_plan.h"
@@ -25,7 +26,7 @@ struct run_plan {
     struct device_plan devices;
     uint64_t only_evaluated;            /* not 0: nothing is trained, and so many samples are evaluated once; set
                                          * before run_plan_init */
-    size_t bucket_bytes;                /* of the gradients of a bucket, at least */
+    size_t bucket_bytes;                /* of the gradients of a bucket (buckets_add) */
     uint32_t threads_per_tower;
     uint32_t read_threads, decode_threads;
     uint32_t cores;                     /* this process may run on */
@@ -49,6 +50,8 @@ uint32_t run_plan_cpu(uint32_t n);
 uint32_t run_plan_threads(const struct settings *settings, uint32_t towers);
 /* Threads that decode, where anything is read. */
 uint32_t run_plan_decoders(const struct settings *settings);
+/* How what the towers sum is cut, on a line; nothing where they sum nothing. */
+void run_plan_print_buckets(const struct buckets *buckets, FILE *out);
 /* Will towers compute on the CPU, each with a team of threads? May be the process' first call of a
  * device's library. Says nothing about settings that cannot work. */
 bool run_plan_has_teams(const struct settings *settings);

@@ -25,6 +25,10 @@ resumed plan --set devices.towers=2 $cpu
 expect_out '^towers +2 x .*, parameter_server in host memory$'
 resumed plan --set devices.towers=2 $device
 expect_out '^towers +2 x .*, parameter_server on the devices$'
+run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2
+expect_out '^buckets +[1-9][0-9]* of gradients: [0-9.]+ [KM]iB'
+run "$pipetrain" -c "$work/tiny.conf" --dry-run --set devices.towers=2 --set sync.bucket=1KiB
+expect_out '^buckets +[2-9][0-9]* of gradients: [0-9.]+ KiB, '
 resumed alone $cpu
 expect_out 'no reduction needed'
 
@@ -110,6 +114,8 @@ refused --set sync.mode=async --set sync.max_staleness=-1
 expect_err 'max_staleness'
 refused --set sync.mode=parameter_sever
 expect_err 'is none of: replicated, independent, averaging, parameter_server, async'
+refused --set sync.bucket=1GiB
+expect_err 'bucket: 1.0 GiB is more than all gradients of the network, [0-9.]+ [KM]iB: write auto'
 refused --set sync.average=momentum
 expect_err 'none of: parameters.optimizer, parameters'
 refused --set sync.server=gpu

@@ -189,9 +189,10 @@ static void advise_on_compute(struct verdict *verdict, const struct verdict_fact
 
 static void advise_on_reduction(struct verdict *verdict, const struct run_plan *plan)
 {
+    const bool may_relax = plan->devices.mode == sync_table[SYNC_REPLICATED];
     char cure[128];
-    snprintf(cure, sizeof(cure), "a larger train.batch, fewer towers with more threads each, or another sync.bucket "
-                                 "(now %s)", number_bytes(plan->bucket_bytes).text);
+    snprintf(cure, sizeof(cure), "a larger train.batch, fewer towers with more threads each, or %s",
+             may_relax ? "sync.consistency = relaxed" : "another sync.bucket");
     advise_key(verdict, "train.batch", "reduction limits, towers waited for each other's gradients", cure);
 }
 

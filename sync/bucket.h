@@ -50,9 +50,10 @@ struct buckets {
 #define BUCKET_AUTO ((size_t)0) /* bytes */
 
 /* Append a region's buckets: of at least bucket_bytes each but for the last (a parameter is never
- * cut); larger ones when there would be more than REGION_BUCKETS_MAX. At least one. BUCKET_AUTO: one for all that is no
- * more than 2 MiB; else the first of at least 1 MiB, so that a reduction begins early, and each of at least twice what
- * the one before had to have, up to 16 MiB, because every reduction costs some time that does not depend on its size. */
+ * cut); larger ones when there would be more than REGION_BUCKETS_MAX. At least one. BUCKET_AUTO: one for
+ * all that is no more than 2 MiB; else the first of at least 1 MiB, so that a reduction begins early, and
+ * each of at least twice what the one before had to have, up to 16 MiB, because every reduction costs some
+ * time that does not depend on its size. */
 void buckets_add(struct buckets *buckets, enum region region, const struct arena *arena, size_t bucket_bytes);
 /* Append a region of `count` floats as one bucket. */
 void buckets_add_whole(struct buckets *buckets, enum region region, size_t count, enum bucket_use use);

@@ -247,7 +247,8 @@ static void sizes_take_binary_units_and_nothing_else(void **state)
 {
     struct settings *settings = *state;
     static const struct { const char *text; int64_t bytes; const char *written; } right[] = {
-        { "0", 0, "auto" }, { "auto", 0, "auto" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" }, { "4KiB", 4096, "4 KiB" },
+        { "0", 0, "auto" }, { "auto", 0, "auto" }, { "1", 1, "1" }, { "4096", 4096, "4 KiB" },
+        { "4KiB", 4096, "4 KiB" },
         { "3 MiB", 3 << 20, "3 MiB" }, { "1000 B", 1000, "1000" },
         { "2\tGiB", INT64_C(2) << 30, "2 GiB" }, { "1 TiB", INT64_C(1) << 40, "1 TiB" }, { "1025", 1025, "1025" } };
     for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++) {

@@ -278,7 +278,8 @@ static void size_range(const struct option_row *option, char *text, size_t text_
     if (option->most == INT64_MAX)
         snprintf(text, text_size, "%" PRId64 " bytes or more", option->least);
     else
-        snprintf(text, text_size, "%s%" PRId64 " bytes to %s", may_be_auto(option) ? "auto, " : "", option->least, most);
+        snprintf(text, text_size, "%s%" PRId64 " bytes to %s", may_be_auto(option) ? "auto, " : "", option->least,
+                 most);
 }
 
 static void number_range(const struct option_row *option, char *text, size_t text_size)

@@ -46,7 +46,7 @@ def run(build, conf, folder, towers, settings):
 
 
 def row(name, towers, summary, note):
-    epochs = [epoch["validation"] for epoch in summary["epochs"]]
+    epochs = [epoch["validation"] for epoch in summary["epoch_rows"]]
     accuracies = [epoch["accuracy"] for epoch in epochs]
     best = max(range(len(accuracies)), key=accuracies.__getitem__)
     stale = summary.get("staleness")

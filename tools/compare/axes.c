@@ -145,17 +145,30 @@ void axes_release(struct axes *axes)
     *axes = (struct axes){ .count = 0 };
 }
 
+void axes_add_one_tower(struct axes *axes, const struct settings *settings)
+{
+    const struct option_row *const towers = option_find(SECTION_DEVICES, "towers");
+    bool is_sync = false, has_towers = false;
+    for (size_t i = 0; i < axes->count; i++) {
+        is_sync = is_sync || axes->axes[i].option->section == SECTION_SYNC;
+        has_towers = has_towers || axes->axes[i].option == towers;
+    }
+    axes->has_one_tower = is_sync && !has_towers && settings->devices.towers > 1;
+}
+
 uint64_t axes_variants(const struct axes *axes)
 {
     uint64_t variants = 1;
     for (size_t i = 0; i < axes->count; i++)
         if (__builtin_mul_overflow(variants, axes->axes[i].count, &variants))
             return UINT64_MAX;
-    return variants;
+    return variants + (axes->has_one_tower ? 1 : 0);
 }
 
 const char *axes_value(const struct axes *axes, uint64_t variant, size_t axis)
 {
+    if (axes->has_one_tower && variant > 0)
+        variant--;
     for (size_t i = axes->count - 1; i > axis; i--)
         variant /= axes->axes[i].count;
     return axes->axes[axis].values[variant % axes->axes[axis].count];
@@ -164,6 +177,10 @@ const char *axes_value(const struct axes *axes, uint64_t variant, size_t axis)
 void axes_name(const struct axes *axes, uint64_t variant, char *name_out, size_t name_size)
 {
     size_t used = 0;
+    if (axes->has_one_tower && variant == 0) {
+        snprintf(name_out, name_size, AXES_ONE_TOWER);
+        return;
+    }
     *name_out = '\0';
     for (size_t i = 0; i < axes->count && used + 1 < name_size; i++) {
         const char *const value = axes_value(axes, variant, i);

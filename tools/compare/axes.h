@@ -1,5 +1,6 @@
 /* What is compared: keys with the values they take. The variants are all combinations, the last key changing fastest.
- * Used by main only. */
+ * Where ways of working together are compared, one tower alone comes first, with each key's first value: what they all
+ * are to be measured by. Used by main only. */
 #ifndef PIPETRAIN_AXES_H
 #define PIPETRAIN_AXES_H
 
@@ -23,11 +24,16 @@ struct axis {
 struct axes {                   /* begins as all 0 */
     struct axis axes[AXES_MAX];
     size_t count;
+    bool has_one_tower;         /* variant 0 is that */
 };
+
+#define AXES_ONE_TOWER "one tower"
 
 /* Take "KEY=VALUE,VALUE,..."; KEY without its section where only one has it. A key that is there already gets more
  * values. `settings` is for hints. 0, -EINVAL with a problem added, or -ENOMEM. */
 int axes_add(struct axes *axes, const char *text, struct settings *settings, struct problems *problems);
+/* Put one tower in front where a key of [sync] is compared, towers are not, and `settings` has more. */
+void axes_add_one_tower(struct axes *axes, const struct settings *settings);
 /* Accepts a struct of zeros. */
 void axes_release(struct axes *axes);
 

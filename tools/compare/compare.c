@@ -21,6 +21,7 @@ struct rounds {
     const char **assignments;           /* --set, what a measurement adds, then the variant's */
     size_t shared;                      /* those in front of the variant's */
     char *own[AXES_MAX];                /* the variant's; owned */
+    char threads[64];                   /* of one tower alone */
 };
 
 static int out_of_memory(void)
@@ -37,6 +38,16 @@ static void drop_variant(struct rounds *rounds)
     }
 }
 
+/* Alone, but of as many threads as each of the others. Returns how many assignments that are. */
+static size_t add_one_tower(struct rounds *rounds, size_t count)
+{
+    snprintf(rounds->threads, sizeof(rounds->threads), "devices.threads_per_tower=%u",
+             rounds->request->threads_per_tower);
+    rounds->assignments[count] = "devices.towers=1";
+    rounds->assignments[count + 1] = rounds->threads;
+    return 2;
+}
+
 /* What a trial of the variant is told. 0 or -ENOMEM; lasts until the next variant. */
 static int choose(struct rounds *rounds, uint32_t variant, struct trial_spec *spec_out)
 {
@@ -50,9 +61,12 @@ static int choose(struct rounds *rounds, uint32_t variant, struct trial_spec *sp
         }
         rounds->assignments[rounds->shared + i] = rounds->own[i];
     }
+    size_t count = rounds->shared + request->axes.count;
+    if (request->axes.has_one_tower && variant == 0)
+        count += add_one_tower(rounds, count);
     *spec_out = (struct trial_spec){ .config_path = request->config_path,
                                      .assignments = rounds->assignments,
-                                     .assignment_count = rounds->shared + request->axes.count,
+                                     .assignment_count = count,
                                      .seconds = request->seconds,
                                      .steps = request->steps };
     return 0;
@@ -160,7 +174,7 @@ int compare(const struct compare_request *request)
                                              .rounds = request->rounds };
     rounds.comparison.results = calloc((size_t)rounds.comparison.variants * request->rounds,
                                        sizeof(*rounds.comparison.results));
-    rounds.assignments = calloc(request->assignment_count + 2 + AXES_MAX, sizeof(*rounds.assignments));
+    rounds.assignments = calloc(request->assignment_count + 4 + AXES_MAX, sizeof(*rounds.assignments));
     int code = 0;
     if (rounds.comparison.results == NULL || rounds.assignments == NULL) {
         code = out_of_memory();

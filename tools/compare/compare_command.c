@@ -17,6 +17,7 @@
 #include "tools/compare/comparison.h"
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
+#include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/trial/trial.h"
 
@@ -212,6 +213,8 @@ static int read_request(struct arguments *arguments, struct settings *settings, 
         rc = config_read(settings, request->config_path, problems);
     for (size_t i = 0; i < request->assignment_count && rc == 0; i++)
         rc = config_set(settings, request->assignments[i], problems);
+    axes_add_one_tower(&request->axes, settings);
+    request->threads_per_tower = run_plan_threads(settings, (uint32_t)settings->devices.towers);
     request->goes_back = settings->train.on_nan == ON_NAN_ROLLBACK;
     if (rc == 0 && problems->count == 0 && is_pipe(settings->model.file))
         refuse_pipe(settings->model.file, problems);

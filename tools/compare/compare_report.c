@@ -14,24 +14,16 @@
 #define CELL_BYTES 32
 #define NAME_BYTES 1024
 
-/* A column: what it is called, how wide it is with the blanks in front, and what stands in it. */
+/* A column: what it is called, how wide it is with the blanks in front, and what stands in it: what `value` tells, or
+ * where that is NULL a measure's median. */
 struct column {
     const char *name;
     int width;
     double (*value)(const struct comparison *comparison, uint32_t variant);
     int digits;                 /* behind the point */
     const char *unit;
+    enum measure measure;
 };
-
-static double median(const struct comparison *comparison, uint32_t variant, enum measure measure)
-{
-    return comparison_spread(comparison, variant, measure).median;
-}
-
-static double speed(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_SPEED);
-}
 
 /* Half the range, in per cent of the median. */
 static double speed_range(const struct comparison *comparison, uint32_t variant)
@@ -40,9 +32,11 @@ static double speed_range(const struct comparison *comparison, uint32_t variant)
     return comparison->rounds > 1 ? 50 * (spread.most - spread.least) / spread.median : NAN;
 }
 
-static double speed_up(const struct comparison *comparison, uint32_t variant)
+/* Of validation where all have one. */
+static double shown_loss(const struct comparison *comparison, uint32_t variant)
 {
-    return median(comparison, variant, MEASURE_SPEED_UP);
+    const enum measure loss = comparison_has_validation(comparison) ? MEASURE_VALIDATION_LOSS : MEASURE_LOSS;
+    return comparison_spread(comparison, variant, loss).median;
 }
 
 static double efficiency(const struct comparison *comparison, uint32_t variant)
@@ -50,63 +44,38 @@ static double efficiency(const struct comparison *comparison, uint32_t variant)
     return 100 * comparison_efficiency(comparison, variant);
 }
 
-static double accuracy(const struct comparison *comparison, uint32_t variant)
-{
-    return 100 * median(comparison, variant, MEASURE_ACCURACY);
-}
-
-static double loss(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_LOSS);
-}
-
-static double mean(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_MEAN);
-}
-
-static double uncertainty(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_UNCERTAINTY);
-}
-
-static double jitter(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_JITTER);
-}
-
-static double p50(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_P50);
-}
-
-static double p99(const struct comparison *comparison, uint32_t variant)
-{
-    return median(comparison, variant, MEASURE_P99);
-}
-
-static double input_wait(const struct comparison *comparison, uint32_t variant)
-{
-    return 100 * median(comparison, variant, MEASURE_INPUT_WAIT);
-}
-
 static const struct column of_variants[] = {
-    { "images/s", 11, speed, 1, "" },       { "+/-", 8, speed_range, 1, " %" },
-    { "speed-up", 10, speed_up, 3, "" },    { "efficiency", 12, efficiency, 1, " %" },
-    { "accuracy", 10, accuracy, 2, " %" },  { "loss", 8, loss, 4, "" },
-    { NULL, 0, NULL, 0, NULL },
+    { "images/s", 11, NULL, 1, "", MEASURE_SPEED },     { "+/-", 8, speed_range, 1, " %", 0 },
+    { "speed-up", 10, NULL, 3, "", MEASURE_SPEED_UP },  { "efficiency", 12, efficiency, 1, " %", 0 },
+    { "accuracy", 10, NULL, 2, " %", MEASURE_ACCURACY }, { "loss", 8, shown_loss, 4, "", 0 },
+    { NULL, 0, NULL, 0, NULL, 0 },
 };
 static const struct column of_steps[] = {
-    { "mean", 11, mean, 1, "" },            { "+/-", 8, uncertainty, 1, "" },
-    { "jitter", 9, jitter, 1, "" },         { "p50 ms", 10, p50, 2, "" },
-    { "p99 ms", 9, p99, 2, "" },            { "input wait", 12, input_wait, 1, " %" },
-    { NULL, 0, NULL, 0, NULL },
+    { "mean", 11, NULL, 1, "", MEASURE_MEAN },          { "+/-", 8, NULL, 1, "", MEASURE_UNCERTAINTY },
+    { "jitter", 9, NULL, 1, "", MEASURE_JITTER },       { "p50 ms", 10, NULL, 2, "", MEASURE_P50 },
+    { "p99 ms", 9, NULL, 2, "", MEASURE_P99 },          { NULL, 0, NULL, 0, NULL, 0 },
 };
+static const struct column of_time[] = {
+    { "input wait", 12, NULL, 1, " %", MEASURE_INPUT_WAIT },    { "copy", 8, NULL, 1, " %", MEASURE_EXPOSED_COPY },
+    { "forward", 9, NULL, 1, " %", MEASURE_FORWARD },           { "backward", 10, NULL, 1, " %", MEASURE_BACKWARD },
+    { "reduction", 11, NULL, 1, " %", MEASURE_EXPOSED_REDUCTION }, { "update", 8, NULL, 1, " %", MEASURE_UPDATE },
+    { NULL, 0, NULL, 0, NULL, 0 },
+};
+
+/* A share is shown in per cent. */
+static double column_value(const struct comparison *comparison, uint32_t variant, const struct column *column)
+{
+    if (column->value != NULL)
+        return column->value(comparison, variant);
+    const double median = comparison_spread(comparison, variant, column->measure).median;
+    return *column->unit == '\0' ? median : 100 * median;
+}
 
 static const char *shown_value(const struct comparison *comparison, uint32_t variant, size_t axis,
                                char shown[NAME_BYTES])
 {
-    log_plain(axes_value(comparison->axes, variant, axis), shown, NAME_BYTES);
+    const bool is_alone = comparison->axes->has_one_tower && variant == 0 && axis == 0;
+    log_plain(is_alone ? AXES_ONE_TOWER : axes_value(comparison->axes, variant, axis), shown, NAME_BYTES);
     return *shown != '\0' ? shown : "\"\"";
 }
 
@@ -156,7 +125,7 @@ static void print_row(const struct comparison *comparison, uint32_t variant, con
         fprintf(out, "%s\n%-*s", shown, NAMES_WIDTH, "");
     }
     for (const struct column *column = columns; column->name != NULL; column++) {
-        const double value = column->value(comparison, variant);
+        const double value = column_value(comparison, variant, column);
         char cell[CELL_BYTES] = "-";
         if (isfinite(value))
             snprintf(cell, sizeof(cell), "%.*f%s", column->digits, value, column->unit);
@@ -190,11 +159,14 @@ void compare_report_table(const struct comparison *comparison, FILE *out)
     print_length(comparison, out);
     fputc('\n', out);
     print_table(comparison, of_variants, out);
-    fputs("\nsteps of a round: images/s, times, share of waiting for input\n", out);
+    fputs("\nsteps of a round: images/s, times\n", out);
     print_table(comparison, of_steps, out);
-    fputs("\nmedians of the rounds; images/s: of the median step, +/- half the rounds' range\n"
-          "speed-up: against the first variant in the same round\n"
-          "mean, +/-, jitter: over the steps of a round, as tf_cnn_benchmarks has them\n", out);
+    fputs("\nshares of the towers' time; copy and reduction: what was not hidden\n", out);
+    print_table(comparison, of_time, out);
+    fprintf(out, "\nmedians of the rounds; images/s: of the median step, +/- half the rounds' range\n"
+                 "speed-up: against the first variant in the same round%s\n"
+                 "mean, +/-, jitter: over the steps of a round, as tf_cnn_benchmarks has them\n",
+            comparison_has_validation(comparison) ? "; loss: of validation" : "");
 }
 
 /* As RFC 4180 has it. */

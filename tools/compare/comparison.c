@@ -18,6 +18,11 @@ static const struct { const char *name; size_t offset; } measures[MEASURE_COUNT]
     [MEASURE_P90] = { "step_p90_ms", FIELD(step.p90_ms) },
     [MEASURE_P99] = { "step_p99_ms", FIELD(step.p99_ms) },
     [MEASURE_INPUT_WAIT] = { "input_wait", FIELD(fractions.input_wait) },
+    [MEASURE_EXPOSED_COPY] = { "exposed_copy", FIELD(fractions.exposed_copy) },
+    [MEASURE_FORWARD] = { "forward", FIELD(fractions.forward) },
+    [MEASURE_BACKWARD] = { "backward", FIELD(fractions.backward) },
+    [MEASURE_EXPOSED_REDUCTION] = { "exposed_reduction", FIELD(fractions.exposed_reduction) },
+    [MEASURE_UPDATE] = { "update", FIELD(fractions.update) },
     [MEASURE_LOSS] = { "loss", FIELD(loss) },
     [MEASURE_ACCURACY] = { "validation_accuracy", FIELD(validation_accuracy) },
     [MEASURE_VALIDATION_LOSS] = { "validation_loss", FIELD(validation_loss) },
@@ -94,4 +99,12 @@ double comparison_efficiency(const struct comparison *comparison, uint32_t varia
     const double first = (double)comparison_result(comparison, 0)->towers;
     const double towers = (double)comparison_result(comparison, variant)->towers;
     return towers == first ? NAN : comparison_spread(comparison, variant, MEASURE_SPEED_UP).median * first / towers;
+}
+
+bool comparison_has_validation(const struct comparison *comparison)
+{
+    bool has = true;
+    for (uint32_t v = 0; v < comparison->variants; v++)
+        has = has && isfinite(comparison_spread(comparison, v, MEASURE_VALIDATION_LOSS).median);
+    return has;
 }

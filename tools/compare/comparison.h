@@ -16,7 +16,8 @@ enum measure {
     MEASURE_SPEED_UP,           /* that, divided by the first variant's in the same round */
     MEASURE_MEAN, MEASURE_UNCERTAINTY, MEASURE_JITTER,          /* tools/run/pace/speeds.h */
     MEASURE_P50, MEASURE_P90, MEASURE_P99,                      /* of a step, ms */
-    MEASURE_INPUT_WAIT,         /* share of the towers' time */
+    MEASURE_INPUT_WAIT, MEASURE_EXPOSED_COPY, MEASURE_FORWARD, MEASURE_BACKWARD,        /* shares of the towers' time */
+    MEASURE_EXPOSED_REDUCTION, MEASURE_UPDATE,
     /* NAN unless all trials saw as many samples, and of made-up ones: */
     MEASURE_LOSS, MEASURE_ACCURACY, MEASURE_VALIDATION_LOSS,
     MEASURE_COUNT
@@ -43,6 +44,8 @@ struct spread comparison_spread(const struct comparison *comparison, uint32_t va
 const struct trial_result *comparison_result(const struct comparison *comparison, uint32_t variant);
 /* The speed-up divided by how many times the first variant's towers it has; NAN where it has as many. */
 double comparison_efficiency(const struct comparison *comparison, uint32_t variant);
+/* Do all variants have a loss of validation? */
+bool comparison_has_validation(const struct comparison *comparison);
 /* Was every trial to do so many steps, and did all see the same number of samples? */
 bool comparison_has_equal_samples(const struct comparison *comparison);
 

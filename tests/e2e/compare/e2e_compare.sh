@@ -27,7 +27,8 @@ expect_out '^compared +2 variants in 2 rounds of 1.5 s'
 expect_out '^towers +images/s +\+/- +speed-up +efficiency +accuracy +loss$'
 expect_out '^1 +[0-9.]+ +[0-9.]+ % +1\.000 +- +- +-$'
 expect_out '^2 +[0-9.]+ +[0-9.]+ % +[0-9.]+ +[0-9.]+ % +- +-$'
-expect_out '^towers +mean +\+/- +jitter +p50 ms +p99 ms +input wait$'
+expect_out '^towers +mean +\+/- +jitter +p50 ms +p99 ms$'
+expect_out '^towers +input wait +copy +forward +backward +reduction +update$'
 expect_narrow towers
 expect_err_lines 4
 expect_err '^round 2 of 2, towers=2: [0-9.]+ images/s, [0-9]+ steps$'
@@ -54,6 +55,19 @@ found=$(echo "$(column loss | head -n 1) $(column validation_accuracy | head -n 
 run "$pipetrain" -c "$work/compared.conf" --set "run.dir=$work/runs/alone" --set train.epochs=2 --set train.steps=12
 expect_equal "$found" "$(echo "$(summary alone loss) $(summary alone validation.accuracy)" | digits)" 'a run by itself'
 rm -r "$work/runs"
+
+# Ways of working together, beside one tower that stands for each of them.
+compare --compare sync.mode=replicated,averaging --set devices.towers=2 --set devices.threads_per_tower=1 --steps=12 \
+    --rounds=1
+expect_code 0 'modes'
+expect_out '^compared +3 variants in 1 round of 12 steps'
+expect_out '^one tower +[0-9.]+ +- +1\.000 +- +[0-9.]+ % +[0-9.]+$'
+expect_out '^replicated +[0-9.]+ +- +[0-9.]+ +[0-9.]+ % +[0-9.]+ % +[0-9.]+$'
+expect_out '^one tower +0\.0 % +0\.0 % .* 0\.0 % +[0-9.]+ %$'
+expect_out '; loss: of validation$'
+expect_err '^round 1 of 1, one tower: '
+expect_narrow 'modes'
+expect_nothing_left 'modes'
 
 # Other batches see other samples: nothing is said of what they learnt.
 compare --compare batch=32,64 --steps=12 --rounds=2 --format=json -q

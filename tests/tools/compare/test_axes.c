@@ -117,6 +117,31 @@ static void variants_are_all_combinations(void **state)
     assert_string_equal(name, "towers=1 so");
 }
 
+/* In front of ways of working together, unless towers are compared themselves, or there is one anyhow. */
+static void one_tower_alone_comes_first(void **state)
+{
+    static const char *const names[] = { "one tower", "mode=replicated sync.every=1", "mode=replicated sync.every=5",
+                                         "mode=averaging sync.every=1", "mode=averaging sync.every=5" };
+    char name[64];
+    (void)state;
+    assert_int_equal(add("sync.mode=replicated,averaging") + add("sync.every=1,5"), 0);
+    axes_add_one_tower(&axes, &settings);
+    assert_int_equal(axes_variants(&axes), 4);
+    settings.devices.towers = 3;
+    axes_add_one_tower(&axes, &settings);
+    assert_int_equal(axes_variants(&axes), 5);
+    for (uint64_t v = 0; v < 5; v++) {
+        axes_name(&axes, v, name, sizeof(name));
+        assert_string_equal(name, names[v]);
+    }
+    assert_string_equal(axes_value(&axes, 0, 0), "replicated");
+    assert_string_equal(axes_value(&axes, 0, 1), "1");
+    assert_string_equal(axes_value(&axes, 4, 1), "5");
+    assert_int_equal(add("towers=2,4"), 0);
+    axes_add_one_tower(&axes, &settings);
+    assert_int_equal(axes_variants(&axes), 8);
+}
+
 static void counts_no_more_variants_than_can_be(void **state)
 {
     static const char *const keys[] = { "towers", "source", "layout", "precision", "crop", "flip", "seed", "pad" };
@@ -144,6 +169,7 @@ int main(void)
         TEST(refuses_what_is_no_key_or_not_to_vary),
         TEST(values_are_what_stands_between_commas),
         TEST(variants_are_all_combinations),
+        TEST(one_tower_alone_comes_first),
         TEST(counts_no_more_variants_than_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,6 +39,7 @@ struct rig_spec {
     bool normalizes;            /* the net has batch statistics */
     bool is_frozen;             /* the rate is 0: weights stay as they are */
     bool is_late;               /* the last tower's first batch comes when the others are as far ahead as they may */
+    bool has_same_slices;       /* every tower gets the first one's samples, numbered as if it had a set of its own */
     bool saves;                 /* a snapshot is taken behind the last batch, and one behind every training epoch */
     const char *freezes;        /* parameters whose names begin so; NULL: none */
 };

@@ -22,6 +22,7 @@ MODES = {
     ONE: ["devices.towers=1"],
     "independent": ["sync.mode=independent"],
     "replicated": ["sync.mode=replicated"],
+    "replicated, relaxed": ["sync.mode=replicated", "sync.consistency=relaxed"],
     "parameter_server, device": ["sync.mode=parameter_server", "sync.server=device"],
     "parameter_server, cpu": ["sync.mode=parameter_server", "sync.server=cpu"],
     "averaging, every 10": ["sync.mode=averaging", "sync.every=10"],

@@ -2,8 +2,9 @@
  * the reduction of gradients by two towers.  make bench/sync/passes && bench/sync/passes [MILLIONS OF PARAMETERS]
  *
  * A pass is measured beside memcpy of as many floats by as many threads, in turns. Bytes are those that cannot be left
- * out: a copy reads 4 and writes 4 for a float; momentum reads weight, gradient and buffer and writes weight and buffer,
- * 20; a sum over two towers reads both gradients and writes both, 16. Prints medians and spreads as Markdown. */
+ * out: a copy reads 4 and writes 4 for a float; momentum reads weight, gradient and buffer and writes weight and
+ * buffer, 20; a sum over two towers reads both gradients and writes both, 16. Prints medians and spreads as
+ * Markdown. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -152,7 +152,7 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
                 "run.conf:2: optimizer: 'adamax' is none of: sgd, momentum, nesterov, adadelta, rmsprop, "
                 "rmsprop_keras, adam, adamw, lars");
     expect_only("[sync]\nbucket = 1 MB\n",
-                "run.conf:2: bucket: '1 MB' is not a size (a whole number of bytes, KiB, MiB, GiB or TiB)");
+                "run.conf:2: bucket: '1 MB' is not a size (auto, or a whole number of bytes, KiB, MiB, GiB or TiB)");
 }
 
 static void all_problems_are_reported_at_once_in_order(void **state)

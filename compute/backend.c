@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compute/finite.h"
+#include "compute/update/bf16.h"
 #include "stage/log.h"
 
 /* The best first. */
@@ -61,5 +62,19 @@ int backend_find_broken(struct backend *backend, const float *floats, size_t cou
 {
     (void)backend;
     *first_out = finite_count(floats, count);
+    return 0;
+}
+
+int backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+{
+    (void)backend;
+    bf16_narrow(floats, halves, count);
+    return 0;
+}
+
+int backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+{
+    (void)backend;
+    bf16_widen(halves, floats, count);
     return 0;
 }

@@ -189,6 +189,9 @@ struct backend_ops {
     /* floats[i] *= factor over a range of any of the tower's arenas (device memory), on the
      * compute stream. */
     int (*scale)(struct backend *backend, float *floats, size_t count, float factor);
+    /* Between floats and as many bf16 (device memory), to the nearest, ties to even, on the compute stream. */
+    int (*narrow)(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
+    int (*widen)(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
     /* floats[i] += share * (more[i] - keep * floats[i]) over ranges of the tower's arenas or of memory as large (device
      * memory), on the compute stream: with share 1 and keep 0 a sum, with keep 1 a step from the one to the other. */
     int (*mix)(struct backend *backend, float *floats, const float *more, size_t count, float share, float keep);
@@ -214,6 +217,9 @@ const struct backend_ops *backend_find(const char *name);       /* NULL when the
 const struct backend_ops *backend_choose(const char *name, const char *device);
 /* find_broken on memory of the host. */
 int backend_find_broken(struct backend *backend, const float *floats, size_t count, uint64_t *first_out);
+/* narrow and widen there. */
+int backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count);
+int backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count);
 /* What every open asks first: does the backend compute on the spec's device, and as the spec says?
  * 0, or -ENOTSUP with a message. */
 int backend_check(const struct backend_ops *ops, const struct backend_spec *spec);

@@ -13,8 +13,8 @@ compute_libcompute_a_SOURCES = \
 	%D%/models/model_plain_imagenet.c %D%/models/model_resnet_imagenet.c \
 	%D%/arena.c %D%/plan/fusion.c %D%/plan/lifetime.c %D%/plan/plan.c %D%/plan/values.c \
 	%D%/dropout.c %D%/finite.c %D%/init.c %D%/learning_rate.c %D%/optimizer.c %D%/scale.c \
-	%D%/update/average.c %D%/update/piece_sums.c %D%/update/skip.c %D%/update/squares.c \
-	%D%/update/tower_start.c %D%/update/update_cut.c \
+	%D%/update/average.c %D%/update/bf16.c %D%/update/halves.c %D%/update/piece_sums.c %D%/update/skip.c %D%/update/squares.c \
+	%D%/update/tower_start.c %D%/update/update_cut.c %D%/update/zeros.c \
 	%D%/backend.c %D%/team.c %D%/tower.c %D%/snapshot.c %D%/health.c \
 	%D%/null/backend_null.c \
 	%D%/reference/backend_reference.c %D%/reference/reference_channels.c %D%/reference/reference_layers.c \
@@ -46,7 +46,7 @@ endif
 # nvcc compiles the kernels and nothing else; it writes its dependencies itself.
 kernels = \
 	%D%/cuda/kernels.cu %D%/cuda/kernels_channels.cu %D%/cuda/kernels_loss.cu %D%/cuda/kernels_norm.cu \
-	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_step.cu
+	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_step.cu %D%/cuda/kernels_towers.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu
 .cu.$(OBJEXT):

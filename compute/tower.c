@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "compute/update/average.h"
+#include "compute/update/halves.h"
 #include "compute/update/piece_sums.h"
 #include "compute/update/skip.h"
 #include "compute/update/tower_start.h"
 #include "compute/update/update_cut.h"
+#include "compute/update/zeros.h"
 
-#define ZERO_FLOATS 16384u      /* gradients are cleared in copies of so many */
 #define PLANS_MAX (2 * TOWER_COUNTS)    /* training and evaluation */
 
 struct tower {
@@ -20,6 +21,7 @@ struct tower {
     struct arenas arenas;
     float *weights, *gradients, *statistics, *states[TOWER_STATES_MAX];
     float *zeros;               /* ZERO_FLOATS: what the gradients of no samples are copied from */
+    uint16_t *halves;           /* gradients as bf16, NULL: not wanted */
     struct piece_sums sums;
     struct average average;
     struct update_cut cut;
@@ -69,6 +71,8 @@ static int alloc_gradients(struct tower *tower)
         rc = alloc_floats(tower, arena->updated, &tower->states[i]);
     if (rc == 0 && tower->skip.is_on && tower->skip.count > 0)
         rc = alloc_floats(tower, tower->skip.count, &tower->skip.kept);
+    if (rc == 0)
+        rc = halves_open(&tower->halves, tower);
     if (rc == 0)
         rc = average_open(&tower->average, tower);
     return rc == 0 ? alloc_sums(tower) : rc;
@@ -163,7 +167,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const size_t states = tower_state_count(&tower->spec) * updated;
     const size_t sums = tower->spec.piece_max > 0 ? updated : 0;
     const size_t more = (trained + sums + states + ZERO_FLOATS) * sizeof(float) + update_cut_bytes(&tower->cut) +
-                        average_bytes(tower);
+                        halves_bytes(tower) + average_bytes(tower);
     const uint32_t copies = tower->spec.backend_spec.skips_broken ? 2 : 1;
     const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
     struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
@@ -194,8 +198,8 @@ void tower_close(struct tower *tower)
         tower->spec.backend->plan_close(tower->plans[i]);
     if (tower->backend != NULL)
         tower->spec.backend->close(tower->backend);
-    void *const memory[] = { tower->weights, tower->gradients, tower->zeros, tower->sums.floats, tower->statistics,
-                             tower->states[0], tower->states[1], tower->states[2], tower->skip.kept,
+    void *const memory[] = { tower->weights, tower->gradients, tower->halves, tower->zeros, tower->sums.floats,
+                             tower->statistics, tower->states[0], tower->states[1], tower->states[2], tower->skip.kept,
                              tower->average.weights, tower->average.statistics, tower->squares };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i] != NULL)
@@ -257,19 +261,6 @@ static void layer_done(void *arg, uint32_t layer)
     tower->ready(tower->ready_arg, floats);
 }
 
-/* On the compute stream, for any device. */
-static int clear_gradients(struct tower *tower)
-{
-    const struct device_ops *const ops = tower->spec.device->ops;
-    int rc = 0;
-    for (size_t at = 0; at < tower->arenas.trained.updated && rc == 0; at += ZERO_FLOATS) {
-        const size_t left = tower->arenas.trained.updated - at;
-        const size_t count = left < ZERO_FLOATS ? left : ZERO_FLOATS;
-        rc = ops->copy(tower->spec.compute, tower->gradients + at, tower->zeros, count * sizeof(float), COPY_ON_DEVICE);
-    }
-    return rc;
-}
-
 int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats), void *arg)
 {
     tower->ready = ready;
@@ -280,7 +271,7 @@ int tower_backward(struct tower *tower, void (*ready)(void *arg, size_t floats),
         const int added = piece_sums_end(&tower->sums);
         return rc != 0 ? rc : added;
     }
-    const int rc = clear_gradients(tower);
+    const int rc = zeros_spread(tower->spec.compute, tower->zeros, tower->gradients, tower->arenas.trained.updated);
     if (rc == 0)
         ready(arg, tower->arenas.trained.updated);
     return rc;
@@ -384,6 +375,11 @@ float *tower_gradients(struct tower *tower)
 float *tower_applied(struct tower *tower)
 {
     return tower->spec.defers ? tower->states[tower_state_count(&tower->spec) - 1] : tower->gradients;
+}
+
+uint16_t *tower_halves(struct tower *tower)
+{
+    return tower->halves;
 }
 
 uint32_t tower_state_count(const struct tower_spec *spec)

@@ -21,6 +21,7 @@ struct tower_spec {
     struct optimizer optimizer;
     double average_decay;               /* of the moving average of weights and statistics, 0 = none is kept */
     bool defers;                        /* updates are made of deferred gradients, those of the step before */
+    bool narrows;                       /* there are gradients as bf16, too (update/halves.h) */
     uint64_t seed;                      /* of the initial weights */
     /* A slice of more samples than this is computed in pieces, full ones and what is left, whose gradients are added
      * up; 0 = slices of any size are computed as wholes. */
@@ -33,7 +34,7 @@ struct tower_spec {
 
 /* Bytes of device memory by purpose. */
 struct tower_needs {
-    size_t arenas;              /* weights, gradients (of pieces and their sums), optimizer states, statistics,
+    size_t arenas;              /* weights, gradients (of pieces, their sums, as bf16), optimizer states, statistics,
                                  * averages, and sums over them */
     size_t initial;             /* of the host's memory: the initial values of one parameter at a time */
     struct backend_needs backend;
@@ -98,6 +99,8 @@ float *tower_weights(struct tower *tower);
 float *tower_gradients(struct tower *tower);
 /* What updates are made of: those, or with spec.defers the deferred ones, which are 0 at first. */
 float *tower_applied(struct tower *tower);
+/* As bf16, as many as are updated; NULL without spec.narrows. */
+uint16_t *tower_halves(struct tower *tower);
 /* The running statistics of the tower's layers, one after the other: device memory, changed by
  * every forward pass in training. */
 float *tower_statistics(struct tower *tower);

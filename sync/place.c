@@ -4,20 +4,45 @@
 
 #include <string.h>
 
+#include "compute/update/bf16.h"
+
 #define BLOCK_FLOATS 1024u      /* summed in a buffer that stays in the first-level cache */
+
+static bool is_halved(const struct place *place, enum region region)
+{
+    return region == REGION_GRADIENTS && place->halves != NULL;
+}
+
+/* What stands for device memory, in *memory_in_out: that or pinned memory of as many bytes. */
+static int stand_for(const struct place *place, size_t bytes, void **memory_in_out)
+{
+    struct device *const device = place->pinned_by;
+    return device == NULL || bytes == 0 ? 0 : device->ops->alloc_pinned(device, bytes, memory_in_out);
+}
+
+static int open_halves(struct place *place, const struct reduce_member *member)
+{
+    void *memory = member->halves;
+    if (memory == NULL)
+        return 0;
+    const int rc = stand_for(place, member->regions[REGION_GRADIENTS].count * sizeof(uint16_t), &memory);
+    if (rc == 0)
+        place->halves = memory;
+    return rc;
+}
 
 int place_open(struct place *place, const struct reduce_member *member)
 {
-    struct device *const device = member->device;
-    if (!device->ops->host_memory)
-        place->pinned_by = device;
-    int rc = 0;
+    if (!member->device->ops->host_memory)
+        place->pinned_by = member->device;
+    int rc = open_halves(place, member);
     for (int region = 0; region < REGION_COUNT && rc == 0; region++) {
         const struct reduce_region *const arena = &member->regions[region];
         void *memory = arena->floats;
-        if (place->pinned_by != NULL && arena->count > 0)
-            rc = device->ops->alloc_pinned(device, arena->count * sizeof(float), &memory);
-        if (rc == 0 && arena->count > 0)
+        if (arena->count == 0 || is_halved(place, region))
+            continue;
+        rc = stand_for(place, arena->count * sizeof(float), &memory);
+        if (rc == 0)
             place->floats[region] = memory;
     }
     return rc;
@@ -25,8 +50,12 @@ int place_open(struct place *place, const struct reduce_member *member)
 
 void place_close(const struct place *place)
 {
-    for (int region = 0; region < REGION_COUNT && place->pinned_by != NULL; region++)
-        place->pinned_by->ops->free_pinned(place->pinned_by, place->floats[region]);
+    struct device *const device = place->pinned_by;
+    if (device == NULL)
+        return;
+    device->ops->free_pinned(device, place->halves);
+    for (int region = 0; region < REGION_COUNT; region++)
+        device->ops->free_pinned(device, place->floats[region]);
 }
 
 static void add(float *restrict sum, const float *restrict floats, size_t count)
@@ -35,30 +64,72 @@ static void add(float *restrict sum, const float *restrict floats, size_t count)
         sum[i] += floats[i];
 }
 
-void places_sum(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
-                float *const *into, uint32_t count)
+/* Of `count` numbers from `at` on, at most BLOCK_FLOATS. */
+static void sum_floats(const struct place *places, uint32_t towers, enum region region, size_t at, size_t count,
+                       float *sum)
+{
+    memcpy(sum, places[0].floats[region] + at, count * sizeof(float));
+    for (uint32_t d = 1; d < towers; d++)
+        add(sum, places[d].floats[region] + at, count);
+}
+
+static void sum_halves(const struct place *places, uint32_t towers, size_t at, size_t count, uint16_t *halves_out)
 {
     float sum[BLOCK_FLOATS];
+    bf16_widen(places[0].halves + at, sum, count);
+    for (uint32_t d = 1; d < towers; d++)
+        bf16_add(places[d].halves + at, sum, count);
+    bf16_narrow(sum, halves_out, count);
+}
+
+void places_sum(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
+                struct tower_range into)
+{
+    float sum[BLOCK_FLOATS];
+    uint16_t halves[BLOCK_FLOATS];
     for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
         const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
-        memcpy(sum, places[0].floats[region] + at, some * sizeof(float));
-        for (uint32_t d = 1; d < towers; d++)
-            add(sum, places[d].floats[region] + at, some);
-        for (uint32_t i = 0; i < count; i++)
-            memcpy(into[i] + at, sum, some * sizeof(float));
+        if (is_halved(places, region))
+            sum_halves(places, towers, at, some, halves);
+        else
+            sum_floats(places, towers, region, at, some, sum);
+        for (uint32_t d = into.first; d < into.first + into.count; d++) {
+            if (is_halved(places, region))
+                memcpy(places[d].halves + at, halves, some * sizeof(uint16_t));
+            else
+                memcpy(places[d].floats[region] + at, sum, some * sizeof(float));
+        }
+    }
+}
+
+void places_sum_into(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
+                     float *sums_out)
+{
+    uint16_t halves[BLOCK_FLOATS];
+    for (size_t at = begin; at < end; at += BLOCK_FLOATS) {
+        const size_t some = end - at < BLOCK_FLOATS ? end - at : BLOCK_FLOATS;
+        if (!is_halved(places, region)) {
+            sum_floats(places, towers, region, at, some, sums_out + at);
+            continue;
+        }
+        sum_halves(places, towers, at, some, halves);
+        bf16_widen(halves, sums_out + at, some);
     }
 }
 
 static int queue_copy(const struct place *place, const struct reduce_member *member, const struct bucket *bucket,
                       enum copy_direction direction)
 {
+    const bool is_in_halves = is_halved(place, bucket->region);
+    const size_t size = is_in_halves ? sizeof(uint16_t) : sizeof(float);
+    char *const arena = is_in_halves ? (char *)member->halves : (char *)member->regions[bucket->region].floats;
+    char *const pinned = is_in_halves ? (char *)place->halves : (char *)place->floats[bucket->region];
+    const size_t offset = bucket->offset * size, bytes = bucket->count * size;
     if (place->pinned_by == NULL)
         return 0;
-    float *const arena = member->regions[bucket->region].floats + bucket->offset;
-    float *const pinned = place->floats[bucket->region] + bucket->offset;
-    const bool is_back = direction == COPY_TO_DEVICE;
-    return member->device->ops->copy(member->communication, is_back ? arena : pinned, is_back ? pinned : arena,
-                                     bucket->count * sizeof(float), direction);
+    return direction == COPY_TO_DEVICE
+               ? member->device->ops->copy(member->communication, arena + offset, pinned + offset, bytes, direction)
+               : member->device->ops->copy(member->communication, pinned + offset, arena + offset, bytes, direction);
 }
 
 int place_queue_bring(const struct place *place, const struct reduce_member *member, const struct bucket *bucket)

@@ -7,6 +7,7 @@
 
 struct place {
     float *floats[REGION_COUNT];        /* NULL: not brought */
+    uint16_t *halves;                   /* what is brought instead of gradients; NULL: gradients are */
     struct device *pinned_by;           /* NULL: the arenas themselves */
 };
 
@@ -16,10 +17,13 @@ int place_open(struct place *place, const struct reduce_member *member);
 /* Accepts one that is all 0. */
 void place_close(const struct place *place);
 
-/* into[i][begin .. end), i < count, become the sums over `towers` places of the region's, in their order. In the
- * calling thread. */
+/* [begin, end) of a region, in the calling thread. What the towers `into` have there becomes the sums over `towers`
+ * places, in their order; of halves, too, summed as floats and rounded once. */
 void places_sum(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
-                float *const *into, uint32_t count);
+                struct tower_range into);
+/* sums_out[begin .. end) become the same sums, rounded as those. */
+void places_sum_into(const struct place *places, uint32_t towers, enum region region, size_t begin, size_t end,
+                     float *sums_out);
 
 /* Queue a copy of the bucket's range between the member's arena and its place, on the communication stream: nothing
  * where these are one. 0 or a negative errno. */

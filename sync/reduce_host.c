@@ -23,14 +23,10 @@ static struct host_reduce *host_reduce_of(struct meeting *meeting)
     return (struct host_reduce *)meeting;
 }
 
-/* Over all towers, in tower order, into those of [first, first + count). */
-static void sum_into(const struct share *share, uint32_t first, uint32_t count)
+static void sum_into(const struct share *share, struct tower_range towers)
 {
     const struct place *const places = host_reduce_of(share->meeting)->places;
-    float *into[BUCKET_OWNERS_MAX];
-    for (uint32_t i = 0; i < count; i++)
-        into[i] = places[first + i].floats[share->region];
-    places_sum(places, share->meeting->towers, share->region, share->begin, share->end, into, count);
+    places_sum(places, share->meeting->towers, share->region, share->begin, share->end, towers);
 }
 
 static void fetch_from(const struct share *share, uint32_t owner)
@@ -51,8 +47,8 @@ static void share_sum(void *arg)
     if (share->begin == share->end)
         return;
     switch (bucket->use) {
-    case BUCKET_ALL_REDUCE: sum_into(share, 0, share->meeting->towers); break;
-    case BUCKET_REDUCE: sum_into(share, bucket->owner, 1); break;
+    case BUCKET_ALL_REDUCE: sum_into(share, (struct tower_range){ 0, share->meeting->towers }); break;
+    case BUCKET_REDUCE: sum_into(share, (struct tower_range){ bucket->owner, 1 }); break;
     case BUCKET_BROADCAST: fetch_from(share, bucket->owner); break;
     default: assert(!"a bucket of a server");
     }

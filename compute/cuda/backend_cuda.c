@@ -278,6 +278,18 @@ static int cuda_backend_scale(struct backend *backend, float *floats, size_t cou
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_scale(backend->stream, count, factor, floats));
 }
 
+static int cuda_backend_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_narrow(backend->stream, VALUE_BF16, count, floats, halves));
+}
+
+static int cuda_backend_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+{
+    const int rc = cuda_enter(backend->spec.device);
+    return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_widen(backend->stream, VALUE_BF16, count, halves, floats));
+}
+
 static int cuda_backend_mix(struct backend *backend, float *floats, const float *more, size_t count, float share,
                             float keep)
 {
@@ -377,6 +389,8 @@ const struct backend_ops backend_cuda_ops = {
     .update = cuda_backend_update,
     .limit = cuda_backend_limit,
     .scale = cuda_backend_scale,
+    .narrow = cuda_backend_narrow,
+    .widen = cuda_backend_widen,
     .mix = cuda_backend_mix,
     .follow = cuda_backend_follow,
     .find_broken = cuda_backend_find_broken,

@@ -268,13 +268,13 @@ cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float kee
 /* Arenas of the towers, readable and writable from the stream's device. */
 struct tower_arenas {
     uint32_t count;
-    float *floats[KERNEL_TOWERS_MAX];
+    void *values[KERNEL_TOWERS_MAX];
 };
 
-/* For i in [begin, end): the sum over all towers, in tower order, into the arenas of `into_count` >= 1 towers from
- * `into` on. begin is a multiple of 4. */
-cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas /* host */, size_t begin,
-                              size_t end, uint32_t into, uint32_t into_count);
+/* For i in [begin, end): the sum over all towers, of fp32 and in tower order, rounded once to `type`, into the arenas
+ * of `into_count` >= 1 towers from `into` on. begin is a multiple of 4. */
+cudaError_t kernel_sum_towers(cudaStream_t stream, enum value_type type, const struct tower_arenas *arenas /* host */,
+                              size_t begin, size_t end, uint32_t into, uint32_t into_count);
 
 #ifdef __cplusplus
 }

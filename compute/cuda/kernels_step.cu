@@ -1,5 +1,5 @@
 /* Kernels over flat ranges of the arenas: what follows backward in a step. Queued by the CUDA
- * backend and the reduction by peers. All run at the speed of the memory. */
+ * backend. All run at the speed of the memory. */
 #include "compute/cuda/kernel_types.cuh"
 
 #include <math.h>
@@ -419,31 +419,4 @@ cudaError_t kernel_mix(cudaStream_t stream, size_t count, float share, float kee
     if (!is_aligned({ more, range }))
         return cudaErrorMisalignedAddress;
     return launch_threads(stream, pieces(count, QUAD), mix_ranges, count, share, keep, scale, more, range);
-}
-
-static __global__ void sum_towers(tower_arenas arenas, size_t begin, size_t end, uint32_t into, uint32_t into_end)
-{
-    const size_t i = begin + thread_number() * QUAD, rest = end - i;
-    if (i >= end)
-        return;
-    floats<QUAD> sum = read_some<QUAD>(arenas.floats[0] + i, rest);
-    for (uint32_t tower = 1; tower < arenas.count; tower++) {
-        const floats<QUAD> more = read_some<QUAD>(arenas.floats[tower] + i, rest);
-        for (uint32_t k = 0; k < QUAD; k++)
-            sum.value[k] += more.value[k];
-    }
-    for (uint32_t tower = into; tower < into_end; tower++)
-        write_some(arenas.floats[tower] + i, sum, rest);
-}
-
-cudaError_t kernel_sum_towers(cudaStream_t stream, const struct tower_arenas *arenas, size_t begin, size_t end,
-                              uint32_t into, uint32_t count)
-{
-    if (arenas->count > KERNEL_TOWERS_MAX || begin > end || begin % QUAD != 0 || count == 0 ||
-        into >= arenas->count || count > arenas->count - into)
-        return cudaErrorInvalidValue;
-    for (uint32_t tower = 0; tower < arenas->count; tower++)
-        if (!is_aligned({ arenas->floats[tower] }))
-            return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(end - begin, QUAD), sum_towers, *arenas, begin, end, into, into + count);
 }

@@ -171,6 +171,18 @@ static int null_scale(struct backend *backend, float *floats, size_t count, floa
     return 0;
 }
 
+static int null_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+{
+    (void)backend, (void)floats, (void)halves, (void)count;
+    return 0;
+}
+
+static int null_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+{
+    (void)backend, (void)halves, (void)floats, (void)count;
+    return 0;
+}
+
 static int null_limit(struct backend *backend, float *gradients, size_t count, float limit)
 {
     (void)backend, (void)gradients, (void)count, (void)limit;
@@ -204,5 +216,7 @@ const struct backend_ops backend_null_ops = {
     .update = null_update,
     .limit = null_limit,
     .scale = null_scale,
+    .narrow = null_narrow,
+    .widen = null_widen,
     .mix = null_mix,
 };

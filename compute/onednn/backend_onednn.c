@@ -10,6 +10,7 @@
 #include "compute/onednn/onednn_room.h"
 #include "compute/scale.h"
 #include "compute/team.h"
+#include "compute/update/bf16.h"
 
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
@@ -287,6 +288,38 @@ static int onednn_limit(struct backend *backend, float *gradients, size_t count,
     return 0;
 }
 
+struct narrow_work { const float *floats; uint16_t *halves; };
+
+static void narrow_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct narrow_work *work = arg;
+    (void)member;
+    bf16_narrow(work->floats + first, work->halves + first, end - first);
+}
+
+static int onednn_narrow(struct backend *backend, const float *floats, uint16_t *halves, size_t count)
+{
+    struct narrow_work work = { floats, halves };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, narrow_part, &work);
+    return 0;
+}
+
+struct widen_work { const uint16_t *halves; float *floats; };
+
+static void widen_part(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct widen_work *work = arg;
+    (void)member;
+    bf16_widen(work->halves + first, work->floats + first, end - first);
+}
+
+static int onednn_widen(struct backend *backend, const uint16_t *halves, float *floats, size_t count)
+{
+    struct widen_work work = { halves, floats };
+    team_run(backend->spec.threads, count, UPDATE_GRAIN, widen_part, &work);
+    return 0;
+}
+
 static void put_onednn(char *text, size_t text_size)
 {
     const dnnl_version_t *const version = dnnl_version();
@@ -328,5 +361,7 @@ const struct backend_ops backend_onednn_ops = {
     .limit = onednn_limit,
     .scale = onednn_scale,
     .mix = onednn_mix,
+    .narrow = onednn_narrow,
+    .widen = onednn_widen,
     .find_broken = backend_find_broken,
 };

@@ -26,6 +26,7 @@
 #include <stddef.h>
 
 #include "compute/lanes.h"
+#include "compute/update/bf16.h"
 
 enum value_type { VALUE_FP32, VALUE_BF16 };
 
@@ -41,24 +42,6 @@ static inline size_t value_size(enum value_type type)
 static inline void *value_at(enum value_type type, const void *values, size_t index)
 {
     return (char *)(uintptr_t)values + index * value_size(type);
-}
-
-/* A bf16 is the upper half of a float. */
-ALWAYS_INLINE float bf16_widened(uint16_t half)
-{
-    const uint32_t bits = (uint32_t)half << 16;
-    float number;
-    memcpy(&number, &bits, sizeof(number));
-    return number;
-}
-
-/* What is not a number stays none: its lowest bits could round it up to zero. */
-ALWAYS_INLINE uint16_t bf16_narrowed(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof(bits));
-    const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 1u << 22;
-    return (uint16_t)((number == number ? rounded : quiet) >> 16);
 }
 
 ALWAYS_INLINE float value_read(enum value_type type, const void *values, size_t i)

@@ -436,6 +436,8 @@ const struct backend_ops backend_reference_ops = {
     .update = reference_update,
     .limit = reference_limit,
     .scale = reference_scale,
+    .narrow = backend_narrow,
+    .widen = backend_widen,
     .mix = reference_mix,
     .find_broken = backend_find_broken,
 };

@@ -15,8 +15,18 @@
 
 struct peer_reduce {
     struct meeting meeting;
-    struct tower_arenas arenas[REGION_COUNT];
+    struct tower_arenas arenas[REGION_COUNT];   /* of gradients what the members bring of them */
 };
+
+static bool brings_halves(const struct reduce_member *member, enum region region)
+{
+    return region == REGION_GRADIENTS && member->halves != NULL;
+}
+
+static enum value_type type_of(const struct share *share)
+{
+    return brings_halves(&share->meeting->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
+}
 
 static int queue_sum(struct meeting *meeting, struct share *share)
 {
@@ -26,15 +36,15 @@ static int queue_sum(struct meeting *meeting, struct share *share)
     if (share->begin >= share->end)
         return 0;
     if (bucket->use == BUCKET_BROADCAST)
-        return communication->device->ops->copy(communication, arenas->floats[share->tower] + share->begin,
-                                                arenas->floats[bucket->owner] + share->begin,
+        return communication->device->ops->copy(communication, (float *)arenas->values[share->tower] + share->begin,
+                                                (float *)arenas->values[bucket->owner] + share->begin,
                                                 (share->end - share->begin) * sizeof(float), COPY_ON_DEVICE);
     const struct tower_range all = { 0, meeting->towers }, one = { bucket->owner, 1 };
     const struct tower_range into = bucket->use == BUCKET_REDUCE ? one : all;
     const int rc = cuda_enter(communication->device);
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
-                                    kernel_sum_towers(cuda_stream_of(communication), arenas, share->begin, share->end,
-                                                      into.first, into.count));
+                                    kernel_sum_towers(cuda_stream_of(communication), type_of(share), arenas,
+                                                      share->begin, share->end, into.first, into.count));
 }
 
 static int connect_device(struct device *device, struct device *other)
@@ -56,8 +66,13 @@ static void gather_arenas(struct meeting *meeting, enum region region)
 {
     struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[region];
     arenas->count = meeting->towers;
-    for (uint32_t d = 0; d < meeting->towers; d++)
-        arenas->floats[d] = meeting->members[d].regions[region].floats;
+    for (uint32_t d = 0; d < meeting->towers; d++) {
+        const struct reduce_member *const member = &meeting->members[d];
+        if (brings_halves(member, region))
+            arenas->values[d] = member->halves;
+        else
+            arenas->values[d] = member->regions[region].floats;
+    }
 }
 
 /* Every device gets access to every other one's memory. */

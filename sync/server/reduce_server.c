@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/update/bf16.h"
 #include "stage/trace/trace.h"
 #include "sync/meeting.h"
 #include "sync/place.h"
@@ -21,6 +22,7 @@ struct part {
     struct event *queued;       /* on the compute stream */
     struct event *fetched;      /* on the communication stream */
     struct push *pushes;        /* [bucket] */
+    float *widened;             /* of a push, where halves are brought; NULL where none are pushed */
     struct visit visit;
 };
 
@@ -45,8 +47,8 @@ static struct server_reduce *server_reduce_of(void *reduce)
 
 static void serve(struct server_reduce *reduce, const struct share *share, uint64_t batch)
 {
-    float *const sums = server_floats(reduce->server, REGION_GRADIENTS);
-    places_sum(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end, &sums, 1);
+    places_sum_into(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end,
+                    server_floats(reduce->server, REGION_GRADIENTS));
     server_limit(reduce->server, share->tower, share->begin, share->end, batch);
     if (!reduce->needs_norms)
         server_update(reduce->server, share->tower, share->begin, share->end, batch);
@@ -54,11 +56,8 @@ static void serve(struct server_reduce *reduce, const struct share *share, uint6
 
 static void sum_for_all(struct server_reduce *reduce, const struct share *share)
 {
-    float *into[BUCKET_OWNERS_MAX];
-    for (uint32_t d = 0; d < reduce->meeting.towers; d++)
-        into[d] = reduce->places[d].floats[share->region];
-    places_sum(reduce->places, reduce->meeting.towers, share->region, share->begin, share->end, into,
-               reduce->meeting.towers);
+    const uint32_t towers = reduce->meeting.towers;
+    places_sum(reduce->places, towers, share->region, share->begin, share->end, (struct tower_range){ 0, towers });
 }
 
 /* From the server to the tower's place. */
@@ -146,6 +145,7 @@ static void server_reduce_close(struct reduce *base)
         event_close(reduce->parts[d].queued);
         event_close(reduce->parts[d].fetched);
         free(reduce->parts[d].pushes);
+        free(reduce->parts[d].widened);
     }
     server_close(reduce->server);
     meeting_release(&reduce->meeting);
@@ -194,15 +194,27 @@ static int open_server(struct server_reduce *reduce, const struct server_rules *
     return rc;
 }
 
-static int open_part(struct server_reduce *reduce, uint32_t tower, struct device *device,
+static int open_widened(struct part *part, const struct reduce_member *member, const struct buckets *buckets)
+{
+    const struct bucket_run run = buckets->of[REGION_WEIGHTS];
+    if (member->halves == NULL || run.count == 0 || buckets->bucket[run.first].use != BUCKET_FETCH)
+        return 0;
+    part->widened = calloc(member->regions[REGION_GRADIENTS].count, sizeof(float));
+    return part->widened != NULL ? 0 : -ENOMEM;
+}
+
+static int open_part(struct server_reduce *reduce, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
+    struct device *const device = member->device;
     struct part *const part = &reduce->parts[tower];
     part->visit = (struct visit){ .reduce = reduce, .tower = tower };
     part->pushes = calloc(buckets->count, sizeof(*part->pushes));
     for (uint32_t b = 0; b < buckets->count && part->pushes != NULL; b++)
         part->pushes[b] = (struct push){ .reduce = reduce, .tower = tower, .bucket = b };
-    int rc = part->pushes == NULL ? -ENOMEM : device->ops->event_open(device, EVENT_ORDER, &part->queued);
+    int rc = part->pushes == NULL ? -ENOMEM : open_widened(part, member, buckets);
+    if (rc == 0)
+        rc = device->ops->event_open(device, EVENT_ORDER, &part->queued);
     if (rc == 0)
         rc = device->ops->event_open(device, EVENT_ORDER, &part->fetched);
     return rc;
@@ -214,7 +226,7 @@ static int server_reduce_join(struct reduce *base, uint32_t tower, const struct 
     struct server_reduce *const reduce = (struct server_reduce *)base;
     int rc = open_server(reduce, member->rules, buckets);
     if (rc == 0)
-        rc = open_part(reduce, tower, member->device, buckets);
+        rc = open_part(reduce, tower, member, buckets);
     if (rc == 0)
         rc = place_open(&reduce->places[tower], member);
     return rc != 0 ? rc : meeting_join(&reduce->meeting, &at_the_server, tower, member, buckets);
@@ -370,6 +382,26 @@ int reduce_server_take(struct reduce *base, uint32_t tower, uint32_t number)
     return rc != 0 ? rc : stream_wait(member->compute, part->fetched);
 }
 
+/* What a push is of: where norms of all gradients are needed, of all of them. */
+static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
+{
+    return reduce->needs_norms ? whole_of(&reduce->meeting.members[tower], REGION_GRADIENTS)
+                               : reduce->meeting.buckets.bucket[bucket];
+}
+
+/* The gradients that were brought, as floats. */
+static float *widen(const struct push *push)
+{
+    const struct server_reduce *const reduce = push->reduce;
+    const struct place *const place = &reduce->places[push->tower];
+    const struct bucket bucket = pushed_of(reduce, push->tower, push->bucket);
+    float *const widened = reduce->parts[push->tower].widened;
+    if (place->halves == NULL)
+        return place->floats[REGION_GRADIENTS];
+    bf16_widen(place->halves + bucket.offset, widened + bucket.offset, bucket.count);
+    return widened;
+}
+
 /* Runs on a communication stream. */
 static void push(void *arg)
 {
@@ -377,8 +409,7 @@ static void push(void *arg)
     struct server_reduce *const reduce = push->reduce;
     struct trace_track *const track = reduce->meeting.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);
-    server_push(reduce->server, push->tower, reduce->places[push->tower].floats[REGION_GRADIENTS], push->bucket,
-                push->batch, push->delay);
+    server_push(reduce->server, push->tower, widen(push), push->bucket, push->batch, push->delay);
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ push->batch, push->tower }, begun_ns, push->bucket);
 }
 
@@ -387,11 +418,12 @@ int reduce_server_push(struct reduce *base, uint32_t tower, uint32_t bucket, uin
     struct server_reduce *const reduce = (struct server_reduce *)base;
     const struct reduce_member *const member = &reduce->meeting.members[tower];
     struct push *const mine = &reduce->parts[tower].pushes[bucket];
+    const struct bucket pushed = pushed_of(reduce, tower, bucket);
     mine->delay = delay;        /* of the step before is read: its fetch has seen that in */
     mine->batch = batch;
     int rc = follow_compute(reduce, tower);
     if (rc == 0)
-        rc = place_queue_bring(&reduce->places[tower], member, &reduce->meeting.buckets.bucket[bucket]);
+        rc = place_queue_bring(&reduce->places[tower], member, &pushed);
     return rc != 0 ? rc : queue_call(&reduce->meeting, tower, push, mine);
 }
 

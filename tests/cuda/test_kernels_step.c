@@ -503,44 +503,46 @@ static void ranges_are_summed_and_mixed_and_nothing_behind_them(void **state)
 
 /* ---- sum over towers ---- */
 
-static void check_sum_into(uint32_t towers, size_t begin, size_t end, size_t count, uint32_t into, uint32_t into_count)
+static void check_sum_into(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count, uint32_t into,
+                           uint32_t into_count)
 {
     struct tower_arenas arenas = { .count = towers };
     float *values[KERNEL_TOWERS_MAX], *sum = floats_new(count);
     for (uint32_t t = 0; t < towers; t++) {
-        values[t] = draw(VALUE_FP32, 40 + t, count);
-        arenas.floats[t] = values_new(VALUE_FP32, values[t], count);
+        values[t] = draw(type, 40 + t, count);
+        arenas.values[t] = values_new(type, values[t], count);
         for (size_t i = begin; i < end; i++)
             sum[i] = t == 0 ? values[t][i] : sum[i] + values[t][i];
     }
-    CUDA_OK(kernel_sum_towers(stream, &arenas, begin, end, into, into_count));
+    CUDA_OK(kernel_sum_towers(stream, type, &arenas, begin, end, into, into_count));
     for (uint32_t t = 0; t < towers; t++) {
         for (size_t i = begin; i < end && t >= into && t < into + into_count; i++)
             values[t][i] = sum[i];
-        assert_values(VALUE_FP32, arenas.floats[t], values[t], count);
+        assert_values(type, arenas.values[t], values[t], count);
         free(values[t]);
     }
     areas_close();
     free(sum);
 }
 
-static void check_sum(uint32_t towers, size_t begin, size_t end, size_t count)
+static void check_sum(enum value_type type, uint32_t towers, size_t begin, size_t end, size_t count)
 {
-    check_sum_into(towers, begin, end, count, 0, towers);
-    check_sum_into(towers, begin, end, count, towers / 2, 1);
+    check_sum_into(type, towers, begin, end, count, 0, towers);
+    check_sum_into(type, towers, begin, end, count, towers / 2, 1);
 }
 
 static void sums_of_towers_are_in_tower_order_and_within_the_range(void **state)
 {
     static const uint32_t towers[] = { 1, 2, 3, 5, 8, KERNEL_TOWERS_MAX };
     (void)state;
-    for (size_t t = 0; t < COUNT_OF(towers); t++) {
-        check_sum(towers[t], 0, 0, 16);
-        check_sum(towers[t], 0, 1, 16);
-        check_sum(towers[t], 16, 51, 100);
-        check_sum(towers[t], 48, 2048, 2048);
-        check_sum(towers[t], 32, 2047, 2050);
-    }
+    for (size_t t = 0; t < COUNT_OF(towers); t++)
+        for (int type = 0; type < VALUE_TYPE_COUNT; type++) {
+            check_sum(type, towers[t], 0, 0, 16);
+            check_sum(type, towers[t], 0, 1, 16);
+            check_sum(type, towers[t], 16, 51, 100);
+            check_sum(type, towers[t], 48, 2048, 2048);
+            check_sum(type, towers[t], 32, 2047, 2050);
+        }
 }
 
 /* ---- arguments ---- */
@@ -550,13 +552,13 @@ static void sums_of_no_or_too_many_towers_are_refused(void **state)
     static const struct tower_arenas none = { .count = 0 }, many = { .count = KERNEL_TOWERS_MAX + 1 };
     static const struct tower_arenas one = { .count = 1 };
     (void)state;
-    assert_int_equal(kernel_sum_towers(stream, &none, 0, 4, 0, 1), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &many, 0, 4, 0, 1), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 2, 4, 0, 1), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 8, 4, 0, 1), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 1, 1), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 0, 2), cudaErrorInvalidValue);
-    assert_int_equal(kernel_sum_towers(stream, &one, 0, 4, 0, 0), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &none, 0, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &many, 0, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 2, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 8, 4, 0, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 1, 1), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 0, 2), cudaErrorInvalidValue);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &one, 0, 4, 0, 0), cudaErrorInvalidValue);
 }
 
 static void misaligned_memory_is_refused(void **state)
@@ -565,7 +567,7 @@ static void misaligned_memory_is_refused(void **state)
     float *values = (float *)(void *)(memory + 4);
     const struct optimizer_range range = { .weights = values, .gradients = (float *)(void *)memory, .count = 1 };
     const struct optimizer_numbers numbers = { .rate = 1, .scale = 1 };
-    const struct tower_arenas arenas = { .count = 1, .floats = { values } };
+    const struct tower_arenas arenas = { .count = 1, .values = { values } };
     (void)state;
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
@@ -575,7 +577,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_mix(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_find_broken(stream, 8, values, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_sum_towers(stream, &arenas, 0, 4, 0, 1), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_sum_towers(stream, VALUE_FP32, &arenas, 0, 4, 0, 1), cudaErrorMisalignedAddress);
     areas_close();
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compute/update/bf16.h"
 #include "tests/helpers/test_device_kind.h"
 
 /* Smaller than a cache line, fewer lines than towers, odd ends, more than a block. */
@@ -54,6 +55,10 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
         assert_int_equal(ops->alloc(tower->device, bytes, &memory), 0);
         tower->arenas[region_of(b)] = memory;
     }
+    if (bench->has_halves) {
+        assert_int_equal(ops->alloc(tower->device, bench->floats * sizeof(uint16_t), &memory), 0);
+        tower->halves = memory;
+    }
     assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
     tower->values = memory;
     assert_int_equal(ops->alloc_pinned(tower->device, bench->depth * bytes, &memory), 0);
@@ -64,7 +69,8 @@ static void tower_open(struct bench_tower *tower, uint32_t device_index)
 
 void bench_open(struct bench *bench, const struct bench_spec *spec)
 {
-    *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS };
+    *bench = (struct bench){ .ops = test_device_ops(), .towers = spec->towers, .buckets.count = BUCKETS,
+                             .has_halves = spec->has_halves };
     bench->exact = strcmp(spec->reduction->name, "nccl") != 0;
     bench->depth = bench->ops->steps_ahead + 1;
     assert_true(bench->depth <= BENCH_DEPTH_MAX);
@@ -95,6 +101,8 @@ static void tower_close(struct bench_tower *tower)
     ops->free_pinned(tower->device, tower->values);
     for (uint32_t b = 0; b < 2; b++)
         ops->free(tower->device, tower->arenas[region_of(b)]);
+    if (tower->halves != NULL)
+        ops->free(tower->device, tower->halves);
 }
 
 /* The order of pipeline_close: streams that sum, then the reduction, then the rest. */
@@ -115,6 +123,20 @@ static float gradient_at(uint32_t tower, uint32_t step, size_t at)
     const uint32_t place = (uint32_t)at * 2654435761u + step * 40503u + tower * 977u;
     const float value = (float)(place >> 8) - 8388608.0f;
     return place % 3 == 0 ? value * 1e-6f : value;
+}
+
+static bool is_halved(const struct bench *bench, const struct bucket *bucket)
+{
+    return bench->has_halves && bucket->region == REGION_GRADIENTS;
+}
+
+/* Of gradients that were rounded, and rounded itself. */
+static bool is_sum_of_halves(const struct bench *bench, uint32_t step, size_t at, uint16_t reduced)
+{
+    float sum = bf16_widened(bf16_narrowed(gradient_at(0, step, at)));
+    for (uint32_t d = 1; d < bench->towers; d++)
+        sum += bf16_widened(bf16_narrowed(gradient_at(d, step, at)));
+    return reduced == bf16_narrowed(sum);
 }
 
 static bool is_sum(const struct bench *bench, uint32_t step, size_t at, float reduced)
@@ -154,6 +176,24 @@ static size_t place_of(const struct bench *bench, uint32_t step)
     return step % bench->depth * bench->floats;
 }
 
+/* The halves of a bucket lie where its floats begin. */
+static uint16_t *halves_at(float *floats, const struct bucket *bucket)
+{
+    return (uint16_t *)(void *)(floats + bucket->offset);
+}
+
+/* Between pinned memory of a step and what is summed of the bucket. */
+static int copy_bucket(const struct bench_tower *tower, const struct bucket *bucket, float *pinned,
+                       enum copy_direction direction)
+{
+    const bool is_half = is_halved(tower->bench, bucket), is_back = direction == COPY_FROM_DEVICE;
+    void *const device = is_half ? (void *)(tower->halves + bucket->offset)
+                                 : (void *)(tower->arenas[bucket->region] + bucket->offset);
+    const size_t bytes = bucket->count * (is_half ? sizeof(uint16_t) : sizeof(float));
+    return tower->bench->ops->copy(tower->compute, is_back ? (void *)(pinned + bucket->offset) : device,
+                                   is_back ? device : (void *)(pinned + bucket->offset), bytes, direction);
+}
+
 static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
 {
     const struct bench *bench = tower->bench;
@@ -161,10 +201,11 @@ static int start_bucket(struct bench_tower *tower, uint32_t step, uint32_t b)
     float *values = tower->values + place_of(bench, step);
     for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++)
         values[i] = gradient_at(tower->index, step, i);
+    if (is_halved(bench, bucket))
+        bf16_narrow(values + bucket->offset, halves_at(values, bucket), bucket->count);
     int rc = maybe_nap(tower, step * 7 + b * 3);
     if (!rc)
-        rc = bench->ops->copy(tower->compute, tower->arenas[bucket->region] + bucket->offset,
-                              values + bucket->offset, bucket->count * sizeof(float), COPY_TO_DEVICE);
+        rc = copy_bucket(tower, bucket, values, COPY_TO_DEVICE);
     return rc ? rc : bench->reduce->ops->start(bench->reduce, tower->index, b, step);
 }
 
@@ -186,9 +227,7 @@ static int queue_step(struct bench_tower *tower)
         const struct bucket *bucket = &bench->buckets.bucket[b];
         rc = bench->reduce->ops->wait(bench->reduce, tower->index, b);
         if (!rc)
-            rc = bench->ops->copy(tower->compute, sums + bucket->offset,
-                                  tower->arenas[bucket->region] + bucket->offset,
-                                  bucket->count * sizeof(float), COPY_FROM_DEVICE);
+            rc = copy_bucket(tower, bucket, sums, COPY_FROM_DEVICE);
     }
     if (!rc)
         rc = bench->ops->record(tower->compute, tower->ends[step % bench->depth]);
@@ -211,14 +250,17 @@ static int await_end(struct bench_tower *tower, struct event *end)
 static void look_at_sums(struct bench_tower *tower, uint32_t step)
 {
     const struct bench *bench = tower->bench;
-    const float *sums = tower->sums + place_of(bench, step);
+    float *sums = tower->sums + place_of(bench, step);
     for (uint32_t b = 0; b < BUCKETS; b++) {
         const struct bucket *bucket = &bench->buckets.bucket[b];
+        const uint16_t *halves = halves_at(sums, bucket);
         for (size_t i = bucket->offset; i < bucket->offset + bucket->count; i++) {
-            uint32_t bits;
-            memcpy(&bits, &sums[i], sizeof(bits));
+            uint32_t bits = halves[i - bucket->offset];
+            if (!is_halved(bench, bucket))
+                memcpy(&bits, &sums[i], sizeof(bits));
             tower->bits = (tower->bits ^ bits) * 1099511628211u;
-            tower->wrong += !is_sum(bench, step, i, sums[i]);
+            tower->wrong += is_halved(bench, bucket) ? !is_sum_of_halves(bench, step, i, (uint16_t)bits)
+                                                     : !is_sum(bench, step, i, sums[i]);
         }
     }
 }
@@ -267,7 +309,7 @@ static int join(struct bench_tower *tower)
     const struct reduce_region statistics = { tower->arenas[REGION_STATISTICS], bench->floats };
     const struct reduce_member member = {
         .device = tower->device, .compute = tower->compute, .communication = tower->communication, .zeros = gradients,
-        .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics },
+        .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics }, .halves = tower->halves,
     };
     for (size_t i = 0; i < bench->floats; i++)
         tower->values[i] = (float)i;

@@ -18,6 +18,7 @@ struct bench_tower {
     struct device *device;
     struct stream *compute, *communication;
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
+    uint16_t *halves;               /* with spec.has_halves, of gradients */
     float *values, *sums;           /* pinned: of every step that may be queued */
     struct event *ends[BENCH_DEPTH_MAX];
     struct thread *thread;
@@ -37,6 +38,7 @@ struct bench {
     const struct device_ops *ops;
     struct reduce *reduce;
     bool exact;                     /* sums have the bits of adding in tower order */
+    bool has_halves;
     uint32_t towers, depth;
     size_t floats;
     struct buckets buckets;
@@ -49,6 +51,7 @@ struct bench_spec {
     uint32_t towers;
     uint32_t devices;               /* tower t is on device t % devices */
     uint32_t deadline_ms;           /* 0: a minute */
+    bool has_halves;                /* gradients are summed as bf16 */
 };
 
 /* Devices of the kind that the reduction can be used between, at most `towers`. */

@@ -31,17 +31,21 @@ static uint32_t possible_towers(uint32_t wanted)
     return strcmp(reduction->name, "nccl") == 0 ? bench_devices(reduction, wanted) : wanted;
 }
 
-static void open_towers(uint32_t towers)
+static void open_towers_with(uint32_t towers, bool has_halves)
 {
-    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers,
+    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .has_halves = has_halves,
                                              .devices = bench_devices(reduction, towers) });
 }
 
-static void every_tower_gets_the_same_sums_in_every_step(void **state)
+static void open_towers(uint32_t towers)
 {
-    (void)state;
+    open_towers_with(towers, false);
+}
+
+static void check_sums(bool has_halves)
+{
     for (uint32_t towers = 1; towers <= 5 && towers == possible_towers(towers); towers++) {
-        open_towers(towers);
+        open_towers_with(towers, has_halves);
         bench_start(&bench);
         bench_join(&bench);
         for (uint32_t d = 0; d < towers; d++) {
@@ -52,6 +56,21 @@ static void every_tower_gets_the_same_sums_in_every_step(void **state)
         }
         bench_close(&bench);
     }
+}
+
+static void every_tower_gets_the_same_sums_in_every_step(void **state)
+{
+    (void)state;
+    check_sums(false);
+}
+
+/* NCCL is refused for them. */
+static void sums_of_bf16_are_of_fp32_and_rounded_once(void **state)
+{
+    (void)state;
+    if (strcmp(reduction->name, "nccl") == 0)
+        skip();
+    check_sums(true);
 }
 
 /* Every tower has queued all it can before the sums of step `steps`, and has the results that go with it. */
@@ -170,6 +189,7 @@ int main(void)
     static const char *const names[] = { "host", "peer", "nccl" };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tower_gets_the_same_sums_in_every_step),
+        cmocka_unit_test(sums_of_bf16_are_of_fp32_and_rounded_once),
         cmocka_unit_test(a_cancel_ends_the_waits_for_a_tower_that_stays_away),
         cmocka_unit_test(a_cancel_at_any_time_ends_every_tower),
         cmocka_unit_test(a_cancel_ends_the_wait_for_a_tower_that_never_joins),

@@ -22,13 +22,13 @@ loader/samples      loader/images loader/shards formats stage
 loader/images       loader/augment loader/shards formats stage
 loader              loader/augment loader/images loader/opening loader/order loader/packed loader/samples loader/shards formats stage stage/trace
 compute/plan        compute
-compute/update      compute
+compute/update      compute stage
 compute             compute/plan compute/update stage
 compute/models      compute
 compute/netfile     compute stage/text
 compute/null        compute stage
 compute/reference   compute compute/plan stage
-compute/onednn      compute compute/plan stage
+compute/onednn      compute compute/plan compute/update stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute compute/update stage stage/trace sync/server

@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "compute/update/average.h"
+#include "compute/update/halves.h"
+#include "sync/cut.h"
 #include "sync/mean.h"
 #include "sync/modes.h"
 #include "sync/server/reduce_server.h"
@@ -33,30 +35,6 @@ const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_
     return ops->serves == SERVES_EACH && max_staleness == 0 ? &sync_server_host_ops : ops;
 }
 
-static struct reduce_region state_region(struct tower *tower, uint32_t state)
-{
-    const bool is_kept = state < optimizer_state_count(tower_spec(tower)->optimizer.kind);
-    return (struct reduce_region){ tower_state(tower, state), is_kept ? tower_arena(tower)->updated : 0 };
-}
-
-/* Nothing (count 0) where the tower has no such arena. */
-static struct reduce_region region_of(struct tower *tower, enum region region)
-{
-    const size_t count = tower_arena(tower)->updated, statistics = tower_statistics_count(tower);
-    const struct average *const average = tower_average(tower);
-    const bool has_average = tower_spec(tower)->average_decay > 0;
-    const struct reduce_region regions[REGION_COUNT] = {
-        [REGION_GRADIENTS] = { tower_applied(tower), count },
-        [REGION_WEIGHTS] = { tower_weights(tower), count },
-        [REGION_STATES] = state_region(tower, 0),
-        [REGION_STATES + 1] = state_region(tower, 1),
-        [REGION_STATISTICS] = { tower_statistics(tower), statistics },
-        [REGION_AVERAGES] = { average->weights, has_average ? count : 0 },
-        [REGION_AVERAGED_STATISTICS] = { average->statistics, has_average ? statistics : 0 },
-    };
-    return regions[region];
-}
-
 /* The tower may run from the end of one bucket of gradients to the end of the next as one piece. */
 static int cut_tower(struct sync *sync)
 {
@@ -69,88 +47,11 @@ static int cut_tower(struct sync *sync)
     return tower_cut(sync->spec.tower, ends, run.count > 0 ? run.count : 1);
 }
 
-/* A tower that is alone has nothing to sum, but its gradients come in buckets all the same. */
-static bool is_summed(const struct sync_spec *spec, enum region region)
-{
-    const bool is_state = region >= REGION_STATES && region < REGION_STATISTICS;
-    if (!spec->ops->sums[region] || (is_state && spec->keeps_buffers))
-        return false;
-    return region == REGION_GRADIENTS ||
-           (spec->schedule->towers > 1 && region_of(spec->tower, region).count > 0);
-}
-
-/* Do the towers sum the region, or send it to each other? */
-static bool is_met(const struct sync_spec *spec, enum region region)
-{
-    const bool is_owned = region == REGION_WEIGHTS || (region >= REGION_STATES && region < REGION_STATISTICS);
-    return is_summed(spec, region) || (is_owned && (spec->ops->has_owners || spec->ops->serves != SERVES_NOBODY));
-}
-
-/* What the owners of gradients own of the rest, too. */
-static void add_owners(const struct sync_spec *spec, struct buckets *buckets)
-{
-    const uint32_t owners = tower_updates_at_once(spec->tower) ? 1 : spec->schedule->towers;
-    buckets_share_out(buckets, REGION_GRADIENTS, owners);
-    buckets_add_broadcast(buckets, REGION_WEIGHTS, REGION_GRADIENTS);
-    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
-        if (region_of(spec->tower, region).count > 0)
-            buckets_add_broadcast(buckets, region, REGION_GRADIENTS);
-}
-
-static struct server_rules rules_of(const struct sync_spec *spec)
-{
-    const struct tower_spec *const tower = tower_spec(spec->tower);
-    return (struct server_rules){ .net = tower->net, .arena = tower_arena(spec->tower), .optimizer = &tower->optimizer,
-                                  .schedule = spec->schedule, .learning_rate = spec->learning_rate };
-}
-
-/* What towers and a server have to do with each other. */
-static void add_served(const struct sync_spec *spec, struct buckets *buckets)
-{
-    const size_t count = tower_arena(spec->tower)->updated;
-    buckets_set_use(buckets, REGION_GRADIENTS, BUCKET_SERVE);
-    if (spec->ops->serves == SERVES_EACH)
-        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
-    else if (server_needs_norms(&tower_spec(spec->tower)->optimizer)) {
-        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
-        buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
-    }
-    for (int region = REGION_STATES; region < REGION_STATISTICS; region++)
-        if (region_of(spec->tower, region).count > 0)
-            buckets_add_whole(buckets, region, count, BUCKET_FETCH);
-}
-
-void sync_cut(const struct sync_spec *spec, struct buckets *buckets_out)
-{
-    *buckets_out = (struct buckets){ .count = 0 };
-    for (int region = 0; region < REGION_STATISTICS; region++)
-        if (is_summed(spec, region))
-            buckets_add(buckets_out, region, tower_arena(spec->tower), spec->bucket_bytes);
-    if (spec->ops->has_owners)
-        add_owners(spec, buckets_out);
-    if (spec->ops->serves != SERVES_NOBODY)
-        add_served(spec, buckets_out);
-    for (int region = REGION_STATISTICS; region < REGION_COUNT; region++)
-        if (is_summed(spec, region))
-            buckets_add_whole(buckets_out, region, tower_statistics_count(spec->tower), BUCKET_ALL_REDUCE);
-}
-
 int sync_init(struct sync *sync, const struct sync_spec *spec)
 {
     *sync = (struct sync){ .spec = *spec };
     sync_cut(spec, &sync->buckets);
     return cut_tower(sync);
-}
-
-size_t sync_pinned_bytes(const struct sync_spec *spec)
-{
-    size_t floats = 0;
-    for (int region = 0; region < REGION_COUNT; region++)
-        if (spec->reduce->ops->pins_regions && !spec->device->ops->host_memory && is_met(spec, region))
-            floats += region_of(spec->tower, region).count;
-    const struct server_rules rules = rules_of(spec);
-    const bool has_server = spec->ops->serves != SERVES_NOBODY && spec->index == 0;
-    return floats * sizeof(float) + (has_server ? server_bytes(&rules) : 0);
 }
 
 uint32_t sync_marks(const struct sync *sync)
@@ -166,14 +67,15 @@ int sync_join(struct sync *sync, struct step_clock *clock)
         .compute = spec->compute,
         .communication = spec->communication,
         .track = spec->track,
-        .zeros = region_of(spec->tower, REGION_GRADIENTS),
+        .zeros = cut_region(spec->tower, REGION_GRADIENTS),
+        .halves = tower_halves(spec->tower),
     };
-    const struct server_rules rules = rules_of(spec);
+    const struct server_rules rules = cut_rules(spec);
     if (spec->ops->serves != SERVES_NOBODY)
         member.rules = &rules;
     for (int region = 0; region < REGION_COUNT; region++)
-        if (is_met(spec, region))
-            member.regions[region] = region_of(spec->tower, region);
+        if (cut_meets(spec, region))
+            member.regions[region] = cut_region(spec->tower, region);
     sync->clock = clock;
     sync->joined = true;
     return spec->reduce->ops->join(spec->reduce, spec->index, &member, &sync->buckets);
@@ -308,13 +210,30 @@ int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t b, u
     return update(sync, span, 0, tower_arena(tower)->updated, samples);
 }
 
+int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket *const bucket = &sync->buckets.bucket[b];
+    const int rc = halves_narrow(sync->spec.tower, bucket->offset, bucket->count);
+    return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
+}
+
+int sync_await_gradients(struct sync *sync, uint32_t b)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    const struct bucket *const bucket = &sync->buckets.bucket[b];
+    const int rc = reduce->ops->wait(reduce, sync->spec.index, b);
+    return rc == 0 ? halves_widen(sync->spec.tower, bucket->offset, bucket->count) : rc;
+}
+
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[region];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++)
-        rc = reduce->ops->start(reduce, sync->spec.index, b, batch);
+        rc = region == REGION_GRADIENTS ? sync_start_gradients(sync, b, batch)
+                                        : reduce->ops->start(reduce, sync->spec.index, b, batch);
     return rc;
 }
 
@@ -325,7 +244,8 @@ int sync_await_region(struct sync *sync, enum region region)
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
-        rc = reduce->ops->wait(reduce, sync->spec.index, b);
+        rc = region == REGION_GRADIENTS ? sync_await_gradients(sync, b)
+                                        : reduce->ops->wait(reduce, sync->spec.index, b);
         if (rc == 0 && region == REGION_WEIGHTS)
             rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
     }
@@ -379,7 +299,7 @@ static int start_mean(struct sync *sync, uint64_t batch, float factor)
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (!is_of_mean(sync, bucket->region))
             continue;
-        float *const floats = region_of(sync->spec.tower, bucket->region).floats + bucket->offset;
+        float *const floats = cut_region(sync->spec.tower, bucket->region).floats + bucket->offset;
         rc = tower_scale(sync->spec.tower, floats, bucket->count, factor);
         if (rc == 0)
             rc = reduce->ops->start(reduce, sync->spec.index, b, batch);

@@ -127,6 +127,10 @@ int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
 /* The same for the range of a bucket of gradients, samples > 0; called for every one of them, from
  * the first to the last. */
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
+/* A bucket of gradients is queued: start it, or the halves of it where these travel (halves.h). */
+int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
+/* Its sum comes behind what is queued next, in the gradients themselves. Of those who have the sum. */
+int sync_await_gradients(struct sync *sync, uint32_t bucket);
 /* Start all buckets of a region for batch `batch`; wait for them, and take over weights that came so. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
 int sync_await_region(struct sync *sync, enum region region);

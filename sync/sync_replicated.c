@@ -5,18 +5,16 @@
 
 static int replicated_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    struct reduce *const reduce = sync->spec.reduce;
-    return reduce->ops->start(reduce, sync->spec.index, bucket, span->number);
+    return sync_start_gradients(sync, bucket, span->number);
 }
 
 /* Wait for each bucket's sum and update its range. */
 static int replicated_apply(struct sync *sync, const struct span *span)
 {
-    struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = reduce->ops->wait(reduce, sync->spec.index, b);
+        rc = sync_await_gradients(sync, b);
         if (rc == 0)
             rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
         if (rc == 0)

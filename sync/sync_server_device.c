@@ -5,8 +5,7 @@
 
 static int device_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    struct reduce *const reduce = sync->spec.reduce;
-    return reduce->ops->start(reduce, sync->spec.index, bucket, span->number);
+    return sync_start_gradients(sync, bucket, span->number);
 }
 
 static bool is_mine(const struct sync *sync, uint32_t bucket)
@@ -16,8 +15,7 @@ static bool is_mine(const struct sync *sync, uint32_t bucket)
 
 static int update_mine(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    struct reduce *const reduce = sync->spec.reduce;
-    int rc = reduce->ops->wait(reduce, sync->spec.index, bucket);
+    int rc = sync_await_gradients(sync, bucket);
     if (rc == 0)
         rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
     if (rc == 0)

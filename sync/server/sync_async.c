@@ -3,6 +3,7 @@
  * parallel, Ho et al. 2013): a tower begins step t when all towers' updates of the steps before t - max_staleness are
  * in. How many of the steps before t are not all in when it fetches is the step's staleness; the rate of its update
  * may be divided by that (Zhang et al. 2016). In front of an evaluation and of a saved state all towers meet. */
+#include "compute/update/halves.h"
 #include "sync/modes.h"
 #include "sync/server/reduce_server.h"
 
@@ -47,7 +48,9 @@ static int push(struct sync *sync, const struct span *span, uint32_t bucket)
 
 static int async_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    return span->count > 0 && is_pushed(sync, bucket) ? push(sync, span, bucket) : 0;
+    const struct bucket *const range = &sync->buckets.bucket[bucket];
+    const int rc = span->count > 0 ? halves_narrow(sync->spec.tower, range->offset, range->count) : 0;
+    return rc == 0 && span->count > 0 && is_pushed(sync, bucket) ? push(sync, span, bucket) : rc;
 }
 
 static int async_apply(struct sync *sync, const struct span *span)

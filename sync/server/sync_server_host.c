@@ -11,8 +11,7 @@ static int host_before_forward(struct sync *sync, const struct span *span)
 
 static int host_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    struct reduce *const reduce = sync->spec.reduce;
-    return reduce->ops->start(reduce, sync->spec.index, bucket, span->number);
+    return sync_start_gradients(sync, bucket, span->number);
 }
 
 /* Behind all sums: the norms, and behind these the update. Nothing where there are no norms to wait for. */

@@ -1,0 +1,156 @@
+/* Tests of gradients that travel as bf16: every mode does the same with them, the error is what is said of it, and
+ * towers stay one model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/trainer_rig.h"
+
+static const struct schedule uneven = { .records = { 53, 17 }, .batch = 12, .towers = 1, .epochs = 2 };
+/* Towers from the second on never have a sample. */
+static const struct schedule lonely = { .records = { 9, 3 }, .batch = 1, .towers = 1, .epochs = 2 };
+static const struct schedule one_step = { .records = { 12, 0 }, .batch = 12, .towers = 1, .epochs = 1 };
+
+static const struct optimizer rules[] = {
+    { .kind = OPTIMIZER_SGD },
+    { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .clip_norm = 0.05 },
+    { .kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f },
+};
+enum { RULES = sizeof(rules) / sizeof(rules[0]) };
+
+static struct rig rig;
+
+/* Weights and statistics, and what would be saved, of every tower. */
+struct outcome {
+    float weights[RIG_TOWERS_MAX][RIG_FLOATS_MAX], saved[RIG_TOWERS_MAX][RIG_STATE_MAX];
+    size_t count, saved_count;
+};
+
+static void run(struct outcome *outcome, struct rig_spec spec, enum sync_mode mode, uint32_t towers)
+{
+    memset(outcome, 0, sizeof(*outcome));
+    spec.mode = mode;
+    spec.reduction = spec.reduction != NULL ? spec.reduction : "host";
+    spec.schedule.towers = towers;
+    spec.saves = true;
+    rig_open(&rig, &spec);
+    rig_run(&rig);
+    assert_int_equal(rig.batches, schedule_batch_count(&rig.schedule));
+    outcome->count = rig_floats(&rig);
+    for (uint32_t d = 0; d < towers; d++) {
+        rig_read_weights(&rig, d, outcome->weights[d]);
+        outcome->saved_count = rig_read_last(&rig, d, outcome->saved[d]);
+    }
+    rig_close(&rig);
+}
+
+static void assert_same(const struct outcome *outcome, uint32_t tower, const struct outcome *expected)
+{
+    assert_memory_equal(outcome->weights[tower], expected->weights[0], expected->count * sizeof(float));
+    assert_memory_equal(outcome->saved[tower], expected->saved[0], expected->saved_count * sizeof(float));
+}
+
+static void every_mode_does_the_same_with_them(void **state)
+{
+    (void)state;
+    static struct outcome replicated, other;
+    static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_SERVER_DEVICE, SYNC_SERVER_HOST, SYNC_ASYNC };
+    const bool is_cuda = !test_device_ops()->host_memory;
+    const uint32_t *towers;
+    for (size_t n = rig_tower_counts(&towers); n-- > 1;)
+        for (int i = 0; i < RULES; i++) {
+            struct rig_spec spec = { .schedule = uneven, .optimizer = rules[i], .narrows = true };
+            run(&replicated, spec, SYNC_REPLICATED, towers[n]);
+            for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+                spec.reduction = is_cuda && modes[m] < SYNC_SERVER_HOST ? "peer" : "host";
+                run(&other, spec, modes[m], towers[n]);
+                for (uint32_t d = 0; d < towers[n]; d++)
+                    assert_same(&other, d, &replicated);
+            }
+        }
+}
+
+/* What one tower has behind a step of sgd on its slice alone: what it began with, less the rate times its mean. */
+static double gradient_of(const struct outcome *alone, const struct outcome *start, uint32_t tower, size_t i)
+{
+    return ((double)start->weights[0][i] - (double)alone->weights[tower][i]) / 0.05;
+}
+
+/* A sum is off by half a last digit (2^-8) of every part, and of itself; here of means over as large slices. */
+static void sums_are_off_by_what_rounding_takes(void **state)
+{
+    (void)state;
+    static struct outcome start, alone, wide, narrow;
+    const uint32_t towers[] = { 2, 3 };
+    for (size_t n = 0; n < 2; n++) {
+        struct rig_spec spec = { .schedule = one_step, .optimizer = rules[0], .is_frozen = true };
+        run(&start, spec, SYNC_REPLICATED, 1);
+        spec.is_frozen = false;
+        run(&alone, spec, SYNC_INDEPENDENT, towers[n]);
+        run(&wide, spec, SYNC_REPLICATED, towers[n]);
+        spec.narrows = true;
+        run(&narrow, spec, SYNC_REPLICATED, towers[n]);
+        bool differs = false;
+        for (size_t i = 0; i < wide.count; i++) {
+            double parts = 0;
+            for (uint32_t d = 0; d < towers[n]; d++)
+                parts += fabs(gradient_of(&alone, &start, d, i)) / towers[n];
+            const double off = fabs((double)wide.weights[0][i] - (double)narrow.weights[0][i]) / 0.05;
+            assert_true(off <= 2 * parts / 256 + 1e-5);
+            differs = differs || off > 0;
+        }
+        assert_true(differs);
+    }
+}
+
+/* Its gradients are rounded as if they travelled, and nobody else has any; whatever the rule needs of all of them. */
+static void a_tower_that_alone_has_samples_learns_as_if_it_were_alone(void **state)
+{
+    (void)state;
+    static struct outcome alone, among;
+    for (int narrows = 0; narrows < 2; narrows++)
+        for (int i = 0; i < RULES; i++) {
+            const struct rig_spec spec = { .schedule = lonely, .optimizer = rules[i], .narrows = narrows != 0,
+                                           .max_staleness = 1 };
+            run(&alone, spec, SYNC_REPLICATED, 1);
+            run(&among, spec, SYNC_ASYNC, 3);
+            for (size_t w = 0; w < alone.count; w++)
+                assert_true(fabs((double)among.weights[2][w] - (double)alone.weights[0][w]) <= 1e-5);
+        }
+}
+
+static void gradients_of_the_step_before_travel_so_too(void **state)
+{
+    (void)state;
+    static struct outcome wide, narrow;
+    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0] };
+    run(&wide, spec, SYNC_RELAXED, 3);
+    spec.narrows = true;
+    run(&narrow, spec, SYNC_RELAXED, 3);
+    for (uint32_t d = 0; d < 3; d++)
+        assert_same(&narrow, d, &narrow);
+    assert_memory_not_equal(narrow.weights[0], wide.weights[0], wide.count * sizeof(float));
+    for (size_t i = 0; i < wide.count; i++)
+        assert_true(fabs((double)wide.weights[0][i] - (double)narrow.weights[0][i]) <= 1e-2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_mode_does_the_same_with_them),
+        cmocka_unit_test(sums_are_off_by_what_rounding_takes),
+        cmocka_unit_test(a_tower_that_alone_has_samples_learns_as_if_it_were_alone),
+        cmocka_unit_test(gradients_of_the_step_before_travel_so_too),
+    };
+    alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -13,7 +13,8 @@ enum region {
     REGION_WEIGHTS,
     REGION_AVERAGES,            /* of weights */
     REGION_STATES,              /* of the optimizer: the first of OPTIMIZER_STATES_MAX */
-    REGION_STATISTICS = REGION_STATES + OPTIMIZER_STATES_MAX,
+    REGION_DEFERRED = REGION_STATES + OPTIMIZER_STATES_MAX,     /* sums of gradients that are applied a step later */
+    REGION_STATISTICS,
     REGION_AVERAGED_STATISTICS,
     REGION_COUNT
 };

@@ -20,6 +20,7 @@ struct reduce_region cut_region(struct tower *tower, enum region region)
         [REGION_WEIGHTS] = { tower_weights(tower), count },
         [REGION_STATES] = state_region(tower, 0),
         [REGION_STATES + 1] = state_region(tower, 1),
+        [REGION_DEFERRED] = { tower_applied(tower), tower_spec(tower)->defers ? count : 0 },
         [REGION_STATISTICS] = { tower_statistics(tower), statistics },
         [REGION_AVERAGES] = { average->weights, has_average ? count : 0 },
         [REGION_AVERAGED_STATISTICS] = { average->statistics, has_average ? statistics : 0 },
@@ -58,17 +59,19 @@ struct server_rules cut_rules(const struct sync_spec *spec)
 {
     const struct tower_spec *const tower = tower_spec(spec->tower);
     return (struct server_rules){ .net = tower->net, .arena = tower_arena(spec->tower), .optimizer = &tower->optimizer,
-                                  .schedule = spec->schedule, .learning_rate = spec->learning_rate };
+                                  .schedule = spec->schedule, .learning_rate = spec->learning_rate,
+                                  .defers = spec->ops->defers };
 }
 
 /* What towers and a server have to do with each other. */
 static void add_served(const struct sync_spec *spec, struct buckets *buckets)
 {
     const size_t count = tower_arena(spec->tower)->updated;
+    const struct server_rules rules = cut_rules(spec);
     buckets_set_use(buckets, REGION_GRADIENTS, BUCKET_SERVE);
     if (spec->ops->serves == SERVES_EACH)
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_FETCH);
-    else if (server_needs_norms(&tower_spec(spec->tower)->optimizer)) {
+    else if (server_updates_apart(&rules)) {
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_SQUARE);
         buckets_add_whole(buckets, REGION_WEIGHTS, count, BUCKET_UPDATE);
     }

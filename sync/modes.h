@@ -7,13 +7,13 @@
 /* Gradients are summed over the towers, bucket by bucket while backward goes on, and every tower
  * makes the same update: the towers stay equal. */
 extern const struct sync_ops sync_replicated_ops;
-/* The same, with the sums of the step before. */
-extern const struct sync_ops sync_relaxed_ops;
 /* Every bucket of parameters has an owner among the towers, which updates it for all. */
 extern const struct sync_ops sync_server_device_ops;
 /* The parameters are in host memory, and updated there for all. */
 extern const struct sync_ops sync_server_host_ops;
-/* The same, and by every tower for itself, as soon as it can. */
+/* The three, with the sums of the step before. */
+extern const struct sync_ops sync_relaxed_ops, sync_server_device_relaxed_ops, sync_server_host_relaxed_ops;
+/* Parameters in host memory, updated by every tower for itself, as soon as it can. */
 extern const struct sync_ops sync_async_ops;
 /* Every tower learns from its own slices and never meets another: the speed that more towers
  * cannot pass. */

@@ -22,7 +22,9 @@ const struct sync_ops *const sync_table[SYNC_MODE_COUNT] = {
     [SYNC_INDEPENDENT] = &sync_independent_ops,
     [SYNC_AVERAGING] = &sync_averaging_ops,
     [SYNC_SERVER_DEVICE] = &sync_server_device_ops,
+    [SYNC_SERVER_DEVICE_RELAXED] = &sync_server_device_relaxed_ops,
     [SYNC_SERVER_HOST] = &sync_server_host_ops,
+    [SYNC_SERVER_HOST_RELAXED] = &sync_server_host_relaxed_ops,
     [SYNC_ASYNC] = &sync_async_ops,
 };
 
@@ -31,7 +33,7 @@ const struct sync_ops *sync_choose(enum sync_mode mode, uint32_t towers, uint32_
     const struct sync_ops *const ops = sync_table[mode];
     const bool is_served = ops->has_owners || ops->serves != SERVES_NOBODY;
     if (is_served && towers == 1)
-        return &sync_replicated_ops;
+        return ops->defers ? &sync_relaxed_ops : &sync_replicated_ops;
     return ops->serves == SERVES_EACH && max_staleness == 0 ? &sync_server_host_ops : ops;
 }
 
@@ -222,8 +224,22 @@ int sync_await_gradients(struct sync *sync, uint32_t b)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket *const bucket = &sync->buckets.bucket[b];
+    if (sync->spec.ops->defers && !sync->is_deferred)
+        return 0;
     const int rc = reduce->ops->wait(reduce, sync->spec.index, b);
-    return rc == 0 ? halves_widen(sync->spec.tower, bucket->offset, bucket->count) : rc;
+    return rc == 0 && bucket->use != BUCKET_SERVE ? halves_widen(sync->spec.tower, bucket->offset, bucket->count) : rc;
+}
+
+int sync_await_sums(struct sync *sync)
+{
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    int rc = 0;
+    for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        if (bucket->use != BUCKET_REDUCE || bucket->owner == sync->spec.index)
+            rc = sync_await_gradients(sync, b);
+    }
+    return rc;
 }
 
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
@@ -244,8 +260,7 @@ int sync_await_region(struct sync *sync, enum region region)
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
-        rc = region == REGION_GRADIENTS ? sync_await_gradients(sync, b)
-                                        : reduce->ops->wait(reduce, sync->spec.index, b);
+        rc = reduce->ops->wait(reduce, sync->spec.index, b);
         if (rc == 0 && region == REGION_WEIGHTS)
             rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
     }
@@ -273,6 +288,12 @@ int sync_fetch_states(struct sync *sync, uint64_t batch)
 bool sync_needs_norms(const struct sync *sync)
 {
     return server_needs_norms(&tower_spec(sync->spec.tower)->optimizer);
+}
+
+bool sync_updates_apart(const struct sync *sync)
+{
+    const struct server_rules rules = cut_rules(&sync->spec);
+    return server_updates_apart(&rules);
 }
 
 /* A mean is of all that is summed for all, but for gradients. */

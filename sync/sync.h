@@ -21,7 +21,7 @@
 #include "sync/step_clock.h"
 
 enum sync_mode { SYNC_REPLICATED, SYNC_RELAXED, SYNC_INDEPENDENT, SYNC_AVERAGING, SYNC_SERVER_DEVICE,
-                 SYNC_SERVER_HOST, SYNC_ASYNC, SYNC_MODE_COUNT };
+                 SYNC_SERVER_DEVICE_RELAXED, SYNC_SERVER_HOST, SYNC_SERVER_HOST_RELAXED, SYNC_ASYNC, SYNC_MODE_COUNT };
 
 /* Whom a server in host memory serves. */
 enum serves { SERVES_NOBODY, SERVES_ALL /* together, batch by batch */, SERVES_EACH /* by itself */ };
@@ -68,7 +68,8 @@ struct sync_ops {
     bool differs;               /* between steps the towers' models are not the same */
     bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
                                  * of use to two towers or more */
-    bool defers;                /* its towers apply gradients a step later (tower_spec.defers) */
+    bool defers;                /* its towers apply gradients a step later (tower_spec.defers) ... */
+    const struct sync_ops *applied;     /* ... and otherwise do what this one does; NULL: it does not defer */
     enum serves serves;         /* spec.reduce is one of a server */
     bool sums[REGION_COUNT];    /* the arenas that the towers sum: no buckets for the others */
     /* The slot of a batch, training or evaluation, is taken; its forward is queued next. */
@@ -129,16 +130,21 @@ int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
 /* A bucket of gradients is queued: start it, or the halves of it where these travel (halves.h). */
 int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* Its sum comes behind what is queued next, in the gradients themselves. Of those who have the sum. */
+/* Its sum comes behind what is queued next: in the gradients themselves, or a server has it. Of one that has an owner
+ * by that one. Nothing to wait for where the sum is deferred and was waited for before. */
 int sync_await_gradients(struct sync *sync, uint32_t bucket);
+/* The same of all buckets but those of other owners. */
+int sync_await_sums(struct sync *sync);
 /* Start all buckets of a region for batch `batch`; wait for them, and take over weights that came so. */
 int sync_start_region(struct sync *sync, enum region region, uint64_t batch);
 int sync_await_region(struct sync *sync, enum region region);
 /* Fetch the optimizer's buffers from their owners or the server, for batch `batch`. */
 int sync_fetch_states(struct sync *sync, uint64_t batch);
-/* Where there is a server: fill it in front of the first batch of the process; does it need norms to update? */
+/* Where there is a server: fill it in front of the first batch of the process; does it need norms to update; does it
+ * update apart from summing (server_updates_apart)? */
 int sync_fill_server(struct sync *sync, const struct span *span);
 bool sync_needs_norms(const struct sync *sync);
+bool sync_updates_apart(const struct sync *sync);
 /* Replace all that the mode sums but gradients by its mean over the towers, weighted by the samples
  * each has trained on since the mean before, up to and with batch `last` (mean.h). Said to the
  * reduction to be of batch `batch`. Nothing happens where the run has one tower. */

@@ -1,17 +1,8 @@
-/* Mode replicated, relaxed: as replicated, but every step updates with the sums of the step before, at
- * that step's rate, so that a reduction has a whole step of time. The first step of a run updates
- * nothing, and the gradients of the last one are never applied: the weights that are saved are those
- * that were evaluated. Sums that are not applied yet are part of a saved state. */
+/* Relaxed consistency: a mode that updates with the sums of the step before, at that step's rate, so that a reduction
+ * has a whole step of time. The first step of a run updates nothing, and the gradients of the last one are never
+ * applied: the weights that are saved are those that were evaluated. Sums that are not applied yet are part of a saved
+ * state. */
 #include "sync/modes.h"
-
-static int await_sums(struct sync *sync)
-{
-    if (!sync->is_deferred)
-        return 0;
-    const int rc = sync_await_region(sync, REGION_GRADIENTS);
-    sync->is_deferred = false;
-    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
-}
 
 /* The training batch before `span`, which is not the first one. */
 static int find_before(const struct sync *sync, const struct span *span, struct span *before_out)
@@ -24,21 +15,17 @@ static int find_before(const struct sync *sync, const struct span *span, struct 
     return rc;
 }
 
-static int update(struct sync *sync, const struct span *span)
+/* What the mode does with its sums, with those of the step before. */
+static int apply_before(struct sync *sync, const struct span *span)
 {
     struct span before;
-    int rc = span->step == 0 ? 0 : find_before(sync, span, &before);
-    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
-    for (uint32_t b = run.first; b < run.first + run.count && span->step > 0 && rc == 0; b++)
-        rc = sync_update_bucket(sync, &before, b, before.global_count);
-    return rc;
+    const int rc = span->step == 0 ? 0 : find_before(sync, span, &before);
+    return rc == 0 && span->step > 0 ? sync->spec.ops->applied->apply(sync, &before) : rc;
 }
 
 static int relaxed_apply(struct sync *sync, const struct span *span)
 {
-    int rc = await_sums(sync);
-    if (rc == 0)
-        rc = update(sync, span);
+    int rc = apply_before(sync, span);
     if (rc == 0)
         rc = tower_defer(sync->spec.tower);
     if (rc == 0)
@@ -49,19 +36,28 @@ static int relaxed_apply(struct sync *sync, const struct span *span)
 
 static int relaxed_before_forward(struct sync *sync, const struct span *span)
 {
-    return sync_mean_before_evaluation(sync, span, 0);
+    return sync->spec.ops->applied->before_forward(sync, span);
+}
+
+/* From here on there is no sum to wait for. */
+static int await_sums(struct sync *sync)
+{
+    const int rc = sync_await_sums(sync);
+    sync->is_deferred = false;
+    return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;
 }
 
 static int relaxed_before_snapshot(struct sync *sync, uint64_t batch)
 {
-    (void)batch;
-    return await_sums(sync);
+    const struct sync_ops *const applied = sync->spec.ops->applied;
+    const int rc = sync->is_deferred ? await_sums(sync) : 0;
+    return rc == 0 && applied->before_snapshot != NULL ? applied->before_snapshot(sync, batch) : rc;
 }
 
 static int relaxed_finish(struct sync *sync, uint64_t next)
 {
-    const int rc = await_sums(sync);
-    return rc == 0 ? sync_mean_before(sync, next, 0) : rc;
+    const int rc = sync->is_deferred ? await_sums(sync) : 0;
+    return rc == 0 ? sync->spec.ops->applied->finish(sync, next) : rc;
 }
 
 const struct sync_ops sync_relaxed_ops = {
@@ -69,6 +65,37 @@ const struct sync_ops sync_relaxed_ops = {
     .sum = "gradients",
     .is_one_model = true,
     .defers = true,
+    .applied = &sync_replicated_ops,
+    .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
+    .before_forward = relaxed_before_forward,
+    .apply = relaxed_apply,
+    .before_snapshot = relaxed_before_snapshot,
+    .finish = relaxed_finish,
+};
+
+const struct sync_ops sync_server_device_relaxed_ops = {
+    .name = "parameter_server, relaxed",
+    .sum = "gradients",
+    .place = "on the devices",
+    .is_one_model = true,
+    .has_owners = true,
+    .defers = true,
+    .applied = &sync_server_device_ops,
+    .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
+    .before_forward = relaxed_before_forward,
+    .apply = relaxed_apply,
+    .before_snapshot = relaxed_before_snapshot,
+    .finish = relaxed_finish,
+};
+
+const struct sync_ops sync_server_host_relaxed_ops = {
+    .name = "parameter_server, relaxed",
+    .sum = "gradients",
+    .place = "in host memory",
+    .is_one_model = true,
+    .serves = SERVES_ALL,
+    .defers = true,
+    .applied = &sync_server_host_ops,
     .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
     .before_forward = relaxed_before_forward,
     .apply = relaxed_apply,

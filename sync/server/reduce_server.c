@@ -29,7 +29,7 @@ struct part {
 struct server_reduce {
     struct meeting meeting;
     struct server *server;      /* opened by the first tower that joins */
-    bool needs_norms;           /* its updates */
+    bool needs_norms, updates_apart;    /* its updates */
     struct place *places;       /* [tower], as in parts */
     struct part *parts;         /* [tower] */
     pthread_mutex_t lock;       /* guards what follows */
@@ -50,7 +50,7 @@ static void serve(struct server_reduce *reduce, const struct share *share, uint6
     places_sum_into(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end,
                     server_floats(reduce->server, REGION_GRADIENTS));
     server_limit(reduce->server, share->tower, share->begin, share->end, batch);
-    if (!reduce->needs_norms)
+    if (!reduce->updates_apart)
         server_update(reduce->server, share->tower, share->begin, share->end, batch);
 }
 
@@ -187,6 +187,7 @@ static int open_server(struct server_reduce *reduce, const struct server_rules *
     if (reduce->server == NULL) {
         rc = server_open(&reduce->server, rules, buckets);
         reduce->needs_norms = server_needs_norms(rules->optimizer);
+        reduce->updates_apart = server_updates_apart(rules);
         for (uint32_t d = 0; d < reduce->meeting.towers; d++)
             reduce->next[d] = step;
     }

@@ -31,6 +31,11 @@ bool server_needs_norms(const struct optimizer *optimizer)
     return optimizer->clip_norm > 0 || optimizer_adapts(optimizer->kind);
 }
 
+bool server_updates_apart(const struct server_rules *rules)
+{
+    return rules->defers || server_needs_norms(rules->optimizer);
+}
+
 size_t server_bytes(const struct server_rules *rules)
 {
     return (2 + optimizer_state_count(rules->optimizer->kind)) * rules->arena->updated * sizeof(float);
@@ -109,7 +114,7 @@ void server_close(struct server *server)
 
 float *server_floats(struct server *server, enum region region)
 {
-    if (region == REGION_GRADIENTS)
+    if (region == REGION_GRADIENTS || region == REGION_DEFERRED)
         return server->gradients;
     return region == REGION_WEIGHTS ? server->weights : server->states[region - REGION_STATES];
 }

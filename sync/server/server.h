@@ -21,18 +21,22 @@ struct server_rules {
     const struct optimizer *optimizer;
     const struct schedule *schedule;
     const struct learning_rate *learning_rate;
+    bool defers;                                /* updates for all towers are made a step behind their sums */
 };
 
 /* Bytes of host memory that server_open takes. */
 size_t server_bytes(const struct server_rules *rules);
-/* Do updates need norms, of whole parameters or of all gradients? Then all sums come before server_square, and that
- * before server_update. */
+/* Do updates need norms, of whole parameters or of all gradients? */
 bool server_needs_norms(const struct optimizer *optimizer);
+/* Is an update for all towers made by itself, behind all sums? They then come before server_square, and that before
+ * server_update. Where they need norms, and where they are deferred. */
+bool server_updates_apart(const struct server_rules *rules);
 /* For the buckets of gradients, which updates by one tower are made of. 0 or -ENOMEM. */
 int server_open(struct server **server_out, const struct server_rules *rules, const struct buckets *buckets);
 /* Accepts NULL. */
 void server_close(struct server *server);
-/* The server's own arenas: weights, states, and of gradients their sums; updated floats of each. NULL: it has none. */
+/* The server's own arenas: weights, states, and of gradients, deferred or not, their sums; updated floats of each.
+ * NULL: it has none. */
 float *server_floats(struct server *server, enum region region);
 
 /* An update of all towers' gradients, batch by batch. Ranges are floats of the arenas, [begin, end); tower `tower` of

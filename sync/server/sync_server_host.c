@@ -14,8 +14,8 @@ static int host_ready(struct sync *sync, const struct span *span, uint32_t bucke
     return sync_start_gradients(sync, bucket, span->number);
 }
 
-/* Behind all sums: the norms, and behind these the update. Nothing where there are no norms to wait for. */
-static int update_by_norms(struct sync *sync, const struct span *span)
+/* Behind all sums: the norms, and behind these the update. Nothing where updates come with the sums. */
+static int update_apart(struct sync *sync, const struct span *span)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_WEIGHTS];
@@ -34,8 +34,8 @@ static int take_updates(struct sync *sync)
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = reduce->ops->wait(reduce, sync->spec.index, b);
-        if (rc == 0 && !sync_needs_norms(sync))
+        rc = sync_await_gradients(sync, b);
+        if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_take(reduce, sync->spec.index, b);
     }
     return rc;
@@ -46,7 +46,7 @@ static int host_apply(struct sync *sync, const struct span *span)
 {
     int rc = take_updates(sync);
     if (rc == 0)
-        rc = update_by_norms(sync, span);
+        rc = update_apart(sync, span);
     if (rc == 0)
         rc = tower_adopt(sync->spec.tower, 0, tower_arena(sync->spec.tower)->updated);
     return rc == 0 ? step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION) : rc;

@@ -26,6 +26,8 @@ static void a_tower_alone_has_nobody_to_serve(void **state)
     assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE, 1, 1), sync_table[SYNC_REPLICATED]);
     assert_ptr_equal(sync_choose(SYNC_SERVER_HOST, 1, 1), sync_table[SYNC_REPLICATED]);
     assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 1), sync_table[SYNC_REPLICATED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_DEVICE_RELAXED, 1, 1), sync_table[SYNC_RELAXED]);
+    assert_ptr_equal(sync_choose(SYNC_SERVER_HOST_RELAXED, 1, 1), sync_table[SYNC_RELAXED]);
     assert_ptr_equal(sync_choose(SYNC_ASYNC, 1, 0), sync_table[SYNC_REPLICATED]);
     assert_ptr_equal(sync_choose(SYNC_ASYNC, 2, 0), sync_table[SYNC_SERVER_HOST]);
     assert_ptr_equal(sync_choose(SYNC_REPLICATED, 1, 1), sync_table[SYNC_REPLICATED]);

@@ -18,6 +18,7 @@ TOWERS = [2, 4]
 MODES = {
     "replicated": [],
     "replicated, relaxed": ["sync.consistency=relaxed"],
+    "replicated, bf16": ["sync.wire=bf16"],
     "parameter_server, device": ["sync.mode=parameter_server"],
     "parameter_server, cpu": ["sync.mode=parameter_server", "sync.server=cpu"],
     "async, S = 0": ["sync.mode=async", "sync.max_staleness=0"],

@@ -23,6 +23,7 @@ MODES = {
     "independent": ["sync.mode=independent"],
     "replicated": ["sync.mode=replicated"],
     "replicated, relaxed": ["sync.mode=replicated", "sync.consistency=relaxed"],
+    "replicated, bf16": ["sync.mode=replicated", "sync.wire=bf16"],
     "parameter_server, device": ["sync.mode=parameter_server", "sync.server=device"],
     "parameter_server, cpu": ["sync.mode=parameter_server", "sync.server=cpu"],
     "averaging, every 10": ["sync.mode=averaging", "sync.every=10"],

@@ -91,6 +91,7 @@ static const struct option_choice mode_choices[] = {
 static const struct option_choice consistency_choices[] = {
     { "strong", CONSISTENCY_STRONG }, { "relaxed", CONSISTENCY_RELAXED }, { NULL, 0 }
 };
+static const struct option_choice wire_choices[] = { { "fp32", WIRE_FP32 }, { "bf16", WIRE_BF16 }, { NULL, 0 } };
 static const struct option_choice average_choices[] = {
     { "parameters+optimizer", AVERAGED_ALL }, { "parameters", AVERAGED_PARAMETERS }, { NULL, 0 }
 };
@@ -346,7 +347,9 @@ const struct option_row option_table[] = {
     { SECTION_SYNC, "mode", OPTION_CHOICE, .initial = "replicated", .choices = mode_choices,
       FIELD(sync.mode), .help = "who has the parameters, and when the towers meet (doc/sync.md)" },
     { SECTION_SYNC, "consistency", OPTION_CHOICE, .initial = "strong", .choices = consistency_choices,
-      FIELD(sync.consistency), .help = "replicated: relaxed applies gradients a step later, which hides their sum" },
+      FIELD(sync.consistency), .help = "relaxed applies gradients a step later, which hides their sum" },
+    { SECTION_SYNC, "wire", OPTION_CHOICE, .initial = "fp32", .choices = wire_choices,
+      FIELD(sync.wire), .help = "how gradients travel; bf16 is half as much, summed as fp32 (doc/sync.md)" },
     { SECTION_SYNC, "every", OPTION_INTEGER, .unit = "steps", .initial = "10", RANGE(1, 1000000000),
       FIELD(sync.every), .help = "averaging: training steps from one mean of the towers to the next" },
     { SECTION_SYNC, "average", OPTION_CHOICE, .initial = "parameters+optimizer", .choices = average_choices,

@@ -23,6 +23,7 @@ enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
 enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
+enum wire { WIRE_FP32, WIRE_BF16 };
 enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
 enum averaged { AVERAGED_ALL, AVERAGED_PARAMETERS };
 enum staleness_rate { STALENESS_RATE_NONE, STALENESS_RATE_INVERSE };
@@ -156,6 +157,7 @@ struct device_settings {
 struct sync_settings {
     enum sync_mode mode;        /* as its name says: settings_sync looks at what decides besides */
     enum consistency consistency;
+    enum wire wire;
     enum sync_place server;
     int64_t max_staleness;      /* async: training steps */
     enum staleness_rate staleness_rate;

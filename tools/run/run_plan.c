@@ -312,6 +312,7 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
 {
     const uint32_t towers = plan->devices.towers.count;
     const struct sync_ops *const mode = plan->devices.mode;
+    const char *const as = settings->sync.wire == WIRE_BF16 ? " as bf16" : "";
     if (plan->devices.ops->host_memory)
         fprintf(out, "towers    %u x %u thread%s on %u core%s, ", towers, plan->threads_per_tower,
                 plan->threads_per_tower == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s");
@@ -327,12 +328,13 @@ static void print_towers(const struct run_plan *plan, const struct settings *set
         fprintf(out, "%s every %lld step%s, %s summed by %s\n", mode->name, (long long)settings->sync.every,
                 settings->sync.every == 1 ? "" : "s", mode->sum, plan->devices.reduce->name);
     else if (mode->serves == SERVES_EACH)
-        fprintf(out, "%s, at most %lld step%s stale\n", mode->name, (long long)settings->sync.max_staleness,
-                settings->sync.max_staleness == 1 ? "" : "s");
+        fprintf(out, "%s, at most %lld step%s stale%s\n", mode->name, (long long)settings->sync.max_staleness,
+                settings->sync.max_staleness == 1 ? "" : "s", *as != '\0' ? ", gradients as bf16" : "");
     else if (mode->place != NULL)
-        fprintf(out, "%s %s\n", mode->name, mode->place);
+        fprintf(out, "%s%s %s%s\n", mode->name, mode->defers ? "," : "", mode->place,
+                *as != '\0' ? ", gradients as bf16" : "");
     else
-        fprintf(out, "%s, %s summed by %s\n", mode->name, mode->sum, plan->devices.reduce->name);
+        fprintf(out, "%s, %s%s summed by %s\n", mode->name, mode->sum, as, plan->devices.reduce->name);
 }
 
 static void print_steps(const struct schedule *schedule, const struct settings *settings, FILE *out)

@@ -62,6 +62,39 @@ resumed relaxed-grown $relaxed --set checkpoint.every=epoch --set devices.towers
 expect_code 0 'relaxed towers, more of them'
 expect_near relaxed-grown validation.correct "$(summary relaxed-1 validation.correct)" 0.05
 
+for server in device cpu; do
+    how="--set devices.towers=2 $relaxed $device --set sync.server=$server"
+    resumed "relaxed-$server" $how
+    expect_code 0 "relaxed, a server on the $server"
+    expect_out '^towers +2 x .*, parameter_server, relaxed, (on the devices|in host memory)$'
+    expect_same_run relaxed-2 "relaxed-$server"
+    resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch --set train.epochs=3
+    resumed "relaxed-parts-$server" $how --set checkpoint.every=epoch
+    expect_code 0 "relaxed, a server on the $server that goes on"
+    expect_same_run relaxed-2 "relaxed-parts-$server"
+done
+
+# ---- gradients that travel as bf16 ----
+
+wire='--set sync.wire=bf16 --set train.optimizer=momentum --set train.learning_rate=0.01'
+resumed wire --set devices.towers=2 $wire
+expect_code 0 'gradients as bf16'
+expect_out '^towers +2 x .*, replicated, gradients as bf16 summed by host$'
+expect_summary wire plan.wire bf16
+expect_near wire validation.correct "$(summary replicated-2 validation.correct)" 0.1
+for server in device cpu; do
+    resumed "wire-$server" --set devices.towers=2 $wire $device --set sync.server=$server
+    expect_out '^towers +2 x .*, gradients as bf16$'
+    expect_same_run wire "wire-$server"
+done
+resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch --set train.epochs=3
+resumed wire-parts --set devices.towers=2 $wire --set checkpoint.every=epoch
+expect_code 0 'gradients as bf16 that go on'
+expect_same_run wire wire-parts
+resumed wire-alone $wire
+resumed alone-plain --set train.optimizer=momentum --set train.learning_rate=0.01
+expect_same_run alone-plain wire-alone
+
 # ---- averaging with buffers of their own ----
 
 averaged='--set devices.towers=2 --set sync.mode=averaging --set sync.average=parameters --set sync.every=7'
@@ -99,7 +132,15 @@ refused() {
     expect_narrow "$*"
 }
 refused --set sync.mode=async --set sync.consistency=relaxed
-expect_err 'relaxed is for mode = replicated'
+expect_err 'use a larger max_staleness'
+for mode in averaging independent; do
+    refused --set sync.mode=$mode --set sync.consistency=relaxed
+    expect_err 'this mode has none: use mode = replicated or'
+    refused --set sync.mode=$mode --set sync.wire=bf16
+    expect_err 'towers of this mode send none: use fp32'
+done
+refused --set sync.wire=fp16
+expect_err 'is none of: fp32, bf16'
 refused --set sync.consistency=relaxed --set train.on_nan=skip
 expect_err 'use rollback'
 refused --set sync.consistency=relaxed --set devices.precision=fp16

@@ -5,9 +5,14 @@
 
 static enum sync_mode mode_of(const struct sync_settings *sync)
 {
-    if (sync->mode == SYNC_REPLICATED && sync->consistency == CONSISTENCY_RELAXED)
+    const bool is_relaxed = sync->consistency == CONSISTENCY_RELAXED;
+    if (sync->mode == SYNC_REPLICATED && is_relaxed)
         return SYNC_RELAXED;
-    return sync->mode == SYNC_SERVER_DEVICE && sync->server == SYNC_PLACE_CPU ? SYNC_SERVER_HOST : sync->mode;
+    if (sync->mode != SYNC_SERVER_DEVICE)
+        return sync->mode;
+    if (sync->server == SYNC_PLACE_CPU)
+        return is_relaxed ? SYNC_SERVER_HOST_RELAXED : SYNC_SERVER_HOST;
+    return is_relaxed ? SYNC_SERVER_DEVICE_RELAXED : SYNC_SERVER_DEVICE;
 }
 
 const struct sync_ops *settings_sync(const struct settings *settings, bool computes)
@@ -22,10 +27,13 @@ static void check_consistency(struct settings *settings, struct problems *proble
 {
     if (settings->sync.consistency == CONSISTENCY_STRONG)
         return;
-    if (settings->sync.mode != SYNC_REPLICATED)
+    if (settings->sync.mode == SYNC_ASYNC)
         settings_report(settings, problems, SECTION_SYNC, "consistency",
-                        "relaxed is for mode = replicated: the others have no sum of gradients to hide, or (the "
-                        "parameter servers) need new weights before the next step");
+                        "relaxed is not for mode = async, which waits for no sum: use a larger max_staleness");
+    else if (!settings_sync(settings, true)->sums[REGION_GRADIENTS])
+        settings_report(settings, problems, SECTION_SYNC, "consistency",
+                        "relaxed hides the sum of gradients, and this mode has none: use mode = replicated or "
+                        "parameter_server");
     if (settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_SYNC, "consistency",
                         "relaxed does not scale losses as fp16 needs it: use devices.precision = bf16");
@@ -35,11 +43,28 @@ static void check_consistency(struct settings *settings, struct problems *proble
                         "= skip: use rollback");
 }
 
+/* Weights would lose what updates add to their last digits. */
+static void check_wire(struct settings *settings, struct problems *problems)
+{
+    const struct sync_ops *const mode = settings_sync(settings, true);
+    if (settings->sync.wire == WIRE_FP32 || mode->sums[REGION_GRADIENTS])
+        return;
+    settings_report(settings, problems, SECTION_SYNC, "wire",
+                    "bf16 is for gradients, and towers of this mode send none: use fp32, or mode = replicated, "
+                    "parameter_server or async");
+}
+
+bool settings_narrows(const struct settings *settings)
+{
+    return settings->sync.wire == WIRE_BF16 && settings->devices.towers > 1;
+}
+
 /* A server updates for towers that do not see the sum of the gradients. */
 void settings_check_sync(struct settings *settings, struct problems *problems)
 {
     const struct sync_ops *const mode = settings_sync(settings, true);
     check_consistency(settings, problems);
+    check_wire(settings, problems);
     const bool is_served = mode->has_owners || mode->serves != SERVES_NOBODY;
     if (is_served && settings->devices.precision == PRECISION_FP16)
         settings_report(settings, problems, SECTION_SYNC, "mode",

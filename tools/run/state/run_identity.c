@@ -23,7 +23,7 @@ static const struct { enum section section; bool decides; const char *others; } 
     { SECTION_MODEL, true, " file " },
     { SECTION_TRAIN, true, " epochs steps batch batch_per_tower max_time stop_at patience on_nan " },
     { SECTION_DEVICES, false, " precision " },
-    { SECTION_SYNC, false, " mode consistency every average max_staleness staleness_rate " },
+    { SECTION_SYNC, false, " mode consistency wire every average max_staleness staleness_rate " },
 };
 
 static bool is_decisive(const struct option_row *option)
@@ -39,16 +39,17 @@ static bool is_decisive(const struct option_row *option)
 /* Where towers take turns, how they do decides, too; states from before there was anything to set do not say. */
 static bool is_of_no_use(const struct option_row *option, const struct settings *settings)
 {
-    static const struct { const char *key; enum sync_mode of; } keys[] = {
+    const struct { const char *key; enum sync_mode of; } keys[] = {
         { "max_staleness", SYNC_ASYNC }, { "staleness_rate", SYNC_ASYNC },
-        { "consistency", SYNC_REPLICATED }, { "average", SYNC_AVERAGING },
+        { "consistency", settings->sync.consistency == CONSISTENCY_RELAXED ? settings->sync.mode : SYNC_REPLICATED },
+        { "average", SYNC_AVERAGING },
     };
     const bool is_initial = settings->sync.consistency == CONSISTENCY_STRONG &&
                             settings->sync.average == AVERAGED_ALL && settings->sync.mode != SYNC_ASYNC;
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (option->section == SECTION_SYNC && strcmp(option->key, keys[i].key) == 0)
             return is_initial || settings->sync.mode != keys[i].of;
-    return false;
+    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && settings->sync.wire == WIRE_FP32;
 }
 
 static void write_options(const struct settings *settings, FILE *out)

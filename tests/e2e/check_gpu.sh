@@ -18,7 +18,7 @@ kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_norm cud
     cuda/test_kernels_step'
 programs="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update
-    sync/test_reduce sync/test_trainer cuda/test_timeline"
+    sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
 scripts='batches threads towers gpu'
 
 # check NAME COMMAND...: passed when the exit code is 0; 77 (skipped) is a failure here.

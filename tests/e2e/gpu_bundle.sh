@@ -16,7 +16,7 @@ bundle=$(cd "$2" && pwd)
 
 tests='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
     cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
-    sync/test_reduce sync/test_trainer cuda/test_timeline'
+    sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline'
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/shard_maker'
 for name in $tests; do
     programs="$programs tests/$name"

@@ -64,6 +64,8 @@ for towers in 1 2; do
     expect_key checkpoint.every
     limited reading 'read 20000' $with --set devices.kind=null
     limited decoding 'decode 3000' $with --set devices.kind=null
+    limited copying 'copy 10000' $with --set devices.kind=null
+    limited reports 'reports 10000' $with --set devices.kind=null
 done
 limited compute 'forward 5000'
 limited reduction 'reduce 15000' --set devices.towers=2
@@ -79,5 +81,5 @@ limited bursts 'decode 20000 40' --set input.prefetch_depth=1 --set input.stagin
     --set input.decode_threads=2 --set train.steps=70
 expect_key input.prefetch_depth
 helps input.prefetch_depth=8 fractions.input_wait
-[ "$cases" -eq 30 ] || fail "$cases limits were tried"
+[ "$cases" -eq 34 ] || fail "$cases limits were tried"
 finish

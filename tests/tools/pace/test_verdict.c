@@ -157,19 +157,49 @@ static void the_largest_loss_is_the_limit(void **state)
     expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
 }
 
-static void without_computing_the_busiest_stage_sets_the_pace(void **state)
+/* Nothing computes, and towers wait for input all the time. */
+static struct trial feed_of(void)
 {
     static const struct backend_ops nothing = { .computes = false };
-    (void)state;
     struct trial trial = trial_of();
     trial.plan.devices.backend = &nothing;
+    trial.facts.share = (struct fractions){ .input_wait = 0.9, .exposed_copy = 0.04, .other = 0.06 };
+    trial.facts.ring_empty = 1;
+    return trial;
+}
+
+static void without_computing_the_busiest_stage_sets_the_pace(void **state)
+{
+    (void)state;
+    struct trial trial = feed_of();
     trial.facts.busy = (struct loader_busy){ .readers = 0.4, .decoders = 0.8 };
     expect(&trial, LIMIT_DECODING, NULL, NAN);
     assert_non_null(strstr(find(&trial).text, "12,345 images/s"));
     trial.facts.busy = (struct loader_busy){ .readers = 0.9, .decoders = 0.8 };
     expect(&trial, LIMIT_READING, NULL, NAN);
     trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 0.2 };
+    trial.facts.main_busy = 0.8;        /* but towers do not wait for it */
+    expect(&trial, LIMIT_HANDING, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "readers 30 % busy, decoders 20 %"));
+}
+
+static void without_computing_copies_and_reports_can_set_the_pace(void **state)
+{
+    (void)state;
+    struct trial trial = feed_of();
+    trial.facts.busy.decoders = 0.9;    /* which is what a decoder looks like that waits for the processor */
+    trial.facts.share = (struct fractions){ .input_wait = 0.02, .exposed_copy = 0.97, .other = 0.01 };
+    trial.facts.copying = 0.97;
+    expect(&trial, LIMIT_COPY, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "copies ran 97 %"));
+    trial.facts.share = (struct fractions){ .input_wait = 0.9, .exposed_copy = 0.1 };
+    expect(&trial, LIMIT_DECODING, NULL, NAN);          /* nothing was there to copy */
+    trial.facts.ring_empty = 0.1;
+    expect(&trial, LIMIT_COPY, NULL, NAN);
+    trial.facts.share = (struct fractions){ .input_wait = 0.2, .exposed_copy = 0.1, .other = 0.7 };
+    trial.facts.main_busy = 0.9;
     expect(&trial, LIMIT_REPORTS, NULL, NAN);
+    assert_non_null(strstr(find(&trial).text, "main 90 % busy"));
 }
 
 int main(void)
@@ -182,6 +212,7 @@ int main(void)
         cmocka_unit_test(copies_limit_where_batches_wait_for_them),
         cmocka_unit_test(the_largest_loss_is_the_limit),
         cmocka_unit_test(without_computing_the_busiest_stage_sets_the_pace),
+        cmocka_unit_test(without_computing_copies_and_reports_can_set_the_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static const char *const names[LIMIT_COUNT] = {
     [LIMIT_UNKNOWN] = "unknown",     [LIMIT_READING] = "reading",     [LIMIT_DECODING] = "decoding",
     [LIMIT_BURSTS] = "bursts",       [LIMIT_COPY] = "copying",        [LIMIT_SLOTS] = "slots",
     [LIMIT_REDUCTION] = "reduction", [LIMIT_UPDATE] = "update",       [LIMIT_REPORTS] = "reports",
-    [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",
+    [LIMIT_STATES] = "states",       [LIMIT_COMPUTE] = "compute",     [LIMIT_HANDING] = "handing",
 };
 
 const char *limit_name(enum limit limit)
@@ -36,12 +36,16 @@ static double busiest(const struct verdict_facts *facts)
     return fmax(facts->busy.readers, facts->busy.decoders);
 }
 
+static bool is_copying(const struct verdict_facts *facts)
+{
+    return facts->copying > BUSY && facts->ring_empty < BUSY;
+}
+
 static enum limit find_input_limit(const struct verdict_facts *facts, const struct settings *settings)
 {
-    const bool is_copying = facts->copying > BUSY && facts->ring_empty < BUSY;
     if (settings->input.source == INPUT_SYNTHETIC)
         return LIMIT_SLOTS;
-    if (is_copying || facts->share.exposed_copy > facts->share.input_wait)
+    if (is_copying(facts) || facts->share.exposed_copy > facts->share.input_wait)
         return LIMIT_COPY;
     if (busiest(facts) < ALWAYS_BUSY)
         return LIMIT_BURSTS;
@@ -56,11 +60,16 @@ static enum limit find_other_limit(const struct verdict_facts *facts, const stru
     return states->steps > 0 || states->seconds > 0 || states->each_epoch ? LIMIT_STATES : LIMIT_COMPUTE;
 }
 
-/* Where nothing computes, the busiest; batches and reports are handed on by threads that wait for each other. */
+/* Where nothing computes, what towers wait for: main, a copy, or the busiest stage of the loader. */
 static enum limit find_feed_limit(const struct verdict_facts *facts)
 {
-    if (busiest(facts) < BUSY)
+    const struct fractions *const share = &facts->share;
+    if (facts->main_busy > BUSY && share->other > input_share(share))
         return LIMIT_REPORTS;
+    if (share->exposed_copy > share->input_wait || is_copying(facts))
+        return LIMIT_COPY;
+    if (busiest(facts) < BUSY)
+        return LIMIT_HANDING;
     return facts->busy.decoders >= facts->busy.readers ? LIMIT_DECODING : LIMIT_READING;
 }
 
@@ -227,18 +236,33 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
     }
 }
 
+/* "decoding set the pace (2 decoders 100 % busy)". */
+struct pace_text { char text[160]; };
+static struct pace_text pace_words(enum limit limit, const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    const bool decodes = limit == LIMIT_DECODING;
+    const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
+    const double busy = decodes ? facts->busy.decoders : facts->busy.readers;
+    struct pace_text words;
+    if (limit == LIMIT_REPORTS)
+        snprintf(words.text, sizeof(words.text), "writing reports set the pace (main %.0f %% busy)",
+                 100 * facts->main_busy);
+    else if (limit == LIMIT_COPY)
+        snprintf(words.text, sizeof(words.text), "copying to the device set the pace (copies ran %.0f %% of the time)",
+                 100 * facts->copying);
+    else if (limit == LIMIT_HANDING)
+        snprintf(words.text, sizeof(words.text), "handing batches on from thread to thread set the pace (readers "
+                 "%.0f %% busy, decoders %.0f %%)", 100 * facts->busy.readers, 100 * facts->busy.decoders);
+    else
+        snprintf(words.text, sizeof(words.text), "%s set the pace (%u %s%s %.0f %% busy)", names[limit], threads,
+                 decodes ? "decoder" : "reader", threads == 1 ? "" : "s", 100 * busy);
+    return words;
+}
+
 static void tell_pace(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
-    const bool decodes = verdict->limit == LIMIT_DECODING;
-    const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
-    const struct number speed = number_grouped((uint64_t)facts->images_per_second);
-    if (verdict->limit == LIMIT_REPORTS)
-        say(verdict, "nothing was computed: handing batches on set the pace, no reader or decoder was busy half of "
-                     "its time; the feed alone gives %s images/s", speed.text);
-    else
-        say(verdict, "nothing was computed: %s set the pace (%u %s%s %.0f %% busy); the feed alone gives %s images/s",
-            names[verdict->limit], threads, decodes ? "decoder" : "reader", threads == 1 ? "" : "s",
-            100 * (decodes ? facts->busy.decoders : facts->busy.readers), speed.text);
+    say(verdict, "nothing was computed: %s; the feed alone gives %s images/s",
+        pace_words(verdict->limit, facts, plan).text, number_grouped((uint64_t)facts->images_per_second).text);
 }
 
 void verdict_find(const struct verdict_facts *facts, const struct run_plan *plan, const struct settings *settings,

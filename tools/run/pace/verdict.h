@@ -30,6 +30,7 @@ enum limit {
     LIMIT_REPORTS,              /* main's thread, which takes what towers report and writes it */
     LIMIT_STATES,               /* saving states */
     LIMIT_COMPUTE,
+    LIMIT_HANDING,              /* nothing computes and no stage is busy: threads that wait for each other */
     LIMIT_COUNT
 };
 

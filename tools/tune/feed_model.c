@@ -41,6 +41,24 @@ double feed_mean(const struct feed_times *times)
     return times->count > 0 ? sum / (double)times->count : 0;
 }
 
+static size_t count_below(const struct feed_times *times, double seconds)
+{
+    size_t below = 0;
+    for (size_t i = 0; i < times->count; i++)
+        below += times->seconds[i] < seconds;
+    return below;
+}
+
+/* The largest that less than half of all are below. */
+double feed_median(const struct feed_times *times)
+{
+    double median = 0;
+    for (size_t i = 0; i < times->count; i++)
+        if (times->seconds[i] > median && 2 * count_below(times, times->seconds[i]) < times->count)
+            median = times->seconds[i];
+    return median;
+}
+
 double feed_spread(const struct feed_times *times)
 {
     const double mean = feed_mean(times);

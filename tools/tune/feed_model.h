@@ -57,6 +57,7 @@ struct feed_prediction {
 
 /* Mean seconds of a service; 0 without times. */
 double feed_mean(const struct feed_times *times);
+double feed_median(const struct feed_times *times);     /* the lower one of two; 0 without times */
 /* Standard deviation over mean: 0 = always the same. */
 double feed_spread(const struct feed_times *times);
 /* Mean seconds of a step with so many threads, nothing else running: as measured, else a + b / threads through the

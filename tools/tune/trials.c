@@ -31,7 +31,7 @@ static const char **make_assignments(const struct tune_request *request, const c
     if (request->goes_back)
         all[used++] = "train.on_nan=stop";      /* a trial saves no state to go back to */
     if (is_traced)
-        all[used++] = "input.ram_budget=0";
+        all[used++] = "report.trace_steps=";    /* the last ones, which are warm */
     *count_out = used;
     return all;
 }
@@ -111,4 +111,10 @@ int trials_check(const struct tune_request *request, const char *const *own, siz
                  struct trial_result *result_out)
 {
     return run(request, own, count, NULL, true, 0, result_out);
+}
+
+bool trials_have_room(const struct tune_request *request)
+{
+    struct trial_result result;
+    return request->ram_budget == 0 || run(request, NULL, 0, "/dev/null", true, 0, &result) == 0;
 }

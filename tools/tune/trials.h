@@ -11,13 +11,15 @@
 #define TRIALS_OWN_MAX 8u       /* assignments that a trial adds to those of the request */
 
 /* As trial_run, with the assignments `own` (`count` of them) behind those of the request, without evaluation. A trial
- * whose times_out is not NULL is traced and gets them, for stage_times_release; its memory is held to no budget, since
- * the trace is not part of what is tuned. What goes wrong is said, but for a request to end. 0, a negative errno as of
+ * whose times_out is not NULL is traced and gets them, for stage_times_release; the trace takes some MiB of the
+ * configuration's budget of memory. What goes wrong is said, but for a request to end. 0, a negative errno as of
  * trial_run, or -ENODATA where too few steps were done in that time. */
 int trials_run(const struct tune_request *request, const char *const *own, size_t count, double seconds,
                struct trial_result *result_out, struct stage_times *times_out);
 /* As trial_check. Says nothing. */
 int trials_check(const struct tune_request *request, const char *const *own, size_t count,
                  struct trial_result *result_out);
+/* Is there room for a trace in the budget, beside the configuration as it is? */
+bool trials_have_room(const struct tune_request *request);
 
 #endif

@@ -33,7 +33,8 @@ struct tuning {
     const struct tune_request *request;
     struct tune_outcome outcome;
     struct trial_result now;    /* the configuration as it is */
-    struct stage_times feed, needs[FEED_STEP_KINDS];
+    struct stage_times as_is, feed, needs[FEED_STEP_KINDS];
+    double usual_copy;          /* seconds */
     uint64_t begun_ns;
     double start_seconds;       /* that a trial takes beside its training */
     int exit_code;
@@ -76,9 +77,11 @@ static double wait_of(const struct trial_result *result)
     return result->fractions.input_wait + result->fractions.exposed_copy;
 }
 
+/* Where a trace has no room in the budget, copies are not measured. */
 static int measure_now(struct tuning *tuning)
 {
-    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, NULL);
+    struct stage_times *const times = trials_have_room(tuning->request) ? &tuning->as_is : NULL;
+    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
     if (rc == 0)
         log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
                     tuning->now.images_per_second, 100 * wait_of(&tuning->now));
@@ -128,6 +131,18 @@ static int measure_needs(struct tuning *tuning)
                     result.images_per_second);
     }
     return 0;
+}
+
+/* Copies as they were beside everything else, since without towers nothing is copied. On cores a copy that was held up
+ * shared them, which the model counts by itself: there all take as long as the median. */
+static void take_copies(struct tuning *tuning)
+{
+    struct feed_model *const model = &tuning->outcome.model;
+    model->copy = tuning->as_is.copy;
+    if (!model->copies_on_cores || model->copy.count == 0)
+        return;
+    tuning->usual_copy = feed_median(&model->copy);
+    model->copy = (struct feed_times){ &tuning->usual_copy, 1 };
 }
 
 /* Reading and decoding with nobody else at the cores: one decoder. */
@@ -314,6 +329,7 @@ static int measure(struct tuning *tuning)
     if (rc != 0)
         return rc;
     set_space(tuning);
+    take_copies(tuning);
     rc = measure_needs(tuning);
     return rc != 0 ? rc : measure_feed(tuning);
 }
@@ -371,6 +387,7 @@ int tune(const struct tune_request *request)
         rc = confirm(&tuning);
     if (rc == 0)
         (void)conclude(&tuning);
+    stage_times_release(&tuning.as_is);
     stage_times_release(&tuning.feed);
     for (uint32_t i = 0; i < FEED_STEP_KINDS; i++)
         stage_times_release(&tuning.needs[i]);

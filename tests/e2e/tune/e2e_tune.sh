@@ -92,10 +92,29 @@ expect_err_lines 0
 [ "$(best 3)" -gt 1 ] || [ "$(nproc)" -eq 1 ] || fail "a slow decoder: $(best 3) decoders"
 expect_equal "$(grep -c '^decode_threads = 1$' "$work/slow_decoder.conf")" 1 'a file nobody asked to be written'
 
-# The reading is even and quick, computing is slow: nothing has to change.
+# The command lines of trials, as long as $work/watching is there.
+watch() {
+    while [ -e "$work/watching" ]; do
+        for trial in $(grep -l "run[.]dir=$work/tmp" /proc/[0-9]*/cmdline 2>/dev/null); do
+            { tr '\0' ' ' <"$trial"; echo; } 2>/dev/null
+        done
+        sleep 0.2
+    done >"$work/trials"
+}
+
+# The reading is even and quick, computing is slow: nothing has to change. Every trial, traced or not, is held to the
+# configuration's budget of memory.
 PIPETRAIN_SLOW='forward 20000'
-tune slow_decoder.conf --tune=12 --tune-write
+: >"$work/watching"
+watch &
+tune slow_decoder.conf --tune=12 --tune-write --set input.ram_budget=1GiB
+rm "$work/watching"
+wait
 expect_code 0 'a slow tower'
+grep -q 'report[.]trace=/' "$work/trials" || fail 'no traced trial was seen'
+expect_equal "$(grep -c 'ram_budget=1GiB' "$work/trials")" "$(grep -c 'ram_budget' "$work/trials")" 'trials with the budget'
+expect_equal "$(grep -c 'ram_budget=0' "$work/trials")" 0 'trials without the budget'
+expect_out '^copying +[0-9.]+ ms a batch \(spread [0-9]+ %\)$'
 expect_out '^set +nothing: the configuration stays as it is$'
 expect_out_joined 'reason +towers wait [0-9.]+ % of their time for input: the feed keeps up'
 expect_equal "$(ls "$work" | grep -c 'slow_decoder.conf.bak')" 0 'a backup of nothing'

@@ -148,6 +148,11 @@ static void means_and_spreads(void **state)
     assert_float_equal(feed_spread(&two), 0.5, 1e-12);
     assert_float_equal(feed_mean(&none), 0, 0);
     assert_float_equal(feed_spread(&none), 0, 0);
+    static const double some[] = { 5, 1, 9, 2, 2 }, four[] = { 4, 3, 1, 2 };
+    const struct feed_times odd = TIMES(some), even = TIMES(four);
+    assert_float_equal(feed_median(&odd), 2, 0);
+    assert_float_equal(feed_median(&even), 2, 0);
+    assert_float_equal(feed_median(&none), 0, 0);
 }
 
 int main(void)

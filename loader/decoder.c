@@ -222,5 +222,6 @@ void decoder_loop(void *worker)
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)
         rc = decode_next(decoder);
+    tally_add(&decoder->tally.cpu_ns, clock_thread_ns());
     close_contexts(decoder);
 }

@@ -314,6 +314,7 @@ void loader_count(struct loader *loader, struct loader_counts *counts_out)
         counts.records += value_of(&tally->records);
         counts.decode_busy_ns += value_of(&tally->busy_ns);
         counts.decode_waited_input_ns += value_of(&tally->waited_ns);
+        counts.decode_cpu_ns += value_of(&tally->cpu_ns);
     }
     *counts_out = counts;
 }

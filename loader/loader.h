@@ -54,7 +54,7 @@ struct loader_counts {
     uint64_t decoder_warnings;          /* distinct records whose image was decoded with a warning */
     uint64_t read_busy_ns, read_waited_room_ns;                     /* summed over readers */
     uint64_t read_cpu_ns;               /* that they computed, of those that have ended */
-    uint64_t decode_busy_ns, decode_waited_input_ns;                /* summed over decoders */
+    uint64_t decode_busy_ns, decode_waited_input_ns, decode_cpu_ns; /* summed over decoders, as readers */
 };
 
 /* Host memory the loader will allocate, for the plan; SIZE_MAX where it cannot be counted. */

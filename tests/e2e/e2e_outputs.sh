@@ -27,6 +27,7 @@ data.validation.named
 data.validation.records
 data.validation.shards
 decoder_warnings
+decoding_computed
 device
 devices
 end

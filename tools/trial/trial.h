@@ -51,7 +51,7 @@ struct trial_result {
     uint64_t planned_bytes, peak_bytes;         /* of the host's memory; peak: resident */
     uint64_t cores, threads_per_tower, read_threads, decode_threads, prefetch_depth, staging_depth;     /* as planned */
     uint64_t ring_bytes, slots_bytes;           /* planned for all batches of them, and for all slots */
-    double reading_computed;    /* share of the readers' work; the rest waited for files */
+    double reading_computed, decoding_computed; /* shares of the readers' and decoders' work; the rest waited */
     uint64_t corrupt_records;
 };
 

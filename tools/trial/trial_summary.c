@@ -44,6 +44,7 @@ static const struct place numbers[] = {
     { { "loader_busy", "decoders" }, FIELD(decoders_busy) },
     { { "copy", "hidden" }, FIELD(copy_hidden) },
     { { "reading_computed" }, FIELD(reading_computed) },
+    { { "decoding_computed" }, FIELD(decoding_computed) },
     { { "loss" }, FIELD(loss) },
     { { "validation", "accuracy" }, FIELD(validation_accuracy) },
     { { "validation", "loss" }, FIELD(validation_loss) },

@@ -210,19 +210,51 @@ static double team_cores(const struct feed *feed)
 /* How fast each kind of server is now. */
 struct rates { double read, decode, copy, step; };
 
+/* What wants a core beside the towers' threads. */
+static double loader_cores(const struct feed *feed)
+{
+    const struct feed_model *const model = feed->model;
+    return model->read_cores * busy_count(feed->readers, feed->setting->readers) +
+           model->decode_cores * busy_count(feed->decoders, feed->setting->decoders) +
+           (model->copies_on_cores ? busy_count(feed->feeders, model->towers) : 0);
+}
+
+/* Shares of a core: of a thread of the loader, and of the slowest one of the towers. */
+struct shares { double loader, team; };
+
+/* Threads are spread evenly, but whole: with more threads than cores some cores have one more than the others, and
+ * those on it less. The threads of a team wait for the slowest of them and keep their cores meanwhile, so that what the
+ * loader gets is what they leave. */
+static struct shares shares_of(double cores, double team, double loader)
+{
+    const double all = team + loader;
+    if (all <= cores)
+        return (struct shares){ 1, 1 };
+    if (team == 0 || loader == 0)
+        return (struct shares){ cores / all, cores / all };
+    const double least = floor(all / cores), more = all - least * cores;        /* threads of a core; cores with more */
+    const double shared = more / cores, met = fmin(more * fmin(team / cores, 1), 1);
+    const double team_mean = shared / (least + 1) + (1 - shared) / least;
+    return (struct shares){ .loader = fmin(fmax((cores - team * team_mean) / loader, 0.01), 1),
+                            .team = met / (least + 1) + (1 - met) / least };
+}
+
+/* Of what takes `cores` of a core where it has one for itself and waits otherwise. */
+static double slowed(double cores, double share)
+{
+    return 1 / (cores / share + 1 - cores);
+}
+
 static struct rates rates_now(const struct feed *feed)
 {
     const struct feed_model *const model = feed->model;
-    const double copies = model->copies_on_cores ? busy_count(feed->feeders, model->towers) : 0;
-    const double wanted = model->read_cores * busy_count(feed->readers, feed->setting->readers) + copies +
-                          busy_count(feed->decoders, feed->setting->decoders) +
-                          (feed->team.is_busy ? team_cores(feed) : 0);
-    const double share = wanted > model->cores ? model->cores / wanted : 1;
-    const bool is_crowded = share < 1 && model->steps_on_cores;
-    return (struct rates){ .read = 1 / (model->read_cores / share + 1 - model->read_cores),
-                           .decode = share,
-                           .copy = model->copies_on_cores ? share : 1,
-                           .step = is_crowded ? share / model->crowding : 1 };
+    const double team = feed->team.is_busy ? team_cores(feed) : 0;
+    const struct shares shares = shares_of(model->cores, team, loader_cores(feed));
+    const bool is_crowded = shares.team < 1 && model->steps_on_cores;
+    return (struct rates){ .read = slowed(model->read_cores, shares.loader),
+                           .decode = slowed(model->decode_cores, shares.loader),
+                           .copy = model->copies_on_cores ? shares.loader : 1,
+                           .step = is_crowded ? shares.team / model->crowding : 1 };
 }
 
 static double soonest(const struct server *servers, uint32_t count, double rate, double best)

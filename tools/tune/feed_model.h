@@ -4,8 +4,9 @@
  *   readers -> (pieces of work) -> decoders -> ring -> feeder -> slots -> towers
  *
  * Every stage serves in order, a server takes its next piece when it is done with the last and there is room behind
- * it, and what computes at the same time shares the cores: with n threads on c < n of them each runs at c/n of its
- * speed (processor sharing). Nothing is drawn at random: service times are used in the order they were measured in, so
+ * it, and what computes at the same time shares the cores: where there are more threads than cores, some cores have
+ * one more than others, a step takes as long as the slowest thread of its team, and the loader gets what the towers
+ * leave. While towers wait for input, it has all the cores. Nothing is drawn at random: service times are used in the order they were measured in, so
  * that slow ones that came together come together, and the same model gives the same answer.
  * Towers of a process step together, as gradients are reduced. */
 #ifndef PIPETRAIN_FEED_MODEL_H
@@ -37,10 +38,11 @@ struct feed_model {
     uint32_t between;                   /* pieces of work beside one for each reader and decoder */
     uint32_t towers, batch;             /* batch: samples of a step, of all towers */
     double cores;                       /* that the process may use; INFINITY: nothing is shared */
-    double read_cores;                  /* share of a read that it computes; the rest waits for files */
+    double read_cores, decode_cores;    /* share of a read or a decode that it computes; the rest waits */
     bool copies_on_cores, steps_on_cores;       /* of the host, as with CPU towers */
-    double crowding;                    /* how much longer a step takes than by equal shares of the cores where there
-                                         * are not enough: threads of a team wait for the slowest of them. >= 1 */
+    double crowding;                    /* how much longer a step takes, where there are not enough cores, than by the
+                                         * share of its slowest thread: a team meets after every layer, and waits
+                                         * each time for whoever has no core just then. >= 1 */
 };
 
 struct feed_setting {

@@ -158,6 +158,7 @@ static int measure_feed(struct tuning *tuning)
     model->decode = tuning->feed.decode;
     model->pieces = tuning->feed.pieces;
     model->read_cores = fmin(fmax(result.reading_computed, 0), 1);
+    model->decode_cores = fmin(fmax(result.decoding_computed, 0), 1);
     if (model->pieces == 0)
         return refuse(tuning, "no batch was read whole in its time: give it more time");
     log_message(LOG_RUN, "the feed alone, one decoder: %.1f images/s", result.images_per_second);
@@ -204,22 +205,33 @@ static void set_space(struct tuning *tuning)
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }
 
-/* How much steps suffer where cores are short is found so that the configuration as it is runs as it did. */
+static int predict_now(struct tuning *tuning, double crowding, double *speed_out)
+{
+    struct feed_prediction prediction;
+    tuning->outcome.model.crowding = crowding;
+    if (feed_predict(&tuning->outcome.model, &tuning->outcome.space.now, 300, &prediction) != 0)
+        return out_of_memory(tuning);
+    *speed_out = prediction.images_per_second;
+    return 0;
+}
+
+/* How much steps suffer where cores are short is found so that the configuration as it is runs as it did; where it has
+ * enough of them, it does not tell. */
 static int fit_crowding(struct tuning *tuning)
 {
     struct feed_model *const model = &tuning->outcome.model;
-    struct feed_prediction prediction;
-    double least = 1, most = CROWDING_MOST;
-    for (int i = 0; i < 12 && model->steps_on_cores; i++) {
-        model->crowding = i == 0 ? 1 : (least + most) / 2;
-        if (feed_predict(model, &tuning->outcome.space.now, 300, &prediction) != 0)
-            return out_of_memory(tuning);
-        const bool is_slower = prediction.images_per_second < tuning->now.images_per_second;
-        if (i == 0 && is_slower)
-            return 0;
-        *(is_slower ? &most : &least) = model->crowding;
+    double least = 1, most = CROWDING_MOST, speed;
+    if (!model->steps_on_cores)
+        return 0;
+    int rc = predict_now(tuning, most, &speed);
+    const bool is_told = rc == 0 && speed < tuning->now.images_per_second;
+    for (int i = 0; i < 12 && rc == 0 && is_told; i++) {
+        const double middle = (least + most) / 2;
+        rc = predict_now(tuning, middle, &speed);
+        *(speed < tuning->now.images_per_second ? &most : &least) = middle;
     }
-    return 0;
+    model->crowding = is_told ? least : 1;
+    return rc;
 }
 
 struct assignments { char texts[5][TEXT_BYTES]; const char *own[5]; };

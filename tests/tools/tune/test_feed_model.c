@@ -19,7 +19,8 @@ static struct feed_model plenty(void)
 {
     return (struct feed_model){ .read = TIMES(tenth), .decode = TIMES(half), .step = { TIMES(one) },
                                 .step_threads = { 1 }, .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1,
-                                .batch = 10, .cores = INFINITY, .crowding = 1 };
+                                .batch = 10, .cores = INFINITY, .decode_cores = 1,
+                                .crowding = 1 };
 }
 
 static struct feed_prediction predicted(const struct feed_model *model, struct feed_setting setting)
@@ -103,6 +104,35 @@ static void what_computes_at_once_shares_the_cores(void **state)
     assert_float_equal(predicted(&model, (struct feed_setting){ 4, 1, 1, 4, 2 }).images_per_second, 10.0 / 3, 1e-2);
 }
 
+/* Two threads of a tower and a decoder on two cores: one core has two of them, a step takes twice as long, and the
+ * decoder has half a core meanwhile; it has a whole one while the tower waits. */
+static void a_decoder_beside_a_team_is_slowed_too(void **state)
+{
+    (void)state;
+    static const double long_decode[] = { 1.2 };
+    struct feed_model model = plenty();
+    model.read = (struct feed_times){ NULL, 0 };
+    model.decode = (struct feed_times)TIMES(long_decode);
+    model.steps_on_cores = true;
+    model.step_threads[0] = 2;
+    model.cores = 2;            /* of 2.4 s a batch the decoder does 1 during the step of 2 */
+    struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / 3.4, 1e-2);
+    assert_float_equal(is.input_wait, 1.4 / 3.4, 1e-2);
+    model.crowding = 1.5;       /* and 1.5 during one of 3 */
+    is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / 3.9, 1e-2);
+    assert_float_equal(is.input_wait, 0.9 / 3.9, 1e-2);
+    model.crowding = 1;
+    model.cores = 3;            /* room for all */
+    is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.input_wait, 1.4 / 2.4, 1e-2);
+    model.cores = 2;
+    model.decode_cores = 0;     /* decoding that waits shares nothing */
+    is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / 2.4, 1e-2);
+}
+
 static void towers_step_together(void **state)
 {
     (void)state;
@@ -162,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_copy_hides_behind_a_step_where_there_are_two_slots),
         cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
         cmocka_unit_test(what_computes_at_once_shares_the_cores),
+        cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),
         cmocka_unit_test(towers_step_together),
         cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),
         cmocka_unit_test(without_a_loader_only_steps_take_time),

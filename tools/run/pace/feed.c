@@ -26,6 +26,11 @@ double loader_reading_computed(const struct loader_counts *counts)
     return counts->read_busy_ns > 0 ? (double)counts->read_cpu_ns / (double)counts->read_busy_ns : 0;
 }
 
+double loader_decoding_computed(const struct loader_counts *counts)
+{
+    return counts->decode_busy_ns > 0 ? (double)counts->decode_cpu_ns / (double)counts->decode_busy_ns : 0;
+}
+
 void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)
 {
     if (meter->runs)

@@ -18,8 +18,10 @@ struct loader_busy { double readers, decoders; };
 struct loader_busy loader_busy(const struct loader_counts *before, const struct loader_counts *after, uint64_t wall_ns,
                                const struct run_plan *plan);
 
-/* Share of the readers' busy time that they computed, not waiting for files. Of readers that have ended. */
+/* Share of the readers' busy time that they computed, not waiting for files, and that of the decoders. Of threads that
+ * have ended. */
 double loader_reading_computed(const struct loader_counts *counts);
+double loader_decoding_computed(const struct loader_counts *counts);
 
 /* Adds up what the loader does while it runs, without what is of no interest between: begins as all 0. */
 struct feed_meter {

@@ -58,8 +58,10 @@ static void summarize_result(struct report *report, struct json *json, const str
     const struct fractions share = account_fractions(report->account);
     report_write_fractions(json, &share);
     feed_write(&feed, report->settings, json);
-    if (report->settings->input.source != INPUT_SYNTHETIC)
+    if (report->settings->input.source != INPUT_SYNTHETIC) {
         json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));
+        json_double(json, "decoding_computed", loader_decoding_computed(&end->counts.loader));
+    }
     json_double(json, "loss", report_loss(report, account_pass(report->account, PASS_TRAIN)));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);

@@ -17,6 +17,7 @@ struct sample_format {
     const struct image_range *range;    /* of floats: as configured or NULL, then as found */
     float lowest, highest;              /* of the floats met */
     const struct image_ops *image;      /* found: how images are stored */
+    uint32_t stored_height, stored_width;       /* of the first image where images are files; else 0 */
     const char *keys[SAMPLE_KEY_COUNT]; /* image and label: as configured or NULL, then as found */
     size_t key_bytes[SAMPLE_KEY_COUNT];
 };

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "formats/image_header.h"
 #include "loader/samples/sample.h"
 #include "loader/shards/shard_kind.h"
 
@@ -149,6 +150,18 @@ static const struct {
     { is_anything, &image_raw_hwc_ops },
 };
 
+/* What cannot be read is told when the image is decoded. */
+static void find_size(struct sample_format *format, const struct feature *feature)
+{
+    struct image_header header;
+    const char *problem;
+    if (format->image != &image_encoded_ops ||
+        image_header_read(feature->bytes, feature->byte_count, &header, &problem) != 0)
+        return;
+    format->stored_height = header.height;
+    format->stored_width = header.width;
+}
+
 static int find_store(struct sample_format *format, const struct image_shape *shape,
                       const struct payload_problem *problem)
 {
@@ -162,6 +175,7 @@ static int find_store(struct sample_format *format, const struct image_shape *sh
     while (!stores[i].recognises(&first))
         i++;
     format->image = stores[i].ops;
+    find_size(format, &feature);
     format->lowest = INFINITY;
     format->highest = -INFINITY;
     return 0;

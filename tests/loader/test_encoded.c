@@ -62,6 +62,8 @@ static void images_of_both_formats_and_any_size_are_read(void **state)
     const struct dataset_options options = write_set(images, 3);
     struct dataset *const dataset = fixture_open(&options);
     assert_ptr_equal(dataset->format.image, &image_encoded_ops);
+    assert_int_equal(dataset->format.stored_height, 8);
+    assert_int_equal(dataset->format.stored_width, 8);
     for (uint64_t id = 0; id < 3; id += 2) {
         assert_string_equal(load(dataset, id, sample), "");
         for (size_t i = 0; i < SAMPLE_BYTES; i++)

@@ -52,6 +52,8 @@ struct trial_result {
     uint64_t cores, threads_per_tower, read_threads, decode_threads, prefetch_depth, staging_depth;     /* as planned */
     uint64_t ring_bytes, slots_bytes;           /* planned for all batches of them, and for all slots */
     double reading_computed, decoding_computed; /* shares of the readers' and decoders' work; the rest waited */
+    uint64_t stored_height, stored_width;       /* pixels of the first image where images are files; else 0 */
+    uint64_t taken_height, taken_width;         /* that the network takes of it */
     uint64_t corrupt_records;
 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define FIELD(name) offsetof(struct trial_result, name)
-#define LEVELS_MAX 3
+#define LEVELS_MAX 4
 
 struct place { const char *keys[LEVELS_MAX]; size_t offset; };
 
@@ -66,6 +66,10 @@ static const struct place counts[] = {
     { { "plan", "staging_depth" }, FIELD(staging_depth) },
     { { "plan", "memory_bytes", "batches" }, FIELD(ring_bytes) },
     { { "plan", "memory_bytes", "slots" }, FIELD(slots_bytes) },
+    { { "data", "train", "first_image", "height" }, FIELD(stored_height) },
+    { { "data", "train", "first_image", "width" }, FIELD(stored_width) },
+    { { "data", "train", "first_image", "taken_height" }, FIELD(taken_height) },
+    { { "data", "train", "first_image", "taken_width" }, FIELD(taken_width) },
 };
 
 static const json_t *find(const json_t *value, const struct place *place)

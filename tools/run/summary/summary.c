@@ -129,6 +129,17 @@ static void summarize_training(const struct report *report, struct json *json)
     json_quoted(json, "rate", text);
 }
 
+/* As it is stored, and what the network takes of it. */
+static void summarize_first_image(struct json *json, const struct dataset *set)
+{
+    json_open_object(json, "first_image");
+    json_u64(json, "height", set->format.stored_height);
+    json_u64(json, "width", set->format.stored_width);
+    json_u64(json, "taken_height", set->options.shape.height);
+    json_u64(json, "taken_width", set->options.shape.width);
+    json_close_object(json);
+}
+
 static void summarize_set(struct json *json, const char *name, const char *named, const struct dataset *set)
 {
     char fingerprint[24];
@@ -140,6 +151,8 @@ static void summarize_set(struct json *json, const char *name, const char *named
     json_u64(json, "shards", set->shard_count);
     json_u64(json, "records", set->record_count);
     json_quoted(json, "fingerprint", fingerprint);
+    if (set->format.stored_height > 0)
+        summarize_first_image(json, set);
     json_close_object(json);
 }
 

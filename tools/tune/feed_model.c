@@ -31,6 +31,7 @@ struct feed {
     bool is_late[FEED_TOWERS_MAX];
     uint64_t steps;                     /* that ended */
     double now, waited;                 /* waited: the team for input */
+    double core_seconds;                /* that were computed */
 };
 
 double feed_mean(const struct feed_times *times)
@@ -202,9 +203,10 @@ static uint32_t busy_count(const struct server *servers, uint32_t count)
     return busy;
 }
 
-static double team_cores(const struct feed *feed)
+static double busy_team_cores(const struct feed *feed)
 {
-    return feed->model->steps_on_cores ? (double)feed->setting->threads * feed->model->towers : 0;
+    const bool computes = feed->team.is_busy && feed->model->steps_on_cores;
+    return computes ? (double)feed->setting->threads * feed->model->towers : 0;
 }
 
 /* How fast each kind of server is now. */
@@ -217,6 +219,11 @@ static double loader_cores(const struct feed *feed)
     return model->read_cores * busy_count(feed->readers, feed->setting->readers) +
            model->decode_cores * busy_count(feed->decoders, feed->setting->decoders) +
            (model->copies_on_cores ? busy_count(feed->feeders, model->towers) : 0);
+}
+
+static double cores_wanted(const struct feed *feed)
+{
+    return busy_team_cores(feed) + loader_cores(feed);
 }
 
 /* Shares of a core: of a thread of the loader, and of the slowest one of the towers. */
@@ -248,8 +255,7 @@ static double slowed(double cores, double share)
 static struct rates rates_now(const struct feed *feed)
 {
     const struct feed_model *const model = feed->model;
-    const double team = feed->team.is_busy ? team_cores(feed) : 0;
-    const struct shares shares = shares_of(model->cores, team, loader_cores(feed));
+    const struct shares shares = shares_of(model->cores, busy_team_cores(feed), loader_cores(feed));
     const bool is_crowded = shares.team < 1 && model->steps_on_cores;
     return (struct rates){ .read = slowed(model->read_cores, shares.loader),
                            .decode = slowed(model->decode_cores, shares.loader),
@@ -289,6 +295,7 @@ static bool next_event(struct feed *feed)
     if (!isfinite(seconds))
         return false;
     feed->now += seconds;
+    feed->core_seconds += seconds * fmin(cores_wanted(feed), feed->model->cores);
     if (!feed->team.is_busy)
         feed->waited += seconds;
     for (uint32_t i = 0; i < setting->readers; i++)
@@ -327,12 +334,13 @@ static void run_to(struct feed *feed, uint64_t steps)
 }
 
 /* What happened since the queues were full. */
-struct mark { double now, waited, readers, decoders; uint64_t late; };
+struct mark { double now, waited, readers, decoders, cores; uint64_t late; };
 
 static struct mark mark_of(const struct feed *feed)
 {
     return (struct mark){ feed->now, feed->waited, busy_seconds(feed->readers, feed->setting->readers),
-                          busy_seconds(feed->decoders, feed->setting->decoders), feed->late };
+                          busy_seconds(feed->decoders, feed->setting->decoders), feed->core_seconds,
+                          feed->late };
 }
 
 static struct feed_prediction predict(struct feed *feed, uint32_t steps)
@@ -350,6 +358,7 @@ static struct feed_prediction predict(struct feed *feed, uint32_t steps)
         .input_wait = (to.waited - from.waited) / seconds,
         .readers_busy = (to.readers - from.readers) / seconds / setting->readers,
         .decoders_busy = (to.decoders - from.decoders) / seconds / setting->decoders,
+        .cores_busy = (to.cores - from.cores) / seconds,
         .ring_empty = (double)(to.late - from.late) / ((double)steps * feed->model->towers),
     };
 }

@@ -54,6 +54,7 @@ struct feed_prediction {
     double images_per_second;
     double input_wait;                  /* share of the time that towers wait for input */
     double readers_busy, decoders_busy; /* shares of their time */
+    double cores_busy;                  /* cores that something computes on, on average; those of a GPU's towers apart */
     double ring_empty;                  /* share of batches that a feeder had to wait for */
 };
 

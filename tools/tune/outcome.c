@@ -103,11 +103,12 @@ static int feed_alone(const struct tune_outcome *outcome, const struct feed_sett
 static enum tune_kind kind_of(const struct tune_outcome *outcome)
 {
     const struct candidate *const now = &outcome->candidates[0], *const best = &outcome->candidates[outcome->best];
+    const bool is_same_depth = now->setting.ring == best->setting.ring && now->setting.slots == best->setting.slots;
     const bool is_same_threads = now->setting.readers == best->setting.readers &&
                                  now->setting.decoders == best->setting.decoders &&
                                  now->setting.threads == best->setting.threads;
     if (outcome->best > 0)
-        return is_same_threads ? TUNE_SPREAD : TUNE_THREADS;
+        return is_same_threads ? TUNE_SPREAD : is_same_depth ? TUNE_THREADS : TUNE_BOTH;
     if (outcome->given < ENOUGH * outcome->wanted)
         return TUNE_DEFICIT;
     if (outcome->model.steps_on_cores && candidate_speed(now) < ENOUGH * outcome->wanted)
@@ -118,13 +119,12 @@ static enum tune_kind kind_of(const struct tune_outcome *outcome)
 int outcome_judge(struct tune_outcome *outcome)
 {
     choose(outcome);
-    const struct feed_setting *const now = &outcome->candidates[0].setting;
     const struct feed_setting *const best = &outcome->candidates[outcome->best].setting;
     const int rc = feed_alone(outcome, best, &outcome->given);
     const double step = feed_step_seconds(&outcome->model, best->threads);
     outcome->wanted = step > 0 ? outcome->model.batch / step : INFINITY;
     outcome->kind = kind_of(outcome);
     const double missing = 1 - outcome->given / outcome->wanted;
-    outcome->drain_steps = missing > 0 ? (now->ring + now->slots) / missing : INFINITY;
+    outcome->drain_steps = missing > 0 ? (best->ring + best->slots) / missing : INFINITY;
     return rc;
 }

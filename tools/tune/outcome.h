@@ -28,6 +28,7 @@ enum tune_kind {
     TUNE_FED,                   /* towers do not wait for input */
     TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
     TUNE_THREADS,               /* other numbers of threads are enough */
+    TUNE_BOTH,                  /* other numbers of threads, and another depth */
     TUNE_DEFICIT,               /* no setting is: the feed is slower than the towers */
     TUNE_SHARED,                /* towers compute on the cores that decode: both together need more of them */
     TUNE_UNEVEN                 /* the feed is fast enough on average, and no depth was measurably better */
@@ -44,7 +45,9 @@ struct tune_outcome {
     enum tune_kind kind;
     double wanted;                      /* images/s of the towers alone, with the best's threads */
     double given;                       /* images/s of the feed alone with the configuration's threads */
-    double drain_steps;                 /* until full queues are empty; INFINITY where they stay filled */
+    uint32_t stored_side, taken_side;   /* pixels of the short side of images that are files, and of what the network
+                                         * takes of them; 0: images are no files */
+    double drain_steps;                 /* until the best's full queues are empty; INFINITY where they stay filled */
     double gain;                        /* of images/s by the best, measured: 0.1 = 10 % */
     double seconds;                     /* that all took */
 };

@@ -119,6 +119,37 @@ uint32_t tune_lines(const struct tune_outcome *outcome, struct tune_line lines_o
     return count;
 }
 
+/* Shards as networks are usually trained from: a seventh more than the network takes, 256 pixels for 224. 0: the images
+ * are not larger, or no files. */
+static uint32_t smaller_side(const struct tune_outcome *outcome)
+{
+    const uint32_t side = (8 * outcome->taken_side + 6) / 7;
+    return side < outcome->stored_side ? side : 0;
+}
+
+/* By their pixels, which is about what decoding goes by. */
+static double given_when_smaller(const struct tune_outcome *outcome, uint32_t side)
+{
+    const double ratio = (double)outcome->stored_side / side;
+    return outcome->given * ratio * ratio;
+}
+
+static void cure_decoding(const struct tune_outcome *outcome, FILE *out)
+{
+    const double busy = outcome->candidates[outcome->best].predicted.cores_busy;
+    const uint32_t side = smaller_side(outcome);
+    char cure[160];
+    if (side > 0)
+        snprintf(cure, sizeof(cure), "shards at %u pixels would give about %s: pipetrain-convert tfrecord SHARDS -o "
+                 "resized-%u --resize-short=%u", side, speed_words(given_when_smaller(outcome, side)).text, side, side);
+    else
+        snprintf(cure, sizeof(cure), outcome->stored_side > 0
+                 ? "shards without compression take no decoding: pipetrain-convert tfrecord SHARDS -o raw --raw"
+                 : "it takes more cores");
+    wrapped_print(out, "cure      %.0f of %.0f cores busy, %s images/s decoded, %s wanted: %s", busy,
+                  outcome->model.cores, speed_words(outcome->given).text, speed_words(outcome->wanted).text, cure);
+}
+
 /* A feed that is slower than the towers: what is missing, and what would help. */
 static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
 {
@@ -128,8 +159,7 @@ static void explain_deficit(const struct tune_outcome *outcome, FILE *out)
                        "depth; %u batches that are ready last for %.0f steps", speed_words(outcome->given).text,
                   speed_words(outcome->wanted).text, ready, outcome->drain_steps);
     if (best->predicted.decoders_busy >= best->predicted.readers_busy)
-        wrapped_print(out, "cure      decoding takes the cores (%.0f of them): more cores, or images that are made "
-                           "smaller once: pipetrain-convert tfrecord --resize-short", outcome->model.cores);
+        cure_decoding(outcome, out);
     else
         wrapped_print(out, "cure      files are read as fast as they can be: input.source = cached where the shards "
                            "fit into memory, or a faster disk");
@@ -150,6 +180,10 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
         return;
     case TUNE_THREADS:
         wrapped_print(out, "reason    other numbers of threads: %.1f %% more images/s", 100 * outcome->gain);
+        return;
+    case TUNE_BOTH:
+        wrapped_print(out, "reason    other numbers of threads and another depth: %.1f %% more images/s",
+                      100 * outcome->gain);
         return;
     case TUNE_SHARED:
         wrapped_print(out, "reason    towers and the feed compute on the same %.0f cores: each would be fast enough "

@@ -67,7 +67,7 @@ expect_code 0 'a slow reader'
 expect_out '^reading +one reader gives [0-9,]+ images/s'
 expect_out '^first: as configured; <: the best$'
 expect_out '^ +1 +#+ +[0-9.]+ %'
-expect_out '^reason +other numbers of threads: [0-9.]+ % more images/s$'
+expect_out '^reason +other numbers of threads( and another depth)?: [0-9.]+ % more images/s$'
 expect_out '^\[input\]$'
 expect_narrow tune
 [ "$(best 2)" -gt 1 ] || fail "a slow reader: $(best 2) readers"

@@ -119,6 +119,7 @@ static void a_decoder_beside_a_team_is_slowed_too(void **state)
     struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
     assert_float_equal(is.images_per_second, 10 / 3.4, 1e-2);
     assert_float_equal(is.input_wait, 1.4 / 3.4, 1e-2);
+    assert_float_equal(is.cores_busy, (2 * 2 + 1 * 1.4) / 3.4, 1e-2);
     model.crowding = 1.5;       /* and 1.5 during one of 3 */
     is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
     assert_float_equal(is.images_per_second, 10 / 3.9, 1e-2);

@@ -43,6 +43,18 @@ static struct tune_outcome three(double now, double more_decoders, double more_d
     };
 }
 
+/* As one line, with one blank between words. */
+static void join(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++)
+        if (*from > ' ')
+            *to++ = *from;
+        else if (to > text && to[-1] != ' ')
+            *to++ = ' ';
+    *to = '\0';
+}
+
 static char *reported(const struct tune_outcome *outcome)
 {
     char *text;
@@ -132,6 +144,56 @@ static void a_deficit_is_told_with_how_long_a_queue_lasts(void **state)
     free(text);
 }
 
+static void expect_words(const struct tune_outcome *outcome, const char *words, bool are_there)
+{
+    char *const text = reported(outcome);
+    join(text);
+    assert_int_equal(strstr(text, words) != NULL, are_there);
+    free(text);
+}
+
+static void a_deficit_of_decoding_tells_what_smaller_images_would_give(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 10, 10);
+    outcome.model.decode = (struct feed_times)TIMES(slow);
+    outcome.model.batch = 10000;
+    outcome.candidates[0].predicted = (struct feed_prediction){ .decoders_busy = 1, .cores_busy = 7.8 };
+    outcome.stored_side = 512;
+    outcome.taken_side = 224;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    expect_words(&outcome, "cure 8 of 8 cores busy, 4,167 images/s decoded, 10,000 wanted: shards at 256 pixels would "
+                           "give about 16,667: pipetrain-convert tfrecord SHARDS -o resized-256 --resize-short=256",
+                 true);
+    outcome.stored_side = 256;          /* as small as that already */
+    expect_words(&outcome, "pipetrain-convert tfrecord SHARDS -o raw --raw", true);
+    outcome.stored_side = 0;            /* pixels as they are */
+    expect_words(&outcome, "10,000 wanted: it takes more cores", true);
+    expect_words(&outcome, "pipetrain-convert", false);
+    outcome.candidates[0].predicted.readers_busy = 2;
+    expect_words(&outcome, "input.source = cached", true);
+}
+
+static void what_changes_is_told(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 15, 12);
+    outcome.candidates[1].setting.ring = 12;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_BOTH);
+    expect_words(&outcome, "reason other numbers of threads and another depth: 50.0 % more images/s", true);
+}
+
+static void queues_drain_as_they_are_recommended(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(3, 3, 4);
+    outcome.model.decode = (struct feed_times)TIMES(slow);
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.best, 2);
+    assert_float_equal(outcome.drain_steps, 10 / (1 - 1 / 2.4), 0.1);   /* 8 and 2 batches */
+}
+
 static void towers_that_do_not_wait_are_fed(void **state)
 {
     (void)state;
@@ -163,6 +225,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_measured_changes_nothing),
         cmocka_unit_test(one_round_has_to_say_much),
         cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
+        cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
+        cmocka_unit_test(what_changes_is_told),
+        cmocka_unit_test(queues_drain_as_they_are_recommended),
         cmocka_unit_test(towers_that_do_not_wait_are_fed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

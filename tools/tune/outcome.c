@@ -107,6 +107,8 @@ static enum tune_kind kind_of(const struct tune_outcome *outcome)
     const bool is_same_threads = now->setting.readers == best->setting.readers &&
                                  now->setting.decoders == best->setting.decoders &&
                                  now->setting.threads == best->setting.threads;
+    if (outcome->rounds == 0)
+        return TUNE_UNTRIED;
     if (outcome->best > 0)
         return is_same_threads ? TUNE_SPREAD : is_same_depth ? TUNE_THREADS : TUNE_BOTH;
     if (outcome->given < ENOUGH * outcome->wanted)

@@ -25,6 +25,7 @@ struct candidate {
 };
 
 enum tune_kind {
+    TUNE_UNTRIED,               /* nothing was run */
     TUNE_FED,                   /* towers do not wait for input */
     TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
     TUNE_THREADS,               /* other numbers of threads are enough */
@@ -40,7 +41,8 @@ struct tune_outcome {
     struct search_result search;
     struct candidate candidates[TUNE_CANDIDATES_MAX];   /* the first is the configuration as it is */
     uint32_t count, best;               /* best: an index */
-    uint32_t rounds;                    /* that all of them ran */
+    uint32_t rounds;                    /* that all of them ran; 0: there was no time for one */
+    double enough_seconds;              /* that would have been enough for some rounds */
     double trial_seconds;               /* of each */
     enum tune_kind kind;
     double wanted;                      /* images/s of the towers alone, with the best's threads */

@@ -15,18 +15,20 @@
 #include "tools/limits/cgroup.h"
 #include "tools/text/wrapped.h"
 #include "tools/tune/config_edit.h"
+#include "tools/tune/crowding.h"
 #include "tools/tune/outcome.h"
 #include "tools/tune/trials.h"
 #include "tools/tune/tune_report.h"
 
 #define PHASE_SHARE 0.1         /* of the time, for each run that is no confirmation */
 #define PHASE_SECONDS 8.0       /* that such a run takes at most */
+#define PHASE_LEAST 0.5         /* and at least */
+#define PHASES_MOST (2 + FEED_STEP_KINDS)       /* as configured, towers alone, the feed alone */
 #define READERS_MOST 16u
 #define STEPS_LEAST 20.0        /* of a run, behind those that warm up */
 #define TRIAL_LEAST 1.0         /* seconds of training that settings are compared by */
 #define ROUNDS_WANTED 5u
 #define BETWEEN 4u              /* pieces of work beside one a thread (loader.h) */
-#define CROWDING_MOST 6.0
 #define TEXT_BYTES 48
 
 struct tuning {
@@ -37,6 +39,8 @@ struct tuning {
     double usual_copy;          /* seconds */
     uint64_t begun_ns;
     double start_seconds;       /* that a trial takes beside its training */
+    double step_seconds;        /* of the configuration as it is */
+    uint32_t runs;              /* trials that are done */
     int exit_code;
 };
 
@@ -59,6 +63,7 @@ static int run(struct tuning *tuning, const char *const *own, size_t count, doub
     const uint64_t begun_ns = clock_now_ns();
     const int rc = trials_run(tuning->request, own, count, seconds, result, times);
     tuning->start_seconds = fmax(tuning->start_seconds, seconds_since(begun_ns) - seconds);
+    tuning->runs++;
     tuning->exit_code = result->exit_code;
     if (rc == -ECANCELED) {
         log_message(LOG_RUN, "interrupted: nothing was changed");
@@ -67,9 +72,24 @@ static int run(struct tuning *tuning, const char *const *own, size_t count, doub
     return rc;
 }
 
+static double seconds_left(const struct tuning *tuning)
+{
+    return tuning->request->seconds - seconds_since(tuning->begun_ns);
+}
+
+static double phase_least(const struct tuning *tuning)
+{
+    return fmax(PHASE_LEAST, STEPS_LEAST * tuning->step_seconds);
+}
+
+/* Time for a round of two settings is left over, if there is any. */
 static double phase_seconds(const struct tuning *tuning)
 {
-    return fmin(tuning->request->seconds * PHASE_SHARE, PHASE_SECONDS);
+    const double most = fmin(tuning->request->seconds * PHASE_SHARE, PHASE_SECONDS);
+    const uint32_t runs = PHASES_MOST - (tuning->runs < PHASES_MOST ? tuning->runs : PHASES_MOST - 1);
+    const double round = 2 * (tuning->start_seconds + TRIAL_LEAST);
+    const double each = (seconds_left(tuning) - round) / runs - tuning->start_seconds;
+    return tuning->runs == 0 ? most : fmin(fmax(each, phase_least(tuning)), most);
 }
 
 static double wait_of(const struct trial_result *result)
@@ -93,6 +113,20 @@ static int refuse(struct tuning *tuning, const char *why)
     log_message(LOG_ERROR, "--tune: %s", why);
     tuning->exit_code = EXIT_CODE_USAGE;
     return -EINVAL;
+}
+
+/* The runs that measure, each as short as it may be. */
+static int check_time(struct tuning *tuning)
+{
+    tuning->step_seconds = (double)tuning->now.batch / tuning->now.images_per_second;
+    const double each = tuning->start_seconds + phase_least(tuning);
+    if (seconds_left(tuning) >= (PHASES_MOST - 1) * each)
+        return 0;
+    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for that many in %.0f s: "
+                           "give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
+                tuning->request->seconds, ceil((PHASES_MOST + 4) * (each + TRIAL_LEAST) / 10) * 10);
+    tuning->exit_code = EXIT_CODE_USAGE;
+    return -ETIME;
 }
 
 /* A feed and towers are wanted. */
@@ -212,35 +246,6 @@ static void set_space(struct tuning *tuning)
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }
 
-static int predict_now(struct tuning *tuning, double crowding, double *speed_out)
-{
-    struct feed_prediction prediction;
-    tuning->outcome.model.crowding = crowding;
-    if (feed_predict(&tuning->outcome.model, &tuning->outcome.space.now, 300, &prediction) != 0)
-        return out_of_memory(tuning);
-    *speed_out = prediction.images_per_second;
-    return 0;
-}
-
-/* How much steps suffer where cores are short is found so that the configuration as it is runs as it did; where it has
- * enough of them, it does not tell. */
-static int fit_crowding(struct tuning *tuning)
-{
-    struct feed_model *const model = &tuning->outcome.model;
-    double least = 1, most = CROWDING_MOST, speed;
-    if (!model->steps_on_cores)
-        return 0;
-    int rc = predict_now(tuning, most, &speed);
-    const bool is_told = rc == 0 && speed < tuning->now.images_per_second;
-    for (int i = 0; i < 12 && rc == 0 && is_told; i++) {
-        const double middle = (least + most) / 2;
-        rc = predict_now(tuning, middle, &speed);
-        *(speed < tuning->now.images_per_second ? &most : &least) = middle;
-    }
-    model->crowding = is_told ? least : 1;
-    return rc;
-}
-
 struct assignments { char texts[5][TEXT_BYTES]; const char *own[5]; };
 
 static void assign(struct assignments *assignments, const struct feed_setting *setting)
@@ -264,18 +269,17 @@ static size_t assignment_count(const struct tuning *tuning, uint32_t candidate)
     return candidate == 0 ? 0 : tuning->outcome.model.steps_on_cores ? 5 : 4;
 }
 
-/* Which settings run, how often and how long, in what is left of the time. */
+/* Which settings run, how often and how long, in what is left of the time; perhaps none. */
 static void plan_rounds(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    const double left = tuning->request->seconds - seconds_since(tuning->begun_ns);
-    const double step = tuning->now.batch / tuning->now.images_per_second;
-    const double least = tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * step);
+    const double left = seconds_left(tuning);
+    const double least = tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * tuning->step_seconds);
     while (outcome->count > 2 && left < ROUNDS_WANTED * least * outcome->count)
         outcome->count--;
-    outcome->rounds = between(left / (least * outcome->count), 1, ROUNDS_WANTED);
-    outcome->trial_seconds = fmax(left / (outcome->rounds * outcome->count) - tuning->start_seconds,
-                                  least - tuning->start_seconds);
+    outcome->rounds = between(left / (least * outcome->count), 0, ROUNDS_WANTED);
+    outcome->trial_seconds = left / (fmax(outcome->rounds, 1) * outcome->count) - tuning->start_seconds;
+    outcome->enough_seconds = ceil((tuning->request->seconds - left + 2 * least * outcome->count) / 10) * 10;
 }
 
 static void take_candidates(struct tuning *tuning)
@@ -323,20 +327,27 @@ static int run_candidate(struct tuning *tuning, uint32_t i)
     return 0;
 }
 
-static int confirm(struct tuning *tuning)
+/* With what is left of the time when some were refused. */
+static int run_rounds(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    int rc = check_candidates(tuning);
+    int rc = 0;
     plan_rounds(tuning);
-    if (rc == 0)
-        log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
-                    outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
-                    outcome->trial_seconds);
+    log_message(LOG_RUN, "%" PRIu32 " settings predicted; %" PRIu32 " of them run %" PRIu32 " time%s, %.1f s each",
+                outcome->search.predicted, outcome->count, outcome->rounds, outcome->rounds == 1 ? "" : "s",
+                outcome->trial_seconds);
     for (uint32_t round = 0; round < outcome->rounds && rc == 0; round++)
         for (uint32_t i = 0; i < outcome->count && rc == 0; i++)
             if (!outcome->candidates[i].is_refused)
                 rc = run_candidate(tuning, i);
     return rc;
+}
+
+static int confirm(struct tuning *tuning)
+{
+    plan_rounds(tuning);
+    const int rc = tuning->outcome.rounds > 0 ? check_candidates(tuning) : 0;
+    return rc == 0 ? run_rounds(tuning) : rc;
 }
 
 /* Times that were measured, no model yet. */
@@ -345,6 +356,8 @@ static int measure(struct tuning *tuning)
     int rc = measure_now(tuning);
     if (rc == 0)
         rc = check_kind(tuning);
+    if (rc == 0)
+        rc = check_time(tuning);
     if (rc != 0)
         return rc;
     set_space(tuning);
@@ -356,10 +369,8 @@ static int measure(struct tuning *tuning)
 static int search(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    const int rc = fit_crowding(tuning);
-    if (rc != 0)
-        return rc;
-    if (search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
+    if (crowding_fit(&outcome->model, &outcome->space.now, tuning->now.images_per_second) != 0 ||
+        search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
         return out_of_memory(tuning);
     take_candidates(tuning);
     return 0;

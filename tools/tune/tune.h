@@ -12,7 +12,7 @@ struct tune_request {
     const char *config_path;            /* can be read again and again (trial_can_read_again) */
     char **assignments;                 /* of --set */
     size_t assignment_count;
-    double seconds;                     /* all of it, about; TUNE_SECONDS_LEAST or more */
+    double seconds;                     /* all of it, at most; TUNE_SECONDS_LEAST or more */
     size_t ram_budget;                  /* of the configuration; 0: none of its own */
     bool goes_back;                     /* the configuration goes back to saved states (train.on_nan = rollback) */
     bool writes;                        /* what it recommends goes into the configuration */

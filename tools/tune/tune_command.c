@@ -52,7 +52,7 @@ static void print_usage(FILE *out)
           "Find how many threads and how much depth the feed of a configuration needs on\n"
           "this machine.\n\n"
           "  -c, --config FILE         the configuration; no pipe, since it is read often\n"
-          "      --tune[=SECONDS]      all of it, about (default 60, at least 10)\n"
+          "      --tune[=SECONDS]      all of it, at most (default 60, at least 10)\n"
           "      --tune-write          what it recommends goes into FILE; FILE as it was\n"
           "                            stays as FILE.bak\n"
           "      --set SECTION.KEY=VALUE   as for a run; repeat for more\n"

@@ -42,6 +42,11 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
     if (model->copy.count > 0)
         wrapped_print(out, "copying   %.3f ms a batch (spread %.0f %%)", 1e3 * feed_mean(&model->copy),
                       100 * feed_spread(&model->copy));
+    if (outcome->rounds == 0) {
+        wrapped_print(out, "search    %u settings predicted, none run: no time was left; %.0f s in all",
+                      outcome->search.predicted, outcome->seconds);
+        return;
+    }
     wrapped_print(out, "search    %u settings predicted; %u of them run, %u time%s %.1f s each; %.0f s in all",
                   outcome->search.predicted, outcome->count, outcome->rounds, plural(outcome->rounds),
                   outcome->trial_seconds, outcome->seconds);
@@ -56,6 +61,8 @@ static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE
             predicted->images_per_second, 100 * predicted->input_wait);
     if (candidate->is_refused)
         fputs("  needs too much memory\n", out);
+    else if (candidate->rounds == 0)
+        fputs("  not run\n", out);
     else
         fprintf(out, " %9.1f %6.1f %6.1f %8.1f%s\n", candidate_speed(candidate), 100 * candidate_range(candidate),
                 100 * candidate_wait(candidate), (double)candidate->planned_bytes / (1 << 20),
@@ -169,6 +176,10 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
 {
     const struct number given = speed_words(outcome->given), wanted = speed_words(outcome->wanted);
     switch (outcome->kind) {
+    case TUNE_UNTRIED:
+        wrapped_print(out, "reason    there was no time to run what the model proposes, and nothing is recommended that "
+                           "did not run: --tune=%.0f", outcome->enough_seconds);
+        return;
     case TUNE_FED:
         wrapped_print(out, "reason    towers wait %.1f %% of their time for input: the feed keeps up, and nothing "
                            "measurably better was found", 100 * candidate_wait(&outcome->candidates[0]));

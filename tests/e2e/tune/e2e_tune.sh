@@ -86,7 +86,10 @@ awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf sec
 
 # Decoding takes 3 ms a sample, and there is one decoder.
 PIPETRAIN_SLOW='decode 3000'
+before=$(date +%s)
 tune slow_decoder.conf --tune=12 -q
+seconds=$(($(date +%s) - before))
+[ "$seconds" -le 14 ] || fail "12 s took $seconds s"
 expect_code 0 'a slow decoder'
 expect_err_lines 0
 [ "$(best 3)" -gt 1 ] || [ "$(nproc)" -eq 1 ] || fail "a slow decoder: $(best 3) decoders"

@@ -174,6 +174,22 @@ static void a_deficit_of_decoding_tells_what_smaller_images_would_give(void **st
     expect_words(&outcome, "input.source = cached", true);
 }
 
+static void what_did_not_run_is_not_recommended(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 15, 12);
+    outcome.rounds = 0;
+    outcome.enough_seconds = 40;
+    for (uint32_t i = 0; i < 3; i++)
+        outcome.candidates[i].rounds = 0;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_UNTRIED);
+    expect_words(&outcome, "none run: no time was left", true);
+    expect_words(&outcome, "reason there was no time to run what the model proposes, and nothing is recommended that did "
+                           "not run: --tune=40 set nothing", true);
+    expect_words(&outcome, "nan", false);
+}
+
 static void what_changes_is_told(void **state)
 {
     (void)state;
@@ -226,6 +242,7 @@ int main(void)
         cmocka_unit_test(one_round_has_to_say_much),
         cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
         cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
+        cmocka_unit_test(what_did_not_run_is_not_recommended),
         cmocka_unit_test(what_changes_is_told),
         cmocka_unit_test(queues_drain_as_they_are_recommended),
         cmocka_unit_test(towers_that_do_not_wait_are_fed),

@@ -6,8 +6,9 @@
  * Every stage serves in order, a server takes its next piece when it is done with the last and there is room behind
  * it, and what computes at the same time shares the cores: where there are more threads than cores, some cores have
  * one more than others, a step takes as long as the slowest thread of its team, and the loader gets what the towers
- * leave. While towers wait for input, it has all the cores. Nothing is drawn at random: service times are used in the order they were measured in, so
- * that slow ones that came together come together, and the same model gives the same answer.
+ * leave. While towers wait for input, it has all the cores. Nothing is drawn at random: service times are used in the
+ * order they were measured in, so that slow ones that came together come together, and the same model gives the same
+ * answer.
  * Towers of a process step together, as gradients are reduced. */
 #ifndef PIPETRAIN_FEED_MODEL_H
 #define PIPETRAIN_FEED_MODEL_H
@@ -54,7 +55,7 @@ struct feed_prediction {
     double images_per_second;
     double input_wait;                  /* share of the time that towers wait for input */
     double readers_busy, decoders_busy; /* shares of their time */
-    double cores_busy;                  /* cores that something computes on, on average; those of a GPU's towers apart */
+    double cores_busy;                  /* cores that something computes on, on average; a GPU's towers apart */
     double ring_empty;                  /* share of batches that a feeder had to wait for */
 };
 

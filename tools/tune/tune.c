@@ -122,8 +122,8 @@ static int check_time(struct tuning *tuning)
     const double each = tuning->start_seconds + phase_least(tuning);
     if (seconds_left(tuning) >= (PHASES_MOST - 1) * each)
         return 0;
-    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for that many in %.0f s: "
-                           "give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
+    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for so many in "
+                           "%.0f s: give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
                 tuning->request->seconds, ceil((PHASES_MOST + 4) * (each + TRIAL_LEAST) / 10) * 10);
     tuning->exit_code = EXIT_CODE_USAGE;
     return -ETIME;

@@ -177,8 +177,8 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
     const struct number given = speed_words(outcome->given), wanted = speed_words(outcome->wanted);
     switch (outcome->kind) {
     case TUNE_UNTRIED:
-        wrapped_print(out, "reason    there was no time to run what the model proposes, and nothing is recommended that "
-                           "did not run: --tune=%.0f", outcome->enough_seconds);
+        wrapped_print(out, "reason    there was no time to run what the model proposes, and nothing is recommended "
+                           "that did not run: --tune=%.0f", outcome->enough_seconds);
         return;
     case TUNE_FED:
         wrapped_print(out, "reason    towers wait %.1f %% of their time for input: the feed keeps up, and nothing "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compute/team.h"
+#include "stage/clock.h"
 #include "stage/thread.h"
 #include "sync/flights.h"
 #include "sync/phases.h"
@@ -83,6 +84,7 @@ static int finish_step(struct trainer *trainer)
         rc = step_clock_read(trainer->clock, &report->times, &report->ended_ns);
     if (rc != 0)
         return rc;
+    report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
     report->result = outcome_result(outcome, tower_pieces(trainer->tower, report->span.count));
     report->broken = is_inspected(trainer, &report->span) ? health_broken(trainer->tower, &outcome->health) : NULL;

@@ -23,7 +23,8 @@ struct step_report {
     struct step_times times;
     uint32_t staleness;         /* of the weights of a training batch, async: steps whose updates were not all in */
     uint32_t batches_found, slots_found;        /* as its slot says */
-    uint64_t ended_ns;
+    uint64_t ended_ns;          /* by the device's clock, counted on from the first step */
+    uint64_t seen_ns;           /* when the tower's thread knew of it, by the host's clock alone */
     const char *broken;         /* the parameter that holds a number that is not finite, NULL: none was found;
                                  * looked for behind the steps that inspect_every names */
     uint64_t *ids;              /* span.count, copied from the slot */

@@ -115,6 +115,14 @@ train() {
     shift
     run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $(in_place "$work/runs/$name") "$@"
     expect_code 0 "training $name"
+    [ ! -f "$work/runs/$name/summary.json" ] || expect_explained "$name"
+}
+
+# What the towers' steps add up to is 99 % of the time that passed, or all but some milliseconds: threads have to wake.
+expect_explained() {
+    awk -v explained="$(summary "$1" explained)" -v seconds="$(summary "$1" seconds)" \
+        'BEGIN { exit !(explained ~ /^[0-9]/ && (explained >= 0.99 || (1 - explained) * seconds <= 0.02)) }' ||
+        fail "steps explain $(summary "$1" explained) of the time of run $1, $(summary "$1" seconds) s"
 }
 
 # As train, but tells only its exit code.

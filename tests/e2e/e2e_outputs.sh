@@ -34,6 +34,7 @@ end
 ended
 epoch_rows
 epochs
+explained
 fractions.backward
 fractions.exposed_copy
 fractions.exposed_reduction

@@ -318,6 +318,31 @@ static void queues_are_told_of_training_behind_warm_up_over_all_towers(void **st
     account_close(account);
 }
 
+/* Of 4 and 4 ms that passed for two towers, in one step each. */
+static void steps_explain_the_time_that_passed(void **state)
+{
+    (void)state;
+    static struct round round;
+    const struct schedule schedule = schedule_of(2);
+    struct account *account;
+    uint64_t now_ns = 1000;
+    assert_int_equal(account_open(&account, &schedule), 0);
+    account_begin(account, now_ns);
+    assert_true(isnan(account_explained(account)));
+    round_fill(&round, &schedule, 0, &now_ns);
+    for (uint32_t d = 0; d < 2; d++) {
+        round.reports[d].times = (struct step_times){ .forward = 1000000 + 2000000 * d, .total = 1000000 + 2000000 * d };
+        round.reports[d].seen_ns = 1000 + 4000000;
+    }
+    account_add(account, round.pointers, 2);
+    assert_true(fabs(account_explained(account) - 0.5) < 1e-12);
+    for (uint32_t d = 0; d < 2; d++)
+        round.reports[d].seen_ns += 4000000;    /* and the same again */
+    account_add(account, round.pointers, 2);
+    assert_true(fabs(account_explained(account) - 0.5) < 1e-12);
+    account_close(account);
+}
+
 /* Step n takes n + 1 ms, so that percentiles are known. */
 static struct account *account_run_slower_and_slower(const struct schedule *schedule, uint64_t steps)
 {
@@ -458,6 +483,7 @@ int main(void)
         cmocka_unit_test(the_order_hashes_of_towers_in_two_processes_add_up),
         cmocka_unit_test(the_interval_begins_again_at_every_reset),
         cmocka_unit_test(queues_are_told_of_training_behind_warm_up_over_all_towers),
+        cmocka_unit_test(steps_explain_the_time_that_passed),
         cmocka_unit_test(percentiles_leave_warmup_and_partial_batches_out),
         cmocka_unit_test(the_histogram_counts_the_steps_of_the_percentiles),
         cmocka_unit_test(the_histogram_is_written_from_its_first_to_its_last_step),

@@ -21,6 +21,7 @@ struct account {
     struct tally recent;        /* the part since account_recent_reset */
     struct queue_fills interval_fills, fills;   /* fills: until warm-up is over of that, then of the part behind it */
     uint64_t last_end_ns, first_step_ns;
+    uint64_t begun_ns, towers_ns, seen_ns;      /* towers_ns: all steps'; seen_ns: how long the towers had, summed */
     double *durations_ms;
     uint64_t duration_count, duration_every;
     uint32_t skipped_steps;
@@ -66,7 +67,7 @@ void account_resume(struct account *account, const struct account_state *state)
 
 void account_begin(struct account *account, uint64_t now_ns)
 {
-    account->last_end_ns = now_ns;
+    account->last_end_ns = account->begun_ns = now_ns;
 }
 
 static void add_times(struct step_times *sum, const struct step_times *times)
@@ -177,6 +178,16 @@ static void add_training(struct account *account, struct step_report *const *rep
     add_duration(account, &reports[0]->span, tally);
 }
 
+/* Evaluation is part of it. */
+static void add_seen(struct account *account, struct step_report *const *reports, uint32_t towers)
+{
+    account->seen_ns = 0;
+    for (uint32_t d = 0; d < towers; d++) {
+        account->towers_ns += reports[d]->times.total;
+        account->seen_ns += reports[d]->seen_ns - account->begun_ns;
+    }
+}
+
 void account_add(struct account *account, struct step_report *const *reports, uint32_t towers)
 {
     const struct span *const span = &reports[0]->span;
@@ -188,6 +199,7 @@ void account_add(struct account *account, struct step_report *const *reports, ui
     if (span->first_of_pass)
         account->state.passes[span->pass] = (struct tally){ 0 };
     add_tally(&account->state.passes[span->pass], &tally);
+    add_seen(account, reports, towers);
     if (span->pass != PASS_TRAIN) {
         account->state.evaluated_step = account->step;
         return;
@@ -263,6 +275,11 @@ struct fractions tally_fractions(const struct tally *tally)
 struct fractions account_fractions(const struct account *account)
 {
     return tally_fractions(account->warm.steps > 0 ? &account->warm : &account->process);
+}
+
+double account_explained(const struct account *account)
+{
+    return account->seen_ns > 0 ? (double)account->towers_ns / (double)account->seen_ns : NAN;
 }
 
 static int compare_doubles(const void *left, const void *right)

@@ -68,6 +68,8 @@ const struct queue_fills *account_interval_fills(const struct account *account);
 const struct queue_fills *account_fills(const struct account *account);
 
 struct fractions account_fractions(const struct account *account);
+/* Share of the towers' time from the first step on, by the host's clock, that their steps add up to; NAN without. */
+double account_explained(const struct account *account);
 struct fractions tally_fractions(const struct tally *tally);
 /* Of full training batches of this process after warm-up (its first 10 steps, fewer in short runs); NAN without one. */
 struct step_percentiles account_percentiles(const struct account *account);

@@ -57,6 +57,7 @@ static void summarize_result(struct report *report, struct json *json, const str
     json_double(json, "start_to_first_step_seconds", report_first_step_seconds(report));
     const struct fractions share = account_fractions(report->account);
     report_write_fractions(json, &share);
+    json_double(json, "explained", account_explained(report->account));
     feed_write(&feed, report->settings, json);
     if (report->settings->input.source != INPUT_SYNTHETIC) {
         json_double(json, "reading_computed", loader_reading_computed(&end->counts.loader));

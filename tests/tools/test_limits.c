@@ -7,11 +7,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "stage/room.h"
+#include "tools/limits/idle.h"
 #include "tools/limits/limits.h"
 
 #define MIB ((size_t)1 << 20)
@@ -22,6 +24,15 @@ static void without_limits_everything_is_left(void **state)
     const struct limits_left left = limits_left();
     assert_true(left.address_space == SIZE_MAX);
     assert_true(left.data == SIZE_MAX);
+}
+
+static void idle_time_is_idle_or_waits_for_a_disk(void **state)
+{
+    (void)state;
+    assert_true(idle_ticks("cpu  10 20 30 400 5 0 0 0 0 0\n") == 405);
+    assert_true(isnan(idle_ticks("")));
+    assert_true(isnan(idle_ticks("intr 1 2 3 4 5\n")));
+    assert_true(idle_seconds() >= 0);
 }
 
 static void limit_to(int resource, size_t bytes, struct rlimit *before)
@@ -77,6 +88,7 @@ int main(void)
     if (sanitizer != NULL && strcmp(sanitizer, "no") != 0)
         return 77;              /* which maps more than any limit */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idle_time_is_idle_or_waits_for_a_disk),
         cmocka_unit_test(without_limits_everything_is_left),
         cmocka_unit_test(what_is_left_can_be_mapped_and_no_more),
         cmocka_unit_test(a_limit_below_what_is_used_leaves_nothing),

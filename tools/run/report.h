@@ -50,6 +50,7 @@ void report_epoch(struct report *report, const struct span *span);
 struct report_end {
     struct pipeline_counts counts;
     uint64_t loader_wall_ns, loader_end_ns;     /* it ran so long, up to then on clock_now_ns's clock */
+    double idle_cores;          /* of the machine meanwhile, on average; NAN: not known */
     const char *early;          /* why the run ended early, NULL: it did not */
     const char *ended;          /* the same for programs, in a word or two */
 };

@@ -99,10 +99,33 @@ static void where_all_cores_are_busy_threads_are_no_cure(void **state)
     assert_null(strstr(find(&trial).text, "--resize-short"));
     trial.facts.is_encoded = true;
     assert_non_null(strstr(find(&trial).text, "--resize-short"));
+    trial.facts.stored_side = 320;
+    trial.facts.taken_side = 224;
+    expect(&trial, LIMIT_DECODING, NULL, 320.0 * 320 / (256 * 256) - 1);
+    assert_non_null(strstr(find(&trial).text, "tfrecord SHARDS -o resized-256 --resize-short=256, up to 56 % more"));
+    trial.facts.stored_side = 512;      /* more than what is waited for is not gained */
+    expect(&trial, LIMIT_DECODING, NULL, 1);
+    trial.facts.stored_side = 256;
+    expect(&trial, LIMIT_DECODING, NULL, NAN);
     trial.facts.busy = (struct loader_busy){ .readers = 1, .decoders = 0.3 };
     trial.facts.reading_cpu = 0.1;      /* waiting for files takes no core */
     expect(&trial, LIMIT_READING, "input.read_threads", 1);
     assert_non_null(strstr(find(&trial).text, "waiting for files"));
+}
+
+static void cores_that_others_have_are_told(void **state)
+{
+    (void)state;
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.5);
+    trial.facts.busy = (struct loader_busy){ .readers = 0.3, .decoders = 1 };
+    trial.facts.cores_busy = 0.3;
+    trial.facts.others_busy = 0.65;     /* one thread more at most, not the four that there would be room for */
+    expect(&trial, LIMIT_DECODING, "input.decode_threads", 0.5);
+    assert_non_null(strstr(find(&trial).text, "to 3, up to 50 % more images/s, once other programs leave it the cores "
+                                              "(2.6 of 4 now)"));
+    trial.facts.others_busy = 0.05;
+    assert_null(strstr(find(&trial).text, "other programs"));
 }
 
 static void a_loader_that_is_idle_at_times_needs_depth(void **state)
@@ -208,6 +231,7 @@ int main(void)
         cmocka_unit_test(towers_that_compute_all_the_time_are_the_limit),
         cmocka_unit_test(the_busy_stage_of_the_loader_gets_threads),
         cmocka_unit_test(where_all_cores_are_busy_threads_are_no_cure),
+        cmocka_unit_test(cores_that_others_have_are_told),
         cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
         cmocka_unit_test(copies_limit_where_batches_wait_for_them),
         cmocka_unit_test(the_largest_loss_is_the_limit),

@@ -1,17 +1,21 @@
 /* What the stages counted, as shares of their time. */
 #include "tools/run/pace/facts.h"
 
+#include <math.h>
 #include <sys/resource.h>
 
 #include "loader/dataset.h"
 #include "stage/clock.h"
+
+/* The kernel counts idle time in hundredths of a second. */
+#define IDLE_KNOWN_NS 500000000u
 
 static double ratio(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
 }
 
-/* Processor time over the time since the start. */
+/* Processor time of this process over the time since the start. */
 static double cores_busy(const struct report *report)
 {
     struct rusage usage;
@@ -22,14 +26,29 @@ static double cores_busy(const struct report *report)
     return ratio(seconds * 1e9, (double)(clock_now_ns() - report->process_start_ns) * report->plan->cores);
 }
 
+/* What is neither idle nor this process's. */
+static double others_busy(const struct report *report, const struct report_end *end, double busy)
+{
+    const double idle = ratio(end->idle_cores, report->plan->cores);
+    const bool is_known = end->idle_cores >= 0 && end->loader_wall_ns >= IDLE_KNOWN_NS;
+    return is_known ? fmax(1 - idle - busy, 0) : 0;
+}
+
 static bool is_encoded(const struct dataset *dataset)
 {
     return dataset != NULL && dataset->format.image == &image_encoded_ops;
 }
 
+static uint32_t shorter(uint32_t height, uint32_t width)
+{
+    return height < width ? height : width;
+}
+
 struct verdict_facts facts_of(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;
+    const struct dataset *const dataset = report->datasets[PASS_TRAIN];
+    const double busy = cores_busy(report);
     const double wall_ns = (double)end->loader_wall_ns;
     return (struct verdict_facts){
         .steps = account_process(report->account)->steps,
@@ -39,8 +58,11 @@ struct verdict_facts facts_of(const struct report *report, const struct report_e
         .reading_cpu = loader_reading_computed(&counts->loader),
         .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
         .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
-        .cores_busy = cores_busy(report),
+        .cores_busy = busy,
+        .others_busy = others_busy(report, end, busy),
         .images_per_second = tally_images_per_second(account_process(report->account)),
-        .is_encoded = is_encoded(report->datasets[PASS_TRAIN]),
+        .is_encoded = is_encoded(dataset),
+        .stored_side = is_encoded(dataset) ? shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
+        .taken_side = is_encoded(dataset) ? shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
     };
 }

@@ -126,31 +126,58 @@ static uint32_t threads_wanted(const struct verdict *verdict, uint32_t threads, 
     return (uint32_t)fmax(threads + 1, fmin(wanted, room));
 }
 
+/* Threads that compute do nothing for a run whose cores others have. */
+struct others_text { char text[80]; };
+static struct others_text others_words(const struct verdict_facts *facts, const struct run_plan *plan)
+{
+    struct others_text words = { "" };
+    if (facts->cores_busy + facts->others_busy > CORES_BUSY && facts->others_busy > 1 - CORES_BUSY)
+        snprintf(words.text, sizeof(words.text), ", once other programs leave it the cores (%.1f of %u now)",
+                 plan->cores * facts->others_busy, plan->cores);
+    return words;
+}
+
 static void advise_threads(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
                            bool waits_for_files)
 {
     const bool decodes = verdict->limit == LIMIT_DECODING;
     const uint32_t threads = decodes ? plan->decode_threads : plan->read_threads;
     const double busy = decodes ? facts->busy.decoders : facts->busy.readers;
-    const double idle = waits_for_files ? threads : plan->cores * (1 - facts->cores_busy);
+    const double idle = waits_for_files ? threads : plan->cores * (1 - facts->cores_busy - facts->others_busy);
     const uint32_t wanted = threads_wanted(verdict, threads, busy, idle);
     verdict->key = decodes ? "input.decode_threads" : "input.read_threads";
     verdict->gain = fmin(gain_without(verdict->share), wanted / (threads * busy) - 1);
-    say(verdict, "%s limits (towers waited %.1f %% of their time; %u %s%s %.0f %% busy%s): raise %s to %u%s%s",
+    say(verdict, "%s limits (towers waited %.1f %% of their time; %u %s%s %.0f %% busy%s): raise %s to %u%s%s%s",
         decodes ? "decoding" : "reading", 100 * verdict->share, threads, decodes ? "decoder" : "reader",
         threads == 1 ? "" : "s", 100 * busy, waits_for_files ? ", most of it waiting for files" : "", verdict->key,
-        wanted, gain_words(verdict->gain).text,
+        wanted, gain_words(verdict->gain).text, waits_for_files ? "" : others_words(facts, plan).text,
         decodes || plan->memory.kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
 }
 
-/* More threads would take the cores from others. */
+/* Shards as networks are usually trained from, a seventh more than the network takes; 0: the images are no larger. */
+static uint32_t smaller_side(const struct verdict_facts *facts)
+{
+    const uint32_t side = (8 * facts->taken_side + 6) / 7;
+    return facts->is_encoded && side < facts->stored_side ? side : 0;
+}
+
+/* More threads would take the cores from others. The gain of smaller images goes by their pixels. */
 static void advise_less_work(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
+    const uint32_t side = smaller_side(facts);
+    char cure[160] = "";
+    if (side > 0) {
+        const double ratio = (double)facts->stored_side / side;
+        verdict->gain = fmin(gain_without(verdict->share), ratio * ratio - 1);
+        snprintf(cure, sizeof(cure), ": shards at %u pixels take less to decode, pipetrain-convert tfrecord SHARDS -o "
+                 "resized-%u --resize-short=%u", side, side, side);
+    } else if (facts->is_encoded) {
+        snprintf(cure, sizeof(cure), ": images that are smaller or stored raw take less to decode, pipetrain-convert "
+                 "tfrecord SHARDS -o DIR with --resize-short=N or --raw");
+    }
     say(verdict, "%s limits (towers waited %.1f %% of their time) and all %u cores are busy, so more threads would not "
-                 "help%s", names[verdict->limit], 100 * verdict->share, plan->cores,
-        facts->is_encoded ? ": images that are smaller or stored raw take less to decode, pipetrain-convert tfrecord "
-                            "SHARDS -o DIR with --resize-short=N or --raw"
-                          : "");
+                 "help%s%s", names[verdict->limit], 100 * verdict->share, plan->cores, cure,
+        gain_words(verdict->gain).text);
 }
 
 static void advise_on_loader(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
@@ -187,7 +214,8 @@ static void advise_on_copies(struct verdict *verdict, const struct verdict_facts
                      "copying to the device limits, towers waited for it");
     else
         say(verdict, "copying to the device limits (towers waited %.1f %% of their time; copies ran %.0f %% of it): "
-                     "the way to the device is full", 100 * verdict->share, 100 * facts->copying);
+                     "the way to the device is full, pipetrain --doctor tells how fast it could be",
+            100 * verdict->share, 100 * facts->copying);
 }
 
 static void advise_on_compute(struct verdict *verdict, const struct verdict_facts *facts)

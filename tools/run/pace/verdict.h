@@ -44,8 +44,10 @@ struct verdict_facts {
     double copying;             /* share of the feeders' time that copies ran */
     double main_busy;           /* share of main's time that it did not wait for towers */
     double cores_busy;          /* share of the time of all cores that this process computed */
+    double others_busy;         /* and that other processes did */
     double images_per_second;   /* on average */
     bool is_encoded;            /* images are files that have to be decoded */
+    uint32_t stored_side, taken_side;   /* the shorter one of the first such image, and of what the network takes */
 };
 
 struct verdict {

@@ -70,9 +70,17 @@ static bool sets(const struct line *line, const struct config_change *change)
            is_word(trim((struct words){ line->all.begin, (size_t)(equals - line->all.begin) }), change->key);
 }
 
-/* The line with another value. Values of the keys that are changed are numbers, so quotes are no matter, and a
- * comment begins at the first mark. */
-static void write_changed(FILE *out, const struct line *line, uint32_t value)
+static void write_value(FILE *out, const struct config_change *change)
+{
+    if (change->word != NULL)
+        fputs(change->word, out);
+    else
+        fprintf(out, "%" PRIu32, change->value);
+}
+
+/* The line with another value. Values of the keys that are changed are numbers or words of a list, so quotes are no
+ * matter, and a comment begins at the first mark. */
+static void write_changed(FILE *out, const struct line *line, const struct config_change *change)
 {
     const char *const end = line->all.begin + line->all.bytes;
     const char *at = memchr(line->all.begin, '=', line->all.bytes);
@@ -80,7 +88,7 @@ static void write_changed(FILE *out, const struct line *line, uint32_t value)
     while (at < end && strchr(BLANKS, *at) != NULL)
         at++;
     fwrite(line->all.begin, 1, (size_t)(at - line->all.begin), out);
-    fprintf(out, "%" PRIu32, value);
+    write_value(out, change);
     while (at < end && *at != '#' && *at != ';')
         at++;
     const bool has_comment = at < end;
@@ -107,7 +115,7 @@ static void change_lines(struct edit *edit, const char *text, FILE *out)
         while (i < edit->count && !sets(&line, &edit->changes[i]))
             i++;
         if (i < edit->count)
-            write_changed(out, &line, edit->changes[i].value);
+            write_changed(out, &line, &edit->changes[i]);
         else
             fwrite(line.all.begin, 1, line.all.bytes, out);
         if (next[-1] == '\n')
@@ -152,7 +160,9 @@ static char *add_line(char *text, const struct config_change *change)
             fputc('\n', out);
         if (end == NULL)
             fprintf(out, "%s[%s]\n", at > text ? "\n" : "", change->section);
-        fprintf(out, "%s = %" PRIu32 "\n%s", change->key, change->value, at);
+        fprintf(out, "%s = ", change->key);
+        write_value(out, change);
+        fprintf(out, "\n%s", at);
         (void)text_stream_end(out, &made);
     }
     free(text);

@@ -5,7 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct config_change { const char *section, *key; uint32_t value; };
+struct config_change {
+    const char *section, *key;
+    uint32_t value;
+    const char *word;           /* one without blanks, instead of the value; NULL: none */
+};
 
 /* The text with the changes in it; owned by the caller, NULL: no memory. A line that sets the key gets the new value,
  * its comment stays ; where there is none a line is added at the

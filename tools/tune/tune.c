@@ -384,7 +384,7 @@ static void write_lines(struct tuning *tuning)
     char backup[CONFIG_BACKUP_SIZE];
     const uint32_t count = tune_lines(&tuning->outcome, lines);
     for (uint32_t i = 0; i < count; i++)
-        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value };
+        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value, NULL };
     if (count == 0)
         return;
     const int rc = config_edit_file(tuning->request->config_path, changes, count, backup);

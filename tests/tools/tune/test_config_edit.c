@@ -16,7 +16,9 @@
 #include "tools/tune/config_edit.h"
 
 static const struct config_change changes[] = {
-    { "input", "prefetch_depth", 12 }, { "input", "read_threads", 3 }, { "devices", "threads_per_tower", 1 },
+    { "input", "prefetch_depth", 12, NULL },
+    { "input", "read_threads", 3, NULL },
+    { "devices", "threads_per_tower", 1, NULL },
 };
 
 static void expect(const char *text, const char *changed)
@@ -34,6 +36,22 @@ static void lines_that_are_there_get_another_value(void **state)
            "[devices]\nthreads_per_tower =\t2 ; all\n",
            "# a run\n[input]\nprefetch_depth = 12   # batches\n  read_threads=3\n\n"
            "[devices]\nthreads_per_tower =\t1 ; all\n");
+}
+
+static void a_value_may_be_a_word(void **state)
+{
+    (void)state;
+    static const struct config_change change = { "input", "source", 0, "cached" };
+    static const char *const texts[][2] = {
+        { "[input]\nsource = real  # files\n", "[input]\nsource = cached  # files\n" },
+        { "[input]\n", "[input]\nsource = cached\n" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        char *const is = config_edit_text(texts[i][0], &change, 1);
+        assert_non_null(is);
+        assert_string_equal(is, texts[i][1]);
+        free(is);
+    }
 }
 
 static void lines_are_added_at_the_end_of_their_section(void **state)
@@ -131,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_that_are_there_get_another_value),
+        cmocka_unit_test(a_value_may_be_a_word),
         cmocka_unit_test(lines_are_added_at_the_end_of_their_section),
         cmocka_unit_test(sections_are_added_at_the_end),
         cmocka_unit_test(the_same_key_of_another_section_and_comments_stay),

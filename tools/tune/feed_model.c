@@ -363,6 +363,15 @@ static struct feed_prediction predict(struct feed *feed, uint32_t steps)
     };
 }
 
+struct feed_model feed_cached(const struct feed_model *model, double *seconds)
+{
+    struct feed_model cached = *model;
+    *seconds = feed_mean(&model->read) * model->read_cores;
+    cached.read = (struct feed_times){ seconds, 1 };
+    cached.read_cores = 1;
+    return cached;
+}
+
 static bool is_within(uint32_t value, uint32_t most)
 {
     return value >= 1 && value <= most;

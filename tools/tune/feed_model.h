@@ -68,6 +68,9 @@ double feed_spread(const struct feed_times *times);
  * two measured numbers of threads nearest to it. */
 double feed_step_seconds(const struct feed_model *model, uint32_t threads);
 
+/* The same feed where records are in memory: a read only takes what it computes. `seconds`: room for how long; lent. */
+struct feed_model feed_cached(const struct feed_model *model, double *seconds);
+
 /* `steps` steps of that setting, behind a hundred that are not counted; steps >= 1. All numbers of the setting within
  * the limits above and >= 1. 0 or -ENOMEM. */
 int feed_predict(const struct feed_model *model, const struct feed_setting *setting, uint32_t steps,

@@ -109,6 +109,8 @@ static enum tune_kind kind_of(const struct tune_outcome *outcome)
                                  now->setting.threads == best->setting.threads;
     if (outcome->rounds == 0)
         return TUNE_UNTRIED;
+    if (best->is_cached)
+        return TUNE_CACHED;
     if (outcome->best > 0)
         return is_same_threads ? TUNE_SPREAD : is_same_depth ? TUNE_THREADS : TUNE_BOTH;
     if (outcome->given < ENOUGH * outcome->wanted)

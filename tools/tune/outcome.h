@@ -9,13 +9,14 @@
 #include "tools/tune/search.h"
 
 #define TUNE_ROUNDS_MAX 9u
-#define TUNE_CANDIDATES_MAX (SEARCH_FOUND_MAX + 1)
+#define TUNE_CANDIDATES_MAX (SEARCH_FOUND_MAX + 2)
 /* Below this share of images/s two settings are the same. */
 #define TUNE_MEASURABLE 0.02
 #define TUNE_MEASURABLE_ONCE 0.1        /* the same where there was but one round */
 
 struct candidate {
     struct feed_setting setting;
+    bool is_cached;                     /* and input.source = cached, which the configuration has not */
     struct feed_prediction predicted;
     uint32_t rounds;                    /* that were measured; 0: none */
     double speeds[TUNE_ROUNDS_MAX];     /* images/s of the median step */
@@ -28,6 +29,7 @@ enum tune_kind {
     TUNE_UNTRIED,               /* nothing was run */
     TUNE_FED,                   /* towers do not wait for input */
     TUNE_SPREAD,                /* the feed is fast enough on average; depth takes up the rest */
+    TUNE_CACHED,                /* shards that are kept in memory */
     TUNE_THREADS,               /* other numbers of threads are enough */
     TUNE_BOTH,                  /* other numbers of threads, and another depth */
     TUNE_DEFICIT,               /* no setting is: the feed is slower than the towers */

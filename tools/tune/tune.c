@@ -30,6 +30,8 @@
 #define ROUNDS_WANTED 5u
 #define BETWEEN 4u              /* pieces of work beside one a thread (loader.h) */
 #define TEXT_BYTES 48
+#define WAITING 0.5             /* share of reading that is worth being done away with */
+#define PREDICTED_STEPS 300u
 
 struct tuning {
     const struct tune_request *request;
@@ -246,10 +248,13 @@ static void set_space(struct tuning *tuning)
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }
 
-struct assignments { char texts[5][TEXT_BYTES]; const char *own[5]; };
+struct assignments { char texts[5][TEXT_BYTES]; const char *own[6]; size_t count; };
 
-static void assign(struct assignments *assignments, const struct feed_setting *setting)
+/* What is changed is told; the rest stays the configuration's. A GPU's towers keep their threads. */
+static void assign(struct assignments *assignments, const struct tuning *tuning, uint32_t i)
 {
+    const struct candidate *const candidate = &tuning->outcome.candidates[i];
+    const struct feed_setting *const setting = &candidate->setting;
     const struct { const char *key; uint32_t value; } values[5] = {
         { "input.prefetch_depth", setting->ring },
         { "input.staging_depth", setting->slots },
@@ -257,16 +262,14 @@ static void assign(struct assignments *assignments, const struct feed_setting *s
         { "input.decode_threads", setting->decoders },
         { "devices.threads_per_tower", setting->threads },
     };
-    for (size_t i = 0; i < 5; i++) {
-        snprintf(assignments->texts[i], TEXT_BYTES, "%s=%" PRIu32, values[i].key, values[i].value);
-        assignments->own[i] = assignments->texts[i];
+    const size_t value_count = i == 0 ? 0 : tuning->outcome.model.steps_on_cores ? 5 : 4;
+    assignments->count = 0;
+    if (candidate->is_cached)
+        assignments->own[assignments->count++] = "input.source=cached";
+    for (size_t v = 0; v < value_count; v++) {
+        snprintf(assignments->texts[v], TEXT_BYTES, "%s=%" PRIu32, values[v].key, values[v].value);
+        assignments->own[assignments->count++] = assignments->texts[v];
     }
-}
-
-/* What is changed is told; the rest stays the configuration's. A GPU's towers keep their threads. */
-static size_t assignment_count(const struct tuning *tuning, uint32_t candidate)
-{
-    return candidate == 0 ? 0 : tuning->outcome.model.steps_on_cores ? 5 : 4;
 }
 
 /* Which settings run, how often and how long, in what is left of the time; perhaps none. */
@@ -280,6 +283,24 @@ static void plan_rounds(struct tuning *tuning)
     outcome->rounds = between(left / (least * outcome->count), 0, ROUNDS_WANTED);
     outcome->trial_seconds = left / (fmax(outcome->rounds, 1) * outcome->count) - tuning->start_seconds;
     outcome->enough_seconds = ceil((tuning->request->seconds - left + 2 * least * outcome->count) / 10) * 10;
+}
+
+/* The configuration as it is, with its shards in memory, where readers are busy waiting for files. The last one: the
+ * first that there is no time for. */
+static int take_cached(struct tuning *tuning)
+{
+    struct tune_outcome *const outcome = &tuning->outcome;
+    const struct found *const now = &outcome->search.now;
+    double seconds;
+    if (tuning->request->is_cached || outcome->model.read_cores > WAITING || now->prediction.readers_busy < WAITING)
+        return 0;
+    struct candidate *const candidate = &outcome->candidates[outcome->count];
+    const struct feed_model model = feed_cached(&outcome->model, &seconds);
+    *candidate = (struct candidate){ .setting = now->setting, .is_cached = true };
+    if (feed_predict(&model, &now->setting, PREDICTED_STEPS, &candidate->predicted) != 0)
+        return out_of_memory(tuning);
+    outcome->count++;
+    return 0;
 }
 
 static void take_candidates(struct tuning *tuning)
@@ -300,8 +321,8 @@ static int check_candidates(struct tuning *tuning)
     for (uint32_t i = 1; i < outcome->count; i++) {
         struct assignments assignments;
         struct trial_result result;
-        assign(&assignments, &outcome->candidates[i].setting);
-        const int rc = trials_check(tuning->request, assignments.own, assignment_count(tuning, i), &result);
+        assign(&assignments, tuning, i);
+        const int rc = trials_check(tuning->request, assignments.own, assignments.count, &result);
         if (rc == -ECANCELED) {
             tuning->exit_code = trial_end_code();
             return rc;
@@ -316,9 +337,8 @@ static int run_candidate(struct tuning *tuning, uint32_t i)
     struct candidate *const candidate = &tuning->outcome.candidates[i];
     struct assignments assignments;
     struct trial_result result;
-    assign(&assignments, &candidate->setting);
-    const int rc = run(tuning, assignments.own, assignment_count(tuning, i), tuning->outcome.trial_seconds, &result,
-                       NULL);
+    assign(&assignments, tuning, i);
+    const int rc = run(tuning, assignments.own, assignments.count, tuning->outcome.trial_seconds, &result, NULL);
     if (rc != 0)
         return rc;
     candidate->speeds[candidate->rounds] = result.images_per_second;
@@ -373,7 +393,7 @@ static int search(struct tuning *tuning)
         search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
         return out_of_memory(tuning);
     take_candidates(tuning);
-    return 0;
+    return take_cached(tuning);
 }
 
 /* The lines that were printed go into the file. */
@@ -384,7 +404,7 @@ static void write_lines(struct tuning *tuning)
     char backup[CONFIG_BACKUP_SIZE];
     const uint32_t count = tune_lines(&tuning->outcome, lines);
     for (uint32_t i = 0; i < count; i++)
-        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value, NULL };
+        changes[i] = (struct config_change){ lines[i].section, lines[i].key, lines[i].value, lines[i].word };
     if (count == 0)
         return;
     const int rc = config_edit_file(tuning->request->config_path, changes, count, backup);

@@ -15,6 +15,7 @@ struct tune_request {
     double seconds;                     /* all of it, at most; TUNE_SECONDS_LEAST or more */
     size_t ram_budget;                  /* of the configuration; 0: none of its own */
     bool goes_back;                     /* the configuration goes back to saved states (train.on_nan = rollback) */
+    bool is_cached;                     /* the configuration keeps its shards in memory (input.source = cached) */
     bool writes;                        /* what it recommends goes into the configuration */
 };
 

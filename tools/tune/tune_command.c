@@ -139,6 +139,7 @@ static int read_configuration(struct tune_request *request, struct settings *set
     for (size_t i = 0; i < request->assignment_count && rc == 0; i++)
         rc = config_set(settings, request->assignments[i], problems);
     request->ram_budget = (size_t)settings->input.ram_budget;
+    request->is_cached = settings->input.source == INPUT_CACHED;
     request->goes_back = settings->train.on_nan == ON_NAN_ROLLBACK;
     return rc == 0 && problems->count > 0 ? -EINVAL : rc;
 }

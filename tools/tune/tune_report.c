@@ -57,8 +57,8 @@ static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE
     const struct candidate *const candidate = &outcome->candidates[i];
     const struct feed_setting *const is = &candidate->setting;
     const struct feed_prediction *const predicted = &candidate->predicted;
-    fprintf(out, "%5u %4u %4u %4u %5u %9.1f %6.1f", is->threads, is->readers, is->decoders, is->ring, is->slots,
-            predicted->images_per_second, 100 * predicted->input_wait);
+    fprintf(out, "%5u %4u %4u %4u %5u%c%9.1f %6.1f", is->threads, is->readers, is->decoders, is->ring, is->slots,
+            candidate->is_cached ? 'c' : ' ', predicted->images_per_second, 100 * predicted->input_wait);
     if (candidate->is_refused)
         fputs("  needs too much memory\n", out);
     else if (candidate->rounds == 0)
@@ -75,7 +75,8 @@ static void print_table(const struct tune_outcome *outcome, FILE *out)
           "tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB\n", out);
     for (uint32_t i = 0; i < outcome->count; i++)
         print_candidate(outcome, i, out);
-    fputs("first: as configured; <: the best\n", out);
+    fprintf(out, "first: as configured; <: the best%s\n",
+            outcome->candidates[outcome->count - 1].is_cached ? "; c: with input.source = cached" : "");
 }
 
 static double measured_wait(const struct tune_outcome *outcome, const struct feed_setting *setting)
@@ -112,12 +113,14 @@ uint32_t tune_lines(const struct tune_outcome *outcome, struct tune_line lines_o
 {
     const struct feed_setting *const now = &outcome->candidates[0].setting;
     const struct feed_setting *const best = &outcome->candidates[outcome->best].setting;
+    const bool is_cached = outcome->candidates[outcome->best].is_cached;
     const struct { struct tune_line line; uint32_t now; } all[TUNE_LINES_MAX] = {
-        { { "input", "prefetch_depth", best->ring }, now->ring },
-        { { "input", "staging_depth", best->slots }, now->slots },
-        { { "input", "read_threads", best->readers }, now->readers },
-        { { "input", "decode_threads", best->decoders }, now->decoders },
-        { { "devices", "threads_per_tower", best->threads }, now->threads },
+        { { "input", "source", is_cached, "cached" }, false },
+        { { "input", "prefetch_depth", best->ring, NULL }, now->ring },
+        { { "input", "staging_depth", best->slots, NULL }, now->slots },
+        { { "input", "read_threads", best->readers, NULL }, now->readers },
+        { { "input", "decode_threads", best->decoders, NULL }, now->decoders },
+        { { "devices", "threads_per_tower", best->threads, NULL }, now->threads },
     };
     uint32_t count = 0;
     for (uint32_t i = 0; i < TUNE_LINES_MAX; i++)
@@ -189,6 +192,10 @@ static void explain(const struct tune_outcome *outcome, FILE *out)
                            "batches that are ready in advance take that up: %.1f %% more images/s", given.text,
                       wanted.text, 100 * outcome->gain);
         return;
+    case TUNE_CACHED:
+        wrapped_print(out, "reason    reading waits for files, and the shards have room in memory: %.1f %% more "
+                           "images/s once they are read", 100 * outcome->gain);
+        return;
     case TUNE_THREADS:
         wrapped_print(out, "reason    other numbers of threads: %.1f %% more images/s", 100 * outcome->gain);
         return;
@@ -222,7 +229,10 @@ static void print_lines(const struct tune_outcome *outcome, FILE *out)
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(lines[i].section, section) != 0)
             fprintf(out, "\n[%s]\n", lines[i].section);
-        fprintf(out, "%s = %" PRIu32 "\n", lines[i].key, lines[i].value);
+        if (lines[i].word != NULL)
+            fprintf(out, "%s = %s\n", lines[i].key, lines[i].word);
+        else
+            fprintf(out, "%s = %" PRIu32 "\n", lines[i].key, lines[i].value);
         section = lines[i].section;
     }
 }

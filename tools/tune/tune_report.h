@@ -7,8 +7,12 @@
 #include "tools/tune/outcome.h"
 
 /* A line of a configuration. */
-struct tune_line { const char *section, *key; uint32_t value; };
-#define TUNE_LINES_MAX 5u
+struct tune_line {
+    const char *section, *key;
+    uint32_t value;
+    const char *word;           /* instead of the value; NULL: none */
+};
+#define TUNE_LINES_MAX 6u
 
 /* What the best one changes, in the order of sections. Returns how many lines. */
 uint32_t tune_lines(const struct tune_outcome *outcome, struct tune_line lines_out[TUNE_LINES_MAX]);

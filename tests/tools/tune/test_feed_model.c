@@ -134,6 +134,20 @@ static void a_decoder_beside_a_team_is_slowed_too(void **state)
     assert_float_equal(is.images_per_second, 10 / 2.4, 1e-2);
 }
 
+static void records_in_memory_are_not_waited_for(void **state)
+{
+    (void)state;
+    double seconds;
+    struct feed_model model = plenty();
+    model.read = (struct feed_times)TIMES(one);
+    model.read_cores = 0.1;
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 }).images_per_second, 5, 1e-6);
+    const struct feed_model cached = feed_cached(&model, &seconds);
+    const struct feed_prediction is = predicted(&cached, (struct feed_setting){ 1, 2, 1, 4, 2 });
+    assert_float_equal(is.images_per_second, 10, 1e-6);
+    assert_float_equal(is.readers_busy, 0.2, 1e-2);
+}
+
 static void towers_step_together(void **state)
 {
     (void)state;
@@ -194,6 +208,7 @@ int main(void)
         cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
         cmocka_unit_test(what_computes_at_once_shares_the_cores),
         cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),
+        cmocka_unit_test(records_in_memory_are_not_waited_for),
         cmocka_unit_test(towers_step_together),
         cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),
         cmocka_unit_test(without_a_loader_only_steps_take_time),

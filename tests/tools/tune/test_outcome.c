@@ -190,6 +190,24 @@ static void what_did_not_run_is_not_recommended(void **state)
     expect_words(&outcome, "nan", false);
 }
 
+static void shards_in_memory_are_a_candidate(void **state)
+{
+    (void)state;
+    struct tune_outcome outcome = three(10, 11, 15);
+    outcome.candidates[2].is_cached = true;
+    outcome.candidates[2].setting = outcome.candidates[0].setting;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    assert_int_equal(outcome.kind, TUNE_CACHED);
+    expect_words(&outcome, "1 1 1 4 2c", true);
+    expect_words(&outcome, "<: the best; c: with input.source = cached", true);
+    expect_words(&outcome, "the shards have room in memory: 50.0 % more images/s once they are read set [input] "
+                           "source = cached", true);
+    outcome = three(10, 15, 10);
+    outcome.candidates[2].is_cached = true;
+    assert_int_equal(outcome_judge(&outcome), 0);
+    expect_words(&outcome, "[input] source", false);
+}
+
 static void what_changes_is_told(void **state)
 {
     (void)state;
@@ -243,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
         cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
         cmocka_unit_test(what_did_not_run_is_not_recommended),
+        cmocka_unit_test(shards_in_memory_are_a_candidate),
         cmocka_unit_test(what_changes_is_told),
         cmocka_unit_test(queues_drain_as_they_are_recommended),
         cmocka_unit_test(towers_that_do_not_wait_are_fed),

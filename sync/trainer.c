@@ -192,8 +192,7 @@ static int take_slot(struct trainer *trainer, struct slot **slot_out)
     }
     const bool copied = slot->ready->device->ops->event_passed(slot->ready);
     slots_count(trainer->slots, &after);
-    const bool waited = after.take_waited_ns > before.take_waited_ns;
-    rc = step_clock_mark(trainer->clock, waited ? SPENT_INPUT_WAIT : SPENT_OTHER);
+    rc = step_clock_mark(trainer->clock, after.take_waited_ns > before.take_waited_ns ? SPENT_INPUT_WAIT : SPENT_OTHER);
     if (rc == 0)
         rc = stream_wait(trainer->spec.tower.compute, slot->ready);
     if (rc == 0)
@@ -329,8 +328,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
     struct trainer *const trainer = calloc(1, sizeof(*trainer));
     if (trainer == NULL)
         return -ENOMEM;
-    trainer->spec = *spec;
-    trainer->next = spec->sync.schedule->first;
+    *trainer = (struct trainer){ .spec = *spec, .next = spec->sync.schedule->first };
     phases_init(&trainer->phases);
     int rc = open_reports(trainer);
     if (rc == 0)

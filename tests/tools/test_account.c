@@ -331,7 +331,8 @@ static void steps_explain_the_time_that_passed(void **state)
     assert_true(isnan(account_explained(account)));
     round_fill(&round, &schedule, 0, &now_ns);
     for (uint32_t d = 0; d < 2; d++) {
-        round.reports[d].times = (struct step_times){ .forward = 1000000 + 2000000 * d, .total = 1000000 + 2000000 * d };
+        const uint64_t ns = 1000000 + 2000000 * d;
+        round.reports[d].times = (struct step_times){ .forward = ns, .total = ns };
         round.reports[d].seen_ns = 1000 + 4000000;
     }
     account_add(account, round.pointers, 2);

@@ -10,18 +10,21 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/limits/idle.h"
 #include "tools/run/pace/facts.h"
 #include "tools/run/report_damage.h"
 #include "tools/run/summary/summary.h"
 #include "tools/text/wrapped.h"
 
+#define IDLE_KNOWN_SECONDS 0.5
 #define LINE_BYTES 2048u        /* more than a line of metrics.jsonl takes */
 #define SUMMARY_BYTES 65536u    /* and than a summary without hundreds of damaged records or epochs */
 
 int report_init(struct report *report)
 {
     clock_gettime(CLOCK_REALTIME, &report->began);
-    report->interval_ns = clock_now_ns();
+    report->init_ns = report->interval_ns = clock_now_ns();
+    report->init_idle = idle_seconds();
     json_init(&report->json, false);
     json_init(&report->summary, true);
     const struct observed_run run = {
@@ -59,6 +62,13 @@ uint64_t report_peak_bytes(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* The kernel counts in hundredths of a second. */
+double report_idle_cores(const struct report *report)
+{
+    const double seconds = (double)(clock_now_ns() - report->init_ns) / 1e9;
+    return seconds < IDLE_KNOWN_SECONDS ? NAN : (idle_seconds() - report->init_idle) / seconds;
 }
 
 double report_first_step_seconds(const struct report *report)

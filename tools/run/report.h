@@ -34,6 +34,8 @@ struct report {
     struct timespec began;              /* this process, by the calendar */
     struct loader_counts loader;        /* when the latest interval ended, */
     uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
+    double init_idle;                   /* idle_seconds() in report_init, */
+    uint64_t init_ns;                   /* at this time */
     struct feed_meter meter;            /* of the loader in training behind warm-up */
 };
 
@@ -50,7 +52,6 @@ void report_epoch(struct report *report, const struct span *span);
 struct report_end {
     struct pipeline_counts counts;
     uint64_t loader_wall_ns, loader_end_ns;     /* it ran so long, up to then on clock_now_ns's clock */
-    double idle_cores;          /* of the machine meanwhile, on average; NAN: not known */
     const char *early;          /* why the run ended early, NULL: it did not */
     const char *ended;          /* the same for programs, in a word or two */
 };
@@ -68,6 +69,8 @@ bool report_evaluation_is_complete(const struct report *report);        /* has t
 /* "2026-01-31T12:00:00.000Z" */
 void report_write_time(struct timespec time, char text[REPORT_TIME_SIZE]);
 void report_write_fractions(struct json *json, const struct fractions *share);
+/* Cores of the machine that nobody used since report_init, on average; NAN where that is not known or too short. */
+double report_idle_cores(const struct report *report);
 /* Of training of this process behind warm-up. */
 struct feed_use report_feed(const struct report *report, const struct report_end *end);
 

@@ -9,7 +9,6 @@
 #include "stage/log.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
-#include "tools/limits/idle.h"
 #include "tools/phase.h"
 #include "tools/results/class_names_give.h"
 #include "tools/results/results.h"
@@ -50,7 +49,6 @@ struct run {
     struct goal goal;
     uint64_t next;              /* the batch of the run behind those that are reported */
     uint64_t began_ns;
-    double began_idle;          /* idle_seconds() then */
 };
 
 /* Print what is collected and return `code`. */
@@ -331,7 +329,6 @@ static int begin(struct run *run)
     if (code != 0)
         return code;
     run->began_ns = clock_now_ns();
-    run->began_idle = idle_seconds();
     return start_pipeline(run);
 }
 
@@ -372,7 +369,6 @@ static int train(struct run *run)
     run_steps(run);
     run->end.loader_end_ns = clock_now_ns();
     run->end.loader_wall_ns = run->end.loader_end_ns - run->began_ns;
-    run->end.idle_cores = (idle_seconds() - run->began_idle) * 1e9 / (double)run->end.loader_wall_ns;
     code = save(run);
     const int asked_code = signals_exit_code();
     close_pipeline(run, &run->end.counts);

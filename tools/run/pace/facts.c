@@ -7,9 +7,6 @@
 #include "loader/dataset.h"
 #include "stage/clock.h"
 
-/* The kernel counts idle time in hundredths of a second. */
-#define IDLE_KNOWN_NS 500000000u
-
 static double ratio(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
@@ -27,11 +24,10 @@ static double cores_busy(const struct report *report)
 }
 
 /* What is neither idle nor this process's. */
-static double others_busy(const struct report *report, const struct report_end *end, double busy)
+static double others_busy(const struct report *report, double busy)
 {
-    const double idle = ratio(end->idle_cores, report->plan->cores);
-    const bool is_known = end->idle_cores >= 0 && end->loader_wall_ns >= IDLE_KNOWN_NS;
-    return is_known ? fmax(1 - idle - busy, 0) : 0;
+    const double idle = report_idle_cores(report) / report->plan->cores;
+    return isnan(idle) ? 0 : fmax(1 - idle - busy, 0);
 }
 
 static bool is_encoded(const struct dataset *dataset)
@@ -59,7 +55,7 @@ struct verdict_facts facts_of(const struct report *report, const struct report_e
         .copying = ratio((double)counts->feeders.copy_ns, wall_ns * report->plan->devices.towers.count),
         .main_busy = 1 - ratio((double)counts->main_waited_ns, wall_ns),
         .cores_busy = busy,
-        .others_busy = others_busy(report, end, busy),
+        .others_busy = others_busy(report, busy),
         .images_per_second = tally_images_per_second(account_process(report->account)),
         .is_encoded = is_encoded(dataset),
         .stored_side = is_encoded(dataset) ? shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,

@@ -14,6 +14,7 @@
 #include "tools/config/options.h"
 #include "tools/limits/cgroup.h"
 #include "tools/text/wrapped.h"
+#include "tools/tune/assignments.h"
 #include "tools/tune/config_edit.h"
 #include "tools/tune/crowding.h"
 #include "tools/tune/outcome.h"
@@ -99,17 +100,6 @@ static double wait_of(const struct trial_result *result)
     return result->fractions.input_wait + result->fractions.exposed_copy;
 }
 
-/* Where a trace has no room in the budget, copies are not measured. */
-static int measure_now(struct tuning *tuning)
-{
-    struct stage_times *const times = trials_have_room(tuning->request) ? &tuning->as_is : NULL;
-    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
-    if (rc == 0)
-        log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
-                    tuning->now.images_per_second, 100 * wait_of(&tuning->now));
-    return rc;
-}
-
 static int refuse(struct tuning *tuning, const char *why)
 {
     log_message(LOG_ERROR, "--tune: %s", why);
@@ -117,18 +107,18 @@ static int refuse(struct tuning *tuning, const char *why)
     return -EINVAL;
 }
 
-/* The runs that measure, each as short as it may be. */
-static int check_time(struct tuning *tuning)
+/* Where a trace has no room in the budget, copies are not measured. */
+static int measure_now(struct tuning *tuning)
 {
-    tuning->step_seconds = (double)tuning->now.batch / tuning->now.images_per_second;
-    const double each = tuning->start_seconds + phase_least(tuning);
-    if (seconds_left(tuning) >= (PHASES_MOST - 1) * each)
-        return 0;
-    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for so many in "
-                           "%.0f s: give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
-                tuning->request->seconds, ceil((PHASES_MOST + 4) * (each + TRIAL_LEAST) / 10) * 10);
-    tuning->exit_code = EXIT_CODE_USAGE;
-    return -ETIME;
+    struct stage_times *const times = trials_have_room(tuning->request) ? &tuning->as_is : NULL;
+    const int rc = run(tuning, NULL, 0, phase_seconds(tuning), &tuning->now, times);
+    if (rc != 0)
+        return rc;
+    if (!isfinite(tuning->now.images_per_second))
+        return refuse(tuning, "too few steps were done to measure: give it more time");
+    log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
+                tuning->now.images_per_second, 100 * wait_of(&tuning->now));
+    return 0;
 }
 
 /* A feed and towers are wanted. */
@@ -141,30 +131,57 @@ static int check_kind(struct tuning *tuning)
     return 0;
 }
 
-/* Steps with input that is there, with several numbers of threads where towers compute on cores. */
+/* Of a tower, whose steps are measured: several numbers where towers compute on cores. Returns how many. */
+static uint32_t threads_measured(const struct tuning *tuning, uint32_t threads_out[FEED_STEP_KINDS])
+{
+    const uint32_t most = tuning->outcome.space.threads_most;
+    const uint32_t wanted[FEED_STEP_KINDS] = { 1, most > 2 ? (most + 1) / 2 : most, most };
+    uint32_t count = 0;
+    threads_out[0] = (uint32_t)tuning->now.threads_per_tower;
+    if (!tuning->outcome.model.steps_on_cores)
+        return 1;
+    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++)
+        if (count == 0 || wanted[i] > threads_out[count - 1])
+            threads_out[count++] = wanted[i];
+    return count;
+}
+
+/* The runs that measure, each as short as it may be. */
+static int check_time(struct tuning *tuning)
+{
+    uint32_t threads[FEED_STEP_KINDS];
+    const uint32_t runs = 1 + threads_measured(tuning, threads);        /* the feed alone, and towers alone */
+    tuning->step_seconds = (double)tuning->now.batch / tuning->now.images_per_second;
+    const double each = tuning->start_seconds + phase_least(tuning);
+    if (seconds_left(tuning) >= runs * each)
+        return 0;
+    log_message(LOG_ERROR, "--tune: a run takes %.1f s to start and %.1f s to measure, too long for so many in "
+                           "%.0f s: give it more time, as --tune=%.0f", tuning->start_seconds, phase_least(tuning),
+                tuning->request->seconds, ceil((runs + 5) * (each + TRIAL_LEAST) / 10) * 10);
+    tuning->exit_code = EXIT_CODE_USAGE;
+    return -ETIME;
+}
+
+/* Steps with input that is there. */
 static int measure_needs(struct tuning *tuning)
 {
     struct feed_model *const model = &tuning->outcome.model;
-    const uint32_t now = (uint32_t)tuning->now.threads_per_tower, most = tuning->outcome.space.threads_most;
-    const uint32_t wanted[FEED_STEP_KINDS] = { 1, most > 2 ? (most + 1) / 2 : most, most };
-    for (uint32_t i = 0; i < FEED_STEP_KINDS; i++) {
-        const uint32_t threads = model->steps_on_cores ? wanted[i] : now;
+    uint32_t threads[FEED_STEP_KINDS];
+    const uint32_t count = threads_measured(tuning, threads);
+    for (uint32_t i = 0; i < count; i++) {
         char text[TEXT_BYTES];
         struct trial_result result;
-        const uint32_t kind = model->step_kinds;
-        if (kind > 0 && model->step_threads[kind - 1] >= threads)
-            continue;
-        snprintf(text, sizeof(text), "devices.threads_per_tower=%" PRIu32, threads);
+        snprintf(text, sizeof(text), "devices.threads_per_tower=%" PRIu32, threads[i]);
         const char *const own[] = { "input.source=synthetic", text };
         const int rc = run(tuning, own, model->steps_on_cores ? 2 : 1, phase_seconds(tuning), &result,
-                           &tuning->needs[kind]);
+                           &tuning->needs[i]);
         if (rc != 0)
             return rc;
-        model->step[kind] = tuning->needs[kind].steps;
-        model->step_threads[kind] = threads;
+        model->step[i] = tuning->needs[i].steps;
+        model->step_threads[i] = threads[i];
         model->step_kinds++;
-        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %.1f images/s", threads, threads == 1 ? "" : "s",
-                    result.images_per_second);
+        log_message(LOG_RUN, "towers alone, %" PRIu32 " thread%s each: %.1f images/s", threads[i],
+                    threads[i] == 1 ? "" : "s", result.images_per_second);
     }
     return 0;
 }
@@ -248,28 +265,12 @@ static void set_space(struct tuning *tuning)
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }
 
-struct assignments { char texts[5][TEXT_BYTES]; const char *own[6]; size_t count; };
-
-/* What is changed is told; the rest stays the configuration's. A GPU's towers keep their threads. */
+/* What is changed is told; the rest stays the configuration's, as all of the first. A GPU's towers keep their threads. */
 static void assign(struct assignments *assignments, const struct tuning *tuning, uint32_t i)
 {
-    const struct candidate *const candidate = &tuning->outcome.candidates[i];
-    const struct feed_setting *const setting = &candidate->setting;
-    const struct { const char *key; uint32_t value; } values[5] = {
-        { "input.prefetch_depth", setting->ring },
-        { "input.staging_depth", setting->slots },
-        { "input.read_threads", setting->readers },
-        { "input.decode_threads", setting->decoders },
-        { "devices.threads_per_tower", setting->threads },
-    };
-    const size_t value_count = i == 0 ? 0 : tuning->outcome.model.steps_on_cores ? 5 : 4;
-    assignments->count = 0;
-    if (candidate->is_cached)
-        assignments->own[assignments->count++] = "input.source=cached";
-    for (size_t v = 0; v < value_count; v++) {
-        snprintf(assignments->texts[v], TEXT_BYTES, "%s=%" PRIu32, values[v].key, values[v].value);
-        assignments->own[assignments->count++] = assignments->texts[v];
-    }
+    *assignments = (struct assignments){ .count = 0 };
+    if (i > 0)
+        assignments_make(assignments, &tuning->outcome.candidates[i], tuning->outcome.model.steps_on_cores);
 }
 
 /* Which settings run, how often and how long, in what is left of the time; perhaps none. */
@@ -376,11 +377,12 @@ static int measure(struct tuning *tuning)
     int rc = measure_now(tuning);
     if (rc == 0)
         rc = check_kind(tuning);
-    if (rc == 0)
-        rc = check_time(tuning);
     if (rc != 0)
         return rc;
     set_space(tuning);
+    rc = check_time(tuning);
+    if (rc != 0)
+        return rc;
     take_copies(tuning);
     rc = measure_needs(tuning);
     return rc != 0 ? rc : measure_feed(tuning);

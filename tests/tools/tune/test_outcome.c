@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "stage/text/text_stream.h"
+#include "tools/tune/assignments.h"
 #include "tools/tune/outcome.h"
 #include "tools/tune/tune_report.h"
 
@@ -190,6 +191,21 @@ static void what_did_not_run_is_not_recommended(void **state)
     expect_words(&outcome, "nan", false);
 }
 
+static void a_candidate_runs_with_its_keys(void **state)
+{
+    (void)state;
+    const struct candidate candidate = { .setting = { 1, 2, 3, 4, 5 }, .is_cached = true };
+    struct assignments assignments;
+    assignments_make(&assignments, &candidate, true);
+    assert_int_equal(assignments.count, 6);
+    assert_string_equal(assignments.own[0], "input.source=cached");
+    assert_string_equal(assignments.own[1], "input.prefetch_depth=4");
+    assert_string_equal(assignments.own[5], "devices.threads_per_tower=3");
+    assignments_make(&assignments, &candidate, false);
+    assert_int_equal(assignments.count, 5);
+    assert_string_equal(assignments.own[4], "input.decode_threads=2");
+}
+
 static void shards_in_memory_are_a_candidate(void **state)
 {
     (void)state;
@@ -261,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_deficit_is_told_with_how_long_a_queue_lasts),
         cmocka_unit_test(a_deficit_of_decoding_tells_what_smaller_images_would_give),
         cmocka_unit_test(what_did_not_run_is_not_recommended),
+        cmocka_unit_test(a_candidate_runs_with_its_keys),
         cmocka_unit_test(shards_in_memory_are_a_candidate),
         cmocka_unit_test(what_changes_is_told),
         cmocka_unit_test(queues_drain_as_they_are_recommended),

@@ -265,7 +265,7 @@ static void set_space(struct tuning *tuning)
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }
 
-/* What is changed is told; the rest stays the configuration's, as all of the first. A GPU's towers keep their threads. */
+/* What is changed is told; the rest stays the configuration's, as all of the first. A GPU's towers keep theirs. */
 static void assign(struct assignments *assignments, const struct tuning *tuning, uint32_t i)
 {
     *assignments = (struct assignments){ .count = 0 };

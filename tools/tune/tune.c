@@ -29,6 +29,7 @@
 #define STEPS_LEAST 20.0        /* of a run, behind those that warm up */
 #define TRIAL_LEAST 1.0         /* seconds of training that settings are compared by */
 #define ROUNDS_WANTED 5u
+#define PLANNED 0.95            /* of what is left: starts take longer now and then */
 #define BETWEEN 4u              /* pieces of work beside one a thread (loader.h) */
 #define TEXT_BYTES 48
 #define WAITING 0.5             /* share of reading that is worth being done away with */
@@ -41,7 +42,7 @@ struct tuning {
     struct stage_times as_is, feed, needs[FEED_STEP_KINDS];
     double usual_copy;          /* seconds */
     uint64_t begun_ns;
-    double start_seconds;       /* that a trial takes beside its training */
+    double start_seconds;       /* that a trial takes beside its training, on average */
     double step_seconds;        /* of the configuration as it is */
     uint32_t runs;              /* trials that are done */
     int exit_code;
@@ -65,8 +66,7 @@ static int run(struct tuning *tuning, const char *const *own, size_t count, doub
 {
     const uint64_t begun_ns = clock_now_ns();
     const int rc = trials_run(tuning->request, own, count, seconds, result, times);
-    tuning->start_seconds = fmax(tuning->start_seconds, seconds_since(begun_ns) - seconds);
-    tuning->runs++;
+    tuning->start_seconds += (fmax(seconds_since(begun_ns) - seconds, 0) - tuning->start_seconds) / ++tuning->runs;
     tuning->exit_code = result->exit_code;
     if (rc == -ECANCELED) {
         log_message(LOG_RUN, "interrupted: nothing was changed");
@@ -277,13 +277,13 @@ static void assign(struct assignments *assignments, const struct tuning *tuning,
 static void plan_rounds(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    const double left = seconds_left(tuning);
+    const double left = PLANNED * seconds_left(tuning);
     const double least = tuning->start_seconds + fmax(TRIAL_LEAST, 2 * STEPS_LEAST * tuning->step_seconds);
     while (outcome->count > 2 && left < ROUNDS_WANTED * least * outcome->count)
         outcome->count--;
     outcome->rounds = between(left / (least * outcome->count), 0, ROUNDS_WANTED);
     outcome->trial_seconds = left / (fmax(outcome->rounds, 1) * outcome->count) - tuning->start_seconds;
-    outcome->enough_seconds = ceil((tuning->request->seconds - left + 2 * least * outcome->count) / 10) * 10;
+    outcome->enough_seconds = ceil((seconds_since(tuning->begun_ns) + 2 * least * outcome->count) / 10) * 10;
 }
 
 /* The configuration as it is, with its shards in memory, where readers are busy waiting for files. The last one: the

@@ -226,7 +226,8 @@ static void advise_on_compute(struct verdict *verdict, const struct verdict_fact
 
 static void advise_on_reduction(struct verdict *verdict, const struct run_plan *plan)
 {
-    const bool may_relax = plan->devices.mode == sync_table[SYNC_REPLICATED];
+    const struct sync_ops *const mode = plan->devices.mode;
+    const bool may_relax = mode->sums[REGION_GRADIENTS] && !mode->defers && mode->serves != SERVES_EACH;
     char cure[128];
     snprintf(cure, sizeof(cure), "a larger train.batch, fewer towers with more threads each, or %s",
              may_relax ? "sync.consistency = relaxed" : "another sync.bucket");

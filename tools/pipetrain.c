@@ -20,6 +20,7 @@
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
 #include "tools/config/train/overfit.h"
+#include "tools/config/words/pipetrain_options.h"
 #include "tools/describe.h"
 #include "tools/doctor/doctor.h"
 #include "tools/limits/limits.h"
@@ -34,10 +35,6 @@
 #include "tools/tune/tune_command.h"
 #include "tools/version.h"
 
-/* Long options without a letter. */
-enum { OPTION_SET = 256, OPTION_CHECK, OPTION_DRY_RUN, OPTION_VERSION, OPTION_DESCRIBE, OPTION_NET,
-       OPTION_OVERFIT, OPTION_PROGRESS, OPTION_COMPARE, OPTION_DOCTOR };
-
 struct arguments {
     char **argv;
     const char *config_path;
@@ -51,25 +48,6 @@ struct arguments {
     const char *help_name, *describe_name;      /* NULL: all */
 };
 
-static const struct option long_options[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "set", required_argument, NULL, OPTION_SET },
-    { "check", no_argument, NULL, OPTION_CHECK },
-    { "dry-run", no_argument, NULL, OPTION_DRY_RUN },
-    { "overfit", required_argument, NULL, OPTION_OVERFIT },
-    { "compare", required_argument, NULL, OPTION_COMPARE },     /* programs of their own, named here to be found */
-    { "tune", optional_argument, NULL, OPTION_COMPARE },
-    { "tune-write", no_argument, NULL, OPTION_COMPARE },
-    { "progress", required_argument, NULL, OPTION_PROGRESS },
-    { "quiet", no_argument, NULL, 'q' },
-    { "describe", optional_argument, NULL, OPTION_DESCRIBE },
-    { "net", no_argument, NULL, OPTION_NET },
-    { "doctor", optional_argument, NULL, OPTION_DOCTOR },
-    { "help", optional_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPTION_VERSION },
-    { NULL, 0, NULL, 0 },
-};
-
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: pipetrain -c FILE [--set SECTION.KEY=VALUE]... [--check | --dry-run | --overfit=N]\n"
@@ -79,31 +57,10 @@ static void print_usage(FILE *out)
                  "       pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
                  "       pipetrain --describe[=MODEL] [--net] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
                  "       pipetrain --doctor[=json] [-c FILE] [--set SECTION.KEY=VALUE]...\n"
-                 "       pipetrain --help[=KEY] | --version\n\n"
-                 "  -c, --config FILE         train as FILE says, which may be a pipe\n"
-                 "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
-                 "      --check               check settings and data, start nothing\n"
-                 "      --dry-run             build everything, print the plan, run one step\n"
-                 "      --overfit=N           can N samples be learnt at all? Train on them until all are right:\n"
-                 "                            pipetrain -c run.conf --overfit=100\n"
-                 "      --compare KEY=VALUE,VALUE...   run variants one after the other, and put speeds,\n"
-                 "                            times and accuracy side by side (--compare=help):\n"
-                 "                            pipetrain -c run.conf --compare towers=1,2,4\n"
-                 "      --tune[=SECONDS]      find how many threads and how much depth its feed needs\n"
-                 "                            (--tune --help): pipetrain -c run.conf --tune\n"
-                 "      --progress=KIND       bar, line, json or none on stderr; else a bar where that is a terminal\n"
-                 "  -q, --quiet               say nothing but errors; results are in the run's directory\n"
-                 "      --describe[=MODEL]    the models; or the layers of one, of a file (mine.net) or of FILE's,\n"
-                 "                            and what is done to its images\n"
-                 "      --net                 with --describe: as a file for model.file, to be changed:\n"
-                 "                            pipetrain --describe=mnist_cnn --net > mine.net\n"
-                 "      --doctor[=json]       what this machine is to a run, or to that of FILE: cores, memory, GPUs,\n"
-                 "                            disk, libraries; what costs speed, and what to do:\n"
-                 "                            pipetrain --doctor -c run.conf\n"
-                 "  evaluate                  how well a trained network does (evaluate --help)\n"
-                 "  predict                   what it takes images for (predict --help)\n"
-                 "  -h, --help[=KEY]          this text and all keys, or one key or section\n"
-                 "      --version\n");
+                 "       pipetrain --help[=KEY] | --version\n\n");
+    program_option_help(pipetrain_options, out);
+    fprintf(out, "  evaluate                  how well a trained network does (evaluate --help)\n"
+                 "  predict                   what it takes images for (predict --help)\n");
 }
 
 static int take_samples(const char *text, int64_t *samples_out)
@@ -120,33 +77,35 @@ static int take_samples(const char *text, int64_t *samples_out)
 /* 0, or -EINVAL after a message. */
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
+    struct program_words words;
     int letter;
-    if (long_option_check(argc, argv, long_options) != 0)
+    program_option_words(pipetrain_options, "", &words);
+    if (long_option_check(argc, argv, words.rows) != 0)
         return -EINVAL;
-    while ((letter = getopt_long(argc, argv, "c:hq", long_options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1) {
         switch (letter) {
         case 'c': arguments->config_path = optarg; break;
-        case OPTION_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
-        case OPTION_CHECK: arguments->check = true; break;
-        case OPTION_DRY_RUN: arguments->dry_run = true; break;
-        case OPTION_OVERFIT:
+        case WORD_SET: arguments->assignments[arguments->assignment_count++] = optarg; break;
+        case WORD_CHECK: arguments->check = true; break;
+        case WORD_DRY_RUN: arguments->dry_run = true; break;
+        case WORD_OVERFIT:
             if (take_samples(optarg, &arguments->overfit) != 0)
                 return -EINVAL;
             break;
-        case OPTION_PROGRESS:
+        case WORD_PROGRESS:
             snprintf(arguments->progress, sizeof(arguments->progress), "report.progress=%s", optarg);
             arguments->assignments[arguments->assignment_count++] = arguments->progress;
             break;
         case 'q': arguments->quiet = true; break;
-        case OPTION_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
-        case OPTION_NET: arguments->net = true; break;
-        case OPTION_DOCTOR:
+        case WORD_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
+        case WORD_NET: arguments->net = true; break;
+        case WORD_DOCTOR:
             arguments->doctor = true;
             if (optarg != NULL && doctor_form_find(optarg, &arguments->doctor_form) != 0)
                 return -EINVAL;
             break;
         case 'h': arguments->help = true; arguments->help_name = optarg; break;
-        case OPTION_VERSION: arguments->version = true; break;
+        case WORD_VERSION: arguments->version = true; break;
         default: return -EINVAL;
         }
     }

@@ -14,8 +14,10 @@
 
 #include "stage/text/decimal.h"
 #include "stage/text/nearest.h"
+#include "tools/config/manual.h"
 #include "tools/config/option_help.h"
 #include "tools/config/options.h"
+#include "tools/config/words/pipetrain_options.h"
 
 static int setup(void **state)
 {
@@ -344,6 +346,53 @@ static void help_and_manual_name_every_key(void **state)
     free(manual);
 }
 
+static void print_command_help(FILE *out)
+{
+    program_option_help(pipetrain_options, out);
+}
+
+/* The options of the command line are told in --help, in lines that fit, and on the manual page. */
+static void help_and_manual_name_every_option(void **state)
+{
+    (void)state;
+    char *help = printed(print_command_help);
+    char *manual = printed(manual_write);
+    for (const struct program_option *row = pipetrain_options; row->name != NULL; row++) {
+        char name[64], tag[96], *const bold = tag + sprintf(tag, "\\fB\\-\\-");
+        char *end = bold;
+        snprintf(name, sizeof(name), " --%s", row->name);
+        assert_non_null(strstr(help, name));
+        for (const char *from = row->name; *from != '\0'; from++)
+            end = *from == '-' ? stpcpy(end, "\\-") : (*end = *from, end + 1);
+        stpcpy(end, "\\fR");
+        assert_non_null(strstr(manual, tag));
+    }
+    for (const char *line = help; *line != '\0'; line = strchr(line, '\n') + 1)
+        assert_true(strcspn(line, "\n") <= 80);
+    free(help);
+    free(manual);
+}
+
+static void command_line_options_are_what_getopt_takes(void **state)
+{
+    (void)state;
+    static const struct program_option table[] = {
+        { 'o', "output", "FILE", false, "a file", NULL, NULL }, { 'v', "verbose", NULL, false, "more", NULL, NULL },
+        { 256, "tune", "SECONDS", true, "for so long", NULL, NULL }, { 'h', "help", "KEY", true, "this", NULL, NULL },
+        { 257, "hidden", NULL, false, NULL, NULL, NULL }, { 0, NULL, NULL, false, NULL, NULL, NULL },
+    };
+    struct program_words words;
+    program_option_words(table, ":", &words);
+    assert_string_equal(words.letters, ":o:vh");
+    static const int kinds[] = { required_argument, no_argument, optional_argument, optional_argument, no_argument };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        assert_string_equal(words.rows[i].name, table[i].name);
+        assert_int_equal(words.rows[i].has_arg, kinds[i]);
+        assert_int_equal(words.rows[i].val, table[i].letter);
+    }
+    assert_null(words.rows[5].name);
+}
+
 /* --help=name: the text, "" when the name is unknown; the problem goes to `problem`. */
 static char *help_one(const char *name, char *problem, size_t problem_size)
 {
@@ -432,6 +481,8 @@ int main(void)
         TEST(run_names_cannot_leave_their_folder),
         TEST(shell_characters_in_a_text_stay_as_they_are),
         TEST(help_and_manual_name_every_key),
+        TEST(help_and_manual_name_every_option),
+        TEST(command_line_options_are_what_getopt_takes),
         TEST(help_explains_a_key_by_its_short_and_its_full_name),
         TEST(help_for_an_unknown_key_names_the_nearest),
         TEST(distance_counts_changes_additions_drops_and_swaps),

@@ -37,7 +37,8 @@ sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config/towers tools/config compute stage stage/text sync
 tools/config/train  tools/config compute stage stage/text
 tools/config/observe
-tools/config        tools/config/observe tools/config/towers tools/config/train tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
+tools/config/words
+tools/config        tools/config/observe tools/config/towers tools/config/train tools/config/words tools formats stage stage/text loader/augment loader/images loader loader/order compute compute/netfile sync
 tools/convert/arrays  tools/convert formats stage stage/file
 tools/convert/files tools/convert tools/limits formats formats/inputs stage stage/file
 tools/convert/records  tools/convert formats stage loader/shards
@@ -50,12 +51,12 @@ tools/results       tools/config tools/shards tools/text formats formats/inputs 
 tools/limits        tools/config stage stage/text
 tools/text          tools/config
 tools/trial         tools/run tools stage
-tools/predict       tools/run tools/results tools/shards tools/config tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
+tools/predict       tools/run tools/results tools/shards tools/config tools/config/words tools/text tools formats stage stage/file stage/text loader loader/images loader/shards compute
 tools/tune          tools/trial tools/report/trace tools/run tools/limits tools/config tools/text stage stage/file stage/text
-tools/compare       tools/trial tools/run tools/config tools/text tools formats stage stage/text
+tools/compare       tools/trial tools/run tools/config tools/config/words tools/text tools formats stage stage/text
 tools/report/draw   stage/text
 tools/report/trace  tools/report tools/report/draw stage/text
-tools/report        tools/report/draw tools/report/trace tools tools/config tools/shards stage stage/file stage/text
+tools/report        tools/report/draw tools/report/trace tools tools/config tools/config/words tools/shards stage stage/file stage/text
 tools/doctor        tools/run tools/limits tools/config tools/text formats stage stage/text loader compute sync
 tools/run/goal      tools/run tools/config tools/text stage compute sync
 tools/run/summary   tools/run tools/run/pace tools/config/train tools formats loader stage
@@ -63,7 +64,7 @@ tools/run/pace      tools/run tools/config tools/text formats stage loader
 tools/run/observe   tools/run tools/config tools/config/observe tools tools/results formats/events loader stage stage/file stage/text
 tools/run/trace     tools/run tools/config stage stage/file stage/trace sync
 tools/run/state     tools/run tools/run/goal tools/checkpoint tools/results tools/config tools/text stage stage/text loader compute sync
-tools               tools/config/train tools/config tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial tools/tune formats stage stage/text loader compute compute/netfile sync
+tools               tools/config/train tools/config tools/config/words tools/compare tools/convert tools/doctor tools/limits tools/predict tools/results tools/run tools/trial tools/tune formats stage stage/text loader compute compute/netfile sync
 tools/run           tools/run/summary tools/run/trace tools/run/observe tools/run/pace tools/run/goal tools/run/state tools/checkpoint tools/results tools/limits tools/config/towers tools/config/train tools/config tools/text tools formats stage stage/file stage/text loader/augment loader/opening loader/order loader/shards loader compute sync sync/server
 '
 # Files that are over 450 lines long all the same; a name goes when its file is shorter.

@@ -3,6 +3,7 @@
 
 #include "stage/stop.h"
 #include "tools/config/option_help.h"
+#include "tools/config/words/pipetrain_options.h"
 #include "tools/phase.h"
 #include "tools/version.h"
 
@@ -14,7 +15,7 @@ static const char opening[] =
     ".I FILE\n"
     ".RB [ \\-\\-set\n"
     ".IR SECTION . KEY = VALUE ]...\n"
-    ".RB [ \\-\\-check | \\-\\-dry\\-run ]\n"
+    ".RB [ \\-\\-check | \\-\\-dry\\-run | \\-\\-overfit=\\fIN\\fR ]\n"
     ".br\n"
     ".B pipetrain \\-c\n"
     ".I FILE\n"
@@ -29,6 +30,11 @@ static const char opening[] =
     ".br\n"
     ".B pipetrain predict \\-w\n"
     ".I FILE IMAGE...\n"
+    ".br\n"
+    ".B pipetrain \\-c\n"
+    ".I FILE\n"
+    ".BR \\-\\-tune [ =\\fISECONDS\\fR ]\n"
+    ".RB [ \\-\\-tune\\-write ]\n"
     ".br\n"
     ".BR pipetrain \" \" \\-\\-describe [ =\\fIMODEL\\fR ]\n"
     ".RB [ \\-\\-net ]\n"
@@ -54,35 +60,9 @@ static const char opening[] =
     "of each class, too, and what is taken for what. See \\fBpipetrain\\-evaluate\\fR(1).\n"
     ".TP\n.B pipetrain predict\nTell what a trained network takes images for: files, folders, shards.\n"
     "See \\fBpipetrain\\-predict\\fR(1).\n"
-    ".SH OPTIONS\n"
-    ".TP\n.BR \\-c \", \" \\-\\-config \" \\fIFILE\\fR\"\nTrain as the file says.\n"
-    ".TP\n.B \\-\\-set \\fISECTION\\fR.\\fIKEY\\fR=\\fIVALUE\\fR\nChange a key for this run; the last one wins.\n"
-    ".TP\n.B \\-\\-check\nCheck settings and data, start nothing.\n"
-    ".TP\n.B \\-\\-dry\\-run\nBuild everything, print the plan, run one step.\n"
-    ".TP\n.B \\-\\-overfit=\\fIN\\fR\nSee whether the network can learn the data at all: train on\n"
-    "\\fIN\\fR samples, spread over the training set, until all of them are right in evaluation,\n"
-    "without what makes learning by heart harder. Results go beside those of the run, to \\fIDIR\\fR\\-overfit.\n"
-    "\\fB\\-\\-set\\fR overrules it.\n"
-    ".br\n\\fBpipetrain \\-c run.conf \\-\\-overfit=100\\fR\n"
-    ".TP\n.B \\-\\-compare \\fIKEY\\fR=\\fIVALUE\\fR,\\fIVALUE\\fR...\nRun variants of the configuration one after\n"
-    "the other in rounds, and print images a second, speed\\-up, efficiency, times of steps and accuracy\n"
-    "side by side; several of it: all combinations. Every variant is checked first, and nothing is\n"
-    "written but the result.\n"
-    "\\fB\\-\\-rounds=\\fIN\\fR (3) times each, for \\fB\\-\\-seconds=\\fIS\\fR (10) of training or\n"
-    "\\fB\\-\\-steps=\\fIN\\fR; \\fB\\-\\-format=\\fRtable, csv or json.\n"
-    "\\fB\\-\\-compare=help\\fR tells more.\n"
-    ".br\n\\fBpipetrain \\-c run.conf \\-\\-compare towers=1,2,4\\fR\n"
-    ".TP\n.BR \\-\\-describe [ =\\fIMODEL\\fR ]\nList the models, or the layers\n"
-    "of one, of the file's where none is named, and what is done to its images. A name with a slash or with\n"
-    "\\fI.net\\fR at its end is a file as \\fBmodel.file\\fR takes it.\n"
-    ".TP\n.B \\-\\-net\nWith \\fB\\-\\-describe\\fR: print the model as such a file, to be changed:\n"
-    ".br\n\\fBpipetrain \\-\\-describe=mnist_cnn \\-\\-net > mine.net\\fR\n"
-    ".TP\n.BR \\-\\-doctor [ =json ]\nTell what this machine is to a run, or to that of the file: cores, memory,\n"
-    "instructions, GPUs with measured copies, the disk, libraries. Each finding is fine, or says what it costs and\n"
-    "what to do. Exit code 0 also with warnings. \\fBjson\\fR: an object a line.\n"
-    ".br\n\\fBpipetrain \\-\\-doctor \\-c run.conf\\fR\n"
-    ".TP\n.BR \\-h \", \" \\-\\-help [ =\\fIKEY\\fR ]\nExplain all keys, or a key or section.\n"
-    ".TP\n.B \\-\\-version\nPrint the version.\n"
+    ".SH OPTIONS\n";
+
+static const char configuration[] =
     ".SH CONFIGURATION\n"
     "Lines are \\fB[section]\\fR, \\fIkey\\fB = \\fIvalue\\fR or empty. Comments begin with # or ; at the start of\n"
     "a line or after white space; double quotes around a value keep what is inside as it is.\n";
@@ -126,12 +106,15 @@ static const char closing[] =
     ".BR pipetrain\\-convert (1),\n"
     ".BR pipetrain\\-evaluate (1),\n"
     ".BR pipetrain\\-predict (1),\n"
+    ".BR pipetrain\\-report (1),\n"
     ".BR pipetrain\\-shards (1)\n";
 
 void manual_write(FILE *out)
 {
     fprintf(out, ".TH PIPETRAIN 1 \"\" \"pipetrain %s\"\n", PIPETRAIN_VERSION);
     fputs(opening, out);
+    program_option_manual(pipetrain_options, out);
+    fputs(configuration, out);
     option_help_manual(out);
     fputs(".SH EXIT STATUS\n", out);
     for (size_t i = 0; i < sizeof(exit_codes) / sizeof(*exit_codes); i++)

@@ -7,6 +7,7 @@
 #include "stage/text/nearest.h"
 #include "tools/config/manual.h"
 #include "tools/config/options.h"
+#include "tools/config/words/manual_text.h"
 
 #define KEY_COLUMN 18
 #define VALUE_TEXT_SIZE 128
@@ -108,35 +109,20 @@ int option_help_one(FILE *out, const char *name, struct problems *problems)
     return found > 0 ? 0 : unknown_name(name, problems);
 }
 
-/* Text for a manual page: '-' and '\' are special there, and '.' at the start of a line. */
-static void write_manual_text(FILE *out, const char *text)
-{
-    if (*text == '.' || *text == '\'')
-        fputs("\\&", out);
-    for (; *text != '\0'; text++) {
-        if (*text == '\\')
-            fputs("\\e", out);
-        else if (*text == '-')
-            fputs("\\-", out);
-        else
-            fputc(*text, out);
-    }
-}
-
 static void manual_option(FILE *out, const struct option_row *option)
 {
     char range[256], text[VALUE_TEXT_SIZE];
     option_range(option, range, sizeof(range));
     default_text(option, text, sizeof(text));
     fprintf(out, ".TP\n.B %s\n", option->key);
-    write_manual_text(out, option->help);
+    manual_text_write(option->help, out);
     if (*range != '\0') {
         fputs(".\nAllowed: ", out);
-        write_manual_text(out, range);
+        manual_text_write(range, out);
     }
     if (*text != '\0') {
         fputs(".\nDefault: ", out);
-        write_manual_text(out, text);
+        manual_text_write(text, out);
     }
     fputs(".\n", out);
 }

@@ -17,6 +17,7 @@
 #include "tools/compare/comparison.h"
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
+#include "tools/config/words/program_option.h"
 #include "tools/run/run_plan.h"
 #include "tools/run/signals.h"
 #include "tools/trial/trial.h"
@@ -28,24 +29,27 @@
 /* Long options without a letter; those behind OPTION_OTHER are pipetrain's and say something else. */
 enum { OPTION_SET = 256, OPTION_COMPARE, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT, OPTION_OTHER };
 
-static const struct option long_options[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "set", required_argument, NULL, OPTION_SET },
-    { "compare", required_argument, NULL, OPTION_COMPARE },
-    { "rounds", required_argument, NULL, OPTION_ROUNDS },
-    { "seconds", required_argument, NULL, OPTION_SECONDS },
-    { "steps", required_argument, NULL, OPTION_STEPS },
-    { "format", required_argument, NULL, OPTION_FORMAT },
-    { "quiet", no_argument, NULL, 'q' },
-    { "check", no_argument, NULL, OPTION_OTHER },
-    { "dry-run", no_argument, NULL, OPTION_OTHER },
-    { "overfit", required_argument, NULL, OPTION_OTHER },
-    { "progress", required_argument, NULL, OPTION_OTHER },
-    { "describe", optional_argument, NULL, OPTION_OTHER },
-    { "net", no_argument, NULL, OPTION_OTHER },
-    { "version", no_argument, NULL, OPTION_OTHER },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
+static const struct program_option options[] = {
+    { 'c', "config", "FILE", false, "the configuration; no pipe, since it is read often", NULL, NULL },
+    { OPTION_COMPARE, "compare", "KEY=VALUE,VALUE...", false,
+      "what differs; several KEYs: all combinations. SECTION.KEY, or KEY where it is one of a kind; a comma in a value "
+      "is written \\,", NULL, NULL },
+    { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "for all variants; repeat for more", NULL, NULL },
+    { OPTION_ROUNDS, "rounds", "N", false, "each variant runs once in every round (default 3)", NULL, NULL },
+    { OPTION_SECONDS, "seconds", "S", false, "of training, each time (default 10)", NULL, NULL },
+    { OPTION_STEPS, "steps", "N", false, "training steps, each time: only then are loss and accuracy compared", NULL,
+      NULL },
+    { OPTION_FORMAT, "format", "FORMAT", false, "table, csv or json", NULL, NULL },
+    { 'q', "quiet", NULL, false, "no line for each run on stderr", NULL, NULL },
+    { OPTION_OTHER, "check", NULL, false, NULL, NULL, NULL },
+    { OPTION_OTHER, "dry-run", NULL, false, NULL, NULL, NULL },
+    { OPTION_OTHER, "overfit", "N", false, NULL, NULL, NULL },
+    { OPTION_OTHER, "progress", "KIND", false, NULL, NULL, NULL },
+    { OPTION_OTHER, "describe", "MODEL", true, NULL, NULL, NULL },
+    { OPTION_OTHER, "net", NULL, false, NULL, NULL, NULL },
+    { OPTION_OTHER, "version", NULL, false, NULL, NULL, NULL },
+    { 'h', "help", NULL, false, "this text", NULL, NULL },
+    { 0, NULL, NULL, false, NULL, NULL, NULL },
 };
 
 struct arguments {
@@ -58,19 +62,9 @@ struct arguments {
 static void print_usage(FILE *out)
 {
     fputs("usage: pipetrain -c FILE --compare KEY=VALUE,VALUE... [OPTION]...\n"
-          "Run variants of a configuration one after the other, and put them side by side.\n\n"
-          "  -c, --config FILE         the configuration; no pipe, since it is read often\n"
-          "      --compare KEY=VALUE,VALUE...   what differs; several KEYs: all\n"
-          "                            combinations. SECTION.KEY, or KEY where it is one\n"
-          "                            of a kind; a comma in a value is written \\,\n"
-          "      --set SECTION.KEY=VALUE   for all variants; repeat for more\n"
-          "      --rounds=N            each variant runs once in every round (default 3)\n"
-          "      --seconds=S           of training, each time (default 10)\n"
-          "      --steps=N             training steps, each time: only then are loss and\n"
-          "                            accuracy compared\n"
-          "      --format=FORMAT       table, csv or json\n"
-          "  -q, --quiet               no line for each run on stderr\n"
-          "  -h, --help\n\n"
+          "Run variants of a configuration one after the other, and put them side by side.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
           "All variants are checked before the first one trains. Told are medians over the\n"
           "rounds, speed-up against the first variant and, where the number of towers\n"
           "differs, efficiency. Run directories are temporary (in $TMPDIR or /tmp), and\n"
@@ -153,8 +147,10 @@ static int take_letter(struct arguments *arguments, int letter)
 /* 0, or -EINVAL after a message. */
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
-    int letter, rc = long_option_check(argc, argv, long_options);
-    while (rc == 0 && (letter = getopt_long(argc, argv, "c:hq", long_options, NULL)) != -1)
+    struct program_words words;
+    program_option_words(options, "", &words);
+    int letter, rc = long_option_check(argc, argv, words.rows);
+    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
         rc = take_letter(arguments, letter);
     if (rc != 0 || arguments->help)
         return rc;

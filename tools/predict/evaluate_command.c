@@ -10,6 +10,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/long_option.h"
+#include "tools/config/words/program_option.h"
 #include "tools/predict/evaluate.h"
 #include "tools/predict/trained.h"
 #include "tools/run/signals.h"
@@ -20,15 +21,18 @@
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_CSV, OPTION_JSON };
 
-static const struct option long_options[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "weights", required_argument, NULL, 'w' },
-    { "model", required_argument, NULL, 'm' },
-    { "set", required_argument, NULL, OPTION_SET },
-    { "csv", required_argument, NULL, OPTION_CSV },
-    { "json", no_argument, NULL, OPTION_JSON },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
+static const struct program_option options[] = {
+    { 'c', "config", "FILE", false, "the configuration it was trained with", NULL, NULL },
+    { 'w', "weights", "FILE", false,
+      "its weights, or a saved state: without -c they tell network and scaling of images (with -c by default "
+      "weights.safetensors in run.dir)", NULL, NULL },
+    { 'm', "model", "NAME", false, "without -c: the model of weights that tell none, by name or as a file (mine.net)",
+      NULL, NULL },
+    { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
+    { OPTION_CSV, "csv", "FILE", false, "write the confusion matrix", NULL, NULL },
+    { OPTION_JSON, "json", NULL, false, "the result as one JSON object", NULL, NULL },
+    { 'h', "help", NULL, false, "this text", NULL, NULL },
+    { 0, NULL, NULL, false, NULL, NULL, NULL },
 };
 
 struct arguments {
@@ -41,17 +45,9 @@ static void print_usage(FILE *out)
 {
     fputs("Usage: pipetrain evaluate -c FILE [--weights FILE] [OPTION]...\n"
           "  or   pipetrain evaluate -w FILE --set data.validation=SHARDS [OPTION]...\n"
-          "Evaluate a trained network on a validation set.\n\n"
-          "  -c, --config FILE         the configuration it was trained with\n"
-          "  -w, --weights FILE        its weights, or a saved state: without -c they tell\n"
-          "                            network and scaling of images (with -c by default\n"
-          "                            weights.safetensors in run.dir)\n"
-          "  -m, --model NAME          without -c: the model of weights that tell none,\n"
-          "                            by name or as a file (mine.net)\n"
-          "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
-          "      --csv FILE            write the confusion matrix\n"
-          "      --json                the result as one JSON object\n"
-          "  -h, --help\n\n"
+          "Evaluate a trained network on a validation set.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
           "Every sample of the validation set counts once. Told are the loss, how many are\n"
           "right (top-1) or among the five likeliest classes (top-5), the accuracy of each\n"
           "class, and what is taken for what: as a matrix where 80 columns hold it, else as\n"
@@ -89,9 +85,11 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
 /* 0, or -EINVAL after a message. */
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
-    int letter, rc = long_option_check(argc, argv, long_options);
+    struct program_words words;
+    program_option_words(options, ":", &words);
+    int letter, rc = long_option_check(argc, argv, words.rows);
     opterr = 0;
-    while (rc == 0 && (letter = getopt_long(argc, argv, ":c:w:m:h", long_options, NULL)) != -1)
+    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
         rc = take_letter(arguments, letter, argv);
     if (rc != 0 || arguments->help)
         return rc;

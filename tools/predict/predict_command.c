@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/config/long_option.h"
+#include "tools/config/words/program_option.h"
 #include "tools/predict/predict.h"
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
@@ -25,17 +26,19 @@
 /* Long options without a letter. */
 enum { OPTION_SET = 256, OPTION_TOP, OPTION_BATCH, OPTION_TSV, OPTION_JSON };
 
-static const struct option long_options[] = {
-    { "weights", required_argument, NULL, 'w' },
-    { "config", required_argument, NULL, 'c' },
-    { "model", required_argument, NULL, 'm' },
-    { "set", required_argument, NULL, OPTION_SET },
-    { "top", required_argument, NULL, OPTION_TOP },
-    { "batch", required_argument, NULL, OPTION_BATCH },
-    { "tsv", no_argument, NULL, OPTION_TSV },
-    { "json", no_argument, NULL, OPTION_JSON },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
+static const struct program_option options[] = {
+    { 'w', "weights", "FILE", false, "its weights", NULL, NULL },
+    { 'c', "config", "FILE", false,
+      "its configuration, where the weights do not say all (-w: by default weights.safetensors in run.dir)", NULL,
+      NULL },
+    { 'm', "model", "NAME", false, "or its model, by name or as a file (mine.net)", NULL, NULL },
+    { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
+    { OPTION_TOP, "top", "N", false, "the N likeliest classes (default 5)", NULL, NULL },
+    { OPTION_BATCH, "batch", "N", false, "images computed at a time, at most (default 64)", NULL, NULL },
+    { OPTION_TSV, "tsv", NULL, false, "tab-separated: image, rank, class, name, probability", NULL, NULL },
+    { OPTION_JSON, "json", NULL, false, "a JSON object a line", NULL, NULL },
+    { 'h', "help", NULL, false, "this text", NULL, NULL },
+    { 0, NULL, NULL, false, NULL, NULL, NULL },
 };
 
 struct arguments {
@@ -49,17 +52,9 @@ struct arguments {
 static void print_usage(FILE *out)
 {
     fputs("Usage: pipetrain predict -w FILE [OPTION]... IMAGE... | FOLDER | SHARDS | -\n"
-          "Tell what a trained network takes images for.\n\n"
-          "  -w, --weights FILE        its weights\n"
-          "  -c, --config FILE         its configuration, where the weights do not say all\n"
-          "                            (-w: by default weights.safetensors in run.dir)\n"
-          "  -m, --model NAME          or its model, by name or as a file (mine.net)\n"
-          "      --set SECTION.KEY=VALUE   change a key; repeat for more\n"
-          "      --top N               the N likeliest classes (default 5)\n"
-          "      --batch N             images computed at a time, at most (default 64)\n"
-          "      --tsv                 tab-separated: image, rank, class, name, probability\n"
-          "      --json                a JSON object a line\n"
-          "  -h, --help\n\n"
+          "Tell what a trained network takes images for.\n\n", out);
+    program_option_help(options, out);
+    fputs("\n"
           "An IMAGE is a JPEG or PNG file of any size. Of a FOLDER these are all files in\n"
           "it and below that end in .jpg, .jpeg or .png. SHARDS are TFRecord files, folders\n"
           "of them or globs in quotes; their labels are not looked at. With - paths come\n"
@@ -126,9 +121,11 @@ static int check_arguments(const struct arguments *arguments)
 /* 0, or -EINVAL after a message. */
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
-    int letter, rc = long_option_check(argc, argv, long_options);
+    struct program_words words;
+    program_option_words(options, ":", &words);
+    int letter, rc = long_option_check(argc, argv, words.rows);
     opterr = 0;
-    while (rc == 0 && (letter = getopt_long(argc, argv, ":w:c:m:h", long_options, NULL)) != -1)
+    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
         rc = take_letter(arguments, letter, argv);
     if (rc != 0 || arguments->help)
         return rc;

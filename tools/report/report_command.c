@@ -8,6 +8,7 @@
 
 #include "stage/log.h"
 #include "tools/config/long_option.h"
+#include "tools/config/words/program_option.h"
 
 #define OUTPUT "report.html"
 #define TRACE_OUTPUT "steps.svg"
@@ -16,13 +17,15 @@
 /* Without a letter. */
 enum { OPTION_VERSION = 256, OPTION_TRACE };
 
-static const struct option long_options[] = {
-    { "output", required_argument, NULL, 'o' },
-    { "force", no_argument, NULL, 'f' },
-    { "trace", required_argument, NULL, OPTION_TRACE },
-    { "help", no_argument, NULL, 'h' },
-    { "version", no_argument, NULL, OPTION_VERSION },
-    { NULL, 0, NULL, 0 },
+static const struct program_option options[] = {
+    { 'o', "output", "FILE", false, "the page to write (default " OUTPUT "; of a trace " TRACE_OUTPUT "); -: to stdout",
+      NULL, NULL },
+    { 'f', "force", NULL, false, "replace a file that is there and is no such page", NULL, NULL },
+    { OPTION_TRACE, "trace", "FILE", false,
+      "draw a few steps of a trace (Chrome's JSON) as one SVG: a row a thread or stream, a bar a slice", NULL, NULL },
+    { 'h', "help", NULL, false, "this text", NULL, NULL },
+    { OPTION_VERSION, "version", NULL, false, "the version", NULL, NULL },
+    { 0, NULL, NULL, false, NULL, NULL, NULL },
 };
 
 static int usage_error(const char *message)
@@ -66,8 +69,10 @@ static int check(const struct report_request *request)
 int report_command_parse(struct report_request *request_out, int argc, char **argv)
 {
     struct report_request request = { .output = NULL };
-    int letter, rc = long_option_check(argc, argv, long_options);
-    while (rc == 0 && (letter = getopt_long(argc, argv, "o:fh", long_options, NULL)) != -1)
+    struct program_words words;
+    program_option_words(options, "", &words);
+    int letter, rc = long_option_check(argc, argv, words.rows);
+    while (rc == 0 && (letter = getopt_long(argc, argv, words.letters, words.rows, NULL)) != -1)
         rc = take_letter(&request, letter);
     if (rc < 0)
         return rc;
@@ -86,14 +91,9 @@ void report_command_help(void)
     fputs("Usage: " REPORT_PROGRAM " RUN... [OPTION]...\n"
           "  or   " REPORT_PROGRAM " --trace=FILE [OPTION]...\n"
           "Show runs as one page that a browser opens: curves, where the time went, step\n"
-          "times, plan, environment, damaged records; several runs side by side.\n\n"
-          "  -o, --output FILE     the page to write (default " OUTPUT "; of a trace\n"
-          "                        " TRACE_OUTPUT "); -: to stdout\n"
-          "  -f, --force           replace a file that is there and is no such page\n"
-          "      --trace FILE      draw a few steps of a trace (Chrome's JSON) as one SVG:\n"
-          "                        a row a thread or stream, a bar a slice\n"
-          "  -h, --help\n"
-          "      --version\n\n"
+          "times, plan, environment, damaged records; several runs side by side.\n\n", stdout);
+    program_option_help(options, stdout);
+    fputs("\n"
           "A RUN is the directory of a run, as runs/run; one that goes on is shown as far\n"
           "as it is. The page needs nothing besides itself: no network, no script. What is\n"
           "missing or damaged in a directory is said on stderr and on the page, which is\n"

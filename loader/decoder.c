@@ -8,6 +8,7 @@
 #include "loader/augment/mixing.h"
 #include "loader/work.h"
 #include "stage/clock.h"
+#include "stage/trace/range.h"
 
 /* Records that are asked for before they are wanted. */
 #define SMALL_BYTES 1024
@@ -168,7 +169,9 @@ static int get_work(struct worker *decoder, struct work **work_out)
 {
     void *item;
     const uint64_t begun_ns = clock_now_ns();
+    range_begin(TRACE_WAIT_RECORDS, RANGE_NO_BATCH);
     const int rc = queue_get(decoder->loader->full, &item);
+    range_end();
     tally_add(&decoder->tally.waited_ns, clock_now_ns() - begun_ns);
     if (rc < 0)
         return rc;
@@ -185,7 +188,9 @@ static int decode_next(struct worker *decoder)
     if (rc < 0)
         return rc;
     const uint64_t begun_ns = clock_now_ns();
+    range_begin(TRACE_DECODE, work_traced(loader, work).number);
     rc = decode_work(decoder, work);
+    range_end();
     if (rc == 0) {
         trace_span(decoder->track, TRACE_DECODE, work_traced(loader, work), begun_ns, work->chunk.count);
         ring_fill(loader->spec.rings[work->chunk.tower], work->batch, work->chunk.count);

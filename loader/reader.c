@@ -7,6 +7,7 @@
 #include "loader/work.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/trace/range.h"
 
 static size_t frame_bytes(const struct work_record *record)
 {
@@ -196,7 +197,9 @@ static void read_ahead(struct worker *reader, struct trace_batch batch)
         return;
     const uint64_t begun_ns = clock_now_ns();
     struct window_cost cost = { 0 };
+    range_begin(TRACE_READ_AHEAD, batch.number);
     window_store_read_ahead(&loader->windows, &cost);
+    range_end();
     tally_windows(reader, begun_ns, &cost);
     trace_span(reader->track, TRACE_READ_AHEAD, batch, begun_ns, 0);
 }
@@ -208,15 +211,19 @@ static int read_chunk(struct worker *reader, struct work *work, uint64_t came_ns
     int rc = cursor_next(&reader->loader->cursor, &work->chunk);
     if (rc == 0)
         rc = claim_batch(reader, work);
+    range_end();
     if (rc < 0)
         return rc;
     const struct trace_batch batch = work_traced(reader->loader, work);
     trace_span(reader->track, TRACE_WAIT_ROOM, batch, came_ns, 0);
     const uint64_t begun_ns = trace_now(reader->track);
+    range_begin(TRACE_READ, batch.number);
     rc = take_window(reader, work);
+    if (rc >= 0)
+        fill_work(reader, work);
+    range_end();
     if (rc < 0)
         return rc;
-    fill_work(reader, work);
     trace_span(reader->track, TRACE_READ, batch, begun_ns, work->chunk.count);
     if (work->chunk.count == 0)
         return 0;
@@ -229,9 +236,12 @@ static int read_next(struct worker *reader)
 {
     struct work *work;
     const uint64_t came_ns = trace_now(reader->track);
+    range_begin(TRACE_WAIT_ROOM, RANGE_NO_BATCH);       /* ended by read_chunk */
     int rc = take_work(reader, &work);
-    if (rc < 0)
+    if (rc < 0) {
+        range_end();
         return rc;
+    }
     rc = read_chunk(reader, work, came_ns);
     if (rc <= 0)
         work_give_back(reader->loader, work);

@@ -27,7 +27,7 @@ AS_HELP_STRING([--with-cuda=auto], [the default: used when /usr/local/cuda or th
 AS_HELP_STRING([--without-cuda], [only the CPU])],
     [], [with_cuda=auto])
   AC_ARG_VAR([NVCC], [CUDA compiler])
-  cuda_found=no cupti_found=no pt_cuda_lacks= pt_cuda_dir=
+  cuda_found=no cupti_found=no nvtx_found=no pt_cuda_lacks= pt_cuda_dir=
   CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS= CUPTI_LIBS=
   AS_CASE([$with_cuda],
     [no], [],
@@ -67,9 +67,11 @@ int version; return ncclGetVersion(&version)])
       LIBS="-lcupti $LIBS"
       AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cupti.h>]], [[uint32_t version; return cuptiGetVersion(&version)]])],
         [cupti_found=yes CUPTI_LIBS="$pt_cuda_link -lcupti"])
+      dnl Ranges for profilers: headers alone.
+      AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <nvtx3/nvToolsExt.h>]], [[nvtxRangePop()]])], [nvtx_found=yes])
       CPPFLAGS=$pt_saved_cppflags LIBS=$pt_saved_libs
     ])
-    AS_IF([test -z "$pt_cuda_lacks"], [cuda_found=yes], [cupti_found=no CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS= CUPTI_LIBS=])
+    AS_IF([test -z "$pt_cuda_lacks"], [cuda_found=yes], [cupti_found=no nvtx_found=no CUDA_CPPFLAGS= CUDART_LIBS= CUDNN_LIBS= NCCL_LIBS= CUPTI_LIBS=])
     AS_IF([test $cuda_found = yes], [AC_MSG_RESULT([$pt_cuda_dir])], [AC_MSG_RESULT([no, missing:$pt_cuda_lacks])])
     AS_IF([test $cuda_found = no && test "$with_cuda" != auto],
       [AC_MSG_ERROR([--with-cuda=$with_cuda: missing:$pt_cuda_lacks])])
@@ -83,4 +85,5 @@ int version; return ncclGetVersion(&version)])
   AC_SUBST([CUPTI_LIBS])
   AM_CONDITIONAL([HAVE_CUDA], [test $cuda_found = yes])
   AM_CONDITIONAL([HAVE_CUPTI], [test $cupti_found = yes])
+  AM_CONDITIONAL([HAVE_NVTX], [test $nvtx_found = yes])
 ])

@@ -10,6 +10,7 @@
 
 #include "stage/random.h"
 #include "stage/thread.h"
+#include "stage/trace/range.h"
 
 struct feeder {
     struct feeder_spec spec;
@@ -103,6 +104,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
     const uint32_t count = batch->span.count;
     const uint64_t begun_ns = trace_now(feeder->spec.track);
     int rc = 0;
+    range_begin(TRACE_FEED, batch->span.number);
     slot->span = batch->span;
     slot->batches_found = batch->full_found;
     memcpy(slot->ids, batch->ids, count * sizeof(slot->ids[0]));
@@ -112,6 +114,7 @@ static int feed_batch(struct feeder *feeder, const struct batch *batch, struct s
         slots_publish(feeder->spec.slots, slot);
     if (!rc && count > 0)
         rc = copy_wait(feeder, slot, &batch->span, begun_ns);
+    range_end();
     return rc ? feeder_fail(feeder, batch->span.number, rc) : 0;
 }
 
@@ -122,7 +125,9 @@ static int feed_from_ring(struct feeder *feeder)
     struct batch *batch;
     struct slot *slot;
     const uint64_t begun_ns = trace_now(track);
+    range_begin(TRACE_WAIT_BATCH, RANGE_NO_BATCH);
     int rc = ring_take(feeder->spec.ring, &batch);
+    range_end();
     if (rc)
         return rc;
     trace_span(track, TRACE_WAIT_BATCH, traced(feeder, &batch->span), begun_ns, 0);
@@ -167,8 +172,12 @@ static int synthetic_fill(struct feeder *feeder, struct slot *slot, const struct
     feeder->drawn++;
     synthetic_draw(&feeder->spec, (uint32_t)(feeder->number % depth), feeder->block);
     const uint64_t begun_ns = trace_now(feeder->spec.track);
-    const int rc = copy_queue(feeder, slot, feeder->block);
-    return rc ? rc : copy_wait(feeder, slot, span, begun_ns);
+    range_begin(TRACE_FEED, span->number);
+    int rc = copy_queue(feeder, slot, feeder->block);
+    if (!rc)
+        rc = copy_wait(feeder, slot, span, begun_ns);
+    range_end();
+    return rc;
 }
 
 /* Returns 0 while there may be more. */

@@ -11,3 +11,8 @@ if HAVE_CUDA
 stage_libstage_a_SOURCES += %D%/cuda/cuda_call.c %D%/cuda/cuda_count.c %D%/cuda/cuda_queue.c \
 	%D%/cuda/device_cuda.c %D%/cuda/near_cpus.c
 endif
+if HAVE_NVTX
+stage_libstage_a_SOURCES += %D%/cuda/range_nvtx.c
+else
+stage_libstage_a_SOURCES += %D%/trace/range_none.c
+endif

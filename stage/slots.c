@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "stage/trace/range.h"
 #include "stage/wait.h"
 
 /* Slot number n, counted over the run, is slots[n % depth]. given_back <= taken <=
@@ -101,6 +102,7 @@ static bool is_full(const struct slots *slots)
 int slots_empty(struct slots *slots, struct slot **slot_out)
 {
     int rc = 0;
+    range_begin(TRACE_WAIT_SLOT, RANGE_NO_BATCH);
     pthread_mutex_lock(&slots->lock);
     while (is_full(slots) && !slots->ended && !slots->cancelled)
         wait_timed(&slots->has_room, &slots->lock, &slots->counts.empty_waited_ns);
@@ -111,6 +113,7 @@ int slots_empty(struct slots *slots, struct slot **slot_out)
     else
         *slot_out = slot_at(slots, slots->counts.published);
     pthread_mutex_unlock(&slots->lock);
+    range_end();
     return rc;
 }
 
@@ -135,6 +138,7 @@ static struct slot *slot_take(struct slots *slots, uint32_t found)
 int slots_take(struct slots *slots, struct slot **slot_out)
 {
     int rc = 0;
+    range_begin(TRACE_INPUT_WAIT, RANGE_NO_BATCH);
     pthread_mutex_lock(&slots->lock);
     const uint64_t found = slots->counts.published - slots->counts.taken;
     while (slots->counts.taken == slots->counts.published && !slots->finished && !slots->cancelled)
@@ -146,6 +150,7 @@ int slots_take(struct slots *slots, struct slot **slot_out)
     else
         *slot_out = slot_take(slots, (uint32_t)found);
     pthread_mutex_unlock(&slots->lock);
+    range_end();
     return rc;
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stage/trace/trace.h"
+#include "stage/trace/range.h"
 #include "sync/meeting.h"
 #include "sync/place.h"
 
@@ -46,12 +46,14 @@ static void share_sum(void *arg)
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
     if (share->begin == share->end)
         return;
+    range_begin(TRACE_REDUCE, batch);
     switch (bucket->use) {
     case BUCKET_ALL_REDUCE: sum_into(share, (struct tower_range){ 0, share->meeting->towers }); break;
     case BUCKET_REDUCE: sum_into(share, (struct tower_range){ bucket->owner, 1 }); break;
     case BUCKET_BROADCAST: fetch_from(share, bucket->owner); break;
     default: assert(!"a bucket of a server");
     }
+    range_end();
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ batch, share->tower }, begun_ns, share->bucket);
 }
 

@@ -6,6 +6,7 @@
 
 #include "compute/update/average.h"
 #include "compute/update/halves.h"
+#include "stage/trace/range.h"
 #include "sync/cut.h"
 #include "sync/mean.h"
 #include "sync/modes.h"
@@ -138,7 +139,9 @@ int sync_step(struct sync *sync, const struct span *span)
     sync->span = span;
     sync->ready = 0;
     sync->ready_result = 0;
+    range_begin(TRACE_BACKWARD, span->number);
     int rc = tower_backward(sync->spec.tower, note_ready, sync);
+    range_end();
     if (rc == 0)
         rc = sync->ready_result;
     if (rc == 0)
@@ -186,7 +189,10 @@ static int update(struct sync *sync, const struct span *span, size_t offset, siz
         .learning_rate = (float)learning_rate_at(sync->spec.learning_rate, span->step),
         .gradient_scale = 1.0f / (float)samples,
     };
-    return tower_update(sync->spec.tower, offset, count, &step);
+    range_begin(TRACE_UPDATE, span->number);
+    const int rc = tower_update(sync->spec.tower, offset, count, &step);
+    range_end();
+    return rc;
 }
 
 int sync_update(struct sync *sync, const struct span *span, uint32_t samples)
@@ -220,13 +226,21 @@ int sync_start_gradients(struct sync *sync, uint32_t b, uint64_t batch)
     return rc == 0 ? reduce->ops->start(reduce, sync->spec.index, b, batch) : rc;
 }
 
-int sync_await_gradients(struct sync *sync, uint32_t b)
+static int await_bucket(struct sync *sync, uint32_t b, uint64_t batch)
 {
     struct reduce *const reduce = sync->spec.reduce;
+    range_begin(TRACE_EXPOSED_REDUCTION, batch);
+    const int rc = reduce->ops->wait(reduce, sync->spec.index, b);
+    range_end();
+    return rc;
+}
+
+int sync_await_gradients(struct sync *sync, uint32_t b, uint64_t batch)
+{
     const struct bucket *const bucket = &sync->buckets.bucket[b];
     if (sync->spec.ops->defers && !sync->is_deferred)
         return 0;
-    const int rc = reduce->ops->wait(reduce, sync->spec.index, b);
+    const int rc = await_bucket(sync, b, batch);
     return rc == 0 && bucket->use != BUCKET_SERVE ? halves_widen(sync->spec.tower, bucket->offset, bucket->count) : rc;
 }
 
@@ -237,7 +251,7 @@ int sync_await_sums(struct sync *sync)
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
         if (bucket->use != BUCKET_REDUCE || bucket->owner == sync->spec.index)
-            rc = sync_await_gradients(sync, b);
+            rc = sync_await_gradients(sync, b, RANGE_NO_BATCH);
     }
     return rc;
 }
@@ -255,12 +269,11 @@ int sync_start_region(struct sync *sync, enum region region, uint64_t batch)
 
 int sync_await_region(struct sync *sync, enum region region)
 {
-    struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[region];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
         const struct bucket *const bucket = &sync->buckets.bucket[b];
-        rc = reduce->ops->wait(reduce, sync->spec.index, b);
+        rc = await_bucket(sync, b, RANGE_NO_BATCH);
         if (rc == 0 && region == REGION_WEIGHTS)
             rc = tower_adopt(sync->spec.tower, bucket->offset, bucket->count);
     }

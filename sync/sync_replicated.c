@@ -14,7 +14,7 @@ static int replicated_apply(struct sync *sync, const struct span *span)
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = sync_await_gradients(sync, b);
+        rc = sync_await_gradients(sync, b, span->number);
         if (rc == 0)
             rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
         if (rc == 0)

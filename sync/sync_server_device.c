@@ -15,7 +15,7 @@ static bool is_mine(const struct sync *sync, uint32_t bucket)
 
 static int update_mine(struct sync *sync, const struct span *span, uint32_t bucket)
 {
-    int rc = sync_await_gradients(sync, bucket);
+    int rc = sync_await_gradients(sync, bucket, span->number);
     if (rc == 0)
         rc = step_clock_mark(sync->clock, SPENT_EXPOSED_REDUCTION);
     if (rc == 0)

@@ -8,8 +8,10 @@
 #include "compute/team.h"
 #include "stage/clock.h"
 #include "stage/thread.h"
+#include "stage/trace/range.h"
 #include "sync/flights.h"
 #include "sync/phases.h"
+#include "sync/step_parts.h"
 
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
 #define PIECE_MARKS 2u          /* that a piece more makes there */
@@ -115,18 +117,14 @@ static int queue_snapshot(struct trainer *trainer, uint64_t batch, struct snapsh
 
 static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
 {
-    const int rc = tower_forward(trainer->tower, slot, piece, training);
-    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_FORWARD) : rc;
+    return part_forward(trainer->tower, trainer->clock, slot, piece, training);
 }
 
 /* One behind which others of the slice come. */
 static int queue_piece(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
 {
-    int rc = queue_forward(trainer, slot, piece, training);
-    if (rc != 0 || !training)
-        return rc;
-    rc = tower_accumulate(trainer->tower);
-    return rc == 0 ? step_clock_mark(trainer->clock, SPENT_BACKWARD) : rc;
+    const int rc = queue_forward(trainer, slot, piece, training);
+    return rc == 0 && training ? part_accumulate(trainer->tower, trainer->clock, slot->span.number) : rc;
 }
 
 /* With the last piece of a training batch the tower steps, by the gradients of all; the slot goes back as soon as
@@ -159,7 +157,9 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->snapshot = NULL;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     struct outcome *const outcome = flights_begin(&trainer->flights, report);
+    range_begin(report->span.pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, report->span.number);
     int rc = queue_pieces(trainer, slot, &report->span, outcome->pieces);
+    range_end();
     report->staleness = report->span.pass == PASS_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compute/update/bf16.h"
-#include "stage/trace/trace.h"
+#include "stage/trace/range.h"
 #include "sync/meeting.h"
 #include "sync/place.h"
 #include "sync/server/server.h"
@@ -74,6 +74,7 @@ static void share_serve(void *arg)
     struct server_reduce *const reduce = server_reduce_of(share->meeting);
     struct trace_track *const track = share->meeting->members[share->tower].track;
     const uint64_t begun_ns = trace_now(track), batch = share_batch(share);
+    range_begin(TRACE_REDUCE, batch);
     switch (share_bucket(share)->use) {
     case BUCKET_SERVE: serve(reduce, share, batch); break;
     case BUCKET_SQUARE: server_square(reduce->server, share->tower); break;
@@ -82,6 +83,7 @@ static void share_serve(void *arg)
     case BUCKET_ALL_REDUCE: sum_for_all(reduce, share); break;
     default: assert(!"a bucket with an owner");
     }
+    range_end();
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ batch, share->tower }, begun_ns, share->bucket);
 }
 
@@ -410,7 +412,9 @@ static void push(void *arg)
     struct server_reduce *const reduce = push->reduce;
     struct trace_track *const track = reduce->meeting.members[push->tower].track;
     const uint64_t begun_ns = trace_now(track);
+    range_begin(TRACE_REDUCE, push->batch);
     server_push(reduce->server, push->tower, widen(push), push->bucket, push->batch, push->delay);
+    range_end();
     trace_span(track, TRACE_REDUCE, (struct trace_batch){ push->batch, push->tower }, begun_ns, push->bucket);
 }
 

@@ -28,13 +28,13 @@ static int update_apart(struct sync *sync, const struct span *span)
     return rc;
 }
 
-static int take_updates(struct sync *sync)
+static int take_updates(struct sync *sync, const struct span *span)
 {
     struct reduce *const reduce = sync->spec.reduce;
     const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
     int rc = 0;
     for (uint32_t b = run.first; b < run.first + run.count && rc == 0; b++) {
-        rc = sync_await_gradients(sync, b);
+        rc = sync_await_gradients(sync, b, span->number);
         if (rc == 0 && !sync_updates_apart(sync))
             rc = reduce_server_take(reduce, sync->spec.index, b);
     }
@@ -44,7 +44,7 @@ static int take_updates(struct sync *sync)
 /* What a tower waits for is the reduction and the update: they are not told apart. */
 static int host_apply(struct sync *sync, const struct span *span)
 {
-    int rc = take_updates(sync);
+    int rc = take_updates(sync, span);
     if (rc == 0)
         rc = update_apart(sync, span);
     if (rc == 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stage/clock.h"
+#include "stage/trace/range.h"
 #include "tools/config/towers/settings_sync.h"
 #include "tools/run/lane.h"
 #include "tools/run/memory_fit.h"
@@ -313,12 +314,14 @@ int pipeline_step(struct pipeline *pipeline, struct step_report ***reports_out)
 {
     const uint64_t begun_ns = clock_now_ns();
     int rc = 0;
+    range_begin(TRACE_WAIT_TOWERS, RANGE_NO_BATCH);
     for (uint32_t d = 0; d < pipeline->towers; d++) {
         pipeline->reports[d] = NULL;
         const int reported = trainer_report(pipeline->lanes[d].trainer, &pipeline->reports[d]);
         if (rc == 0)
             rc = reported;
     }
+    range_end();
     pipeline->waited_ns += clock_now_ns() - begun_ns;
     if (rc == 0)
         run_trace_follow(pipeline->trace, pipeline->reports, pipeline->towers, begun_ns);

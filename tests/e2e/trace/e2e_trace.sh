@@ -88,6 +88,29 @@ try damaged --set "data.train=$work/damaged/train-*" --set data.shuffle=none --s
 looks "$work/failed.json"
 [ "$spans" -gt 0 ] || fail 'spans of a run that failed'
 
+# ---- ranges of a profiler, where the program was built with CUDA's headers ----
+
+compiler=${CC:-cc}
+tool=$work/nvtx_tool.so
+case ${PIPETRAIN_CPPFLAGS:-}:$sanitizer in
+*-isystem*:no)
+    if $compiler -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC $PIPETRAIN_CPPFLAGS -o "$tool" \
+        "$(dirname "$0")/nvtx_tool.c" 2>"$work/err"; then
+        NVTX_INJECTION64_PATH=$tool NVTX_TOOL_OUTPUT=$work/ranges
+        export NVTX_INJECTION64_PATH NVTX_TOOL_OUTPUT
+        train ranges $two_towers
+        unset NVTX_INJECTION64_PATH NVTX_TOOL_OUTPUT
+        for name in read decode feed 'wait for room' 'wait for records' 'wait for batch' 'wait for slot' 'input wait' \
+            step forward backward update 'wait for towers'; do
+            grep -q "^$name [0-9]" "$work/ranges" || fail "a range '$name' is expected"
+        done
+        expect_equal "$(sed -n 's/^step //p' "$work/ranges")" 60 'steps of two towers as ranges'
+        expect_equal "$(tail -n 2 "$work/ranges" | tr '\n' ' ')" 'open 0 ends without begin 0 ' 'ranges that end'
+        expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/ranges/weights.safetensors" \
+            'weights with ranges'
+    fi ;;
+esac
+
 # ---- what is wrong ----
 
 try path --set "report.trace=$work/no/such/folder.json"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stage/log.h"
+#include "stage/trace/range.h"
 #include "tools/config/trace_steps.h"
 #include "tools/run/trace/trace_file.h"
 
@@ -87,6 +88,7 @@ static void release(struct run_trace *run)
 
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan)
 {
+    range_prepare();
     if (!is_wanted(settings))
         return NULL;
     const struct trace_spec spec = spec_of(settings, plan);

@@ -116,6 +116,18 @@ esac
 try path --set "report.trace=$work/no/such/folder.json"
 expect_code 0 'a trace that cannot be written'
 expect_err "$work/no/such/folder.json: the trace is not written: No such file or directory: the run goes on without"
+echo 'not a trace' >"$work/notes"
+cp "$work/notes" "$work/notes.before"
+try others --set "report.trace=$work/notes"
+expect_code 0 'a file that is no trace'
+expect_err "$work/notes: the trace is not written: there is a file that is no trace: the run goes on without"
+expect_same_file "$work/notes" "$work/notes.before" 'a file that is no trace'
+: >"$work/empty"
+try empty --set "report.trace=$work/empty"
+looks "$work/empty"
+try no_trace --set report.trace_steps=2..3
+expect_code 0 'steps of no trace'
+expect_err 'report.trace_steps = 2..3 names steps of a trace, and there is none: set report.trace$'
 if [ -w /dev/full ]; then
     try full --set report.trace=/dev/full
     expect_code 0 'a trace without room'

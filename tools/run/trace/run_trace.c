@@ -1,6 +1,7 @@
 /* What is traced, main's own track, and when the file is written. */
 #include "tools/run/trace/run_trace.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,9 @@ static void release(struct run_trace *run)
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan)
 {
     range_prepare();
+    if (!is_wanted(settings) && *settings->report.trace_steps != '\0')
+        log_message(LOG_RUN, "report.trace_steps = %s names steps of a trace, and there is none: set report.trace",
+                    settings->report.trace_steps);
     if (!is_wanted(settings))
         return NULL;
     const struct trace_spec spec = spec_of(settings, plan);
@@ -123,7 +127,8 @@ struct trace_track *run_trace_track(const struct run_trace *run, enum trace_kind
 static void tell(const struct run_trace *run, int rc)
 {
     if (rc != 0)
-        log_message(LOG_ERROR, "%s: the trace is not written: %s: the run goes on without", run->path, strerror(-rc));
+        log_message(LOG_ERROR, "%s: the trace is not written: %s: the run goes on without", run->path,
+                    rc == -EEXIST ? "there is a file that is no trace" : strerror(-rc));
 }
 
 void run_trace_begin(struct run_trace *run)

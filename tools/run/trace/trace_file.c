@@ -9,9 +9,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stage/file/file.h"
+#include "stage/file/file_read.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
 #define LINE_BYTES 512u         /* more than any line has */
@@ -115,8 +118,26 @@ static void put_names(struct trace_file *file)
     }
 }
 
+/* Is there a file that is no trace, and would be lost? Devices, pipes and empty files hold nothing. */
+static bool is_of_others(const char *path)
+{
+    static const char beginning[] = "[\n{\"ph\":";
+    char found[sizeof(beginning) - 1];
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+        return false;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool is_trace = fd >= 0 && file_read_at(fd, 0, found, sizeof(found)) == 0 &&
+                          memcmp(found, beginning, sizeof(found)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return !is_trace;
+}
+
 int trace_file_begin(struct trace_file *file, const char *path)
 {
+    if (is_of_others(path))
+        return -EEXIST;
     /* Without waiting for somebody to read from a FIFO. */
     file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file->fd < 0)

@@ -1,0 +1,31 @@
+#!/bin/sh
+# The trace of a run on the simulated CUDA: the spans of copies and towers come from a device's events.
+PIPETRAIN_PROGRAM=${PIPETRAIN_BUILD:-$PWD}/tests/e2e/pipetrain_sim
+[ -x "$PIPETRAIN_PROGRAM" ] || { echo 'skipped: built without CUDA'; exit 77; }
+export PIPETRAIN_PROGRAM PIPETRAIN_TEST_DEVICE=cuda
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+check=$build/tests/e2e/trace/trace_check
+trace=$work/trace.json
+
+train traced --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --set data.limit=60 \
+    --set input.read_threads=1 --set input.decode_threads=2 --set "report.trace=$trace"
+"$check" "$trace" --whole >"$work/seen" 2>"$work/wrong" || fail "$trace: $(cat "$work/wrong")"
+read -r spans flows first last threads <"$work/seen"
+# Two passes of three steps and, in one slice each, three batches of evaluation; of both towers.
+expect_equal "$first $last $flows" '0 11 24' 'batches and flows'
+# main, a reader, two decoders, and of each tower feeder, copies and the tower itself at least
+[ "$threads" -ge 10 ] || fail "threads and streams with spans: $threads"
+for name in read decode feed copy step evaluation forward backward update; do
+    grep -q "\"ph\":\"X\".*\"name\":\"$name\"" "$trace" || fail "a span '$name' is expected"
+done
+
+# The device's spans of a tower take the time that the run says it took.
+sed -n 's/.*"name":"\(forward\|backward\)".*"dur":\([0-9.]*\).*/\1 \2/p' "$trace" |
+    awk '{ spent[$1] += $2; count[$1]++ } END { print count["forward"], count["backward"], (spent["backward"] > 0) }' >"$work/seen"
+expect_equal "$(cat "$work/seen")" '24 12 1' 'forward and backward passes, and that they take time'
+
+train plain --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --set data.limit=60 \
+    --set input.read_threads=1 --set input.decode_threads=2
+expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/traced/weights.safetensors" 'weights with a trace'
+finish

@@ -157,6 +157,14 @@ expect_err "did you mean 'check'"
 run "$build/pipetrain-shards" extract "$work/none" -1
 expect_code 2 'a negative number'
 expect_err "'-1' is no option, and no number here is negative"
+for two in '--tune --doctor' '--doctor --tune=20' '--doctor=json --tune-write'; do
+    run "$pipetrain" -c "$work/tiny.conf" $two
+    expect_code 2 "$two"
+    expect_err '^pipetrain: --tune and --doctor are two things: run pipetrain once with each$'
+done
+run "$pipetrain" -c "$work/tiny.conf" --compare seed=1,2 --doctor
+expect_code 2 '--compare with --doctor'
+expect_err 'does not go with .*--doctor'
 run "$pipetrain" -c
 expect_code 2 'an option without its value'
 run "$pipetrain" "$work/tiny.conf"

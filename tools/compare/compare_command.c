@@ -27,7 +27,8 @@
 #define SECONDS_MAX 86400
 
 /* Long options without a letter; those behind OPTION_OTHER are pipetrain's and say something else. */
-enum { OPTION_SET = 256, OPTION_COMPARE, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT, OPTION_OTHER };
+enum { OPTION_SET = 256, OPTION_COMPARE, OPTION_ROUNDS, OPTION_SECONDS, OPTION_STEPS, OPTION_FORMAT, OPTION_PROGRESS,
+       OPTION_OTHER };
 
 static const struct program_option options[] = {
     { 'c', "config", "FILE", false, "the configuration; no pipe, since it is read often", NULL, NULL },
@@ -41,10 +42,12 @@ static const struct program_option options[] = {
       NULL },
     { OPTION_FORMAT, "format", "FORMAT", false, "table, csv or json", NULL, NULL },
     { 'q', "quiet", NULL, false, "no line for each run on stderr", NULL, NULL },
+    { OPTION_PROGRESS, "progress", "KIND", false, "line: one for each run, as without it; none: as --quiet", NULL,
+      NULL },
     { OPTION_OTHER, "check", NULL, false, NULL, NULL, NULL },
     { OPTION_OTHER, "dry-run", NULL, false, NULL, NULL, NULL },
     { OPTION_OTHER, "overfit", "N", false, NULL, NULL, NULL },
-    { OPTION_OTHER, "progress", "KIND", false, NULL, NULL, NULL },
+    { OPTION_OTHER, "doctor", "json", true, NULL, NULL, NULL },
     { OPTION_OTHER, "describe", "MODEL", true, NULL, NULL, NULL },
     { OPTION_OTHER, "net", NULL, false, NULL, NULL, NULL },
     { OPTION_OTHER, "version", NULL, false, NULL, NULL, NULL },
@@ -115,6 +118,16 @@ static int take_format(const char *text, enum compare_format *format_out)
     return usage_error("--format", text, "table, csv or json");
 }
 
+/* Of the runs themselves nothing is shown. */
+static int take_progress(const char *text, bool *quiet_out)
+{
+    const bool is_none = strcmp(text, "none") == 0;
+    if (!is_none && strcmp(text, "line") != 0)
+        return usage_error("--progress", text, "line, one for each run, or none");
+    *quiet_out = is_none;
+    return 0;
+}
+
 static int take_letter(struct arguments *arguments, int letter)
 {
     struct compare_request *const request = &arguments->request;
@@ -134,10 +147,11 @@ static int take_letter(struct arguments *arguments, int letter)
     case OPTION_SECONDS: return take_seconds(optarg, &request->seconds);
     case OPTION_STEPS: return take_count("--steps", optarg, TRIAL_STEPS_MAX, &request->steps);
     case OPTION_FORMAT: return take_format(optarg, &request->format);
+    case OPTION_PROGRESS: return take_progress(optarg, &arguments->quiet);
     case 'q': arguments->quiet = true; return 0;
     case 'h': arguments->help = true; return 0;
     case OPTION_OTHER:
-        log_message(LOG_ERROR, "--compare does not go with --check, --dry-run, --overfit, --progress, --describe, "
+        log_message(LOG_ERROR, "--compare does not go with --check, --dry-run, --overfit, --describe, --doctor, "
                                "--version");
         return -EINVAL;
     default: return -EINVAL;

@@ -70,7 +70,10 @@ expect_narrow 'modes'
 expect_nothing_left 'modes'
 
 # Other batches see other samples: nothing is said of what they learnt.
-compare --compare batch=32,64 --steps=12 --rounds=2 --format=json -q
+compare --compare batch=32,64 --steps=12 --rounds=2 --format=json --progress=bar
+expect_code 2 '--progress=bar'
+expect_err '--progress=bar: wants line, one for each run, or none'
+compare --compare batch=32,64 --steps=12 --rounds=2 --format=json --progress=none
 expect_code 0 'batches as JSON'
 expect_err_lines 0
 "$json_value" "$work/out" rounds equal_samples variants.1.batch variants.1.images.1 variants.0.speed_up.median \

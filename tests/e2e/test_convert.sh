@@ -106,6 +106,8 @@ says_nothing_when_it_is_to_be_quiet() {
     expect 2 digits -o loud --progress=loud --train 60 --validation 20
     expect 0 digits -o calm --progress=none --train 60 --validation 20
     [ -s output ] || failed "--progress=none leaves out the result"
+    expect 0 digits -o lines --progress=json --train 60 --validation 20
+    ! grep -q "$(printf '[\r\033]')" output messages || failed "control characters where there is no terminal"
 }
 
 gives_the_same_bytes_for_any_number_of_jobs() {

@@ -44,6 +44,21 @@ static void what_is_done_in_steps_is_shown_as_what_they_come_to(void **state)
     assert_non_null(strstr(say(&progress, false, 12000), ": 6,000 of 24,000 records, 25 %, about 0 s left\n"));
 }
 
+static void lines_may_be_objects(void **state)
+{
+    struct progress progress;
+    (void)state;
+    progress_choose(PROGRESS_OBJECTS);
+    progress_begin_steps(&progress, "writing", "records", 24000, 2);
+    assert_int_equal(strncmp(say(&progress, false, 12000), "{\"kind\":\"working\",\"what\":\"writing\","
+                             "\"unit\":\"records\",\"done\":6000,\"total\":24000,\"seconds_left\":0.", 91), 0);
+    assert_string_equal(said + strlen(said) - 2, "}\n");
+    progress_begin(&progress, "reading", "records", 0);
+    assert_string_equal(say(&progress, false, 3), "{\"kind\":\"working\",\"what\":\"reading\",\"unit\":\"records\","
+                        "\"done\":3,\"total\":null,\"seconds_left\":null}\n");
+    progress_choose(PROGRESS_AS_IT_FITS);
+}
+
 static void the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits(void **state)
 {
     struct progress progress;
@@ -97,6 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_shown_in_mib_with_the_share_that_is_done),
         cmocka_unit_test(what_is_done_in_steps_is_shown_as_what_they_come_to),
+        cmocka_unit_test(lines_may_be_objects),
         cmocka_unit_test(the_line_of_a_terminal_is_painted_over_and_as_wide_as_fits),
         cmocka_unit_test(what_is_kept_to_a_terminal_is_not_said_elsewhere),
         cmocka_unit_test(it_is_said_as_was_chosen),

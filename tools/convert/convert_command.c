@@ -163,7 +163,8 @@ static int parse_raw(const struct option_row *row, const char *text, struct conv
 static int parse_progress(const struct option_row *row, const char *text, struct convert_command *command)
 {
     static const struct { const char *name; enum progress_how how; } kinds[] = {
-        { "bar", PROGRESS_PAINTED }, { "line", PROGRESS_LINES }, { "none", PROGRESS_SILENT },
+        { "bar", PROGRESS_PAINTED }, { "line", PROGRESS_LINES }, { "json", PROGRESS_OBJECTS },
+        { "none", PROGRESS_SILENT },
     };
     (void)command;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -172,7 +173,7 @@ static int parse_progress(const struct option_row *row, const char *text, struct
             return 0;
         }
     }
-    log_message(LOG_ERROR, "--%s: '%s' is none of bar, line and none", row->name, text);
+    log_message(LOG_ERROR, "--%s: '%s' is none of bar, line, json and none", row->name, text);
     return -EINVAL;
 }
 
@@ -236,7 +237,8 @@ static const struct option_row option_rows[] = {
     { 'l', "label", "WHICH", parse_text, 0, 0, FIELD(label), CONVERT_LABEL,
       "cifar100: fine (100 classes, the default) or coarse (20)" },
     { 'P', "progress", "KIND", parse_progress, 0, 0, 0, 0,
-      "on stderr, of what takes long: bar, line (every ten seconds) or none; else a bar where that is a terminal" },
+      "on stderr, of what takes long: bar, line (every ten seconds), json (the same as objects) or none; else a bar "
+      "where that is a terminal" },
     { 'Q', "quiet", NULL, parse_quiet, 0, 0, 0, 0, "say nothing but errors" },
     { 'h', "help", NULL, parse_help, 0, 0, 0, 0, "show this" },
     { 'V', "version", NULL, parse_version, 0, 0, 0, 0, "show the version" },

@@ -27,6 +27,7 @@ void progress_begin(struct progress *progress, const char *what, const char *uni
     *progress = (struct progress){
         .what = what, .unit = unit, .total = total, .each = 1, .began_ns = clock_now_ns(),
         .rewrites = chosen == PROGRESS_PAINTED || (chosen == PROGRESS_AS_IT_FITS && terminal_repaints(STDERR_FILENO)),
+        .is_json = chosen == PROGRESS_OBJECTS,
     };
     atomic_init(&progress->done, 0);
     atomic_init(&progress->next_ns, chosen == PROGRESS_SILENT ? UINT64_MAX : progress->began_ns + SILENT_NS);
@@ -79,10 +80,24 @@ static void progress_text(const struct progress *progress, uint64_t done, double
              100 * (double)done / (double)progress->total, left);
 }
 
+/* The words are the program's own, and need no escapes. */
+static void progress_object(const struct progress *progress, uint64_t done, double seconds, char *text,
+                            size_t text_size)
+{
+    const size_t begun = (size_t)snprintf(text, text_size, "{\"kind\":\"working\",\"what\":\"%s\",\"unit\":\"%s\","
+                                          "\"done\":%" PRIu64, progress->what, progress->unit, done / progress->each);
+    if (progress->total == 0)
+        snprintf(text + begun, text_size - begun, ",\"total\":null,\"seconds_left\":null}");
+    else
+        snprintf(text + begun, text_size - begun, ",\"total\":%" PRIu64 ",\"seconds_left\":%.1f}",
+                 progress->total / progress->each, seconds / (double)done * (double)(progress->total - done));
+}
+
 static void say(struct progress *progress, uint64_t done, uint64_t now_ns)
 {
+    const double seconds = (double)(now_ns - progress->began_ns) / (double)NS_PER_S;
     char text[256];
-    progress_text(progress, done, (double)(now_ns - progress->began_ns) / (double)NS_PER_S, text, sizeof(text));
+    (progress->is_json ? progress_object : progress_text)(progress, done, seconds, text, sizeof(text));
     if (!progress->rewrites) {
         log_line(text);
         return;

@@ -14,13 +14,14 @@ struct progress {
     uint64_t each;              /* of what is counted make one of what is shown */
     uint64_t began_ns;
     bool rewrites;              /* stderr is a terminal that can do so */
+    bool is_json;
     atomic_uint_fast64_t done, next_ns;     /* when something is said next */
 };
 
-enum progress_how { PROGRESS_AS_IT_FITS, PROGRESS_PAINTED, PROGRESS_LINES, PROGRESS_SILENT };
+enum progress_how { PROGRESS_AS_IT_FITS, PROGRESS_PAINTED, PROGRESS_LINES, PROGRESS_OBJECTS, PROGRESS_SILENT };
 
-/* How what begins from here on is said: painted over where stderr is a terminal that can do so, or so in any case.
- * Before any thread. */
+/* How what begins from here on is said: painted over where stderr is a terminal that can do so, or so in any case; as
+ * lines; or as lines that are JSON objects. Before any thread. */
 void progress_choose(enum progress_how how);
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total);
 /* Bytes, which are shown in MiB. */

@@ -22,7 +22,8 @@ done
 
 # The device's spans of a tower take the time that the run says it took.
 sed -n 's/.*"name":"\(forward\|backward\)".*"dur":\([0-9.]*\).*/\1 \2/p' "$trace" |
-    awk '{ spent[$1] += $2; count[$1]++ } END { print count["forward"], count["backward"], (spent["backward"] > 0) }' >"$work/seen"
+    awk '{ spent[$1] += $2; count[$1]++ }
+        END { print count["forward"], count["backward"], (spent["backward"] > 0) }' >"$work/seen"
 expect_equal "$(cat "$work/seen")" '24 12 1' 'forward and backward passes, and that they take time'
 
 train plain --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --set data.limit=60 \

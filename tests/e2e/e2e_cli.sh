@@ -219,6 +219,12 @@ train progress --progress=line
 expect_err_lines 1              # none is due before ten seconds are over
 train progress --progress=json --set report.pace=0
 "$json_value" --lines "$work/err" kind epoch epochs step steps >"$work/lines" || fail 'progress is not JSON'
+head -n 10 "$work/err" | while read -r line; do
+    echo "$line" >"$work/line"
+    "$json_value" "$work/line" queues.ring.depth queues.ring.median loader_busy.decoders
+done >"$work/feed"
+awk 'NR % 3 == 1 && $1 != 4 || $1 < 0 || $1 > 4 { exit 1 } END { exit NR != 30 }' "$work/feed" ||
+    fail 'the feed is part of the progress as JSON'
 expect_equal "$(sed -n '10p; 13p' "$work/lines")" "$(printf 'training 1 1 10 10\nevaluating 1 1 3 3')" 'progress as JSON'
 train progress --progress=none
 expect_err_lines 0

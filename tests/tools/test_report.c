@@ -66,6 +66,14 @@ static void a_bar_takes_the_room_there_is(void **state)
                            "1,604 img/s  wait 0.1%  0:07/1:37 left");
     expect_bar(&line, 60, "1/2 50/157 loss 0.8603 acc 71.5% 1,604 img/s 0:07/1:37 left");
     expect_bar(&line, 33, "1/2 50/157 loss 0.8603 acc 71.5%");
+    line.has_feed = true;
+    line.batches = 3;
+    line.depth = 4;
+    line.readers = 0.02;
+    line.decoders = 0.874;
+    expect_bar(&line, 79, "1/2 50/157 [==>    ] loss 0.8603 acc 71.5% 1,604 img/s wait 0.1% 0:07/1:37 left");
+    expect_bar(&line, 136, "epoch 1/2 step 50/157  [=====>           ]  loss 0.8603  acc 71.5%  1,604 img/s  "
+                           "wait 0.1%  ready 3/4 read 2% decode 87%  0:07/1:37 left");
     line.evaluates = true;
     line.epoch_left = line.run_left = 4000;
     expect_bar(&line, 79, "epoch 1/2 evaluation 50/157  [======>              ]  1,604 img/s  1:06:40 left");
@@ -86,11 +94,15 @@ static void a_line_of_what_computes_nothing_has_no_loss(void **state)
 {
     (void)state;
     char text[PROGRESS_LINE_COLUMNS + 1];
-    const struct progress_line line = { .epoch = 1, .epochs = 1, .step = 2, .steps = 3, .loss = NAN, .accuracy = NAN,
-                                        .images_per_second = 20345, .input_wait = 0.1, .epoch_left = 9,
-                                        .run_left = 9 };
+    struct progress_line line = { .epoch = 1, .epochs = 1, .step = 2, .steps = 3, .loss = NAN, .accuracy = NAN,
+                                  .images_per_second = 20345, .input_wait = 0.1, .epoch_left = 9, .run_left = 9 };
     progress_line_write(&line, text);
     assert_string_equal(text, "epoch 1/1 step 2/3  20,345 img/s  wait 10.0%  0:09 left");
+    line.has_feed = true;
+    line.batches = 3;
+    line.depth = 4;
+    progress_line_write(&line, text);
+    assert_string_equal(text, "epoch 1/1 step 2/3  20,345 img/s  wait 10.0%  ready 3/4  0:09 left");
 }
 
 /* A run of `steps` steps of `step_ms`; what is said of it. */

@@ -19,7 +19,8 @@ struct account {
     uint64_t warmup;            /* steps of this process that only warm up */
     struct tally process, warm; /* training of this process; the part after warm-up */
     struct tally recent;        /* the part since account_recent_reset */
-    struct queue_fills interval_fills, fills;   /* fills: until warm-up is over of that, then of the part behind it */
+    struct queue_fills interval_fills, recent_fills;    /* since the resets of the same names */
+    struct queue_fills fills;   /* fills: until warm-up is over of that, then of the part behind it */
     uint64_t last_end_ns, first_step_ns;
     uint64_t begun_ns, towers_ns, seen_ns;      /* towers_ns: all steps'; seen_ns: how long the towers had, summed */
     double *durations_ms;
@@ -146,11 +147,11 @@ static void add_fills(struct account *account, struct step_report *const *report
 {
     if (account->process.steps == account->warmup)
         account->fills = (struct queue_fills){ 0 };
-    struct queue_fills *const both[] = { &account->interval_fills, &account->fills };
-    for (size_t i = 0; i < sizeof(both) / sizeof(*both); i++)
+    struct queue_fills *const sums[] = { &account->interval_fills, &account->recent_fills, &account->fills };
+    for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
         for (uint32_t d = 0; d < towers; d++) {
-            fill_add(&both[i]->ring, reports[d]->batches_found);
-            fill_add(&both[i]->slots, reports[d]->slots_found);
+            fill_add(&sums[i]->ring, reports[d]->batches_found);
+            fill_add(&sums[i]->slots, reports[d]->slots_found);
         }
 }
 
@@ -235,6 +236,11 @@ const struct queue_fills *account_fills(const struct account *account)
     return &account->fills;
 }
 
+const struct queue_fills *account_recent_fills(const struct account *account)
+{
+    return &account->recent_fills;
+}
+
 const struct tally *account_recent(const struct account *account)
 {
     return &account->recent;
@@ -243,6 +249,7 @@ const struct tally *account_recent(const struct account *account)
 void account_recent_reset(struct account *account)
 {
     account->recent = (struct tally){ 0 };
+    account->recent_fills = (struct queue_fills){ 0 };
 }
 
 const struct tally *account_training(const struct account *account)

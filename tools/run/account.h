@@ -62,9 +62,10 @@ void account_recent_reset(struct account *account);
 const struct tally *account_training(const struct account *account);
 const struct tally *account_process(const struct account *account);
 
-/* How full the queues were: in training since account_interval_reset, not going on from another process, and in that
- * of this process, after warm-up as fractions are. */
+/* How full the queues were: in training since account_interval_reset, not going on from another process, since
+ * account_recent_reset, and in that of this process, after warm-up as fractions are. */
 const struct queue_fills *account_interval_fills(const struct account *account);
+const struct queue_fills *account_recent_fills(const struct account *account);
 const struct queue_fills *account_fills(const struct account *account);
 
 struct fractions account_fractions(const struct account *account);

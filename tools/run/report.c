@@ -33,6 +33,7 @@ int report_init(struct report *report)
     };
     report->observers = observers_open(&run);
     int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);
+    report->progress.pipeline = report->pipeline;
     if (rc == 0)
         rc = json_reserve(&report->json, LINE_BYTES);
     return rc == 0 ? json_reserve(&report->summary, SUMMARY_BYTES) : rc;
@@ -167,7 +168,7 @@ static void observe(struct report *report, const struct span *span, const struct
     const uint64_t steps = account_step(report->account);
     const struct observation observation = {
         .pass = span->pass, .epoch = span->epoch + 1, .step = steps,
-        .tally = tally, .account = report->account, .loader = &report->loader,
+        .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
         .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
     };
@@ -185,6 +186,7 @@ static void write_feed(struct report *report)
         .busy = loader_busy(&report->loader, &loader, now_ns - report->interval_ns, report->plan),
     };
     feed_write(&use, report->settings, &report->json);
+    report->busy = use.busy;
     report->loader = loader;
     report->interval_ns = now_ns;
 }

@@ -36,6 +36,7 @@ struct report {
     uint64_t interval_ns;               /* at this time on clock_now_ns's clock */
     double init_idle;                   /* idle_seconds() in report_init, */
     uint64_t init_ns;                   /* at this time */
+    struct loader_busy busy;            /* in the latest interval */
     struct feed_meter meter;            /* of the loader in training behind warm-up */
 };
 

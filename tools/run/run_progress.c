@@ -4,6 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/text/output.h"
 #include "tools/text/progress_line.h"
@@ -11,7 +12,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 #define REPAINT_NS NS_PER_S     /* what is shown is of the time since the last painting: a shorter one is unsteady */
-#define JSON_BYTES 1024u        /* more than a line takes */
+#define JSON_BYTES 2048u        /* more than a line takes */
 
 /* Where lines are not wanted as they are, a terminal gets one that is painted again. */
 static enum progress kind_of(const struct settings *settings)
@@ -25,7 +26,7 @@ int run_progress_init(struct run_progress *progress, const struct settings *sett
                       struct account *account)
 {
     *progress = (struct run_progress){ .settings = settings, .plan = plan, .account = account,
-                                       .kind = kind_of(settings) };
+                                       .kind = kind_of(settings), .loader_ns = clock_now_ns() };
     json_init(&progress->json, false);
     return json_reserve(&progress->json, JSON_BYTES);
 }
@@ -87,7 +88,31 @@ static struct progress_line line_of(const struct run_progress *progress, const s
     return line;
 }
 
-static void say_json(struct run_progress *progress, const struct progress_line *line)
+/* Of training since the line before. */
+static struct feed_use measure_feed(struct run_progress *progress)
+{
+    struct loader_counts now;
+    const uint64_t now_ns = clock_now_ns();
+    pipeline_count_loader(progress->pipeline, &now);
+    const struct feed_use use = {
+        .fills = account_recent_fills(progress->account),
+        .busy = loader_busy(&progress->loader, &now, now_ns - progress->loader_ns, progress->plan),
+    };
+    progress->loader = now;
+    progress->loader_ns = now_ns;
+    return use;
+}
+
+static void tell_feed(const struct run_progress *progress, const struct feed_use *use, struct progress_line *line)
+{
+    line->has_feed = progress->settings->input.source != INPUT_SYNTHETIC;
+    line->batches = fill_use(&use->fills->ring).median;
+    line->depth = (uint32_t)progress->settings->input.prefetch_depth;
+    line->readers = use->busy.readers;
+    line->decoders = use->busy.decoders;
+}
+
+static void say_json(struct run_progress *progress, const struct progress_line *line, const struct feed_use *use)
 {
     struct json *const json = &progress->json;
     json_reset(json);
@@ -103,16 +128,18 @@ static void say_json(struct run_progress *progress, const struct progress_line *
     json_double(json, "input_wait", line->evaluates ? NAN : line->input_wait);
     json_double(json, "seconds_left", line->epoch_left);
     json_double(json, "run_seconds_left", line->run_left);
+    if (use != NULL)
+        feed_write(use, progress->settings, json);
     json_close_object(json);
     if (json_text(json) != NULL)
         log_line(json_text(json));
 }
 
-static void say(struct run_progress *progress, const struct progress_line *line)
+static void say(struct run_progress *progress, const struct progress_line *line, const struct feed_use *use)
 {
     char text[PROGRESS_LINE_MAX + 1];
     if (progress->kind == PROGRESS_JSON) {
-        say_json(progress, line);
+        say_json(progress, line, use);
     } else if (progress->kind == PROGRESS_BAR) {
         progress_line_bar(line, terminal_columns(STDERR_FILENO) - 1, text);
         log_live(text);
@@ -130,8 +157,12 @@ void run_progress_step(struct run_progress *progress, const struct span *span)
     if (progress->kind == PROGRESS_NONE || (now_ns < progress->due_ns && !(paints && span->last_of_pass)))
         return;
     progress->due_ns = now_ns + (paints ? REPAINT_NS : (uint64_t)progress->settings->report.pace * NS_PER_S);
-    const struct progress_line line = line_of(progress, span);
-    say(progress, &line);
+    struct progress_line line = line_of(progress, span);
+    const bool has_feed = progress->pipeline != NULL && span->pass == PASS_TRAIN;
+    const struct feed_use use = has_feed ? measure_feed(progress) : (struct feed_use){ .fills = NULL };
+    if (has_feed)
+        tell_feed(progress, &use, &line);
+    say(progress, &line, has_feed ? &use : NULL);
     if (span->pass == PASS_TRAIN)
         account_recent_reset(progress->account);
 }

@@ -6,6 +6,8 @@
 #include "formats/json.h"
 #include "tools/config/settings.h"
 #include "tools/run/account.h"
+#include "tools/run/pace/feed.h"
+#include "tools/run/pipeline.h"
 #include "tools/run/run_plan.h"
 
 struct run_progress {
@@ -13,6 +15,9 @@ struct run_progress {
     const struct run_plan *plan;
     struct account *account;            /* its recent tally is reset */
     enum progress kind;                 /* never PROGRESS_AUTO */
+    const struct pipeline *pipeline;    /* set by who has one, while it is open; NULL: of the feed nothing is said */
+    struct loader_counts loader;        /* at the line before, */
+    uint64_t loader_ns;                 /* at this time on clock_now_ns's clock */
     struct json json;
     uint64_t due_ns;                    /* the next line, on clock_now_ns's clock */
 };

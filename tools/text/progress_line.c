@@ -13,13 +13,14 @@
 #define BAR_MOST 42u
 
 /* As they stand in the line. */
-enum part { PART_PLACE, PART_BAR, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT, PART_LEFT, PART_COUNT };
+enum part { PART_PLACE, PART_BAR, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT, PART_FEED, PART_LEFT,
+            PART_COUNT };
 /* As they are left out where there is no room, the last one first. Who looks at a terminal is waiting. */
-#define WORTHS 6u
+#define WORTHS 7u
 static const enum part by_worth_live[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_LEFT,
-                                                 PART_WAIT };
+                                                 PART_WAIT, PART_FEED };
 static const enum part by_worth_later[WORTHS] = { PART_PLACE, PART_LOSS, PART_ACCURACY, PART_SPEED, PART_WAIT,
-                                                  PART_LEFT };
+                                                  PART_LEFT, PART_FEED };
 
 /* Parts that are empty are not there. */
 struct line_parts { const char *gap; char part[PART_COUNT][PART_BYTES]; };
@@ -77,6 +78,9 @@ static void write_parts(const struct progress_line *line, struct line_parts *par
              number_grouped((uint64_t)line->images_per_second).text);
     if (!line->evaluates)
         snprintf(parts->part[PART_WAIT], PART_BYTES, "wait %.1f%%", 100 * line->input_wait);
+    if (!line->evaluates && line->has_feed)
+        snprintf(parts->part[PART_FEED], PART_BYTES, "ready %" PRIu32 "/%" PRIu32 " read %.0f%% decode %.0f%%",
+                 line->batches, line->depth, 100 * line->readers, 100 * line->decoders);
     write_left(line, parts->part[PART_LEFT]);
 }
 
@@ -126,12 +130,14 @@ static void join(const struct line_parts *parts, char *text, size_t text_size)
                                    parts->part[part]);
 }
 
-/* Words go before the bar, and the bar before numbers. */
+/* The feed goes before words, words before the bar, and the bar before numbers. */
 void progress_line_bar(const struct progress_line *line, unsigned columns, char text_out[PROGRESS_LINE_MAX + 1])
 {
     const unsigned width = columns < PROGRESS_LINE_MAX ? columns : PROGRESS_LINE_MAX;
     struct line_parts parts = { .gap = "  " };
     write_parts(line, &parts);
+    if (columns_of_all(&parts) + BAR_LEAST + 2 > width)
+        parts.part[PART_FEED][0] = '\0';
     if (columns_of_all(&parts) + BAR_LEAST + 2 > width) {
         parts.gap = " ";
         write_place(line, "", "", parts.part[PART_PLACE]);
@@ -147,6 +153,8 @@ void progress_line_write(const struct progress_line *line, char text_out[PROGRES
 {
     struct line_parts parts = { .gap = "  " };
     write_parts(line, &parts);
+    if (columns_of_all(&parts) > PROGRESS_LINE_COLUMNS && line->has_feed && !line->evaluates)
+        snprintf(parts.part[PART_FEED], PART_BYTES, "ready %" PRIu32 "/%" PRIu32, line->batches, line->depth);
     fit(&parts, by_worth_later, PROGRESS_LINE_COLUMNS);
     join(&parts, text_out, PROGRESS_LINE_COLUMNS + 1);
 }

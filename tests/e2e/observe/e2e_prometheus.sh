@@ -45,6 +45,9 @@ expect_metrics() {
     done
     expect_metric learning_rate "$(last_row "$1" train learning_rate)"
     expect_metric 'queue_depth{queue="slots"}' "$(last_row "$1" train queues.slots.mean)"
+    expect_metric 'queue_empty_ratio{queue="ring"}' "$(last_row "$1" train queues.ring.empty)"
+    expect_metric 'queue_depth_least{queue="slots"}' "$(last_row "$1" train queues.slots.least)"
+    expect_metric 'loader_busy_ratio{stage="decode"}' "$(last_row "$1" train loader_busy.decoders)"
     for part in input_wait exposed_copy forward backward exposed_reduction update other; do
         expect_metric "tower_time_ratio{part=\"$part\"}" "$(last_row "$1" train fractions.$part)"
     done

@@ -16,6 +16,10 @@ expect_board() {
     for part in input_wait exposed_copy forward backward exposed_reduction update other; do
         expect_scalars "$1/train" time/$part "$2" train fractions.$part
     done
+    expect_scalars "$1/train" feed/ring "$2" train queues.ring.mean
+    expect_scalars "$1/train" feed/slots_empty "$2" train queues.slots.empty
+    expect_scalars "$1/train" feed/readers_busy "$2" train loader_busy.readers
+    expect_scalars "$1/train" feed/decoders_busy "$2" train loader_busy.decoders
     expect_scalars "$1/validation" loss "$2" validation loss
     expect_scalars "$1/validation" accuracy/top1 "$2" validation accuracy
     expect_scalars "$1/validation" perf/images_per_sec "$2" validation images_per_second
@@ -80,8 +84,8 @@ expect_board "$work/runs/killed/tensorboard" killed
 expect_equal "$(ls "$work/runs/killed/tensorboard/train" | sort | tail -n 1)" \
     "$(ls -t "$work/runs/killed/tensorboard/train" | head -n 1)" 'the file that sorts last'
 for part in train validation; do
-    events "$work/runs/whole/tensorboard/$part" | grep -Ev 'perf/|time/' >"$work/whole.events"
-    events "$work/runs/killed/tensorboard/$part" | grep -Ev 'perf/|time/|^version' >"$work/killed.events"
+    events "$work/runs/whole/tensorboard/$part" | grep -Ev 'perf/|time/|feed/' >"$work/whole.events"
+    events "$work/runs/killed/tensorboard/$part" | grep -Ev 'perf/|time/|feed/|^version' >"$work/killed.events"
     sed -i '/^version/d' "$work/whole.events"
     expect_same_file "$work/whole.events" "$work/killed.events" "events of $part"
 done

@@ -41,8 +41,9 @@ void metrics_text_add(struct metrics_text *metrics, const struct observation *ob
     metrics->learning_rate = observation->learning_rate;
     metrics->step_seconds = tally->steps > 0 ? (double)tally->wall_ns / 1e9 / (double)tally->steps : NAN;
     metrics->share = tally_fractions(tally);
-    metrics->ring_depth = fill_use(&fills->ring).mean;
-    metrics->slots_depth = fill_use(&fills->slots).mean;
+    metrics->ring = fill_use(&fills->ring);
+    metrics->slots = fill_use(&fills->slots);
+    metrics->busy = observation->busy;
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -172,7 +173,6 @@ static void put_times(struct metrics_text *metrics)
         { "forward", (double)times->forward / 1e9 }, { "backward", (double)times->backward / 1e9 },
         { "update", (double)times->update / 1e9 },
     };
-    const struct labelled queues[] = { { "ring", metrics->ring_depth }, { "slots", metrics->slots_depth } };
     put_gauge(metrics, "learning_rate", "Of the latest training step.", metrics->learning_rate);
     put_gauge(metrics, "step_seconds", "Mean time of a training step since the row before.", metrics->step_seconds);
     put_head(metrics, "tower_time_ratio", "gauge", "Where the towers' time went since the row before; sums to 1.");
@@ -182,9 +182,24 @@ static void put_times(struct metrics_text *metrics)
     PUT_LABELLED(metrics, "stage_busy_seconds_total", "stage", stages);
     put_head(metrics, "input_wait_seconds_total", "counter", "Time of this process that towers waited for input.");
     put_number(metrics, "input_wait_seconds_total", NULL, (double)times->input_wait / 1e9);
+}
+
+static void put_feed(struct metrics_text *metrics)
+{
+    const struct fill_use *const ring = &metrics->ring, *const slots = &metrics->slots;
+    const struct labelled means[] = { { "ring", ring->mean }, { "slots", slots->mean } };
+    const struct labelled least[] = { { "ring", ring->least }, { "slots", slots->least } };
+    const struct labelled empty[] = { { "ring", ring->empty }, { "slots", slots->empty } };
+    const struct labelled busy[] = { { "read", metrics->busy.readers }, { "decode", metrics->busy.decoders } };
+    put_head(metrics, "queue_depth_least", "gauge", "The fewest batches found there since the row before.");
+    PUT_LABELLED(metrics, "queue_depth_least", "queue", least);
+    put_head(metrics, "queue_empty_ratio", "gauge", "How often the queue was found empty, of all times.");
+    PUT_LABELLED(metrics, "queue_empty_ratio", "queue", empty);
+    put_head(metrics, "loader_busy_ratio", "gauge", "Share of their time since the row before that threads worked.");
+    PUT_LABELLED(metrics, "loader_busy_ratio", "stage", busy);
     put_head(metrics, "queue_depth", "gauge",
              "Batches found in a tower's queue, on average since the row before: on the host, on the device.");
-    PUT_LABELLED(metrics, "queue_depth", "queue", queues);
+    PUT_LABELLED(metrics, "queue_depth", "queue", means);
 }
 
 void metrics_text_write(struct metrics_text *metrics, double now)
@@ -193,6 +208,8 @@ void metrics_text_write(struct metrics_text *metrics, double now)
     metrics->text[0] = '\0';
     put_run(metrics, now);
     put_results(metrics);
-    if (metrics->has_row[PASS_TRAIN])
-        put_times(metrics);
+    if (!metrics->has_row[PASS_TRAIN])
+        return;
+    put_times(metrics);
+    put_feed(metrics);
 }

@@ -20,7 +20,8 @@ struct metrics_text {
     struct fractions share;
     struct step_times times;            /* of the towers of this process, in training */
     uint64_t read_ns, decode_ns;
-    double ring_depth, slots_depth;     /* what was found there, on average */
+    struct fill_use ring, slots;        /* what was found there */
+    struct loader_busy busy;
     char text[METRICS_TEXT_MAX];        /* terminated */
     size_t bytes;
 };

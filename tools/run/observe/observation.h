@@ -4,6 +4,7 @@
 
 #include "loader/loader.h"
 #include "tools/run/account.h"
+#include "tools/run/pace/feed.h"
 #include "tools/run/run_plan.h"
 
 /* All lent until nothing observes any more. */
@@ -22,6 +23,7 @@ struct observation {
     const struct tally *tally;  /* of the pass, or of training since the row before; lent */
     const struct account *account;              /* of the run up to now; lent */
     const struct loader_counts *loader;         /* the loader's, up to now; lent */
+    struct loader_busy busy;    /* of training since the row before */
     double loss, accuracy;      /* NAN where there is none */
     double learning_rate;       /* of the latest training step */
 };

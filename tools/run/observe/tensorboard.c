@@ -180,6 +180,21 @@ static void put_known(struct tensorboard *board, const char *tag, double value)
         put_scalar(board, tag, value);
 }
 
+/* As "queues" and "loader_busy" of metrics.jsonl. */
+static void put_feed(struct tensorboard *board, const struct observation *observation)
+{
+    const struct queue_fills *const fills = account_interval_fills(observation->account);
+    const struct fill_use ring = fill_use(&fills->ring), slots = fill_use(&fills->slots);
+    put_scalar(board, "feed/slots", slots.mean);
+    put_scalar(board, "feed/slots_empty", slots.empty);
+    if (board->run.settings->input.source == INPUT_SYNTHETIC)
+        return;
+    put_scalar(board, "feed/ring", ring.mean);
+    put_scalar(board, "feed/ring_empty", ring.empty);
+    put_scalar(board, "feed/readers_busy", observation->busy.readers);
+    put_scalar(board, "feed/decoders_busy", observation->busy.decoders);
+}
+
 static void put_training(struct tensorboard *board, const struct observation *observation)
 {
     const struct tally *const tally = observation->tally;
@@ -198,6 +213,7 @@ static void put_training(struct tensorboard *board, const struct observation *ob
     put_scalar(board, "time/exposed_reduction", share.exposed_reduction);
     put_scalar(board, "time/update", share.update);
     put_scalar(board, "time/other", share.other);
+    put_feed(board, observation);
 }
 
 void tensorboard_put(struct tensorboard *board, const struct observation *observation)

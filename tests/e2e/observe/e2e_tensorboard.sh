@@ -42,6 +42,11 @@ for line in 'train.batch 64' 'train.epochs 2' 'model.name mnist_cnn' 'augment.fl
     grep -q "^hparam $line\$" "$work/about" || fail "a hyperparameter '$line' is expected"
 done
 grep -q '^session 0 _hparams_/session_end_info' "$work/about" || fail 'the end of a run that is over'
+expect_equal "$(grep -c '^text 0 model' "$work/about")" 1 'texts of the network'
+"$pipetrain" --describe=mnist_cnn --net | grep -v '^#' | grep . | head -n 3 >"$work/layers"
+while read -r layer; do
+    grep -aqF -- "$layer" "$board"/events* || fail "the network, line by line: $layer"
+done <"$work/layers"
 grep -aq "^train = $work/data/train-\*" "$board"/events* || fail 'the configuration, line by line'
 # Seconds of the interval, in milliseconds a step.
 rows_of all train seconds | awk '{ print $1, 1000 * $2 / ($1 - last); last = $1 }' >"$work/expected"

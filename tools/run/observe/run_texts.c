@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compute/netfile/net_file.h"
 #include "stage/text/text_stream.h"
 
 static void write_plan(const struct observed_run *run, FILE *out)
@@ -15,6 +16,11 @@ static void write_plan(const struct observed_run *run, FILE *out)
 static void write_settings(const struct observed_run *run, FILE *out)
 {
     (void)settings_write(run->settings, out);   /* the stream knows of failures */
+}
+
+static void write_model(const struct observed_run *run, FILE *out)
+{
+    (void)net_file_write(run->net, out);        /* so here */
 }
 
 /* The lines as they are. */
@@ -37,13 +43,16 @@ static int make(char **text_out, const struct observed_run *run,
 int run_texts_make(struct run_texts *texts, const struct observed_run *run)
 {
     *texts = (struct run_texts){ .plan = NULL };
-    const int rc = make(&texts->plan, run, write_plan);
-    return rc == 0 ? make(&texts->settings, run, write_settings) : rc;
+    int rc = make(&texts->plan, run, write_plan);
+    if (rc == 0)
+        rc = make(&texts->settings, run, write_settings);
+    return rc == 0 ? make(&texts->model, run, write_model) : rc;
 }
 
 void run_texts_release(struct run_texts *texts)
 {
     free(texts->plan);
     free(texts->settings);
+    free(texts->model);
     *texts = (struct run_texts){ .plan = NULL };
 }

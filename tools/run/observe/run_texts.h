@@ -4,7 +4,8 @@
 
 #include "tools/run/observe/observation.h"
 
-struct run_texts { char *plan, *settings; };    /* owned; the plan as it is printed, and a configuration file */
+/* Owned: the plan as it is printed, a configuration file, and the network as a file for model.file. */
+struct run_texts { char *plan, *settings, *model; };
 
 /* 0 or -ENOMEM; run_texts_release after either. */
 int run_texts_make(struct run_texts *texts, const struct observed_run *run);

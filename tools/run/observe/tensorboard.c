@@ -77,7 +77,9 @@ static int prepare(struct tensorboard *board, const struct observed_run *run)
     const int rc = run_texts_make(&board->texts, run);
     if (rc != 0)
         return rc;
-    return tfevent_reserve(&board->event, RECORD_BYTES + strlen(board->texts.plan) + strlen(board->texts.settings));
+    const struct run_texts *const texts = &board->texts;
+    return tfevent_reserve(&board->event, RECORD_BYTES + strlen(texts->plan) + strlen(texts->settings) +
+                                          strlen(texts->model));
 }
 
 struct tensorboard *tensorboard_open(const struct observed_run *run)
@@ -151,6 +153,7 @@ static void put_texts(struct tensorboard *board)
     tfevent_begin(&board->event, now, first_step(&board->run.plan->schedule, BOARD_ALL));
     tfevent_text(&board->event, "plan", board->texts.plan);
     tfevent_text(&board->event, "config", board->texts.settings);
+    tfevent_text(&board->event, "model", board->texts.model);
     put(board, BOARD_ALL);
     tfevent_begin(&board->event, now, 0);
     hyperparameters_put(&board->event, board->run.settings, board->run.directory, now);

@@ -2,8 +2,9 @@
 sync_libsync_a_SOURCES = \
 	%D%/bucket.c %D%/cut.c %D%/flights.c %D%/gate.c %D%/meeting.c %D%/place.c %D%/phases.c %D%/snapshot_pool.c %D%/step_clock.c %D%/step_parts.c \
 	%D%/reduce.c %D%/reduce_host.c %D%/reduce_none.c \
-	%D%/mean.c %D%/sync.c %D%/sync_averaging.c %D%/sync_independent.c %D%/sync_relaxed.c \
-	%D%/sync_replicated.c %D%/sync_server_device.c \
+	%D%/mean.c %D%/sync.c \
+	%D%/modes/sync_averaging.c %D%/modes/sync_independent.c %D%/modes/sync_relaxed.c \
+	%D%/modes/sync_replicated.c %D%/modes/sync_server_device.c \
 	%D%/server/reduce_server.c %D%/server/server.c %D%/server/sync_async.c %D%/server/sync_server_host.c \
 	%D%/trainer.c
 if HAVE_CUDA

@@ -9,7 +9,7 @@
 #include "stage/trace/range.h"
 #include "sync/cut.h"
 #include "sync/mean.h"
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 #include "sync/server/reduce_server.h"
 #include "sync/server/server.h"
 

@@ -209,7 +209,6 @@ static int open_widened(struct part *part, const struct reduce_member *member, c
 static int open_part(struct server_reduce *reduce, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
-    struct device *const device = member->device;
     struct part *const part = &reduce->parts[tower];
     part->visit = (struct visit){ .reduce = reduce, .tower = tower };
     part->pushes = calloc(buckets->count, sizeof(*part->pushes));
@@ -217,9 +216,9 @@ static int open_part(struct server_reduce *reduce, uint32_t tower, const struct 
         part->pushes[b] = (struct push){ .reduce = reduce, .tower = tower, .bucket = b };
     int rc = part->pushes == NULL ? -ENOMEM : open_widened(part, member, buckets);
     if (rc == 0)
-        rc = device->ops->event_open(device, EVENT_ORDER, &part->queued);
+        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &part->queued);
     if (rc == 0)
-        rc = device->ops->event_open(device, EVENT_ORDER, &part->fetched);
+        rc = member->device->ops->event_open(member->device, EVENT_ORDER, &part->fetched);
     return rc;
 }
 
@@ -385,21 +384,20 @@ int reduce_server_take(struct reduce *base, uint32_t tower, uint32_t number)
     return rc != 0 ? rc : stream_wait(member->compute, part->fetched);
 }
 
-/* What a push is of: where norms of all gradients are needed, of all of them. */
+/* Where norms of all gradients are needed a push is of all. */
 static struct bucket pushed_of(const struct server_reduce *reduce, uint32_t tower, uint32_t bucket)
 {
     return reduce->needs_norms ? whole_of(&reduce->meeting.members[tower], REGION_GRADIENTS)
                                : reduce->meeting.buckets.bucket[bucket];
 }
 
-/* The gradients that were brought, as floats. */
+/* What was brought, as floats. */
 static float *widen(const struct push *push)
 {
-    const struct server_reduce *const reduce = push->reduce;
-    const struct place *const place = &reduce->places[push->tower];
-    const struct bucket bucket = pushed_of(reduce, push->tower, push->bucket);
-    float *const widened = reduce->parts[push->tower].widened;
-    if (place->halves == NULL)
+    const struct place *const place = &push->reduce->places[push->tower];
+    const struct bucket bucket = pushed_of(push->reduce, push->tower, push->bucket);
+    float *const widened = push->reduce->parts[push->tower].widened;
+    if (widened == NULL)
         return place->floats[REGION_GRADIENTS];
     bf16_widen(place->halves + bucket.offset, widened + bucket.offset, bucket.count);
     return widened;

@@ -4,7 +4,7 @@
  * in. How many of the steps before t are not all in when it fetches is the step's staleness; the rate of its update
  * may be divided by that (Zhang et al. 2016). In front of an evaluation and of a saved state all towers meet. */
 #include "compute/update/halves.h"
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 #include "sync/server/reduce_server.h"
 
 /* All updates are in, and no tower goes on before all have fetched. */

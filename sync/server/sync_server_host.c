@@ -1,6 +1,6 @@
 /* Mode parameter_server, in host memory: one copy of the parameters and of the optimizer's buffers. Gradients go there
  * bucket by bucket while backward goes on, are added and used up there, and the weights come back. */
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 #include "sync/server/reduce_server.h"
 
 static int host_before_forward(struct sync *sync, const struct span *span)

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "stage/thread.h"
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 #include "tests/cuda/cuda_calls.h"
 #include "tests/cuda/timeline_stand.h"
 #include "tests/helpers/test_device_kind.h"

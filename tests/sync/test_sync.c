@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 static void every_mode_has_a_row(void **state)
 {

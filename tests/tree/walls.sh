@@ -31,8 +31,9 @@ compute/reference   compute compute/plan stage
 compute/onednn      compute compute/plan compute/update stage
 compute/cuda/cudnn  compute/cuda compute stage stage/cuda
 compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
-sync                compute compute/update stage stage/trace sync/server
-sync/server         sync compute compute/update stage stage/trace
+sync                compute compute/update stage stage/trace sync/server sync/modes
+sync/modes          sync compute compute/update stage stage/trace
+sync/server         sync sync/modes compute compute/update stage stage/trace
 sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
 tools/config/towers tools/config compute stage stage/text sync
 tools/config/train  tools/config compute stage stage/text

@@ -7,7 +7,6 @@
 
 #include "stage/clock.h"
 #include "stage/trace/range.h"
-#include "tools/config/towers/settings_sync.h"
 #include "tools/run/lane.h"
 #include "tools/run/memory_fit.h"
 #include "tools/run/tower_plan.h"
@@ -84,8 +83,6 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
     tower.net = pipeline->parts.net;
     tower.device = lane->device;
     tower.compute = lane->compute;
-    tower.defers = plan->devices.mode->defers;
-    tower.narrows = settings_narrows(settings) && plan->devices.backend->computes;
     const struct trainer_spec spec = {
         .name = lane->trainer_name,
         .tower = tower,

@@ -1,6 +1,8 @@
 /* The spec of a tower: the slices it meets, and how it computes. */
 #include "tools/run/tower_plan.h"
 
+#include "tools/config/towers/settings_sync.h"
+
 /* The sizes of a full slice and of the last one of a pass become those of the pieces they are computed in. */
 static void find_pieces(uint32_t full, uint32_t last, uint32_t piece_max, uint32_t counts[TOWER_COUNTS])
 {
@@ -36,6 +38,8 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
     struct tower_spec spec = {
         .index = tower,
         .backend = devices->backend,
+        .defers = devices->mode->defers,
+        .narrows = settings_narrows(settings) && devices->backend->computes,
         .backend_spec = { .threads = plan->threads_per_tower,
                          .slice_max = plan->piece_max > 0 ? plan->piece_max : plan->layout.capacity,
                          .layout = settings->devices.layout,

@@ -1,7 +1,7 @@
 /* Mode replicated: one model, kept equal in all towers by summing every batch's gradients. Batch
  * statistics are each tower's own while it trains, as if it were alone; their mean, weighted by the
  * samples since the one before, takes their place in front of every evaluation and at the end. */
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 static int replicated_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {

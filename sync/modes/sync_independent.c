@@ -1,5 +1,5 @@
 /* Mode independent: as many models as there are towers. */
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 static int independent_apply(struct sync *sync, const struct span *span)
 {

@@ -2,7 +2,7 @@
  * has a whole step of time. The first step of a run updates nothing, and the gradients of the last one are never
  * applied: the weights that are saved are those that were evaluated. Sums that are not applied yet are part of a saved
  * state. */
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 /* The training batch before `span`, which is not the first one. */
 static int find_before(const struct sync *sync, const struct span *span, struct span *before_out)

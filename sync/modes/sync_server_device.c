@@ -1,7 +1,7 @@
 /* Mode parameter_server, on the towers' devices: every bucket of parameters has an owner, the tower that has least
  * to look after. Gradients go to the owner, which alone keeps the optimizer's buffers, updates, and sends the
  * weights to all. What is done at once, because a norm of all gradients is needed, tower 0 does for all. */
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 static int device_ready(struct sync *sync, const struct span *span, uint32_t bucket)
 {

@@ -7,7 +7,7 @@
  * which saves half the sum with momentum. Between means towers differ, so the last one is taken
  * when the run ends, and one in front of every evaluation. */
 #include "sync/mean.h"
-#include "sync/modes.h"
+#include "sync/modes/modes.h"
 
 static int averaging_before_forward(struct sync *sync, const struct span *span)
 {

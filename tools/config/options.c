@@ -311,6 +311,8 @@ const struct option_row option_table[] = {
       FIELD(checkpoint.keep), .help = "the newest saved states that stay" },
     { SECTION_CHECKPOINT, "keep_best", OPTION_YES_NO, .initial = "no",
       FIELD(checkpoint.keep_best), .help = "save the state of the best validation accuracy: best.safetensors" },
+    { SECTION_CHECKPOINT, "on_stop", OPTION_YES_NO, .initial = "yes",
+      FIELD(checkpoint.on_stop), .help = "save the state when the run is asked to stop or its time is over" },
 
     { SECTION_DEVICES, "kind", OPTION_CHOICE, .initial = "auto", .choices = kind_choices,
       FIELD(devices.kind), .help = "what computes; auto: CUDA where it is, else cpu; null computes nothing" },

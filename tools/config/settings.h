@@ -135,6 +135,7 @@ struct checkpoint_settings {
     uint64_t steps, seconds;    /* settings_finish reads them from `every`; 0 = not by them */
     bool each_epoch;
     bool keep_best;             /* the state of the best evaluation */
+    bool on_stop;               /* a state behind the last step of a run that ends before its end */
 };
 
 struct device_settings {

@@ -234,7 +234,7 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
     if (ended_early && end->saves_states)
         wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);
     else if (ended_early && end->plan->devices.backend->computes)
-        wrapped_print(out, "next      the same command%s begins anew: no states are saved (checkpoint.every = never). "
+        wrapped_print(out, "next      the same command%s begins anew: no state is saved (checkpoint.on_stop = no). "
                            "To train these weights on: --set model.weights=%s/weights.safetensors",
                       run_name_was_given(end->settings) ? " with --set run.resume=never" : "", end->directory);
     else if (!end->plan->devices.backend->computes)

@@ -64,12 +64,6 @@ static int out_of_memory(const char *what)
     return EXIT_CODE_MEMORY;
 }
 
-/* That the settings fit it was seen when they were read. */
-static int open_net(struct run *run)
-{
-    return settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
-}
-
 static const struct dataset *const *datasets_of(const struct run *run)
 {
     return (const struct dataset *const *)run->datasets;
@@ -94,7 +88,7 @@ static int prepare(struct run *run)
 {
     struct problems problems;
     problems_init(&problems);
-    int code = open_net(run);
+    int code = settings_open_net(run->settings, &run->net) == 0 ? 0 : out_of_memory("the model");
     phase_enter(RUN_PHASE_INDEXING);
     const int rc = code != 0 ? 0 : run_data_open(run->datasets, run->settings, run->net, run->kind == RUN_CHECK,
                                                  &problems);
@@ -256,7 +250,9 @@ static int save(struct run *run)
     if (!stop_failed(run->stop))
         code = results_save(&run->results, pipeline_tower(run->pipeline, 0), account_step(run->account),
                             run->settings->train.learning_rate);
-    run_state_finish(&run->state, !stop_failed(run->stop) && run->results.have_begun, run->next);
+    const struct run_last last = { run->next, !stop_failed(run->stop) && run->results.have_begun,
+                                   signals_exit_code() != 0 };
+    run_state_finish(&run->state, run->settings, &last);
     return code;
 }
 
@@ -339,15 +335,16 @@ static void print_end(const struct run *run, int code)
         .directory = run->results.directory != NULL ? run_directory_path(run->results.directory) : NULL,
         .settings = run->settings,
         .plan = &run->plan,
-        .saves_states = run->state.saves,
+        .saves_states = run->state.saves && !run->state.needs_none,
         .saved_best = run->state.keeps_best && run_state_has_best(&run->state),
         .steps = account_step(run->account),
     };
     const bool was_asked = code == EXIT_CODE_STOPPED || code == EXIT_CODE_INTERRUPTED;
+    const bool is_early = was_asked || (run->end.early != NULL && run->goal.ending == ENDING_MAX_TIME);
     if (code != 0 && !was_asked)
         return;
     about_files(&end, stdout);
-    about_next(&end, was_asked || (run->end.early != NULL && run->goal.ending == ENDING_MAX_TIME), stdout);
+    about_next(&end, is_early && !run->state.needs_none, stdout);
 }
 
 /* What there is of a run that broke off is told in its summary, too; the cause was told already. */
@@ -404,7 +401,7 @@ static int check(struct run *run)
 
 static void release(struct run *run)
 {
-    run_state_finish(&run->state, false, 0);
+    run_state_finish(&run->state, run->settings, &(struct run_last){ .next = 0 });
     close_pipeline(run, NULL);
     free(run->end.counts.damage);
     report_release(&run->report);

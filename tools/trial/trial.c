@@ -22,7 +22,7 @@
 #define PATH_ROOM 256                   /* of a file in the folder, behind its path */
 
 /* What a trial sets itself; the first three as it is asked for. */
-enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 13 };
+enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 14 };
 static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     [OWN_DIR] = { "run.dir", NULL },
     [OWN_STEPS] = { "train.steps", NULL },
@@ -34,6 +34,7 @@ static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     { "run.resume", "never" },
     { "checkpoint.every", "never" },
     { "checkpoint.keep_best", "no" },
+    { "checkpoint.on_stop", "no" },
     { "report.progress", "none" },
     { "report.tensorboard", "no" },     /* who watches the runs of this configuration sees no trial among them */
     { "report.prometheus", "" },

@@ -195,9 +195,12 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
 {
     char words[512];
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
-    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch;
-    state->keeps_best = checkpoint->keep_best && plan->devices.backend->computes;
-    state->saves = (saves && plan->devices.backend->computes) || state->keeps_best;
+    const bool saves = checkpoint->steps > 0 || checkpoint->seconds > 0 || checkpoint->each_epoch ||
+                       checkpoint->keep_best;
+    const bool computes = plan->devices.backend->computes;
+    state->keeps_best = checkpoint->keep_best && computes;
+    state->saves = (saves || checkpoint->on_stop) && computes;
+    state->only_on_stop = state->saves && !saves;
     if (run_identity_open(&state->identity, settings, plan, datasets) != 0) {
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
@@ -206,7 +209,7 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         return find_back(state, settings, plan);
     if (strcmp(settings->run.resume, "never") == 0)
         return 0;
-    if (!plan->devices.backend->computes)
+    if (!computes)
         return keep_off(state, settings);
     const int rc = open_reader(state, settings);
     if (rc == -ENOENT && strcmp(settings->run.resume, "auto") == 0)
@@ -221,5 +224,6 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
     if (code != 0)
         return code;
     state->saves = true;        /* at its end at least */
+    state->only_on_stop = false;
     return seek(state, settings, plan);
 }

@@ -11,6 +11,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/run/goal/ending.h"
 #include "tools/run/state/account_text.h"
 #include "tools/text/wrapped.h"
 
@@ -89,7 +90,8 @@ size_t run_state_bytes(const struct run_state *state, const struct settings *set
 /* One more than are kept, while one is written; those of a run that goes on are there. The same of the best one. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes)
 {
-    const uint64_t keep = run_state_past(state) != NULL ? 0 : (uint64_t)settings->checkpoint.keep;
+    const bool is_alone = run_state_past(state) != NULL || state->only_on_stop;
+    const uint64_t keep = is_alone ? 0 : (uint64_t)settings->checkpoint.keep;
     return (keep + 1 + 2 * state->keeps_best) * state_bytes / 2;
 }
 
@@ -204,14 +206,23 @@ static void take_last(struct run_state *state, uint64_t next)
         pipeline_return(state->pipeline, d, state->snapshots[d]);
 }
 
-void run_state_finish(struct run_state *state, bool takes_last, uint64_t next)
+/* Nothing of the run is to be done behind the batch before `next`. */
+static bool is_complete(const struct run_state *state, const struct settings *settings, uint64_t next)
+{
+    return next == schedule_batch_count(&state->plan->schedule) ||
+           ending_of_course(&settings->train, &state->course) != ENDING_NONE;
+}
+
+/* Who asked for the end finds a state, wherever the run was, so that the same command never begins anew. */
+void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
     if (state->saver == NULL)
         return;
     checkpoint_saver_end(state->saver);
     state->saver = NULL;
-    if (takes_last)
-        take_last(state, next);
+    state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
+    if (last->can_be_taken && !state->needs_none)
+        take_last(state, last->next);
 }
 
 int run_state_write_last(struct run_state *state, const struct settings *settings)

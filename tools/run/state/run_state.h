@@ -22,6 +22,13 @@ struct run_back {
     struct course course;       /* as it stood then, with the times it has gone back, this one among them */
 };
 
+/* How the steps of a run ended. */
+struct run_last {
+    uint64_t next;              /* the batch behind the last one that was followed */
+    bool can_be_taken;          /* the towers are whole behind it */
+    bool was_asked_for;         /* by a signal */
+};
+
 struct run_state {                      /* begins as all 0, but for `back` */
     const struct run_back *back;        /* lent; NULL: none */
     char *identity;
@@ -33,6 +40,8 @@ struct run_state {                      /* begins as all 0, but for `back` */
     bool has_begun;             /* a batch was followed */
     bool keeps_best;            /* of the evaluations, as best.safetensors */
     bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
+    bool only_on_stop;          /* nothing is saved but where the run ends before its end */
+    bool needs_none;            /* and it has come to it: nothing is left to go on with */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
     uint64_t period_ns, saved_ns;       /* between two states by the clock, 0 = not by it; when the last was saved */
@@ -75,9 +84,9 @@ void run_state_match_best(struct run_state *state);
 bool run_state_has_best(const struct run_state *state);
 /* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
-/* The steps are done: wait until all is saved, and take the state behind the last step, unless the run failed or did
- * none. Before the pipeline is closed, also after a failure. */
-void run_state_finish(struct run_state *state, bool takes_last, uint64_t next);
+/* The steps are done: wait until all is saved, and take the state behind the last step, unless that is not to be had
+ * (the run failed, or did none) or not needed. Before the pipeline is closed, also after a failure. */
+void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last);
 /* Write that state, if it was taken: behind all other results, so that a run whose last state is there has all of
  * them. 0 after success or where there was none; or an exit code after a message. */
 int run_state_write_last(struct run_state *state, const struct settings *settings);

@@ -1,0 +1,66 @@
+#!/bin/sh
+# A run that is asked to stop leaves a state without being told to save any, and the same command goes on from it, up to
+# what a run that was left alone ends with. A run that comes to its end leaves none.
+. "$(dirname "$0")/../e2e.sh"
+make_tiny
+
+. "$(dirname "$0")/../resume/resume.sh"
+
+resumed whole
+expect_code 0 'a run that is left alone'
+expect_equal "$(states whole)" '' 'states of a run that came to its end'
+[ -z "$(grep checkpoint "$work/out")" ] || fail 'a state is told of'
+
+# stopped NAME SIGNAL CODE OPTION...: asked to stop while it trains, then the same command.
+stopped() {
+    name=$1 signal=$2 expected=$3
+    shift 3
+    at_options=
+    at_command training "$signal" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
+    [ "$code" -ne 0 ] || return 0           # it was faster than the signal
+    expect_code "$expected" "SIG$signal"
+    expect_equal "$(states "$name" | wc -l)" 1 "states after SIG$signal"
+    expect_out_joined 'next +the same command goes on behind step [0-9]+'
+    steps=$(summary "$name" steps)
+    resumed "$name" "$@"
+    expect_code 0 "the same command after SIG$signal"
+    expect_out "resume +at step $steps of 228"
+    expect_summary "$name" ended finished
+    expect_same_run whole "$name"
+}
+for request in TERM:75 USR1:75 HUP:75 INT:130; do
+    stopped "by-${request%:*}" "${request%:*}" "${request#*:}"
+done
+
+# In a directory that the program names, too: not runs/NAME-2.
+(cd "$work" && "$run_at" -t $hang_seconds training TERM "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err"
+if [ -n "$(find "$work/runs/tiny" -name 'checkpoint-*')" ]; then
+    (cd "$work" && "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err" || fail 'the same command without run.dir'
+    expect_out '^resume '
+    [ ! -e "$work/runs/tiny-2" ] || fail 'the same command begins anew'
+fi
+
+# ---- by the clock ----
+
+many='--set train.epochs=100000'
+resumed clock $many --set 'train.max_time=2 seconds'
+expect_code 0 'the clock'
+expect_out_joined 'next +the same command goes on behind step [0-9]+'
+steps=$(summary clock steps)
+resumed clock $many --set 'train.max_time=2 seconds'
+expect_code 0 'the clock, again'
+expect_out_joined 'resume +at step .* from'
+[ "$(summary clock steps)" -gt "$steps" ] || fail 'the run does not go on'
+
+# An end by what was learnt is an end.
+resumed learnt --set train.stop_at=0.05
+expect_summary learnt ended stop_at
+expect_equal "$(states learnt)" '' 'states of a run that reached its accuracy'
+
+# ---- without ----
+
+resumed unsaved $many --set 'train.max_time=1 seconds' --set checkpoint.on_stop=no
+expect_code 0 'no state is wanted'
+expect_out_joined 'next +the same command with --set run.resume=never begins anew: no state is saved'
+expect_equal "$(states unsaved)" '' 'states that nobody wanted'
+finish

@@ -147,7 +147,8 @@ limited() {
     limit=$1
     shift
     run unshare -rm sh "$work/limited.sh" "$group" $version "$limit" \
-        "$pipetrain" -c "$work/resnet.conf" --set devices.threads_per_tower=1 --set train.steps=1 "$@"
+        "$pipetrain" -c "$work/resnet.conf" --set devices.threads_per_tower=1 --set train.steps=1 \
+        --set checkpoint.on_stop=no "$@"
 }
 finish_note=
 unshare -rm mount -t tmpfs tmpfs /sys/fs/cgroup 2>/dev/null || finish_note='no control group could be made'

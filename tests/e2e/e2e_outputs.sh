@@ -306,7 +306,7 @@ done
 # A small file system: refused with the arithmetic before training; files of a run that was killed go.
 if unshare -rm sh -c "mkdir '$work/small' && mount -t tmpfs -o size=3m tmpfs '$work/small'" 2>/dev/null; then
     run unshare -rm sh -c "mount -t tmpfs -o size=3m tmpfs '$work/small' && exec '$pipetrain' -c '$work/tiny.conf' \
-        --set 'run.dir=$work/small/run'"
+        --set 'run.dir=$work/small/run' --set checkpoint.on_stop=no"
     expect_code 5 'a file system that has no room for the results'
     expect_err 'run: the results need 2\.[0-9] MiB, twice .*free are [23]\.[0-9] MiB'
     expect_err_lines 1

@@ -189,8 +189,8 @@ static int open_pipeline(struct run *run)
         .stop = run->stop,
     };
     if (saved_net(run) != NULL)
-        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net) +
-                         run_state_bytes(&run->state, run->settings, &run->plan, run->net));
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net));
+    run_state_plan(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
 }

@@ -11,6 +11,7 @@
 #include "stage/clock.h"
 #include "stage/log.h"
 #include "tools/config/number.h"
+#include "tools/limits/limits.h"
 #include "tools/run/goal/ending.h"
 #include "tools/run/state/account_text.h"
 #include "tools/text/wrapped.h"
@@ -85,6 +86,15 @@ size_t run_state_bytes(const struct run_state *state, const struct settings *set
 {
     const struct checkpoint_shape shape = shape_of(settings, plan, net, CARRIED_BYTES_GUESS);
     return state->saves ? checkpoint_writer_bytes(&shape, state->identity) : 0;
+}
+
+void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                    const struct net *net)
+{
+    if (!state->saves)
+        return;
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, run_state_bytes(state, settings, plan, net));
+    plan->memory.aside += limits_thread_bytes();
 }
 
 /* One more than are kept, while one is written; those of a run that goes on are there. The same of the best one. */

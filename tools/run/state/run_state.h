@@ -63,6 +63,9 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
 struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings);
 size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                        const struct net *net);
+/* That memory goes to the plan, and what the thread that saves takes beside it. */
+void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
+                    const struct net *net);
 /* What of the disk saving needs besides what is there, halved: the directory asks for twice of it. */
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes);
 /* NULL: the run has a new directory. */

@@ -345,6 +345,15 @@ expect_summary made_up synthetic true
 grep -q '"accuracy":[0-9]' "$work/runs/made_up/metrics.jsonl" && fail 'an accuracy of made-up labels'
 expect_out '^ +1 +3 +[0-9.]+ +- +[0-9,]+ +[0-9.]+ %$'
 
+# Nor have those of a validation set that is counted only.
+train made_up_sets --set input.source=synthetic --set train.steps=3
+expect_out '^result +not evaluated: images and labels are made up$'
+expect_summary made_up_sets validation.images 150
+for key in correct accuracy; do
+    expect_summary made_up_sets validation.$key null
+    grep -q "\"$key\":[0-9]" "$work/runs/made_up_sets/metrics.jsonl" && fail "$key of made-up labels"
+done
+
 # A ReLU hides weights that are not finite from the loss: looked for at reports and before an evaluation. Winograd's
 # algorithm, which adds and subtracts, would show them in the loss at once.
 direct=

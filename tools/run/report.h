@@ -63,6 +63,7 @@ int report_result(struct report *report, const struct report_end *end);
 /* Numbers of the reports. Of a tally: NAN where nothing is computed, and no accuracy where labels are made up. */
 double report_loss(const struct report *report, const struct tally *tally);
 double report_accuracy(const struct report *report, const struct tally *tally);
+void report_write_correct(const struct report *report, struct json *json, const struct tally *tally);   /* or null */
 uint64_t report_peak_bytes(void);       /* of memory, until now */
 double report_first_step_seconds(const struct report *report);          /* after the start of the process; 0: none */
 bool report_evaluation_is_complete(const struct report *report);        /* has the last one seen all its samples? */

@@ -66,7 +66,7 @@ static void summarize_result(struct report *report, struct json *json, const str
     json_double(json, "loss", report_loss(report, account_pass(report->account, PASS_TRAIN)));
     json_open_object(json, "validation");
     json_u64(json, "images", evaluation->images);
-    json_u64(json, "correct", evaluation->correct);
+    report_write_correct(report, json, evaluation);
     json_double(json, "accuracy", report_accuracy(report, evaluation));
     json_double(json, "loss", report_loss(report, evaluation));
     json_bool(json, "complete", report_evaluation_is_complete(report));

@@ -48,9 +48,12 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_true(settings.train.learning_rate == 1);
     SETTINGS("train.optimizer=sgd");
     assert_string_equal(described(), "sgd");
-    assert_true(settings.train.learning_rate == 1);
+    assert_true(settings.train.learning_rate == 0.01);
+    SETTINGS("train.optimizer=momentum");
+    assert_true(settings.train.learning_rate == 0.01);
     SETTINGS("train.optimizer=nesterov", "train.weight_decay=0.0005");
     assert_string_equal(described(), "nesterov, momentum 0.9, weight decay 0.0005");
+    assert_true(settings.train.learning_rate == 0.01);
     SETTINGS("train.optimizer=sgd", "train.weight_decay=0.0005", "train.decay_scope=all");
     assert_string_equal(described(), "sgd, weight decay 0.0005 of all parameters");
     SETTINGS("train.optimizer=sgd", "train.clip_norm=0.5", "train.clip_value=0.25");
@@ -72,6 +75,7 @@ static void an_optimizer_has_what_it_is_usually_used_with(void **state)
     assert_string_equal(described(), "adamw, betas 0.9 0.999, epsilon 1e-08, weight decay 0.01");
     SETTINGS("train.optimizer=lars");
     assert_string_equal(described(), "lars, momentum 0.9, trust 0.001");
+    assert_true(settings.train.learning_rate == 1);
     assert_string_equal(problem, "");
 }
 

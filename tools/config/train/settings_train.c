@@ -10,6 +10,9 @@
 
 /* What a rule is published or used with; 0: the default of the option table. */
 static const struct usual { double learning_rate, rho, epsilon, weight_decay; } usual_table[OPTIMIZER_KIND_COUNT] = {
+    [OPTIMIZER_SGD] = { .learning_rate = 0.01 },
+    [OPTIMIZER_MOMENTUM] = { .learning_rate = 0.01 },
+    [OPTIMIZER_NESTEROV] = { .learning_rate = 0.01 },
     [OPTIMIZER_RMSPROP] = { .learning_rate = 0.01, .rho = 0.9, .epsilon = 1 },
     [OPTIMIZER_RMSPROP_KERAS] = { .learning_rate = 0.001, .rho = 0.9 },
     [OPTIMIZER_ADAM] = { .learning_rate = 0.001 },

@@ -29,7 +29,7 @@ tools_libtools_a_SOURCES = \
 	%D%/results/tensor_numbers.c \
 	%D%/results/weights.c %D%/results/weights_about.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \
-	%D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
+	%D%/predict/found_weights.c %D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \
 	%D%/predict/network_words.c %D%/predict/own_network.c %D%/predict/predict.c %D%/predict/predict_command.c %D%/predict/prediction.c \
 	%D%/predict/ranking.c %D%/predict/trained.c \
 	%D%/compare/axes.c %D%/compare/compare.c %D%/compare/compare_command.c %D%/compare/compare_json.c \

@@ -12,6 +12,7 @@
 #include "stage/log.h"
 #include "tools/phase.h"
 #include "tools/predict/evaluation_report.h"
+#include "tools/predict/found_weights.h"
 #include "tools/predict/known_names.h"
 #include "tools/predict/trained.h"
 #include "tools/results/weights.h"
@@ -22,7 +23,8 @@
 struct evaluation {
     struct settings *settings;
     const struct evaluate_request *request;
-    char *weights_path;
+    const char *weights_path;       /* lent by the request, or found_path */
+    char found_path[PATH_MAX];
     struct trained trained;
     struct dataset *dataset;
     struct known_names names;
@@ -44,13 +46,12 @@ static int out_of_memory(const char *what)
 
 static int find_weights(struct evaluation *evaluation)
 {
-    const char *const given = evaluation->request->weights, *const dir = evaluation->settings->run.dir;
-    const int length = given != NULL ? asprintf(&evaluation->weights_path, "%s", given)
-                                     : asprintf(&evaluation->weights_path, "%s/" WEIGHTS_FILE, dir);
-    if (length >= 0)
+    evaluation->weights_path = evaluation->request->weights;
+    if (evaluation->weights_path != NULL)
         return 0;
-    evaluation->weights_path = NULL;
-    return out_of_memory("the weights");
+    const int code = found_weights(evaluation->settings, evaluation->found_path);
+    evaluation->weights_path = evaluation->found_path;
+    return code;
 }
 
 static int open_data(struct evaluation *evaluation)
@@ -237,7 +238,6 @@ static void release(struct evaluation *evaluation)
     confusion_release(&evaluation->confusion);
     known_names_release(&evaluation->names);
     dataset_close(evaluation->dataset);
-    free(evaluation->weights_path);
 }
 
 int evaluate(struct settings *settings, const struct evaluate_request *request)

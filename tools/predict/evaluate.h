@@ -7,7 +7,7 @@
 #include "tools/config/settings.h"
 
 struct evaluate_request {
-    const char *weights;        /* file; NULL: weights.safetensors in run.dir */
+    const char *weights;        /* file; NULL: of the run of the settings (found_weights.h) */
     const char *csv;            /* file for the confusion matrix; NULL: none */
     bool is_json;
 };

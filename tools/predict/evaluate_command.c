@@ -25,7 +25,7 @@ static const struct program_option options[] = {
     { 'c', "config", "FILE", false, "the configuration it was trained with", NULL, NULL },
     { 'w', "weights", "FILE", false,
       "its weights, or a saved state: without -c they tell network and scaling of images (with -c by default "
-      "weights.safetensors in run.dir)", NULL, NULL },
+      "those of its last run, or where it was killed its newest saved state)", NULL, NULL },
     { 'm', "model", "NAME", false, "without -c: the model of weights that tell none, by name or as a file (mine.net)",
       NULL, NULL },
     { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },

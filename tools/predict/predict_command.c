@@ -12,9 +12,9 @@
 #include "stage/text/output.h"
 #include "tools/config/long_option.h"
 #include "tools/config/words/program_option.h"
+#include "tools/predict/found_weights.h"
 #include "tools/predict/predict.h"
 #include "tools/predict/trained.h"
-#include "tools/results/weights.h"
 #include "tools/run/signals.h"
 #include "tools/run/team_wait.h"
 
@@ -29,8 +29,8 @@ enum { OPTION_SET = 256, OPTION_TOP, OPTION_BATCH, OPTION_TSV, OPTION_JSON };
 static const struct program_option options[] = {
     { 'w', "weights", "FILE", false, "its weights", NULL, NULL },
     { 'c', "config", "FILE", false,
-      "its configuration, where the weights do not say all (-w: by default weights.safetensors in run.dir)", NULL,
-      NULL },
+      "its configuration, where the weights do not say all (-w: by default those of its last run, or where it was "
+      "killed its newest saved state)", NULL, NULL },
     { 'm', "model", "NAME", false, "or its model, by name or as a file (mine.net)", NULL, NULL },
     { OPTION_SET, "set", "SECTION.KEY=VALUE", false, "change a key; repeat for more", NULL, NULL },
     { OPTION_TOP, "top", "N", false, "the N likeliest classes (default 5)", NULL, NULL },
@@ -150,18 +150,14 @@ static int predict_words(struct settings *settings, const struct arguments *argu
 {
     struct predict_request request = arguments->request;
     struct image_words words = { .count = 0 };
-    char *path = NULL;
-    request.weights = arguments->network.weights;
-    if (request.weights == NULL && asprintf(&path, "%s/" WEIGHTS_FILE, settings->run.dir) < 0) {
-        log_message(LOG_ERROR, "the weights: %s", strerror(ENOMEM));
-        return EXIT_CODE_MEMORY;
-    }
-    request.weights = request.weights != NULL ? request.weights : path;
+    char found[PATH_MAX];
+    request.weights = arguments->network.weights != NULL ? arguments->network.weights : found;
     int code = image_words_read(&words, arguments->words, arguments->word_count);
+    if (code == 0 && request.weights == found)
+        code = found_weights(settings, found);
     if (code == 0)
         code = predict_images(settings, &words, &request);
     image_words_release(&words);
-    free(path);
     return code;
 }
 

@@ -92,6 +92,29 @@ for weights in runs/saved/weights.safetensors "$1"; do
     expect_equal "$(result steps)" "$(summary saved steps)" 'steps'
     grep -q "\"steps\":$(summary saved steps)," result.json || fail 'steps are no number'
 done
+# The configuration alone means its last run, and of one that was killed the newest state.
+newest_run() {
+    run "$pipetrain" -c tiny.conf "$@"
+    expect_code 0 'a run in the next directory'
+}
+newest_run --set train.steps=3
+newest_run --set train.steps=5
+run "$pipetrain" evaluate -c tiny.conf
+expect_out 'weights +runs/tiny-2/weights.safetensors, after 5 steps'
+newest_run --set train.steps=8 --set checkpoint.every=3
+rm runs/tiny-3/weights.safetensors
+run "$pipetrain" evaluate -c tiny.conf
+expect_code 0 'an evaluation of a run that was killed'
+expect_err 'runs/tiny-3 has no weights.safetensors: the newest saved state is taken, runs/tiny-3/checkpoint-00000008'
+expect_out 'after 8 steps'
+flip runs/tiny-3/checkpoint-00000008.safetensors 5000
+run "$pipetrain" predict -c tiny.conf "$work"/data/validation-*
+expect_err 'the newest saved state is taken, runs/tiny-3/checkpoint-00000006'
+rm -r runs/tiny-3 runs/tiny-2 runs/tiny
+run "$pipetrain" evaluate -c tiny.conf
+expect_code 3 'no run at all'
+expect_err 'runs/tiny/weights.safetensors'
+
 run "$pipetrain" evaluate -w "$1" --set devices.kind=$kind
 expect_code 2 'a saved state without data'
 expect_err "there is nothing to evaluate on: set data.validation, as with --set data.validation='validation-\*'$"

@@ -1,6 +1,11 @@
 /* Looking for weights that are not finite. Called by the trainer. */
 #include "compute/health.h"
 
+#include <math.h>
+#include <stdlib.h>
+
+#include "compute/finite.h"
+
 static int find(struct tower *tower, const float *floats, size_t count, uint64_t *first_out)
 {
     const struct backend_ops *const backend = tower_spec(tower)->backend;
@@ -27,4 +32,33 @@ const char *health_broken(const struct tower *tower, const struct health *health
             return net->parameters[i].name;
     }
     return NULL;
+}
+
+static size_t most_numbers(const struct net *net)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        most = net->parameters[i].count > most ? net->parameters[i].count : most;
+    return most;
+}
+
+const char *health_search(struct tower *tower)
+{
+    const struct net *const net = tower_spec(tower)->net;
+    float *const numbers = malloc(most_numbers(net) * sizeof(*numbers));
+    const char *name = NULL;
+    for (uint32_t i = 0; i < net->parameter_count && numbers != NULL && name == NULL; i++)
+        if (tower_read(tower, i, numbers) == 0 &&
+            finite_count(numbers, net->parameters[i].count) < net->parameters[i].count)
+            name = net->parameters[i].name;
+    free(numbers);
+    return name;
+}
+
+const char *health_of_step(struct tower *tower, const struct health *health, double loss_sum)
+{
+    const char *const broken = health != NULL ? health_broken(tower, health) : NULL;
+    const bool is_lost = !isfinite(loss_sum) && !tower_spec(tower)->backend_spec.skips_broken;
+    const char *const first = broken != NULL || is_lost ? health_search(tower) : NULL;
+    return first != NULL ? first : broken;
 }

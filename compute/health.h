@@ -11,7 +11,13 @@ struct health { uint64_t weights, statistics; };
 /* Queue a look at both behind what is on the compute stream: *health_out (pinned host memory) is there
  * once the stream has come that far. Allocates nothing. 0 or a negative errno. */
 int health_queue(struct tower *tower, struct health *health_out);
-/* The name of the first parameter of the net that holds such a number there, NULL when all are finite. */
+/* The name of a parameter that holds such a number there, NULL when all are finite. */
 const char *health_broken(const struct tower *tower, const struct health *health);
+/* The name of the first parameter of the net that does as the tower is now, NULL: none, or there is no memory to look.
+ * For a run that ends over it: waits for all that is queued, reads every parameter, and allocates. */
+const char *health_search(struct tower *tower);
+/* That of a step: health is what was queued behind it (NULL: nothing was), loss_sum what it came to. Searches where
+ * health says that there is one, or the loss is not finite and its update was not to be left out. */
+const char *health_of_step(struct tower *tower, const struct health *health, double loss_sum);
 
 #endif

@@ -72,8 +72,8 @@ static int await_end(struct trainer *trainer)
 
 static bool is_inspected(const struct trainer *trainer, const struct span *span)
 {
-    const uint64_t every = trainer->spec.inspect_every;
-    return every > 0 && span->pass == PASS_TRAIN && ((span->step + 1) % every == 0 || span->last_of_pass);
+    const uint64_t every = span->pass == PASS_TRAIN ? trainer->spec.inspect_every : 0;
+    return every > 0 && ((span->step + 1) % every == 0 || span->last_of_pass);
 }
 
 /* Report the oldest step that is not yet reported. */
@@ -89,12 +89,12 @@ static int finish_step(struct trainer *trainer)
     report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
     report->result = outcome_result(outcome, tower_pieces(trainer->tower, report->span.count));
-    report->broken = is_inspected(trainer, &report->span) ? health_broken(trainer->tower, &outcome->health) : NULL;
+    const struct health *const health = is_inspected(trainer, &report->span) ? &outcome->health : NULL;
+    report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
     trainer->flights.finished++;
     return queue_put(trainer->full, report);
 }
 
-/* Report all that is queued. */
 static int finish_steps(struct trainer *trainer)
 {
     int rc = 0;

@@ -26,7 +26,8 @@ struct step_report {
     uint64_t ended_ns;          /* by the device's clock, counted on from the first step */
     uint64_t seen_ns;           /* when the tower's thread knew of it, by the host's clock alone */
     const char *broken;         /* the parameter that holds a number that is not finite, NULL: none was found;
-                                 * looked for behind the steps that inspect_every names */
+                                 * looked for behind the steps that inspect_every names, and where the loss is not
+                                 * finite, unless its update was left out */
     uint64_t *ids;              /* span.count, copied from the slot */
     struct snapshot *snapshot;  /* of the tower behind the batch, when the rule says so; complete. Lent until the
                                  * report is given back, or until trainer_return when it is taken out of it */

@@ -56,6 +56,16 @@ static const char *broken(struct stand *stand)
     return name;
 }
 
+/* What a step whose loss is not finite names, also where nothing was queued behind it. */
+static void check_step(struct stand *stand, const char *name)
+{
+    struct health none = { UINT64_MAX, UINT64_MAX };
+    assert_null(health_of_step(stand->tower, NULL, 1.5));
+    assert_null(health_of_step(stand->tower, &none, 1.5));
+    const char *const found = health_of_step(stand->tower, NULL, NAN);
+    assert_true(name == NULL ? found == NULL : found != NULL && strcmp(found, name) == 0);
+}
+
 static void check_parameter(struct stand *stand, const struct parameter *parameter, uint32_t index)
 {
     float *good = malloc(parameter->count * sizeof(*good)), *changed = malloc(parameter->count * sizeof(*good));
@@ -66,8 +76,10 @@ static void check_parameter(struct stand *stand, const struct parameter *paramet
         changed[places[i]] = bad[i];
         assert_int_equal(tower_write(stand->tower, index, changed), 0);
         assert_string_equal(broken(stand), parameter->name);
+        check_step(stand, parameter->name);
         assert_int_equal(tower_write(stand->tower, index, good), 0);
         assert_null(broken(stand));
+        check_step(stand, NULL);
     }
     free(good);
     free(changed);

@@ -209,10 +209,11 @@ static void follow(struct run *run, struct step_report *const *reports)
 {
     const struct span *const span = &reports[0]->span;
     const bool evaluates = run->plan.schedule.records[PASS_EVALUATE] > 0;
-    nonfinite_check(run->stop, reports, run->plan.devices.towers, &run->settings->train, &run->state.course);
+    nonfinite_check(run->stop, reports, &run->plan, &run->settings->train, &run->state.course);
     if (stop_failed(run->stop) || results_begin(&run->results) != 0)
         return;
     account_add(run->account, reports, run->plan.devices.towers.count);
+    nonfinite_check_evaluation(run->stop, run->account, span);
     decide(run, span);
     report_step(&run->report, span);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;

@@ -19,6 +19,15 @@ dark stop
 expect_code 73 'a loss that is not finite'
 expect_err '(the loss is no longer a finite number|holds a number that is not finite): epoch 1, step [0-9]+'
 
+expect_err ', rate 0\.001.*: try a smaller learning rate than 0\.001'
+# A loss that is not finite names the rate and a layer, also between two looks at the weights.
+for towers in 1 2; do
+    try layer --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=1e30 --set devices.towers=$towers \
+        --set report.interval=1000 --set run.resume=never
+    expect_code 73 'a rate that ruins the weights'
+    expect_err 'tower [01], rate 1e\+30, first of the weights that are not [a-z]+[0-9]\.(weight|bias): try'
+done
+
 for how in replicated:1:auto replicated:2:auto replicated:2:reference averaging:2:auto independent:2:auto; do
     [ "$kind$how" != cudareplicated:2:reference ] || continue
     backend=${how##*:} mode=${how%%:*} towers=${how#*:}
@@ -122,7 +131,15 @@ for rate in 0.001 0.01 0.1; do
     expect_equal "$(grep -c 'diverges' "$work/err")" 0 "warnings at a rate of $rate"
 done
 
-# It ends where leaving out does not help.
+# It ends where leaving out does not help: every step, thirty in a row, a whole evaluation.
+try few --set train.on_nan=skip --set train.steps=9 --set model.divisor=1e-37 --set data.validation=
+expect_code 73 'no good step in a short run'
+expect_err 'no step had gradients that are finite: nothing was learnt'
+[ ! -e "$work/runs/few/weights.safetensors" ] || fail 'weights of a run that learnt nothing'
+dark all_late --set "model.file=$work/line.net" --set train.on_nan=skip --set "data.train=$work/late/train-*" \
+    --set "data.validation=$work/late/validation-*" --set train.batch=64
+expect_code 73 'an evaluation without a finite loss'
+expect_err 'no loss of the evaluation behind epoch 1 is a finite number'
 try never --set train.on_nan=skip --set train.epochs=9 --set train.batch=16 --set model.divisor=1e-37
 expect_code 73 'never a good step'
 expect_err '30 steps in a row have gradients that are not finite'

@@ -150,6 +150,21 @@ static int read_header(struct safetensors_index *index, uint64_t data_bytes, cha
     return rc == 0 ? check_cover(index, data_bytes, problem_out, problem_size) : rc;
 }
 
+/* Jansson reads -0 as 0, and numbers with a sign are no sizes. Names and metadata may hold anything. */
+static bool has_signed_number(const char *header, size_t bytes)
+{
+    bool is_text = false, has_sign = false;
+    for (size_t i = 0; i < bytes && !has_sign; i++) {
+        if (is_text && header[i] == '\\')
+            i++;
+        else if (header[i] == '"')
+            is_text = !is_text;
+        else
+            has_sign = !is_text && header[i] == '-';
+    }
+    return has_sign;
+}
+
 int safetensors_index_read(struct safetensors_index *index_out, const char *header, size_t bytes, uint64_t data_bytes,
                            char *problem_out, size_t problem_size)
 {
@@ -165,7 +180,11 @@ int safetensors_index_read(struct safetensors_index *index_out, const char *head
         return -EBADMSG;
     }
     struct safetensors_index index = { .root = root };
-    const int rc = read_header(&index, data_bytes, problem_out, problem_size);
+    int rc = read_header(&index, data_bytes, problem_out, problem_size);
+    if (rc == 0 && has_signed_number(header, bytes)) {
+        snprintf(problem_out, problem_size, "its header has a number with a sign");
+        rc = -EBADMSG;
+    }
     if (rc == 0)
         *index_out = index;
     else

@@ -288,7 +288,8 @@ static void names_of_other_programs_come_with_ours(void **state)
     static const char *const names[] = {
         "accumulation_steps", "amp", "batch_size", "clip_grad_norm", "cutmix_alpha", "data_dir", "dtype",
         "early_stop", "early_stopping", "ema_decay", "every_n_steps", "gpus", "grad_accum", "grad_clip",
-        "gradient_accumulation_steps", "init", "log_interval", "lr", "lr_schedule", "max_epochs", "max_grad_norm",
+        "gradient_accumulation", "gradient_accumulation_steps", "init", "keep_last", "log_interval", "lr",
+        "lr_schedule", "max_epochs", "max_grad_norm",
         "max_steps", "mixup_alpha", "num_classes", "num_epochs", "num_gpus", "num_workers", "opt",
         "prefetch_factor", "pretrained", "print_freq", "save_best", "save_every", "save_steps", "scheduler",
         "smoothing", "warmup", "warmup_steps", "wd", "workers"

@@ -89,6 +89,8 @@ static void durations_are_read_as_people_write_them(void **state)
         { "0 hours", 0 },       { "-1 hours", 0 },   { "90", 0 },         { "90 steps", 0 },    { "1.5 hours", 0 },
         { "2 hours ", 0 },      { "two hours", 0 },  { "9999999999999 hours", 0 },
         { "99999999999999999999 hours", 0 },
+        { "10 min", 600 },      { "10min", 600 },    { "1s", 1 },         { "30 sec", 30 },     { "2h", 7200 },
+        { "2 h", 7200 },        { "2 ", 0 },         { "2  h", 0 },       { "2 m", 0 },         { "2 days", 0 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(duration_seconds(cases[i].text), cases[i].seconds);

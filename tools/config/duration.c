@@ -10,13 +10,14 @@
 int64_t duration_unit(const char *text)
 {
     static const struct { const char *name; int64_t seconds; } units[] = {
-        { "", 0 },           { " steps", 0 },     { " seconds", 1 },   { " second", 1 }, { " minutes", 60 },
-        { " minute", 60 },   { " hours", 3600 },  { " hour", 3600 },
+        { "steps", 0 },   { "step", 0 },       { "seconds", 1 },  { "second", 1 }, { "sec", 1 },   { "s", 1 },
+        { "minutes", 60 }, { "minute", 60 },   { "min", 60 },     { "hours", 3600 }, { "hour", 3600 }, { "h", 3600 },
     };
+    const char *const name = text + (*text == ' ');
     for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-        if (strcmp(units[i].name, text) == 0)
+        if (strcmp(units[i].name, name) == 0)
             return units[i].seconds;
-    return -1;
+    return *text == '\0' ? 0 : -1;
 }
 
 uint64_t duration_seconds(const char *text)

@@ -1,0 +1,145 @@
+/* Tests of safetensors files as a whole: lengths, headers and data that do not fit each other are refused, each with
+ * what is wrong, and none takes memory by what it claims. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/helpers/file_fixture.h"
+#include "tools/results/tensor_file.h"
+
+#define LENGTH_BYTES 8u
+#define TENSORS_MANY 10000u
+
+static void put_length(uint8_t *bytes, uint64_t length)
+{
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(length >> 8 * i);
+}
+
+/* A file that says that its header has `said` bytes, with this header and so many bytes of data. Its outcome; what
+ * is refused has a cause in words. */
+static int open_file(uint64_t said, const char *header, size_t header_bytes, size_t data_bytes)
+{
+    const char *const path = fixture_path(folder, "file.safetensors");
+    const size_t bytes = LENGTH_BYTES + header_bytes + data_bytes;
+    uint8_t *const file_bytes = calloc(1, bytes);
+    struct tensor_file file;
+    char problem[256];
+    assert_non_null(file_bytes);
+    put_length(file_bytes, said);
+    memcpy(file_bytes + LENGTH_BYTES, header, header_bytes);
+    fixture_write(path, file_bytes, bytes);
+    free(file_bytes);
+    const int rc = tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem));
+    assert_int_equal(rc == 0, problem[0] == '\0');
+    if (rc == 0)
+        tensor_file_close(&file);
+    return rc;
+}
+
+static int open_header(const char *header, size_t data_bytes)
+{
+    return open_file(strlen(header), header, strlen(header), data_bytes);
+}
+
+#define ONE(shape, offsets) "{\"a\":{\"dtype\":\"I32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static void a_file_that_is_right_is_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(open_header("{}", 0), 0);
+    assert_int_equal(open_header("{}\r\n\t   ", 0), 0);
+    assert_int_equal(open_header(ONE("[2,2]", "[0,16]"), 16), 0);
+    assert_int_equal(open_header(ONE("[2,0]", "[0,0]"), 0), 0);
+}
+
+static void a_file_shorter_than_its_length_is_refused_at_every_length(void **state)
+{
+    const char *const path = fixture_path(folder, "short");
+    static const char header[] = ONE("[2,2]", "[0,16]");
+    uint8_t bytes[LENGTH_BYTES + sizeof(header) - 1 + 16] = { 0 };
+    struct tensor_file file;
+    char problem[256];
+    (void)state;
+    put_length(bytes, sizeof(header) - 1);
+    memcpy(bytes + LENGTH_BYTES, header, sizeof(header) - 1);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        fixture_write(path, bytes, i);
+        assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), -EBADMSG);
+        assert_true(problem[0] != '\0');
+    }
+    fixture_write(path, bytes, sizeof(bytes));
+    assert_int_equal(tensor_file_open(&file, AT_FDCWD, path, problem, sizeof(problem)), 0);
+    tensor_file_close(&file);
+}
+
+static void a_length_that_cannot_be_is_refused(void **state)
+{
+    static const char header[] = ONE("[2,2]", "[0,16]");
+    const uint64_t bytes = sizeof(header) - 1;
+    const uint64_t lengths[] = { 0, 1, bytes - 1, bytes + 1, bytes + 17, 100000001, UINT64_C(1) << 32,
+                                 UINT64_C(1) << 63, UINT64_C(1) << 63 | bytes, UINT64_MAX, UINT64_MAX - 7 };
+    (void)state;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+        assert_int_equal(open_file(lengths[i], header, bytes, 16), -EBADMSG);
+}
+
+static void headers_and_data_that_disagree_are_refused(void **state)
+{
+    static const struct { const char *header; size_t data_bytes; } rows[] = {
+        { "\xff", 0 },  { "{", 0 },     { "{\"\xff\":1}", 0 },         { "{}x", 0 },
+        { ONE("[2,2]", "[0,4]"), 4 },   { ONE("[2,2]", "[0,16]"), 17 }, { ONE("[2,2]", "[0,16]"), 15 },
+        { ONE("[2,18446744073709551614]", "[0,16]"), 16 },              { ONE("[2,2]", "[0.0,16.0]"), 16 },
+        { ONE("[2,2]", "[\"0\",\"16\"]"), 16 },                         { ONE("[2,2]", "[-16,0]"), 16 },
+        { ONE("[-0]", "[0,0]"), 0 },    { ONE("[1,1,1,1,1,1,1,1,4]", "[0,16]"), 16 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(open_header(rows[i].header, rows[i].data_bytes), -EBADMSG);
+}
+
+/* Each claims all of the file: taken at their word they would be ten thousand times as large. */
+static void ten_thousand_tensors_in_one_place_are_refused_without_memory(void **state)
+{
+    const size_t room = TENSORS_MANY * 80 + 2, data_bytes = (size_t)1 << 20;
+    char *const header = malloc(room);
+    struct rusage before, after;
+    size_t used = 0;
+    (void)state;
+    assert_non_null(header);
+    for (uint32_t i = 0; i < TENSORS_MANY; i++)
+        used += (size_t)snprintf(header + used, room - used,
+                                 "%c\"t%u\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}",
+                                 i == 0 ? '{' : ',', i, data_bytes, data_bytes);
+    header[used++] = '}';
+    getrusage(RUSAGE_SELF, &before);
+    assert_int_equal(open_file(used, header, used, data_bytes), -EBADMSG);
+    getrusage(RUSAGE_SELF, &after);
+    assert_in_range(after.ru_maxrss - before.ru_maxrss, 0, 64 * 1024);
+    free(header);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_folder_make, fixture_folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(a_file_that_is_right_is_taken),
+        IN_FOLDER(a_file_shorter_than_its_length_is_refused_at_every_length),
+        IN_FOLDER(a_length_that_cannot_be_is_refused),
+        IN_FOLDER(headers_and_data_that_disagree_are_refused),
+        IN_FOLDER(ten_thousand_tensors_in_one_place_are_refused_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -267,6 +267,51 @@ static void every_byte_and_every_length_matters(void **state)
     fixture_close(&fixture);
 }
 
+/* The folder's newest whole state is the one at `step`; what is passed over is told, and not shown here. */
+static void assert_found(struct fixture *fixture, uint64_t step, const char *how, size_t at)
+{
+    struct checkpoint_reader *reader = NULL;
+    struct checkpoint_problem problem;
+    if (checkpoint_reader_find(&reader, run_directory_path(fixture->directory), &problem) != 0)
+        fail_msg("%s at byte %zu: nothing was found", how, at);
+    if (checkpoint_reader_mark(reader)->position.step != step)
+        fail_msg("%s at byte %zu: the damaged state was taken", how, at);
+    checkpoint_reader_close(reader);
+}
+
+/* With an older state beside it: every bit of some bytes, one of each other, and every length. */
+static void any_damage_falls_back_to_the_state_before(void **state)
+{
+    struct fixture fixture;
+    struct capture capture;
+    char text[TEXT_BYTES];
+    size_t count;
+    (void)state;
+    fixture_open(&fixture, false);
+    save(&fixture, 4, 2);
+    const char *const path = save(&fixture, 5, 2);
+    uint8_t *const bytes = fixture_read(path, &count);
+    assert_found(&fixture, 5, "no damage", 0);
+    capture_begin(&capture);
+    for (size_t i = 0; i < count; i++) {
+        const bool is_whole = i < 8 || i % 37 == 0;
+        for (unsigned bit = is_whole ? 0 : i % 8; bit < 8; bit += is_whole ? 1 : 8) {
+            bytes[i] ^= (uint8_t)(1u << bit);
+            fixture_write(path, bytes, count);
+            assert_found(&fixture, 4, "a flipped bit", i);
+            bytes[i] ^= (uint8_t)(1u << bit);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        fixture_write(path, bytes, i);
+        assert_found(&fixture, 4, "the end", i);
+    }
+    capture_end(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, "it is passed over"));
+    free(bytes);
+    fixture_close(&fixture);
+}
+
 static void the_newest_that_is_whole_is_found(void **state)
 {
     struct fixture fixture;
@@ -411,6 +456,7 @@ int main(void)
         IN_FOLDER(a_state_is_read_as_it_was_saved),
         IN_FOLDER(other_numbers_of_towers_get_the_mean),
         IN_FOLDER(every_byte_and_every_length_matters),
+        IN_FOLDER(any_damage_falls_back_to_the_state_before),
         IN_FOLDER(the_newest_that_is_whole_is_found),
         IN_FOLDER(the_newest_up_to_the_last_stay),
         IN_FOLDER(a_state_that_is_not_finite_is_not_written),

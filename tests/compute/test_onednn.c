@@ -347,6 +347,22 @@ static void packing_and_unpacking_gives_the_same_parameters(void **state)
     }
 }
 
+/* Rows that are read four at a time, and what is left of them. */
+static void packing_and_unpacking_gives_the_same_many_channels(void **state)
+{
+    (void)state;
+    struct net *net;
+    assert_int_equal(net_open(&net, "wide", (struct shape){ 3, 10, 10 }, 3), 0);
+    uint32_t at = (uint32_t)net_conv2d(net, "first", NET_INPUT, 32, window_square(7, 2, PADDING_SAME), true);
+    at = (uint32_t)net_conv2d(net, "second", at, 50, window_square(3, 1, PADDING_SAME), true);
+    at = (uint32_t)net_conv2d(net, "third", at, 112, window_square(1, 1, PADDING_SAME), true);
+    at = (uint32_t)net_dense(net, "classes", at, 37, true);
+    net_softmax_loss(net, "loss", at);
+    for (enum layout layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++)
+        assert_unpacks(net, layout);
+    net_close(net);
+}
+
 static void packing_and_unpacking_gives_the_same_large_windows(void **state)
 {
     (void)state;
@@ -672,6 +688,7 @@ int main(void)
         cmocka_unit_test(a_team_does_everything_once_in_whole_grains),
         cmocka_unit_test(buffers_alive_together_never_overlap),
         cmocka_unit_test(packing_and_unpacking_gives_the_same_parameters),
+        cmocka_unit_test(packing_and_unpacking_gives_the_same_many_channels),
         cmocka_unit_test(packing_and_unpacking_gives_the_same_large_windows),
         cmocka_unit_test(padding_is_zero_in_packed_weights_and_in_gradients),
         cmocka_unit_test(random_nets_match_the_reference_in_every_layout),

@@ -57,7 +57,7 @@ tools_libtools_a_SOURCES = \
 	%D%/convert/writing/record_maker.c %D%/convert/writing/shard_sink.c %D%/convert/writing/shard_writer.c \
 	%D%/report/draw/axis.c %D%/report/draw/bars.c %D%/report/draw/chart.c %D%/report/draw/html.c \
 	%D%/report/draw/spots.c \
-	%D%/report/cell.c %D%/report/page.c %D%/report/page_curves.c %D%/report/page_damage.c %D%/report/page_style.c \
+	%D%/report/cell.c %D%/report/page.c %D%/report/page_confusion.c %D%/report/page_curves.c %D%/report/page_damage.c %D%/report/page_style.c \
 	%D%/report/page_tables.c %D%/report/page_times.c %D%/report/report_command.c \
 	%D%/report/trace/trace_drawing.c %D%/report/trace/trace_events.c \
 	%D%/report/look.c %D%/report/metrics.c %D%/report/remarks.c %D%/report/run_file.c %D%/report/run_so_far.c \

@@ -126,6 +126,8 @@ static int write_body(const struct page *page)
     page_plan(page);
     page_environment(page);
     fputs("</div>\n", page->out);
+    if (rc == 0)
+        rc = page_confusion(page);
     page_damage(page);
     page_sources(page);
     return rc;

@@ -30,6 +30,7 @@ void page_results(const struct page *page);
 void page_settings(const struct page *page);    /* those that differ between runs */
 void page_plan(const struct page *page);
 void page_environment(const struct page *page);
+int page_confusion(const struct page *page);    /* nothing where there is no evaluation; 0 or -ENOMEM */
 void page_damage(const struct page *page);      /* records; nothing where there are none */
 void page_sources(const struct page *page);     /* run.conf of every run, folded */
 /* What a run is called: its number, where there are several, and its name. */

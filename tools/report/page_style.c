@@ -46,5 +46,6 @@ const char page_style[] =
     "color:var(--paper);background:var(--c)}.runs{list-style:none;padding:0}.runs li{margin:6px 0}\n"
     "summary{cursor:pointer}pre{overflow-x:auto;background:var(--panel);border:1px solid var(--rule);"
     "border-radius:8px;padding:10px 12px;font-size:.87em}\n"
+    ".matrix td,.matrix th{min-width:0;padding:3px 6px;text-align:right}.matrix .right{font-weight:700}\n"
     "@media(max-width:520px){body{padding:12px}th,td{padding-right:10px}"
     "tbody th{white-space:normal;min-width:7.5em}}\n";

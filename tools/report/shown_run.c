@@ -111,6 +111,26 @@ static int read_summary(struct shown_run *run, int directory_fd)
     return rc == -ENOMEM ? rc : 0;
 }
 
+/* Nothing is missing where there is none. 0 or -ENOMEM. */
+static int read_evaluation(struct shown_run *run, int directory_fd)
+{
+    char *text = NULL;
+    size_t bytes;
+    json_error_t problem = { .text = "" };
+    int rc = run_file_read(directory_fd, "evaluation.json", &text, &bytes);
+    if (rc < 0 && rc != -ENOENT)
+        snprintf(problem.text, sizeof(problem.text), "%s", rc == -EINVAL ? "is no regular file" : strerror(-rc));
+    else if (rc == 0)
+        rc = look_parse(text, bytes, JSON_REJECT_DUPLICATES, &run->evaluation, &problem);
+    free(text);
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc != -ENOENT && !look_is(run->evaluation, JSON_OBJECT))
+        remarks_add(&run->remarks, "%s/evaluation.json: %s: it is not shown", run->path,
+                    run->evaluation != NULL ? "is no object" : problem.text);
+    return 0;
+}
+
 static int read_settings(struct shown_run *run, int directory_fd)
 {
     size_t bytes;
@@ -151,6 +171,8 @@ static int read_files(struct shown_run *run, int directory_fd)
     };
     run->damage = json_array();
     int rc = run->damage != NULL ? read_summary(run, directory_fd) : -ENOMEM;
+    if (rc == 0)
+        rc = read_evaluation(run, directory_fd);
     if (rc == 0)
         rc = read_settings(run, directory_fd);
     if (rc == 0)
@@ -206,6 +228,7 @@ int shown_run_read(struct shown_run *run_out, const char *path)
 void shown_run_release(struct shown_run *run)
 {
     json_decref(run->summary);
+    json_decref(run->evaluation);
     json_decref(run->damage);
     free(run->conf);
     settings_list_release(&run->settings);

@@ -19,6 +19,7 @@ struct shown_run {
     uint32_t number;            /* from 0 */
     bool has_ended;             /* it has a summary.json */
     json_t *summary;            /* that, or what the rows tell so far (run_so_far.h); never NULL */
+    json_t *evaluation;         /* what evaluate --json told, NULL: it is not there */
     char *conf;                 /* run.conf, NULL: none */
     struct settings_list settings;
     struct metrics metrics;

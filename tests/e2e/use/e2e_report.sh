@@ -44,6 +44,17 @@ expect_equal "$(awk -v RS='<title>' -F'[: <]+' '/^[0-9.e+]+ to / { sum += $4 } E
         awk '{ sum += $1 } END { print sum }')" \
     'steps in the bars'
 
+# What evaluate tells beside the run is drawn.
+run "$pipetrain" evaluate -c "$work/runs/one/run.conf" --json
+expect_code 0 'an evaluation'
+cp "$work/out" "$work/runs/one/evaluation.json"
+run "$report" "$work/runs/one" -o "$page"
+expect_code 0 'the page of an evaluated run'
+expect_page 'an evaluated run' $((curves + 2))
+expect_equal "$(awk -v RS='<td' -F'>' '/rgba/ { split($2, cell, "<"); sum += cell[1] } END { print sum }' "$page")" \
+    "$(summary one validation.images)" 'samples in the matrix'
+rm "$work/runs/one/evaluation.json"
+
 # Two: side by side, what differs marked, each with its number.
 run "$report" "$work/runs/one/" "$work/runs/two" -o "$page"
 expect_code 0 'the page of two runs'

@@ -159,6 +159,51 @@ static void every_cut_leaves_the_whole_rows(void **state)
         }
 }
 
+static void what_classes_were_taken_for_is_drawn(void **state)
+{
+    static const char evaluation[] =
+        "{\"weights\":\"w<1>\",\"samples\":1234,\"classes\":[{\"class\":0,\"name\":\"a<b\",\"samples\":4}],"
+        "\"confusion\":[{\"class\":0,\"predicted\":0,\"samples\":3},{\"class\":0,\"predicted\":2,\"samples\":1},"
+        "{\"class\":-1,\"predicted\":2,\"samples\":9},{\"class\":2,\"predicted\":1,\"samples\":\"9\"},7]}";
+    struct shown_run run;
+    (void)state;
+    put_all();
+    assert_int_equal(read_run(&run), 0);
+    char *const without = page_of(&run, 1);
+    assert_null(strstr(without, "taken for"));
+    free(without);
+    shown_run_release(&run);
+    put("evaluation.json", evaluation);
+    assert_int_equal(read_run(&run), 0);
+    assert_string_equal(said, "");
+    expect_page_has(&run, ": 1,234 samples, w&lt;1&gt;</h3>");
+    expect_page_has(&run, "<th>class</th><th>0</th><th>1</th><th>2</th></tr>");
+    expect_page_has(&run, "<tr><th scope=\"row\">0 a&lt;b</th><td class=\"right\" "
+                          "style=\"background:rgba(57,106,177,0.45)\">3</td><td></td>"
+                          "<td style=\"background:rgba(57,106,177,0.15)\">1</td></tr>");
+    expect_page_has(&run, "<tr><th scope=\"row\">2 </th><td></td><td></td><td></td></tr>");
+    shown_run_release(&run);
+}
+
+static void of_many_classes_it_is_not_drawn(void **state)
+{
+    struct shown_run run;
+    (void)state;
+    put_all();
+    put("evaluation.json", "{\"confusion\":[{\"class\":0,\"predicted\":100,\"samples\":3}]}");
+    assert_int_equal(read_run(&run), 0);
+    expect_page_has(&run, "Of 101 classes it is not drawn");
+    shown_run_release(&run);
+    put("evaluation.json", "[]");
+    assert_int_equal(read_run(&run), 0);
+    assert_non_null(strstr(said, "evaluation.json: is no object: it is not shown"));
+    shown_run_release(&run);
+    put("evaluation.json", "{");
+    assert_int_equal(read_run(&run), 0);
+    assert_non_null(strstr(said, "evaluation.json: "));
+    shown_run_release(&run);
+}
+
 static void damaged_lines_are_told_and_left_out(void **state)
 {
     (void)state;
@@ -309,6 +354,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_that_goes_on_is_told_from_its_rows, fixture_folder_make,
                                         fixture_folder_remove),
         cmocka_unit_test_setup_teardown(every_cut_leaves_the_whole_rows, fixture_folder_make, fixture_folder_remove),
+        cmocka_unit_test_setup_teardown(what_classes_were_taken_for_is_drawn, fixture_folder_make,
+                                        fixture_folder_remove),
+        cmocka_unit_test_setup_teardown(of_many_classes_it_is_not_drawn, fixture_folder_make, fixture_folder_remove),
         cmocka_unit_test_setup_teardown(damaged_lines_are_told_and_left_out, fixture_folder_make,
                                         fixture_folder_remove),
         cmocka_unit_test_setup_teardown(many_damaged_lines_are_counted, fixture_folder_make, fixture_folder_remove),

@@ -6,25 +6,14 @@
 
 #include <cmocka.h>
 
-#include <math.h>
-
 #include "compute/optimizer.h"
 #include "compute/update/squares.h"
 #include "tests/peers/optimizer_trajectories.h"
+#include "tests/peers/trajectory_numbers.h"
 
 enum { TRAJECTORIES = sizeof(trajectories) / sizeof(trajectories[0]) };
 
 struct numbers { float w[NUMBERS], g[NUMBERS], states[OPTIMIZER_STATES_MAX][NUMBERS]; };
-
-static float start_at(uint32_t i)
-{
-    return ((float)(i * 5 % 7) - 3) / 4;
-}
-
-static float gradient_at(uint32_t step, uint32_t i)
-{
-    return ((float)((step * 31 + i * 17 + step * i * 7) % 41) - 15) / 16;
-}
 
 static void numbers_init(struct numbers *numbers, enum optimizer_kind kind)
 {
@@ -61,18 +50,6 @@ static void take_step(struct numbers *numbers, const struct trajectory *trajecto
     optimizer_update(&trajectory->optimizer, &step, &range);
 }
 
-static void assert_at(const struct trajectory *trajectory, uint32_t point, const float *weights)
-{
-    const double *const expected = trajectory->weights[point];
-    double largest = 0;
-    for (uint32_t i = 0; i < NUMBERS; i++)
-        largest = fmax(largest, fabs(expected[i]));
-    for (uint32_t i = 0; i < NUMBERS; i++)
-        if (!(fabs(weights[i] - expected[i]) <= 1e-5 * largest))
-            fail_msg("%s: number %u is %.9g behind %u steps, not %.9g", trajectory->name, (unsigned)i,
-                     (double)weights[i], (unsigned)points[point], expected[i]);
-}
-
 static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
 {
     (void)state;
@@ -83,7 +60,7 @@ static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
         for (uint32_t step = 0; step < STEPS; step++) {
             take_step(&numbers, &trajectories[t], step);
             if (points[point] == step + 1)
-                assert_at(&trajectories[t], point++, numbers.w);
+                trajectory_assert_at(&trajectories[t], point++, numbers.w);
         }
         assert_int_equal(point, POINTS);
     }

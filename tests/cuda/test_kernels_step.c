@@ -14,6 +14,8 @@
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/peers/optimizer_trajectories.h"
+#include "tests/peers/trajectory_numbers.h"
 #include "tests/sim/sim_values.h"
 
 /* ---- update ---- */
@@ -113,6 +115,67 @@ static void update_follows_the_rule_of_every_optimizer(void **state)
                 check_update(type, &optimizers[o], counts[c], NULL, true);
                 check_update(type, &optimizers[o], counts[c], &scale, c % 2);
             }
+}
+
+/* The numbers of a trajectory on the device, with the squares that its rule asks for. */
+static struct optimizer_range trajectory_range(const struct trajectory *trajectory)
+{
+    float starts[RANGE_ARRAYS][NUMBERS], *arrays[RANGE_ARRAYS] = { NULL };
+    const uint32_t states = optimizer_state_count(trajectory->optimizer.kind);
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        starts[RANGE_WEIGHTS][i] = start_at(i);
+        for (uint32_t state = 0; state < states; state++)
+            starts[RANGE_STATES + state][i] = optimizer_state_start(trajectory->optimizer.kind, state);
+    }
+    for (uint32_t i = 0; i < RANGE_STATES + states; i++)
+        arrays[i] = i == RANGE_GRADIENTS ? values_poison(VALUE_FP32, NUMBERS)
+                                         : values_new(VALUE_FP32, starts[i], NUMBERS);
+    struct optimizer_range range = range_of(arrays, NUMBERS);
+    if (optimizer_adapts(trajectory->optimizer.kind)) {
+        range.weight_squares = area_new(NULL, SQUARES_ROOM * sizeof(double));
+        range.gradient_squares = area_new(NULL, SQUARES_ROOM * sizeof(double));
+    }
+    return range;
+}
+
+/* Gradients are sums over 4 samples. */
+static void take_step_of(const struct trajectory *trajectory, struct optimizer_range *range, uint32_t number)
+{
+    float gradients[NUMBERS];
+    const struct optimizer_step step = { number, trajectory->rate, 1.0f / 4 };
+    const struct optimizer_numbers numbers = optimizer_numbers(&trajectory->optimizer, &step, true);
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        gradients[i] = 4 * gradient_at(number, i);
+    CUDA_OK(cudaMemcpyAsync((void *)(uintptr_t)range->gradients, gradients, sizeof(gradients), cudaMemcpyHostToDevice,
+                            stream));
+    if (range->weight_squares != NULL) {
+        const struct squares squares[] = {
+            { range->weights, NUMBERS, (double *)(uintptr_t)range->weight_squares },
+            { range->gradients, NUMBERS, (double *)(uintptr_t)range->gradient_squares },
+        };
+        CUDA_OK(kernel_squares(stream, squares, COUNT_OF(squares)));
+    }
+    CUDA_OK(kernel_update(stream, trajectory->optimizer.kind, &numbers, NULL, range, VALUE_FP32, NULL));
+    CUDA_OK(cudaStreamSynchronize(stream));
+}
+
+static void every_rule_goes_the_way_of_those_it_is_named_for(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < COUNT_OF(trajectories); t++) {
+        struct optimizer_range range = trajectory_range(&trajectories[t]);
+        uint32_t point = 0;
+        for (uint32_t step = 0; step < STEPS; step++) {
+            float weights[NUMBERS];
+            take_step_of(&trajectories[t], &range, step);
+            if (points[point] != step + 1)
+                continue;
+            read_back(range.weights, weights, sizeof(weights));
+            trajectory_assert_at(&trajectories[t], point++, weights);
+        }
+        assert_int_equal(point, POINTS);
+        areas_close();
+    }
 }
 
 /* ---- sums of squares ---- */
@@ -586,6 +649,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
+        cmocka_unit_test(every_rule_goes_the_way_of_those_it_is_named_for),
         cmocka_unit_test(squares_are_those_of_the_host),
         cmocka_unit_test(gradients_are_shortened_as_on_the_host),
         cmocka_unit_test(limited_floats_are_those_beyond_the_limit),

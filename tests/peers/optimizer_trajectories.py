@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Where the optimizers of others take a few numbers in 100 steps: writes optimizer_trajectories.h.
 
-PyTorch's are its own, in double precision. TensorFlow's and Keras' rules and LARS are written here from their
-definitions, number by number in double precision. Gradients are those of gradient_at in test_trajectories.c.
+All are made by these programs themselves in double precision but LARS, which none of them has: it is written here from
+its definition. Gradients are those of gradient_at in trajectory_numbers.h. One Python that has PyTorch and TensorFlow
+with Keras, or two, the second of which is called for the latter:
 
-    python3 tests/peers/optimizer_trajectories.py >tests/peers/optimizer_trajectories.h
+    PEER_TENSORFLOW=venv/bin/python python3 tests/peers/optimizer_trajectories.py >tests/peers/optimizer_trajectories.h
 """
+import json
 import math
+import os
+import subprocess
+import sys
 
 import torch
 
@@ -35,37 +40,6 @@ def torch_path(make):
         yield weights.detach().tolist()
 
 
-def plain_path(rule):
-    weights, state = [start_at(i) for i in range(NUMBERS)], [{} for _ in range(NUMBERS)]
-    for step in range(STEPS):
-        weights = [rule(step, w, g, s) for w, g, s in zip(weights, gradients(step), state)]
-        yield weights
-
-
-def tensorflow_rmsprop(rate, decay, momentum, epsilon):
-    def rule(step, w, g, s):
-        s["ms"] = decay * s.get("ms", 1.0) + (1 - decay) * g * g
-        s["mom"] = momentum * s.get("mom", 0.0) + rate * g / math.sqrt(s["ms"] + epsilon)
-        return w - s["mom"]
-    return rule
-
-
-def keras_rmsprop(rate, rho, epsilon):
-    def rule(step, w, g, s):
-        s["a"] = rho * s.get("a", 0.0) + (1 - rho) * g * g
-        return w - rate * g / (math.sqrt(s["a"]) + epsilon)
-    return rule
-
-
-def keras_adadelta(rate, rho, epsilon):
-    def rule(step, w, g, s):
-        s["a"] = rho * s.get("a", 0.0) + (1 - rho) * g * g
-        update = g * math.sqrt(s.get("d", 0.0) + epsilon) / math.sqrt(s["a"] + epsilon)
-        s["d"] = rho * s.get("d", 0.0) + (1 - rho) * update * update
-        return w - rate * update
-    return rule
-
-
 def lars_path(rate, momentum, decay, trust):
     weights, buffer = [start_at(i) for i in range(NUMBERS)], [0.0] * NUMBERS
     for step in range(STEPS):
@@ -76,6 +50,13 @@ def lars_path(rate, momentum, decay, trust):
         weights = [w - v for w, v in zip(weights, buffer)]
         yield weights
 
+
+tensorflow = json.loads(subprocess.run(
+    [os.environ.get("PEER_TENSORFLOW", sys.executable),
+     os.path.join(os.path.dirname(__file__), "tensorflow_trajectories.py")],
+    input=json.dumps({"start": [start_at(i) for i in range(NUMBERS)],
+                      "gradients": [gradients(step) for step in range(STEPS)]}),
+    stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 optim = torch.optim
 PATHS = [
@@ -88,14 +69,14 @@ PATHS = [
     ("PyTorch's Adadelta", ".kind = OPTIMIZER_ADADELTA, .rho = 0.9, .epsilon = 1e-6f", 1.0,
      torch_path(lambda p: optim.Adadelta(p, lr=1.0, rho=0.9, eps=1e-6))),
     ("Keras' Adadelta", ".kind = OPTIMIZER_ADADELTA, .rho = 0.95, .epsilon = 1e-8f", 1.0,
-     plain_path(keras_adadelta(1.0, 0.95, 1e-8))),
+     tensorflow["keras_adadelta"]),
     ("TensorFlow's RMSProp", ".kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1.0f", 0.02,
-     plain_path(tensorflow_rmsprop(0.02, 0.9, 0.9, 1.0))),
+     tensorflow["rmsprop"]),
     ("TensorFlow's RMSProp with a small epsilon",
      ".kind = OPTIMIZER_RMSPROP, .rho = 0.99, .momentum = 0.0f, .epsilon = 1e-10f", 0.02,
-     plain_path(tensorflow_rmsprop(0.02, 0.99, 0.0, 1e-10))),
+     tensorflow["rmsprop_small"]),
     ("Keras' RMSprop", ".kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.9, .epsilon = 1e-8f", 0.01,
-     plain_path(keras_rmsprop(0.01, 0.9, 1e-8))),
+     tensorflow["keras_rmsprop"]),
     ("PyTorch's RMSprop", ".kind = OPTIMIZER_RMSPROP_KERAS, .rho = 0.99, .epsilon = 1e-8f, .weight_decay = 0.01f",
      0.01, torch_path(lambda p: optim.RMSprop(p, lr=0.01, alpha=0.99, eps=1e-8, weight_decay=0.01))),
     ("PyTorch's Adam", ".kind = OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8f", 0.01,
@@ -109,7 +90,8 @@ PATHS = [
      lars_path(1.0, 0.9, 0.001, 0.02)),
 ]
 
-print(f"/* Made by optimizer_trajectories.py with PyTorch {torch.__version__.split('+')[0]}. */")
+versions = f"PyTorch {torch.__version__.split('+')[0]}, TensorFlow {tensorflow['version']}, Keras {tensorflow['keras']}"
+print(f"/* Made by optimizer_trajectories.py with {versions}. */")
 print(f"enum {{ NUMBERS = {NUMBERS}, STEPS = {STEPS}, POINTS = {len(POINTS)} }};")
 print()
 print("/* How many steps are done. */")

@@ -25,6 +25,7 @@ static void read_settings(const char *const *assignments)
     problems_init(&problems);
     assert_int_equal(settings_init(&settings), 0);
     assert_int_equal(config_set(&settings, "input.source=synthetic", &problems), 0);
+    assert_int_equal(config_set(&settings, "data.train=there", &problems), 0);
     for (; *assignments != NULL; assignments++)
         assert_int_equal(config_set(&settings, *assignments, &problems), 0);
     if (settings_finish(&settings, &problems) != 0)
@@ -53,10 +54,10 @@ static void every_model_has_a_recipe_that_holds(void **state)
         const struct recipe_value *const recipe = recipe_find(model->name);
         assert_non_null(recipe);
         snprintf(name, sizeof(name), "model.name=%s", model->name);
-        SETTINGS(name);
+        SETTINGS(name, "input.source=real");
         for (const struct recipe_value *value = recipe; value->key != NULL; value++) {
             struct option_text formatted;
-            const struct option_row *const row = option_find(SECTION_TRAIN, value->key);
+            const struct option_row *const row = option_find(recipe_section(value), value->key);
             assert_non_null(row);
             assert_string_equal(option_format(row, &settings, &formatted), value->value);
         }
@@ -77,6 +78,23 @@ static void what_nothing_is_said_of_is_the_recipes(void **state)
     SETTINGS("model.name=mnist_cnn", "train.batch_per_tower=7");
     expect("optimizer, learning_rate", "adadelta, rho 0.95, epsilon 1e-08", 1);
     assert_int_equal(settings.train.batch, 0);
+}
+
+static void training_images_change_as_those_of_the_recipe_unless_they_are_drawn(void **state)
+{
+    (void)state;
+    SETTINGS("model.name=resnet20", "input.source=real", "train.optimizer=adam");
+    expect("crop, flip, batch", "adam, betas 0.9 0.999, epsilon 1e-08", 0.001);
+    assert_true(settings.augment.crop == CROP_PAD && settings.augment.flip);
+    SETTINGS("model.name=resnet20", "input.source=real", "train.optimizer=adam", "augment.crop=auto");
+    expect("flip, batch", "adam, betas 0.9 0.999, epsilon 1e-08", 0.001);
+    assert_true(settings.augment.crop == CROP_AUTO && settings.augment.flip);
+    SETTINGS("model.name=torchvision_resnet18", "input.source=real", "augment.flip=no");
+    assert_true(settings.augment.crop == CROP_RESIZED && !settings.augment.flip);
+    SETTINGS("model.name=mnist_cnn", "input.source=real");
+    assert_true(settings.augment.crop == CROP_AUTO && !settings.augment.flip);
+    SETTINGS("model.name=resnet20");
+    assert_true(settings.augment.crop == CROP_AUTO && !settings.augment.flip);
 }
 
 static void a_number_of_the_users_takes_the_place_of_the_recipes(void **state)
@@ -122,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_has_a_recipe_that_holds),
         cmocka_unit_test(what_nothing_is_said_of_is_the_recipes),
+        cmocka_unit_test(training_images_change_as_those_of_the_recipe_unless_they_are_drawn),
         cmocka_unit_test(a_number_of_the_users_takes_the_place_of_the_recipes),
         cmocka_unit_test(another_schedule_has_nothing_of_the_recipes),
         cmocka_unit_test(another_optimizer_has_its_own_numbers),

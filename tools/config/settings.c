@@ -232,7 +232,10 @@ int settings_usual(struct settings *usual, const struct settings *settings)
     if (rc != 0)
         return rc;
     problems_init(&problems);
+    const enum input_source source = usual->input.source;
+    usual->input.source = settings->input.source;       /* by which recipes go */
     rc = settings_finish(usual, &problems);     /* that there is no data is as it should be */
+    usual->input.source = source;
     problems_release(&problems);
     return rc == -ENOMEM ? rc : 0;
 }

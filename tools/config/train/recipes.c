@@ -13,65 +13,70 @@
 
 /* ---- the recipes ---- */
 
+/* What is done to training images besides: what their sources do (doc/augmentation.md). */
+#define CIFAR_IMAGES { "crop", "pad" }, { "flip", "yes" }
+#define KERAS_CIFAR_IMAGES { "crop", "shift" }, { "flip", "yes" }
+#define IMAGENET_IMAGES { "crop", "box" }, { "flip", "yes" }
+#define TORCHVISION_IMAGES { "crop", "resized" }, { "flip", "yes" }
+
 static const struct recipe_value keras_mnist[] = {
     { "batch", "128" }, { "optimizer", "adadelta" }, { "learning_rate", "1" }, { NULL, NULL }
 };
 static const struct recipe_value keras_cifar[] = {
     { "batch", "32" }, { "optimizer", "rmsprop_keras" }, { "learning_rate", "0.0001" },
-    { "schedule", "inverse_time" }, { "rate_decay", "1e-06" }, { NULL, NULL }
+    { "schedule", "inverse_time" }, { "rate_decay", "1e-06" }, KERAS_CIFAR_IMAGES, { NULL, NULL }
 };
 static const struct recipe_value cifar_alexnet[] = {
     { "batch", "128" }, { "optimizer", "sgd" }, { "learning_rate", "0.1" }, { "weight_decay", "4e-05" },
-    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "100" }, { NULL, NULL }
+    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "100" }, CIFAR_IMAGES,
+    { NULL, NULL }
 };
 static const struct recipe_value cifar_vgg[] = {
     { "batch", "128" }, { "optimizer", "momentum" }, { "learning_rate", "0.1" }, { "momentum", "0.9" },
     { "weight_decay", "0.0005" }, { "decay_scope", "all" },
-    { "schedule", "piecewise" }, { "boundaries", "81 122" }, { "factors", "0.1 0.01" }, { NULL, NULL }
+    { "schedule", "piecewise" }, { "boundaries", "81 122" }, { "factors", "0.1 0.01" },
+    CIFAR_IMAGES, { NULL, NULL }
 };
 /* He et al. 2015 with the last boundary of tf_cnn_benchmarks. */
 static const struct recipe_value cifar_resnet[] = {
     { "batch", "128" }, { "optimizer", "momentum" }, { "learning_rate", "0.1" }, { "momentum", "0.9" },
     { "weight_decay", "0.0001" },
-    { "schedule", "piecewise" }, { "boundaries", "82 123 300" }, { "factors", "0.1 0.01 0.002" }, { NULL, NULL }
+    { "schedule", "piecewise" }, { "boundaries", "82 123 300" }, { "factors", "0.1 0.01 0.002" },
+    CIFAR_IMAGES, { NULL, NULL }
 };
 /* Huang et al. 2016. */
 static const struct recipe_value cifar_densenet[] = {
     { "batch", "64" }, { "optimizer", "nesterov" }, { "learning_rate", "0.1" }, { "momentum", "0.9" },
     { "weight_decay", "0.0001" },
-    { "schedule", "piecewise" }, { "boundaries", "150 225 300" }, { "factors", "0.1 0.01 0.001" }, { NULL, NULL }
+    { "schedule", "piecewise" }, { "boundaries", "150 225 300" }, { "factors", "0.1 0.01 0.001" },
+    CIFAR_IMAGES, { NULL, NULL }
 };
 /* What tf_cnn_benchmarks trains with where a model says nothing else; they differ in the batch. */
-static const struct recipe_value plain_32[] = {
-    { "batch", "32" }, { "optimizer", "sgd" }, { "learning_rate", "0.005" }, { "weight_decay", "4e-05" },
-    { NULL, NULL }
-};
-static const struct recipe_value plain_64[] = {
-    { "batch", "64" }, { "optimizer", "sgd" }, { "learning_rate", "0.005" }, { "weight_decay", "4e-05" },
-    { NULL, NULL }
-};
-static const struct recipe_value plain_512[] = {
-    { "batch", "512" }, { "optimizer", "sgd" }, { "learning_rate", "0.005" }, { "weight_decay", "4e-05" },
-    { NULL, NULL }
-};
+#define PLAIN(batch)                                                                                                 \
+    { "batch", batch }, { "optimizer", "sgd" }, { "learning_rate", "0.005" }, { "weight_decay", "4e-05" }
+static const struct recipe_value cifar_plain[] = { PLAIN("32"), CIFAR_IMAGES, { NULL, NULL } };
+static const struct recipe_value plain_32[] = { PLAIN("32"), IMAGENET_IMAGES, { NULL, NULL } };
+static const struct recipe_value plain_64[] = { PLAIN("64"), IMAGENET_IMAGES, { NULL, NULL } };
+static const struct recipe_value plain_512[] = { PLAIN("512"), IMAGENET_IMAGES, { NULL, NULL } };
 /* The documented way of tf_cnn_benchmarks to 76 % of ImageNet, but for its batch of 8 GPUs. */
 #define IMAGENET_RESNET(batch)                                                                                       \
     { "batch", batch }, { "optimizer", "momentum" }, { "learning_rate", "0.128" }, { "rate_batch", "256" },          \
     { "momentum", "0.9" }, { "weight_decay", "0.0001" }, { "warmup_epochs", "5" }, { "schedule", "piecewise" },      \
-    { "boundaries", "30 60 80 90" }, { "factors", "0.1 0.01 0.001 0.0001" }, { NULL, NULL }
+    { "boundaries", "30 60 80 90" }, { "factors", "0.1 0.01 0.001 0.0001" }, IMAGENET_IMAGES, { NULL, NULL }
 static const struct recipe_value imagenet_resnet_64[] = { IMAGENET_RESNET("64") };
 static const struct recipe_value imagenet_resnet_32[] = { IMAGENET_RESNET("32") };
 /* torchvision's references, but for their batch of 8 GPUs. */
 static const struct recipe_value torchvision_resnet[] = {
     { "batch", "64" }, { "optimizer", "momentum" }, { "learning_rate", "0.1" }, { "rate_batch", "256" },
     { "momentum", "0.9" }, { "weight_decay", "0.0001" }, { "decay_scope", "all" },
-    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "30" }, { NULL, NULL }
+    { "schedule", "exponential" }, { "decay_factor", "0.1" }, { "decay_epochs", "30" }, TORCHVISION_IMAGES,
+    { NULL, NULL }
 };
 
 static const struct { const char *model; const struct recipe_value *values; } recipes[] = {
     { "mnist_cnn", keras_mnist }, { "mnist_cnn2", keras_mnist }, { "multigpu_mnist", keras_mnist },
     { "cifar10_cnn", keras_cifar }, { "small_cifar", keras_cifar },
-    { "cifar_alexnet", cifar_alexnet }, { "cifar_trivial", plain_32 },
+    { "cifar_alexnet", cifar_alexnet }, { "cifar_trivial", cifar_plain },
     { "cifar_vgg19", cifar_vgg }, { "cifar_vgg19_bn", cifar_vgg },
     { "resnet20_v1", cifar_resnet }, { "resnet32_v1", cifar_resnet }, { "resnet44_v1", cifar_resnet },
     { "resnet56_v1", cifar_resnet }, { "resnet110_v1", cifar_resnet },
@@ -100,6 +105,11 @@ const struct recipe_value *recipe_find(const char *model)
     return NULL;
 }
 
+enum section recipe_section(const struct recipe_value *value)
+{
+    return option_find(SECTION_TRAIN, value->key) != NULL ? SECTION_TRAIN : SECTION_AUGMENT;
+}
+
 /* ---- into the settings ---- */
 
 static bool is_one_of(const char *key, const char *const *keys, size_t count)
@@ -110,9 +120,14 @@ static bool is_one_of(const char *key, const char *const *keys, size_t count)
     return i < count;
 }
 
+static bool is_given_in(struct settings *settings, enum section section, const char *key)
+{
+    return settings_origin(settings, section, key)->origin > ORIGIN_MODEL;
+}
+
 static bool is_given(struct settings *settings, const char *key)
 {
-    return settings_origin(settings, SECTION_TRAIN, key)->origin > ORIGIN_MODEL;
+    return is_given_in(settings, SECTION_TRAIN, key);
 }
 
 static bool is_own_optimizer(const struct settings *settings, const struct recipe_value *recipe)
@@ -124,11 +139,14 @@ static bool is_own_optimizer(const struct settings *settings, const struct recip
 }
 
 /* May the recipe say it? Numbers go with their optimizer, boundaries with their schedule, and what a rate is meant for
- * with the rate. */
-static bool is_open(struct settings *settings, const struct recipe_value *recipe, const char *key)
+ * with the rate. Images that are drawn stay as they are. */
+static bool is_open(struct settings *settings, const struct recipe_value *recipe, const struct recipe_value *value)
 {
+    const char *const key = value->key;
     static const char *const of_schedules[] = { "schedule",     "boundaries", "factors",      "decay_factor",
                                                 "decay_epochs", "rate_decay", "warmup_epochs" };
+    if (recipe_section(value) == SECTION_AUGMENT)
+        return settings->input.source != INPUT_SYNTHETIC && !is_given_in(settings, SECTION_AUGMENT, key);
     if (strcmp(key, "batch") == 0)
         return !is_given(settings, key) && !is_given(settings, "batch_per_tower");
     if (is_given(settings, "optimizer") && !is_own_optimizer(settings, recipe))
@@ -142,10 +160,10 @@ static bool is_open(struct settings *settings, const struct recipe_value *recipe
 static int use(struct settings *settings, const struct recipe_value *value)
 {
     char problem[256];
-    const int rc = option_parse(option_find(SECTION_TRAIN, value->key), settings, value->value, problem,
+    const int rc = option_parse(option_find(recipe_section(value), value->key), settings, value->value, problem,
                                 sizeof(problem));
     assert(rc != -EINVAL);
-    settings_origin(settings, SECTION_TRAIN, value->key)->origin = ORIGIN_MODEL;
+    settings_origin(settings, recipe_section(value), value->key)->origin = ORIGIN_MODEL;
     return rc;
 }
 
@@ -157,7 +175,7 @@ int recipe_apply(struct settings *settings)
     if (recipe == NULL)
         return 0;
     for (const struct recipe_value *value = recipe; value->key != NULL && rc == 0; value++)
-        if (is_open(settings, recipe, value->key))
+        if (is_open(settings, recipe, value))
             rc = use(settings, value);
     return rc;
 }

@@ -4,17 +4,21 @@
 
 #include <stdbool.h>
 
+#include "tools/config/options.h"
 #include "tools/config/settings.h"
 
-struct recipe_value { const char *key, *value; };      /* of section [train] */
+struct recipe_value { const char *key, *value; };
 
 /* The values that `model`, one of model_table's names, is usually trained with, ended by one without a key: from
  * tf_cnn_benchmarks and the models' papers. NULL: it has none. Constant. */
 const struct recipe_value *recipe_find(const char *model);
+/* SECTION_TRAIN or SECTION_AUGMENT. */
+enum section recipe_section(const struct recipe_value *value);
 
-/* Give the keys of [train] that nothing was said of the values of the model's recipe, and ORIGIN_MODEL: the batch;
+/* Give the keys that nothing was said of the values of the model's recipe, and ORIGIN_MODEL: the batch;
  * where no other optimizer than the recipe's is given also that, its rate, decay and momentum, and where no schedule
- * is given the recipe's with its warm-up. Before the checks between keys. 0 or -ENOMEM. */
+ * is given the recipe's with its warm-up; and what is done to training images, each key by itself, where these are not
+ * drawn. Before the checks between keys. 0 or -ENOMEM. */
 int recipe_apply(struct settings *settings);
 
 #define RECIPE_TEXT_SIZE 256

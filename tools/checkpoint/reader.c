@@ -132,6 +132,7 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
         return -ENOMEM;
     snprintf(reader->path, sizeof(reader->path), "%s", path);
     reader->file.fd = -1;
+    problem->text[0] = '\0';
     int rc = tensor_file_open(&reader->file, AT_FDCWD, path, problem->text, sizeof(problem->text));
     if (rc == 0)
         rc = read_mark(reader, problem);
@@ -139,6 +140,8 @@ int checkpoint_reader_open(struct checkpoint_reader **reader_out, const char *pa
         rc = check_header(reader, problem);
     if (rc == 0)
         rc = check_tensors(reader, problem);
+    if (rc != 0 && problem->text[0] == '\0')
+        snprintf(problem->text, sizeof(problem->text), "%s", strerror(-rc));
     if (rc == 0)
         *reader_out = reader;
     else

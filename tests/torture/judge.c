@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inputs/safetensors_index.h"
 #include "formats/manifest.h"
 #include "loader/shards/begun_set.h"
 #include "loader/shards/index_file.h"
 #include "stage/stop.h"
+#include "tests/torture/state_file.h"
 #include "tests/torture/tree.h"
 
 #define ERRORS_MAX 6u       /* one for each of the outputs that can fail by themselves */
@@ -82,6 +82,12 @@ static bool is_message(const struct judgement *judgement, const char *line)
            judgement->end.code == EXIT_CODE_USAGE;
 }
 
+/* A record or a saved state that the run does without, with the cause. */
+static bool is_left_out(const char *line)
+{
+    return strncmp(line, "skipped: ", strlen("skipped: ")) == 0 || strstr(line, ": it is passed over") != NULL;
+}
+
 /* No message twice, and one names the cause. */
 static int judge_errors(const struct judgement *judgement, char *said)
 {
@@ -90,9 +96,9 @@ static int judge_errors(const struct judgement *judgement, char *said)
     bool is_named = false;
     char *rest = NULL;
     for (char *line = strtok_r(said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        const bool is_record = strncmp(line, "skipped: ", strlen("skipped: ")) == 0;     /* and its cause */
-        is_named |= is_record && names_cause(judgement->promise, line);
-        if (is_record || !is_message(judgement, line))
+        const bool is_one_of_many = is_left_out(line);
+        is_named |= is_one_of_many && names_cause(judgement->promise, line);
+        if (is_one_of_many || !is_message(judgement, line))
             continue;
         for (uint32_t i = 0; i < count; i++)
             if (strcmp(seen[i], line) == 0)
@@ -138,26 +144,6 @@ static bool is_json_lines(const struct content *content, bool was_killed)
     return *line == '\0' || was_killed;
 }
 
-/* A saved state, which holds times: of its whole length. */
-static bool is_state(const char *name)
-{
-    return strncmp(name, "checkpoint-", strlen("checkpoint-")) == 0;
-}
-
-static bool is_whole_state(const struct content *found)
-{
-    struct safetensors_index index = { .count = 0 };
-    char problem[128];
-    if (found->count < 8)
-        return false;
-    const uint64_t bytes = safetensors_header_bytes((const uint8_t *)found->bytes);
-    const bool is_whole = bytes <= found->count - 8 &&
-                          safetensors_index_read(&index, found->bytes + 8, bytes, found->count - 8 - bytes, problem,
-                                                 sizeof(problem)) == 0;
-    safetensors_index_release(&index);
-    return is_whole;
-}
-
 /* What nobody promised anything about. */
 static bool is_free(const char *file, const char *name)
 {
@@ -195,8 +181,8 @@ static int judge_content(const struct judgement *judgement, const char *file, co
     const bool was_killed = judgement->end.signal != 0;
     if (strcmp(name, "summary.json") == 0)
         return is_json(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
-    if (is_state(name))
-        return is_whole_state(found) ? 0 : broken(judgement, "%s is not whole", file);
+    if (state_file_is_name(name))
+        return state_file_is_whole(found->bytes, found->count) ? 0 : broken(judgement, "%s is not whole", file);
     if (strcmp(name, "metrics.jsonl") == 0)
         return is_json_lines(found, was_killed) ? 0 : broken(judgement, "%s: a line is damaged", file);
     const bool is_early = judgement->promise->may_be_short && (judgement->end.code == EXIT_CODE_STOPPED ||
@@ -260,7 +246,8 @@ static int judge_success(void *arg, const char *file)
     if (is_free(file, name))
         return 0;
     struct content found = content_read(judgement->folder, file);
-    const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0 || is_state(name);
+    const bool varies = strcmp(name, "summary.json") == 0 || strcmp(name, "metrics.jsonl") == 0 ||
+                        state_file_is_name(name);
     const bool is_others = judgement->promise->is_second && judgement->scenario->kept_later != NULL &&
                            strcmp(file, judgement->scenario->kept_later) == 0;
     const bool is_right = varies      ? found.bytes != NULL
@@ -283,6 +270,41 @@ static int judge_kept(const struct judgement *judgement)
     return is_there ? 0 : broken(judgement, "the earlier %s is gone", scenario->kept);
 }
 
+static int count_state(void *arg, const char *file)
+{
+    const char *const slash = strrchr(file, '/');
+    *(uint32_t *)arg += state_file_is_name(slash != NULL ? slash + 1 : file);
+    return 0;
+}
+
+/* Where there was a state there is one, which is whole: judge_file has seen that. */
+static int judge_states(const struct judgement *judgement)
+{
+    uint32_t before = 0, left = 0;
+    (void)tree_visit(judgement->begin, count_state, &before);
+    (void)tree_visit(judgement->folder, count_state, &left);
+    return before == 0 || left > 0 ? 0 : broken(judgement, "no state is left");
+}
+
+/* A state that could not be saved is a failure of the run where it is the last one, and only there: behind others the
+ * run went on, and a later one took its place. */
+static int judge_last_state(const struct judgement *judgement)
+{
+    uint32_t others = 0;
+    bool lacks_last = false;
+    char *rest = NULL;
+    struct content said = content_read(judgement->folder, "err");
+    for (char *line = strtok_r(said.bytes, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        lacks_last |= strstr(line, "the state behind the last step could not be saved") != NULL;
+        others += is_message(judgement, line) && strstr(line, "what was saved before stays") == NULL;
+    }
+    content_release(&said);
+    if (lacks_last && judgement->end.code == 0)
+        return broken(judgement, "exit code 0 without the last state");
+    const bool blames_earlier = judgement->end.code == EXIT_CODE_OUTPUT && !lacks_last && others == 0;
+    return blames_earlier ? broken(judgement, "exit code 5 though the last state is there") : 0;
+}
+
 void judge_try(const struct stand *stand, const struct scenario *scenario, const struct promise *promise,
                const char *folder, const struct child_end *end, char verdict_out[VERDICT_BYTES])
 {
@@ -301,6 +323,10 @@ void judge_try(const struct stand *stand, const struct scenario *scenario, const
         rc = tree_visit(judgement.begin, judge_source, &judgement);
     if (rc == 0)
         rc = judge_kept(&judgement);
+    if (rc == 0)
+        rc = judge_states(&judgement);
+    if (rc == 0 && end->signal == 0 && !promise->is_silent)
+        rc = judge_last_state(&judgement);
     if (rc == 0 && must_be_done)
         (void)tree_visit(judgement.done, judge_success, &judgement);
 }

@@ -12,6 +12,7 @@ struct scenario {
     const char *name;
     const char *program;            /* in the build folder */
     const char *arguments[12];
+    const char *begun;              /* its folder is where the same command with this option was; NULL: it was not */
     bool is_endless;                /* it lasts until it is told to end; what it leaves depends on when */
     bool has_earlier;               /* it begins where a run was, as one with `kept` does */
     bool changes_nothing;           /* it leaves its folder as it was */

@@ -27,11 +27,11 @@ $1
 exec "$build/pipetrain" "\$@"
 END
     chmod +x "$work/build/pipetrain"
-    TMPDIR=$work/temporary "$build/tests/torture/torture" -b "$work/build" -s 1 \
-        -t 'train: streams: output a file, errors a file' streams >"$work/said" 2>&1
+    TMPDIR=$work/temporary "$build/tests/torture/torture" -b "$work/build" -s 1 -t "$tried" streams >"$work/said" 2>&1
     code=$?
 }
 
+tried='train: streams: output a file, errors a file'
 finds() {
     try_program "$1"
     [ $code -eq 1 ] || fail "exit code $code, 1 expected where: $2"
@@ -53,5 +53,13 @@ finds '"'"$build"'/pipetrain" "$@"; truncate -s -9 run/summary.json; exit 0' 'ru
 finds '"'"$build"'/pipetrain" "$@"; truncate -s -9 run/metrics.jsonl; exit 0' 'a line is damaged'
 finds '"'"$build"'/pipetrain" "$@"; touch run/.weights.safetensors.tmp.1; exit 0' 'is left behind'
 finds '"'"$build"'/pipetrain" "$@"; echo >>data/train-00000-of-00002; exit 0' 'neither as before nor as promised'
+tried='train-save: streams: output a file, errors a file'
+finds '"'"$build"'/pipetrain" "$@"; rm saved/checkpoint-*; exit 0' 'no state is left'
+finds '"'"$build"'/pipetrain" "$@"; printf x | dd of=saved/checkpoint-00000003.safetensors bs=1 seek=90000 conv=notrunc
+    exit 0' 'checkpoint-00000003.safetensors is not whole'
+finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run goes on, and what was saved before stays" >&2
+    exit 5' 'exit code 5 though the last state is there'
+finds '"'"$build"'/pipetrain" "$@"
+    echo "pipetrain: saved: the state behind the last step could not be saved" >&2; exit 0' 'without the last state'
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

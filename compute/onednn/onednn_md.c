@@ -17,12 +17,10 @@ nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_da
     return nn_is_made(dnnl_memory_desc_create_with_tag(&md, rank, dims, type, tag)) ? md : NULL;
 }
 
-static nn_md md_plain(const struct nn_layout *layout, dnnl_data_type_t type)
+static nn_md md_strided(int rank, const dnnl_dims_t dims, const dnnl_dims_t strides, dnnl_data_type_t type)
 {
     dnnl_memory_desc_t md = NULL;
-    const dnnl_status_t status =
-        dnnl_memory_desc_create_with_strides(&md, layout->rank, layout->dims, type, layout->strides);
-    return nn_is_made(status) ? md : NULL;
+    return nn_is_made(dnnl_memory_desc_create_with_strides(&md, rank, dims, type, strides)) ? md : NULL;
 }
 
 static dnnl_data_type_t md_type(nn_md md)
@@ -94,15 +92,10 @@ nn_md nn_md_tag(int rank, const dnnl_dim_t *dims, dnnl_format_tag_t tag, dnnl_da
     return dnnl_memory_desc_init_by_tag(&md, rank, dims, type, tag) == dnnl_success ? md_copy(&md) : NULL;
 }
 
-static nn_md md_plain(const struct nn_layout *layout, dnnl_data_type_t type)
+static nn_md md_strided(int rank, const dnnl_dims_t dims, const dnnl_dims_t strides, dnnl_data_type_t type)
 {
-    const size_t size = (size_t)layout->rank * sizeof(dnnl_dim_t);
-    dnnl_dims_t dims = { 0 }, strides = { 0 };
     dnnl_memory_desc_t md;
-    memcpy(dims, layout->dims, size);
-    memcpy(strides, layout->strides, size);
-    const dnnl_status_t status = dnnl_memory_desc_init_by_strides(&md, layout->rank, dims, type, strides);
-    return status == dnnl_success ? md_copy(&md) : NULL;
+    return dnnl_memory_desc_init_by_strides(&md, rank, dims, type, strides) == dnnl_success ? md_copy(&md) : NULL;
 }
 
 static dnnl_data_type_t md_type(nn_md md)
@@ -157,6 +150,15 @@ static nn_md md_any_of(nn_md md, dnnl_data_type_t type)
 nn_md nn_md_loose(nn_md md)
 {
     return md != NULL ? md_any_of(md, md_type(md)) : NULL;
+}
+
+static nn_md md_plain(const struct nn_layout *layout, dnnl_data_type_t type)
+{
+    const size_t size = (size_t)layout->rank * sizeof(dnnl_dim_t);
+    dnnl_dims_t dims = { 0 }, strides = { 0 };
+    memcpy(dims, layout->dims, size);
+    memcpy(strides, layout->strides, size);
+    return md_strided(layout->rank, dims, strides, type);
 }
 
 nn_md nn_md_typed(nn_md md, dnnl_data_type_t type)

@@ -14,14 +14,14 @@ static const char *const direction_names[] = {
 };
 
 /* oneDNN 2.6: the 1x1 kernels with a stride write past the end of values whose channels do not fill whole
- * vectors; and the bf16 kernels for the gradient of weights read what nobody wrote where the stride is more than
- * the width. */
+ * vectors. And 3.2 as well: the bf16 kernels for the gradient of weights read what nobody wrote where the stride
+ * is more than the width. */
 static bool pd_is_broken(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
     dnnl_dim_t src[NN_RANK_MAX];
-    if (DNNL_VERSION_MAJOR >= 3 || op->kind != NN_CONVOLUTION || nn_md_dims(op->src, src) != 4)
+    if (op->kind != NN_CONVOLUTION || nn_md_dims(op->src, src) != 4)
         return false;
-    const bool strides = op->strides[0] > 1 || op->strides[1] > 1;
+    const bool strides = DNNL_VERSION_MAJOR < 3 && (op->strides[0] > 1 || op->strides[1] > 1);
     if (strides && strstr(nn_pd_name(pd), "1x1") != NULL && src[1] % 16 != 0)
         return true;
     return op->direction == NN_BACKWARD_WEIGHTS && op->strides[1] > src[3] &&

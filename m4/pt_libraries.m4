@@ -31,8 +31,18 @@ AS_HELP_STRING([--without-onednn], [only the slow reference backend])],
 #endif
 return dnnl_version()->major;]])],
       [onednn_found=yes], [PT_MISSING([libdnnl-dev])])
+    AS_IF([test $onednn_found = yes], [
+      AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <oneapi/dnnl/dnnl.h>]], [[
+#if DNNL_CPU_RUNTIME != DNNL_RUNTIME_OMP && DNNL_CPU_RUNTIME != DNNL_RUNTIME_SEQ
+#error not for OpenMP
+#endif
+]])],
+        [], [onednn_found="made for other threads than OpenMP's"])])
     CPPFLAGS=$pt_saved_cppflags LIBS=$pt_saved_libs
     AC_MSG_RESULT([$onednn_found])
+    AS_CASE([$onednn_found], [made*],
+      [AC_MSG_ERROR([this oneDNN computes with other threads than OpenMP's, so a tower's threads would not be its own;
+    name one that was built with OpenMP: --with-onednn=DIR])])
   ])
   AC_SUBST([with_onednn])
   AC_SUBST([ONEDNN_CPPFLAGS])

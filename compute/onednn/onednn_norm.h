@@ -1,16 +1,41 @@
-/* What the two files of batch normalisation share: the row of the layer table (onednn_norm.c)
- * and the loops over a part of the values (onednn_norm_loops.c). Private to them. */
+/* What the three files of batch normalisation share: the row of the layer table (onednn_norm.c), what is planned
+ * for it (onednn_norm_plan.c) and the loops over a part of the values (onednn_norm_loops.c). Private to them. */
 #ifndef PIPETRAIN_ONEDNN_NORM_H
 #define PIPETRAIN_ONEDNN_NORM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "compute/onednn/onednn_value.h"
+#include "compute/onednn/onednn_plan.h"
 
 /* One channel block of one sample, as the loops see it: `pixels` rows of `block` numbers. Rows of what is normalised
  * and of its gradient may be `stride` >= block numbers apart; all others lie one behind the other. */
 struct norm_plane { enum value_type type; size_t pixels, block, stride; };
+
+struct norm {
+    const struct layer *layer;
+    size_t blocks;
+    struct norm_plane plane;
+    bool adds_skip, relu;
+    size_t channels;            /* with those that fill the last block */
+    uint32_t sums;              /* buffer: by thread, then channel, struct channel_sums */
+    uint32_t scratch;           /* buffer: by thread, two floats a channel */
+    uint32_t lines;             /* buffer: COEFFICIENTS floats a channel, of the last forward */
+    uint32_t moments;           /* buffer: by channel, struct channel_sums, of one that is `before` another */
+    struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
+    size_t known;               /* channels of it that are not measured again */
+};
+
+/* Of the values one thread has seen: their mean and squared distances from it; backward, the sums
+ * of gradients and of gradients times distances. */
+struct channel_sums { double first, second; };
+
+enum coefficient { MEAN, SCALE, SHIFT, INVERSE, SLOPE, OFFSET, COEFFICIENTS };
+
+/* Of the layer table. */
+void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out);
+int norm_plan(struct plan *plan, uint32_t layer);
+void norm_release(struct plan *plan, uint32_t layer);
 
 /* By channel of a block: result = (value - mean) * scale + shift. */
 struct norm_line { const float *mean, *scale, *shift; };

@@ -1,0 +1,105 @@
+/* What batch normalisation needs: how it uses values, its buffers, and which normalisation of the same values is
+ * before it. Called when a plan is made. */
+#include "compute/onednn/onednn_norm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define VECTOR 16u              /* channels */
+
+void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
+    const struct fusion *const fusion = &plan->base.fusion;
+    const bool adds_skip = fusion_has(fusion, layer, LAYER_ADD), relu = fusion_has(fusion, layer, LAYER_RELU);
+    *use_out = (struct value_use){
+        .in_until = PHASE_INPUTS,
+        .out_until = adds_skip && relu ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .out_sign = true,
+        .in_place = !plan->base.training,
+        .gradient_in_place = true,
+        .adds = true,
+        .reads_fronts = !adds_skip,
+    };
+}
+
+static int open_norm_buffers(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    const size_t threads = plan_backend(plan)->spec.threads;
+    int rc = plan_buffer(plan, threads * norm->channels * sizeof(struct channel_sums), &norm->sums);
+    if (rc == 0)
+        rc = plan_buffer(plan, threads * 2 * norm->plane.block * sizeof(float), &norm->scratch);
+    if (rc == 0)
+        rc = plan_buffer(plan, COEFFICIENTS * norm->channels * sizeof(float), &norm->lines);
+    if (rc != 0)
+        return rc;
+    const uint32_t passing[] = { norm->sums, norm->scratch };
+    for (int i = 0; i < 2; i++)
+        plan_use(plan, passing[i], layer, PHASE_FORWARD, plan->base.training ? PHASE_PARAMETERS : PHASE_FORWARD);
+    plan_use(plan, norm->lines, layer, PHASE_FORWARD, PHASE_FORWARD);
+    if (plan->base.training)
+        plan_use(plan, norm->lines, layer, PHASE_FORWARD, PHASE_INPUTS);
+    return 0;
+}
+
+/* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
+static uint32_t find_before(const struct plan *plan, uint32_t layer)
+{
+    const struct value *const values = plan->base.values.values;
+    const uint32_t widest = values[plan_input(&plan->base, layer, 0)].widest;
+    for (uint32_t i = layer; i-- > 0;)
+        if (fusion_is_head(&plan->base.fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
+            values[plan_input(&plan->base, i, 0)].widest == widest)
+            return i;
+    return NET_INPUT;
+}
+
+/* Vectors are filled with channels that are measured again. */
+static size_t known_of(const struct norm *norm, const struct norm *before)
+{
+    const size_t known = before->layer->out.channels, all = norm->layer->out.channels;
+    const size_t more = (all - known + VECTOR - 1) / VECTOR * VECTOR;
+    return known == all || more > all ? known : all - more;
+}
+
+/* What it has measured is kept until then. */
+static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    const uint32_t head = plan->base.training ? find_before(plan, layer) : NET_INPUT;
+    if (head == NET_INPUT)
+        return 0;
+    struct norm *const before = norm->before = plan->states[head];
+    norm->known = known_of(norm, before);
+    const int rc = before->moments != BUFFER_NONE ? 0
+                   : plan_buffer(plan, before->channels * sizeof(struct channel_sums), &before->moments);
+    if (rc != 0)
+        return rc;
+    plan_use(plan, before->moments, head, PHASE_FORWARD, PHASE_FORWARD);
+    plan_use(plan, before->moments, layer, PHASE_FORWARD, PHASE_FORWARD);
+    return 0;
+}
+
+int norm_plan(struct plan *plan, uint32_t layer)
+{
+    const struct edge *const in = in_edge(plan, layer, 0);
+    struct norm *const norm = calloc(1, sizeof(*norm));
+    if (norm == NULL)
+        return -ENOMEM;
+    plan->states[layer] = norm;
+    *norm = (struct norm){
+        .layer = plan_layer(plan, layer),
+        .blocks = edge_blocks(in),
+        .plane = { .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block,
+                   .stride = edge_step(in) },
+        .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
+        .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
+        .channels = edge_blocks(in) * in->block,
+        .moments = BUFFER_NONE,
+    };
+    const int rc = open_norm_buffers(plan, layer, norm);
+    return rc == 0 ? open_before(plan, layer, norm) : rc;
+}
+
+void norm_release(struct plan *plan, uint32_t layer)
+{
+    free(plan->states[layer]);
+}

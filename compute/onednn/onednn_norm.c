@@ -47,6 +47,17 @@ static void *value_plane_of(const struct norm *norm, const void *values, size_t 
     return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.stride);
 }
 
+/* Plane `plane` of the bits; NULL: there are none. */
+static uint16_t *bits_of_plane(const struct norm *norm, uint16_t *passed, size_t plane)
+{
+    return passed != NULL ? passed + plane * norm->plane.pixels * norm->plane.block / NORM_BITS : NULL;
+}
+
+static uint16_t *passed_of(const struct plan *plan, const struct norm *norm)
+{
+    return norm->passed != BUFFER_NONE ? plan_data(plan, norm->passed) : NULL;
+}
+
 /* ---- forward ---- */
 
 struct norm_work {
@@ -54,6 +65,7 @@ struct norm_work {
     const struct norm *norm;
     const void *values, *skip;
     void *result;               /* forward */
+    uint16_t *passed;           /* bits of the result; NULL: there are none */
     void *gradient;             /* backward: of the result */
     void *to;                   /* of the values */
     bool adds, by_line;
@@ -112,7 +124,7 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
             const size_t plane = i * norm->blocks + b;
             norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane_of(norm, work->values, plane),
                        work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL, norm->relu,
-                       plane_of(norm, work->result, plane));
+                       plane_of(norm, work->result, plane), bits_of_plane(norm, work->passed, plane));
         }
 }
 
@@ -202,6 +214,7 @@ static int norm_forward(struct plan *plan, uint32_t layer)
         .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
         .skip = norm->adds_skip ? plan_value(plan, plan_input(&plan->base, layer, 1)) : NULL,
         .result = plan_value(plan, plan_output(&plan->base, layer)),
+        .passed = passed_of(plan, norm),
     };
     if (plan->base.training) {
         if (norm->known < norm->layer->out.channels)
@@ -224,13 +237,14 @@ static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
         .plan = plan,
         .norm = norm,
         .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
-        .skip = norm->adds_skip && norm->relu ? plan_value(plan, value) : NULL,
+        .skip = norm->adds_skip && norm->relu && norm->passed == BUFFER_NONE ? plan_value(plan, value) : NULL,
+        .passed = passed_of(plan, norm),
         .gradient = plan_gradient(plan, value),
         .by_line = norm->relu && !norm->adds_skip,
     };
 }
 
-/* With a skip and a ReLU, `skip` is the result: what is above 0 in it passes. */
+/* With a skip and a ReLU, `skip` is the result unless there are bits: what is above 0 in it passes. */
 static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct norm_work *const work = arg;
@@ -243,7 +257,8 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
         for (size_t b = 0; b < norm->blocks; b++) {
             const size_t plane = i * norm->blocks + b;
             const struct norm_mask mask = { work->by_line,
-                                           work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL };
+                                           work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL,
+                                           bits_of_plane(norm, work->passed, plane) };
             memset(scratch, 0, 2 * block * sizeof(*scratch));
             norm_add_products(norm->plane, line_of(work->plan, norm, b), mask,
                               value_plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane),

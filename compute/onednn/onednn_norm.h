@@ -22,6 +22,7 @@ struct norm {
     uint32_t scratch;           /* buffer: by thread, two floats a channel */
     uint32_t lines;             /* buffer: COEFFICIENTS floats a channel, of the last forward */
     uint32_t moments;           /* buffer: by channel, struct channel_sums, of one that is `before` another */
+    uint32_t passed;            /* buffer: a bit a number, struct norm_mask; BUFFER_NONE: the results are the mask */
     struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
     size_t known;               /* channels of it that are not measured again */
 };
@@ -44,18 +45,29 @@ struct norm_line { const float *mean, *scale, *shift; };
 void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
 void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
-/* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. */
+/* Numbers of a plane whose bits are together, as many as channels that are worked off at once: whether a plane can
+ * have a bit for each of its numbers. */
+#define NORM_BITS 16u
+static inline bool norm_has_bits(struct norm_plane plane)
+{
+    return plane.block % NORM_BITS == 0;
+}
+
+/* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. passed: with skip and relu, the
+ * bits of struct norm_mask are written there; or NULL. */
 void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
-                void *result);
+                void *result, uint16_t *passed);
 
 /* What of the gradient of the result passes on to the normalised value. */
 struct norm_mask {
     bool by_line;               /* where line(value) is above 0 */
     const void *results;        /* where these are above 0; NULL: everywhere */
+    const uint16_t *passed;     /* in place of results: where the bit is set that the number's place counts, from the
+                                 * lowest one of the first; NULL: there are none */
 };
 
 /* gradient_sum[c] += gradient, product_sum[c] += gradient * (value - mean), of what passes the mask.
- * A gradient masked by results is left masked. */
+ * A gradient masked by results or bits is left masked. */
 void norm_add_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
                        void *gradient, float *gradient_sum, float *product_sum);
 

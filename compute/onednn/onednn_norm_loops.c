@@ -14,6 +14,7 @@ typedef float wide __attribute__((vector_size(64)));
 typedef int32_t wide_bits __attribute__((vector_size(64)));
 typedef uint32_t wide_words __attribute__((vector_size(64)));
 typedef uint16_t wide_shorts __attribute__((vector_size(32)));
+typedef int8_t wide_chars __attribute__((vector_size(16)));
 
 /* The first `count` numbers, the others 0; count is a constant where speed matters. */
 #define WIDE_LOAD(to, from, count) \
@@ -52,6 +53,25 @@ ALWAYS_INLINE void wide_write(enum value_type type, void *values, size_t at, uin
     } else {
         WIDE_STORE((float *)values + at, *numbers, count);
     }
+}
+
+/* The lowest bit of each, which all are 0 or all ones: those of eight are brought to one byte by a product, none of
+ * whose sums carries. */
+ALWAYS_INLINE uint16_t bits_of(const wide_bits *which)
+{
+    const wide_chars chars = __builtin_convertvector(*which, wide_chars);
+    uint64_t halves[2];
+    memcpy(halves, &chars, sizeof(halves));
+    for (int i = 0; i < 2; i++)
+        halves[i] = (halves[i] & 0x8040201008040201) * 0x0101010101010101 >> 56;
+    return (uint16_t)(halves[0] | halves[1] << 8);
+}
+
+/* All ones where the bit is set. */
+ALWAYS_INLINE void from_bits(uint16_t bits, wide_bits *which_out)
+{
+    const wide_bits own = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768 };
+    *which_out = (own & (int32_t)bits) != 0;
 }
 
 /* Where a channel was not handled before. */
@@ -197,10 +217,10 @@ ALWAYS_INLINE void load_line(struct norm_line line, struct channels these, struc
 }
 
 /* What is computed from what. */
-struct applying { const void *values, *skip; void *result; };
+struct applying { const void *values, *skip; void *result; uint16_t *passed; };
 
 ALWAYS_INLINE void apply(enum value_type type, struct norm_plane plane, const struct wide_line *line,
-                         struct applying of, bool adds_skip, bool relu, struct channels these)
+                         struct applying of, bool adds_skip, bool relu, bool notes, struct channels these)
 {
     for (size_t p = 0; p < plane.pixels; p++) {
         const size_t at = p * plane.block + these.first;
@@ -211,8 +231,11 @@ ALWAYS_INLINE void apply(enum value_type type, struct norm_plane plane, const st
             wide_read(type, of.skip, at, these.count, &other);
             value += other;
         }
+        const wide_bits above = value > 0.0f;
+        if (notes)
+            of.passed[at / NORM_BITS] = bits_of(&above);
         if (relu)
-            value = WIDE_SELECT(value > 0.0f, value, (wide){ 0 });
+            value = WIDE_SELECT(above, value, (wide){ 0 });
         write_new(type, of.result, at, &value, these);
     }
 }
@@ -222,24 +245,27 @@ ALWAYS_INLINE void apply_any(enum value_type type, struct norm_plane plane, stru
 {
     struct wide_line wide_line;
     load_line(line, these, &wide_line);
-    if (of.skip != NULL && relu)
-        apply(type, plane, &wide_line, of, true, true, these);
+    if (of.passed != NULL)
+        apply(type, plane, &wide_line, of, true, true, true, these);
+    else if (of.skip != NULL && relu)
+        apply(type, plane, &wide_line, of, true, true, false, these);
     else if (of.skip != NULL)
-        apply(type, plane, &wide_line, of, true, false, these);
+        apply(type, plane, &wide_line, of, true, false, false, these);
     else if (relu)
-        apply(type, plane, &wide_line, of, false, true, these);
+        apply(type, plane, &wide_line, of, false, true, false, these);
     else
-        apply(type, plane, &wide_line, of, false, false, these);
+        apply(type, plane, &wide_line, of, false, false, false, these);
 }
 
 VECTOR_LOOPS
 void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
-                void *result)
+                void *result, uint16_t *passed)
 {
 #define BODY(type, these) apply_any(type, slice_of(plane, p), line, of, relu, these)
     for (size_t p = 0; p < plane.pixels; p += SLICE) {
         const struct applying of = { value_pixel_of(plane, values, p), skip != NULL ? pixel_of(plane, skip, p) : NULL,
-                                     pixel_of(plane, result, p) };
+                                     pixel_of(plane, result, p),
+                                     passed != NULL ? passed + p * plane.block / NORM_BITS : NULL };
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY
@@ -247,13 +273,13 @@ void norm_apply(struct norm_plane plane, struct norm_line line, const void *valu
 
 /* ---- backward ---- */
 
-enum masking { MASK_NONE, MASK_BY_LINE, MASK_BY_RESULTS };
+enum masking { MASK_NONE, MASK_BY_LINE, MASK_BY_RESULTS, MASK_BY_BITS };
 
 struct product_sums { wide gradient, product; };
 
 /* A gradient that was masked before is masked again where channels were handled before: it stays as it is. */
 ALWAYS_INLINE void add_products(enum value_type type, struct norm_plane plane, const struct wide_line *line,
-                                enum masking masking, const void *values, const void *results, void *gradients,
+                                enum masking masking, struct norm_mask mask, const void *values, void *gradients,
                                 struct product_sums *sums, struct channels these)
 {
     for (size_t p = 0; p < plane.pixels; p++) {
@@ -267,10 +293,16 @@ ALWAYS_INLINE void add_products(enum value_type type, struct norm_plane plane, c
             gradient = WIDE_SELECT(result > 0.0f, gradient, (wide){ 0 });
         }
         if (masking == MASK_BY_RESULTS) {
-            wide_read(type, results, at, these.count, &result);
+            wide_read(type, mask.results, at, these.count, &result);
             gradient = WIDE_SELECT(result > 0.0f, gradient, (wide){ 0 });
-            wide_write(type, gradients, at, these.count, &gradient);
         }
+        if (masking == MASK_BY_BITS) {
+            wide_bits passes;
+            from_bits(mask.passed[at / NORM_BITS], &passes);
+            gradient = WIDE_SELECT(passes, gradient, (wide){ 0 });
+        }
+        if (masking == MASK_BY_RESULTS || masking == MASK_BY_BITS)
+            wide_write(type, gradients, at, these.count, &gradient);
         sums->gradient += gradient;
         sums->product += gradient * value;
     }
@@ -283,12 +315,14 @@ ALWAYS_INLINE void add_products_any(enum value_type type, struct norm_plane plan
     struct product_sums sums = { .gradient = { 0 } };
     struct wide_line of;
     load_line(line, these, &of);
-    if (mask.results != NULL)
-        add_products(type, plane, &of, MASK_BY_RESULTS, values, mask.results, gradient, &sums, these);
+    if (mask.passed != NULL)
+        add_products(type, plane, &of, MASK_BY_BITS, mask, values, gradient, &sums, these);
+    else if (mask.results != NULL)
+        add_products(type, plane, &of, MASK_BY_RESULTS, mask, values, gradient, &sums, these);
     else if (mask.by_line)
-        add_products(type, plane, &of, MASK_BY_LINE, values, NULL, gradient, &sums, these);
+        add_products(type, plane, &of, MASK_BY_LINE, mask, values, gradient, &sums, these);
     else
-        add_products(type, plane, &of, MASK_NONE, values, NULL, gradient, &sums, these);
+        add_products(type, plane, &of, MASK_NONE, mask, values, gradient, &sums, these);
     add_new(gradient_sum, &sums.gradient, these);
     add_new(product_sum, &sums.product, these);
 }
@@ -304,6 +338,8 @@ void norm_add_products(struct norm_plane plane, struct norm_line line, struct no
         struct norm_mask slice_mask = mask;
         if (mask.results != NULL)
             slice_mask.results = pixel_of(plane, mask.results, p);
+        if (mask.passed != NULL)
+            slice_mask.passed = mask.passed + p * plane.block / NORM_BITS;
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY

@@ -7,18 +7,35 @@
 
 #define VECTOR 16u              /* channels */
 
-void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+static struct norm_plane plane_of_edge(const struct plan *plan, const struct edge *in)
+{
+    return (struct norm_plane){ .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block,
+                                .stride = edge_step(in) };
+}
+
+/* Does backward ask which results are above 0, and not the line of the values alone? */
+static bool is_masked(const struct plan *plan, uint32_t layer)
 {
     const struct fusion *const fusion = &plan->base.fusion;
-    const bool adds_skip = fusion_has(fusion, layer, LAYER_ADD), relu = fusion_has(fusion, layer, LAYER_RELU);
+    return plan->base.training && fusion_has(fusion, layer, LAYER_ADD) && fusion_has(fusion, layer, LAYER_RELU);
+}
+
+/* Is that kept as bits, of which 32 are read where one result would be? */
+static bool is_noted(const struct plan *plan, uint32_t layer)
+{
+    return is_masked(plan, layer) && norm_has_bits(plane_of_edge(plan, out_edge(plan, layer)));
+}
+
+void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)
+{
     *use_out = (struct value_use){
         .in_until = PHASE_INPUTS,
-        .out_until = adds_skip && relu ? PHASE_PARAMETERS : PHASE_FORWARD,
+        .out_until = is_masked(plan, layer) && !is_noted(plan, layer) ? PHASE_PARAMETERS : PHASE_FORWARD,
         .out_sign = true,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
-        .reads_fronts = !adds_skip,
+        .reads_fronts = !fusion_has(&plan->base.fusion, layer, LAYER_ADD),
     };
 }
 
@@ -39,6 +56,17 @@ static int open_norm_buffers(struct plan *plan, uint32_t layer, struct norm *nor
     if (plan->base.training)
         plan_use(plan, norm->lines, layer, PHASE_FORWARD, PHASE_INPUTS);
     return 0;
+}
+
+static int open_passed(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    if (!is_noted(plan, layer))
+        return 0;
+    const size_t words = value_total(plan, plan_output(&plan->base, layer)) / NORM_BITS;
+    const int rc = plan_buffer(plan, words * sizeof(uint16_t), &norm->passed);
+    if (rc == 0)
+        plan_use(plan, norm->passed, layer, PHASE_FORWARD, PHASE_PARAMETERS);
+    return rc;
 }
 
 /* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
@@ -88,14 +116,16 @@ int norm_plan(struct plan *plan, uint32_t layer)
     *norm = (struct norm){
         .layer = plan_layer(plan, layer),
         .blocks = edge_blocks(in),
-        .plane = { .type = plan_type(plan), .pixels = edge_pixels(in), .block = in->block,
-                   .stride = edge_step(in) },
+        .plane = plane_of_edge(plan, in),
         .adds_skip = fusion_has(&plan->base.fusion, layer, LAYER_ADD),
         .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
         .channels = edge_blocks(in) * in->block,
         .moments = BUFFER_NONE,
+        .passed = BUFFER_NONE,
     };
-    const int rc = open_norm_buffers(plan, layer, norm);
+    int rc = open_norm_buffers(plan, layer, norm);
+    if (rc == 0)
+        rc = open_passed(plan, layer, norm);
     return rc == 0 ? open_before(plan, layer, norm) : rc;
 }
 

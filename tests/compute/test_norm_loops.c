@@ -1,0 +1,107 @@
+/* The loops of batch normalisation: a bit a result masks as the results do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/onednn/onednn_norm.h"
+#include "stage/random.h"
+
+enum { BLOCK_MAX = 64, PIXELS_MAX = 300, COUNT_MAX = BLOCK_MAX * PIXELS_MAX };
+
+struct plane_numbers {
+    float values[COUNT_MAX], skip[COUNT_MAX], result[COUNT_MAX], gradient[COUNT_MAX];
+    float sums[2 * BLOCK_MAX];
+    uint16_t passed[COUNT_MAX / NORM_BITS];
+};
+
+/* Around 0, and 0 now and then. */
+static void fill(float *values, uint64_t seed)
+{
+    const struct random_key key = random_key(seed, RANDOM_WEIGHTS, 0);
+    for (size_t i = 0; i < COUNT_MAX; i++) {
+        const float drawn = random_uniform(key, i);
+        values[i] = drawn < 0.05f ? 0 : drawn - 0.5f;
+    }
+}
+
+static void store(enum value_type type, float *values)
+{
+    if (type == VALUE_BF16)
+        for (size_t i = 0; i < COUNT_MAX; i++) {
+            const uint16_t half = bf16_narrowed(values[i]);
+            memcpy((uint16_t *)values + i, &half, sizeof(half));
+        }
+}
+
+static void apply_and_mask(struct norm_plane plane, struct plane_numbers *numbers, bool by_bits)
+{
+    static const float means[BLOCK_MAX] = { [3] = 0.25f, [20] = -0.5f };
+    static float scales[BLOCK_MAX], shifts[BLOCK_MAX];
+    const struct norm_line line = { means, scales, shifts };
+    for (size_t c = 0; c < BLOCK_MAX; c++) {
+        scales[c] = 0.5f + (float)(c % 7) / 4;
+        shifts[c] = c % 5 == 0 ? 0 : (float)(c % 3) - 1;
+    }
+    fill(numbers->values, 1);
+    fill(numbers->skip, 2);
+    fill(numbers->gradient, 3);
+    store(plane.type, numbers->values);
+    store(plane.type, numbers->skip);
+    store(plane.type, numbers->gradient);
+    memset(numbers->passed, 0x55, sizeof(numbers->passed));
+    memset(numbers->sums, 0, sizeof(numbers->sums));
+    norm_apply(plane, line, numbers->values, numbers->skip, true, numbers->result, by_bits ? numbers->passed : NULL);
+    const struct norm_mask mask = { false, by_bits ? NULL : numbers->result, by_bits ? numbers->passed : NULL };
+    norm_add_products(plane, line, mask, numbers->values, numbers->gradient, numbers->sums,
+                      numbers->sums + BLOCK_MAX);
+}
+
+static void bits_mask_as_the_results_do(void **state)
+{
+    static const size_t blocks[] = { 16, 48, 64 }, pixels[] = { 1, 7, 128, 129, PIXELS_MAX };
+    struct plane_numbers *const bits = calloc(1, sizeof(*bits)), *const results = calloc(1, sizeof(*results));
+    (void)state;
+    assert_non_null(bits);
+    assert_non_null(results);
+    for (enum value_type type = VALUE_FP32; type <= VALUE_BF16; type++)
+        for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)
+            for (size_t p = 0; p < sizeof(pixels) / sizeof(pixels[0]); p++) {
+                const struct norm_plane plane = { type, pixels[p], blocks[b], blocks[b] };
+                assert_true(norm_has_bits(plane));
+                apply_and_mask(plane, bits, true);
+                apply_and_mask(plane, results, false);
+                assert_memory_equal(bits->result, results->result, sizeof(bits->result));
+                assert_memory_equal(bits->gradient, results->gradient, sizeof(bits->gradient));
+                assert_memory_equal(bits->sums, results->sums, sizeof(bits->sums));
+            }
+    free(bits);
+    free(results);
+}
+
+/* One at a time, in the order of the numbers. */
+static void a_bit_is_set_where_the_result_is_above_0(void **state)
+{
+    const struct norm_plane plane = { VALUE_FP32, 130, 32, 32 };
+    struct plane_numbers *const numbers = calloc(1, sizeof(*numbers));
+    (void)state;
+    assert_non_null(numbers);
+    apply_and_mask(plane, numbers, true);
+    for (size_t i = 0; i < plane.pixels * plane.block; i++)
+        assert_int_equal(numbers->passed[i / NORM_BITS] >> i % NORM_BITS & 1, numbers->result[i] > 0);
+    free(numbers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_mask_as_the_results_do),
+        cmocka_unit_test(a_bit_is_set_where_the_result_is_above_0),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

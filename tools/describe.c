@@ -8,6 +8,7 @@
 #include "compute/tower.h"
 #include "tools/config/number.h"
 #include "tools/config/train/recipes.h"
+#include "tools/run/run_plan.h"
 
 #define COLUMNS 79u
 #define INPUTS_INDENT 4
@@ -247,11 +248,25 @@ static void print_recipe(const struct net *net, FILE *out)
     print_beside("recipe", 11, text, out);
 }
 
-/* Bytes that the reference needs for values and gradients: planned, not taken. */
-static int plan_values(const struct net *net, uint32_t batch, struct device *device, size_t *bytes_out)
+/* The CPU's fastest backend, as a run takes it. */
+static const struct backend_ops *find_backend(struct backend_spec *spec)
 {
-    struct tower_spec spec = { .net = net, .device = device, .backend = &backend_reference_ops,
-                               .backend_spec = { .threads = 1, .slice_max = batch }, .train_counts = { batch } };
+    const struct backend_ops *const fast = backend_find("onednn");
+    const struct backend_ops *const ops = fast != NULL ? fast : &backend_reference_ops;
+    struct refusal refusal;
+    if (ops->supports(spec, &refusal) != 0) {
+        spec->precision = PRECISION_FP32;
+        spec->layout = LAYOUT_AUTO;
+    }
+    return ops;
+}
+
+/* Bytes for values and gradients: planned, not taken. */
+static int plan_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
+                       struct device *device, size_t *bytes_out)
+{
+    struct tower_spec spec = { .net = net, .device = device, .backend = ops, .backend_spec = *backend_spec,
+                               .train_counts = { backend_spec->slice_max } };
     struct tower *tower = NULL;
     int rc = device->ops->stream_open(device, STREAM_COMPUTE, "compute", &spec.compute);
     if (rc != 0)
@@ -264,30 +279,57 @@ static int plan_values(const struct net *net, uint32_t batch, struct device *dev
     return rc;
 }
 
-static int find_values(const struct net *net, uint32_t batch, size_t *bytes_out)
+static int find_values(const struct net *net, const struct backend_ops *ops, const struct backend_spec *backend_spec,
+                       size_t *bytes_out)
 {
     const struct device_spec spec = { .name = "cpu0" };
     struct device *device;
     int rc = device_host_ops.open(&device, &spec);
     if (rc != 0)
         return rc;
-    rc = plan_values(net, batch, device, bytes_out);
+    rc = plan_values(net, ops, backend_spec, device, bytes_out);
     device->ops->close(device);
     return rc;
 }
 
-int describe_net(const struct net *net, uint32_t batch, FILE *out)
+/* The largest slice of a tower. */
+static uint32_t find_slice(struct settings *settings, int64_t towers)
 {
+    const struct train_settings *const train = &settings->train;
+    const int64_t batch = train->batch > 0 ? train->batch : train->batch_per_tower * towers;
+    return (uint32_t)(((batch > 0 ? batch : TRAIN_BATCH_DEFAULT) + towers - 1) / towers);
+}
+
+static int make_spec(struct settings *settings, struct backend_spec *spec_out)
+{
+    const struct device_settings *const devices = &settings->devices;
+    const int64_t towers = devices->towers > 0 ? devices->towers : 1;
+    const int rc = recipe_apply(settings);
+    *spec_out = (struct backend_spec){
+        .threads = run_plan_threads(settings, (uint32_t)towers), .slice_max = find_slice(settings, towers),
+        .layout = devices->layout, .convolution = devices->convolution, .allow_ref = devices->allow_ref,
+        .precision = devices->precision, .workspace_max = (size_t)devices->workspace,
+    };
+    return rc;
+}
+
+int describe_net(const struct net *net, struct settings *settings, FILE *out)
+{
+    struct backend_spec spec;
     size_t values;
-    const int rc = find_values(net, batch, &values);
+    int rc = make_spec(settings, &spec);
+    if (rc != 0)
+        return rc;
+    const struct backend_ops *const ops = find_backend(&spec);
+    rc = find_values(net, ops, &spec, &values);
     if (rc != 0)
         return rc;
     fprintf(out, "%s: image %ux%ux%u, %u class%s\n\n", net->model, net->input.height, net->input.width,
             net->input.channels, net->classes, net->classes == 1 ? "" : "es");
     print_layers(net, out);
     print_counts(net, out);
-    fprintf(out, "activations  %s at most, with gradients, training at batch %u\n",
-            number_bytes(values).text, batch);
+    fprintf(out, "activations  %s with gradients, training at batch %u on the CPU in %s\n",
+            number_bytes(values).text, spec.slice_max, precision_name(spec.precision));
     print_recipe(net, out);
     return 0;
 }

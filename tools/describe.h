@@ -2,15 +2,16 @@
 #ifndef PIPETRAIN_DESCRIBE_H
 #define PIPETRAIN_DESCRIBE_H
 
-#include <stdint.h>
 #include <stdio.h>
 
 #include "compute/net.h"
+#include "tools/config/settings.h"
 
 /* All models, a line each. */
 void describe_models(FILE *out);
-/* Layers, shapes, parameters, multiply-accumulates, and what a training step of `batch` samples needs
- * for values and gradients in their plain layout, nothing folded. 0 or a negative errno. */
-int describe_net(const struct net *net, uint32_t batch, FILE *out);
+/* Layers, shapes, parameters, multiply-accumulates, and what a tower needs for values and gradients in training on the
+ * CPU with the settings' batch (the recipe's, where none is set), precision, layout and threads; in fp32 where the CPU
+ * does not compute in that precision. 0 or a negative errno. */
+int describe_net(const struct net *net, struct settings *settings, FILE *out);
 
 #endif

@@ -220,9 +220,9 @@ static int read_settings(struct settings *settings, const struct arguments *argu
 }
 
 /* The layers of the model, and what the settings do to its images. */
-static int describe_layers(const struct settings *settings, const struct net *net)
+static int describe_layers(struct settings *settings, const struct net *net)
 {
-    const int rc = describe_net(net, 128, stdout);
+    const int rc = describe_net(net, settings, stdout);
     if (rc != 0)
         return rc;
     printf("\n");
@@ -230,7 +230,7 @@ static int describe_layers(const struct settings *settings, const struct net *ne
     return 0;
 }
 
-static int describe_model(const struct settings *settings, bool as_file)
+static int describe_model(struct settings *settings, bool as_file)
 {
     struct net *net = NULL;
     int rc = settings_open_net(settings, &net);

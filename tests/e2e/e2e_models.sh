@@ -140,6 +140,8 @@ run "$pipetrain" --describe=alexnet
 expect_err "did you mean 'cifar_alexnet', 'imagenet_alexnet' or 'lenet'\?"
 run "$pipetrain" --describe=resnet18
 expect_err "did you mean 'torchvision_resnet18'\?"
+run "$pipetrain" --describe=vgg19bn
+expect_err "did you mean 'vgg19_bn' or 'vgg19'\?"
 run "$pipetrain" --describe=vgg19 --set data.classes=600000
 expect_code 2 'more classes than fit'
 expect_err "^pipetrain: model vgg19: layer 'classifier.6': 600000 outputs of 4096 weights each do not fit \(1 to 524287 would\)$"

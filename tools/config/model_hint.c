@@ -69,8 +69,10 @@ static void find_hints(struct hints *hints, const char *written)
     *hints = (struct hints){ .count = 0 };
     for (const struct model *model = model_table; model->name != NULL; model++) {
         const size_t distance = distance_of(written, model->name);
-        if (distance != SIZE_MAX)
-            offer(hints, model->name, distance);
+        const size_t other = model->alias != NULL ? distance_of(written, model->alias) : SIZE_MAX;
+        const bool is_alias = other < distance;
+        if (distance != SIZE_MAX || is_alias)
+            offer(hints, is_alias ? model->alias : model->name, is_alias ? other : distance);
     }
     if (hints->count > 0)
         drop_family(hints);

@@ -16,8 +16,6 @@
 #include "tools/config/train/recipes.h"
 #include "tools/config/train/settings_train.h"
 
-#define BATCH_DEFAULT 128
-
 static bool is_text(const struct option_row *option)
 {
     return option->type == OPTION_STRING || option->type == OPTION_NAME;
@@ -130,7 +128,7 @@ static void check_batch(struct settings *settings, struct problems *problems)
             train->batch = 0;
     }
     if (train->batch == 0 && train->batch_per_tower == 0)
-        train->batch = BATCH_DEFAULT;
+        train->batch = TRAIN_BATCH_DEFAULT;
     const struct option_row *batch = option_find(SECTION_TRAIN, "batch");
     if (settings_global_batch(settings) > batch->most) {
         char message[128];

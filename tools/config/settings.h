@@ -17,6 +17,8 @@
 #include "sync/sync.h"
 #include "tools/config/problems.h"
 
+#define TRAIN_BATCH_DEFAULT 128       /* where neither the settings nor a recipe say it */
+
 enum last_batch { LAST_BATCH_KEEP, LAST_BATCH_DROP };
 enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };

@@ -41,6 +41,14 @@ static size_t distance_of(const char *written, const char *name)
     return is_part(family, name) ? DISTANCE_OF_FAMILY : SIZE_MAX;
 }
 
+/* Is it another name but for one letter? */
+static bool is_slip(const char *written, const char *alias)
+{
+    struct nearest nearest = { .name = written };
+    nearest_offer(&nearest, alias, alias);
+    return nearest.best != NULL && nearest.distance <= 1;
+}
+
 static void offer(struct hints *hints, const char *name, size_t distance)
 {
     uint32_t place = hints->count;
@@ -69,10 +77,10 @@ static void find_hints(struct hints *hints, const char *written)
     *hints = (struct hints){ .count = 0 };
     for (const struct model *model = model_table; model->name != NULL; model++) {
         const size_t distance = distance_of(written, model->name);
-        const size_t other = model->alias != NULL ? distance_of(written, model->alias) : SIZE_MAX;
-        const bool is_alias = other < distance;
-        if (distance != SIZE_MAX || is_alias)
-            offer(hints, is_alias ? model->alias : model->name, is_alias ? other : distance);
+        if (model->alias != NULL && is_slip(written, model->alias))
+            offer(hints, model->alias, 0);
+        else if (distance != SIZE_MAX)
+            offer(hints, model->name, distance);
     }
     if (hints->count > 0)
         drop_family(hints);

@@ -74,6 +74,18 @@ static int take_samples(const char *text, int64_t *samples_out)
     return -EINVAL;
 }
 
+/* One model at a time: 0, or -EINVAL after a message. */
+static int note_described(struct arguments *arguments, const char *name)
+{
+    if (name != NULL && arguments->describe_name != NULL) {
+        log_message(LOG_ERROR, "--describe=%s and --describe=%s: give it one model", arguments->describe_name, name);
+        return -EINVAL;
+    }
+    arguments->describe = true;
+    arguments->describe_name = name != NULL ? name : arguments->describe_name;
+    return 0;
+}
+
 /* 0, or -EINVAL after a message. */
 static int parse_arguments(struct arguments *arguments, int argc, char **argv)
 {
@@ -97,7 +109,10 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
             arguments->assignments[arguments->assignment_count++] = arguments->progress;
             break;
         case 'q': arguments->quiet = true; break;
-        case WORD_DESCRIBE: arguments->describe = true; arguments->describe_name = optarg; break;
+        case WORD_DESCRIBE:
+            if (note_described(arguments, optarg) != 0)
+                return -EINVAL;
+            break;
         case WORD_NET: arguments->net = true; break;
         case WORD_DOCTOR:
             arguments->doctor = true;
@@ -110,9 +125,9 @@ static int parse_arguments(struct arguments *arguments, int argc, char **argv)
         }
     }
     /* "--describe MODEL" and "--help KEY" with a space are as welcome as with '='. */
-    if (optind + 1 == argc && arguments->describe && arguments->describe_name == NULL)
+    if (optind < argc && arguments->describe && arguments->describe_name == NULL)
         arguments->describe_name = argv[optind++];
-    if (optind + 1 == argc && arguments->help && arguments->help_name == NULL)
+    if (optind < argc && arguments->help && arguments->help_name == NULL)
         arguments->help_name = argv[optind++];
     if (arguments->overfit > 0 && (arguments->check || arguments->dry_run)) {
         log_message(LOG_ERROR, "--overfit trains: give it without --check and --dry-run");

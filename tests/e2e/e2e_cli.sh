@@ -107,6 +107,12 @@ run "$pipetrain" --describe=mnist_cnn
 expect_code 0 'a model'
 expect_out '600,810'
 expect_out '^conv1 '
+run "$pipetrain" --describe resnet20 vgg11
+expect_code 2 'two models'
+expect_err "unexpected argument 'vgg11'"
+run "$pipetrain" --describe=resnet20 --describe=vgg11
+expect_code 2 'two models'
+expect_err '^pipetrain: --describe=resnet20 and --describe=vgg11: give it one model$'
 run "$pipetrain" --describe mnist_cnn2
 expect_code 0 'a model after a space'
 expect_out '1,199,882'

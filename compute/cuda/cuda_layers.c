@@ -121,7 +121,7 @@ static int add_forward(struct plan *plan, uint32_t head)
     const struct backend *const backend = plan->base.backend;
     const size_t count = value_counts(plan, plan_output(&plan->base, head));
     return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, in_value(plan, head, 0),
-                                               in_value(plan, head, 1), out_value(plan, head)));
+                                               in_value(plan, head, 1), false, out_value(plan, head)));
 }
 
 static int add_backward(struct plan *plan, uint32_t head)

@@ -86,7 +86,7 @@ static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32
     const struct backend *const backend = plan->base.backend;
     void *const sum = cuda_plan_data(plan, to);
     return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, value_counts(plan, value), sum,
-                                               cuda_plan_data(plan, from), sum));
+                                               cuda_plan_data(plan, from), false, sum));
 }
 
 static int paint_block(struct plan *plan, size_t offset, size_t bytes)
@@ -104,7 +104,7 @@ int cuda_flow_pass(struct plan *plan, uint32_t head, uint32_t k, const void *fro
     if (to == NULL || to == from)
         return 0;
     if (plan_flow(&plan->base, head, k)->adds)
-        return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, to, from, to));
+        return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, to, from, false, to));
     return CUDA_CALL(backend->name, cudaMemcpyAsync(to, from, count * value_bytes(backend->type),
                                                     cudaMemcpyDeviceToDevice, backend->stream));
 }

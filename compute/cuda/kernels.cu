@@ -101,13 +101,14 @@ static __global__ void relu_backward(size_t count, const void *__restrict__ out,
 
 /* sum may be a or b. */
 template <typename T>
-static __global__ void add(size_t count, const void *a, const void *b, void *sum)
+static __global__ void add(size_t count, const void *a, const void *b, bool relu, void *sum)
 {
     const size_t i = thread_number() * GROUP;
     if (i >= count)
         return;
     const floats<GROUP> left = read_some<GROUP>((const T *)a + i, count - i);
-    write_some((T *)sum + i, plus(left, read_some<GROUP>((const T *)b + i, count - i)), count - i);
+    const floats<GROUP> both = plus(left, read_some<GROUP>((const T *)b + i, count - i));
+    write_some((T *)sum + i, relu ? positive(both) : both, count - i);
 }
 
 cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count, const void *in, void *out)
@@ -129,12 +130,12 @@ cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size
 }
 
 cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
-                       void *sum)
+                       bool relu, void *sum)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, const void *, void *) = FOR_TYPES(add);
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, const void *, const void *, bool, void *) = FOR_TYPES(add);
     if (!is_aligned({ a, b, sum }))
         return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(count, GROUP), kernels[type], count, a, b, sum);
+    return launch_threads(stream, pieces(count, GROUP), kernels[type], count, a, b, relu, sum);
 }
 
 /* ---- dropout ---- */

@@ -136,9 +136,9 @@ cudaError_t kernel_relu(cudaStream_t stream, enum value_type type, size_t count,
 /* in_gradient[i] = [in_gradient[i] +] (out[i] > 0 ? out_gradient[i] : 0); both may be the same. */
 cudaError_t kernel_relu_backward(cudaStream_t stream, enum value_type type, size_t count, const void *out,
                                  const void *out_gradient, void *in_gradient, bool adds);
-/* sum[i] = a[i] + b[i]; sum may be one of them. */
+/* sum[i] = a[i] + b[i], then max(., 0) with relu; sum may be one of them. */
 cudaError_t kernel_add(cudaStream_t stream, enum value_type type, size_t count, const void *a, const void *b,
-                       void *sum);
+                       bool relu, void *sum);
 
 /* compute/dropout.h's mask of every sample (positions values->first_position + n) applied in
  * place, forward and backward alike; element numbers are those of the C,H,W order. */

@@ -181,12 +181,16 @@ static void check_add(enum value_type type, size_t count)
     for (size_t i = 0; i < count; i++)
         sum[i] = a[i] + b[i];
     void *left = values_new(type, a, count), *right = values_new(type, b, count), *apart = values_poison(type, count);
-    CUDA_OK(kernel_add(stream, type, count, left, right, apart));
-    CUDA_OK(kernel_add(stream, type, count, left, right, right));
-    CUDA_OK(kernel_add(stream, type, count, left, values_new(type, b, count), left));
+    CUDA_OK(kernel_add(stream, type, count, left, right, false, apart));
+    CUDA_OK(kernel_add(stream, type, count, left, right, false, right));
+    CUDA_OK(kernel_add(stream, type, count, left, values_new(type, b, count), false, left));
     assert_values(type, apart, sum, count);
     assert_values(type, left, sum, count);
     assert_values(type, right, sum, count);
+    CUDA_OK(kernel_add(stream, type, count, values_new(type, a, count), values_new(type, b, count), true, apart));
+    for (size_t i = 0; i < count; i++)
+        sum[i] = sum[i] > 0 ? sum[i] : 0;
+    assert_values(type, apart, sum, count);
     areas_close();
     free(a);
     free(b);
@@ -680,7 +684,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_relu(stream, VALUE_FP16, 8, memory, off), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_relu_backward(stream, VALUE_FP16, 8, off, memory, memory, false),
                      cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_add(stream, VALUE_FP16, 8, memory, off, memory), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_add(stream, VALUE_FP16, 8, memory, off, false, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_bias(stream, VALUE_FP16, 1, 8, off, 0, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_bias_gradient(stream, VALUE_FP16, 1, 8, NULL, memory, (float *)(void *)off, NULL),
                      cudaErrorMisalignedAddress);

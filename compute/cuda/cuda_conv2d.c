@@ -1,6 +1,6 @@
 /* Convolutions by cuDNN. It writes a weight gradient as the value type: 16-bit ones go by a
- * buffer into the arena. In evaluation a batch normalisation before a ReLU is folded into weights and
- * bias, anew in every pass: they may have changed. */
+ * buffer into the arena. In evaluation the batch normalisation behind it is folded into weights and bias,
+ * anew in every pass: they may have changed. A sum behind that, and its ReLU, is a kernel of ours. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +25,11 @@ static bool has_norm(const struct plan *plan, uint32_t head)
     return fusion_has(&plan->base.fusion, head, LAYER_BATCH_NORM);
 }
 
+static bool has_sum(const struct plan *plan, uint32_t head)
+{
+    return fusion_has(&plan->base.fusion, head, LAYER_ADD);
+}
+
 static bool pass_is_needed(const struct plan *plan, uint32_t layer, enum conv_pass pass)
 {
     return pass == CONV_FORWARD || (pass == CONV_WEIGHT_GRADIENT && value_plan_goes_back(&plan->base.values, layer)) ||
@@ -38,7 +43,7 @@ static struct conv_shape shape_of(const struct plan *plan, uint32_t index, enum 
         .pass = pass,
         .precision = plan->base.backend->spec.precision,
         .bias = pass == CONV_FORWARD && (layer_has(layer, PARAMETER_BIAS) || has_norm(plan, index)),
-        .relu = pass == CONV_FORWARD && has_relu(plan, index),
+        .relu = pass == CONV_FORWARD && has_relu(plan, index) && !has_sum(plan, index),
         .count = plan->base.count,
         .in_channels = channels_stored(layer->in.channels),
         .in_h = layer->in.height, .in_w = layer->in.width,
@@ -192,6 +197,15 @@ static void *conv2d_weight(const struct plan *plan, uint32_t layer)
     return (void *)(uintptr_t)parameter_value(plan, layer, PARAMETER_WEIGHT);
 }
 
+static int add_input(struct plan *plan, uint32_t index)
+{
+    const struct backend *const backend = plan->base.backend;
+    void *const out = out_value(plan, index);
+    const size_t count = value_counts(plan, plan_output(&plan->base, index));
+    return CUDA_CALL(backend->name, kernel_add(backend->stream, backend->type, count, out, in_value(plan, index, 1),
+                                               has_relu(plan, index), out));
+}
+
 static int forward_folded(struct plan *plan, uint32_t index)
 {
     const struct backend *const backend = plan->base.backend;
@@ -210,9 +224,11 @@ static int forward_folded(struct plan *plan, uint32_t index)
         .mean = parameter_statistic(plan, norm, PARAMETER_RUNNING_MEAN),
         .variance = parameter_statistic(plan, norm, PARAMETER_RUNNING_VARIANCE),
     };
-    const int rc = CUDA_CALL(backend->name, kernel_norm_fold(backend->stream, backend->type, &folding, weight, bias));
-    return rc != 0 ? rc : conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, in_value(plan, index, 0), weight,
-                                        bias, out_value(plan, index), backend->workspace);
+    int rc = CUDA_CALL(backend->name, kernel_norm_fold(backend->stream, backend->type, &folding, weight, bias));
+    if (rc == 0)
+        rc = conv_plan_run(state->passes[CONV_FORWARD], backend->cudnn, in_value(plan, index, 0), weight, bias,
+                           out_value(plan, index), backend->workspace);
+    return rc == 0 && has_sum(plan, index) ? add_input(plan, index) : rc;
 }
 
 static int conv2d_forward(struct plan *plan, uint32_t index)

@@ -296,3 +296,25 @@ struct net *rig_graph(void)
     assert_int_equal(net_finish(net), 0);
     return net;
 }
+
+struct net *rig_folded(void)
+{
+    static const struct batch_norm how = { 0.75, 1e-2f, true };
+    const struct window window = window_square(3, 1, PADDING_SAME);
+    struct net *net;
+    assert_int_equal(net_open(&net, "folded", (struct shape){ 3, 9, 7 }, 4), 0);
+    net_conv2d(net, "conv1", NET_INPUT, 8, window, false);
+    net_relu(net, "relu1", (uint32_t)net_batch_norm(net, "norm1", 0, how));
+    net_conv2d(net, "shortcut", 2, 12, window, false);
+    net_batch_norm(net, "norm2", 3, how);
+    net_conv2d(net, "conv2", 2, 12, window, true);
+    net_batch_norm(net, "norm3", 5, how);
+    net_relu(net, "relu2", (uint32_t)net_add(net, "sum1", 6, 4));
+    net_conv2d(net, "conv3", 8, 12, window, false);
+    net_batch_norm(net, "norm4", 9, how);
+    net_add(net, "sum2", 8, 10);
+    net_dense(net, "fc", 11, 4, true);
+    net_softmax_loss(net, "loss", 12);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}

@@ -34,6 +34,8 @@ struct rig {
 struct net *rig_net(float dropout);
 /* Residual blocks with batch normalisation, one with a shortcut that halves the image. */
 struct net *rig_graph(void);
+/* Convolutions with batch normalisation: before a ReLU, alone, before a sum and a ReLU, before a sum. */
+struct net *rig_folded(void);
 /* Slices of up to SAMPLES, steps not recorded. */
 struct backend_spec rig_spec(const struct net *net, enum precision precision);
 

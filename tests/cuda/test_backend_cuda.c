@@ -204,6 +204,22 @@ static void residual_nets_go_where_the_reference_goes(void **state)
     net_close(net);
 }
 
+static void evaluation_folds_normalisations_as_the_reference_computes_them(void **state)
+{
+    (void)state;
+    struct net *net = rig_folded();
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
+        struct rig cuda, reference;
+        cuda_rig_open(&cuda, "cuda", net, (enum precision)precision);
+        cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
+        compare_run(&cuda, &reference, (enum precision)precision, SAMPLES, false);
+        compare_run(&cuda, &reference, (enum precision)precision, 3, false);
+        cuda_rig_close(&cuda);
+        cuda_rig_close(&reference);
+    }
+    net_close(net);
+}
+
 static void measured_convolutions_compute_the_same_in_no_more_memory(void **state)
 {
     (void)state;
@@ -383,6 +399,7 @@ int main(void)
         cmocka_unit_test(matches_the_reference_on_random_nets),
         cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
         cmocka_unit_test(residual_nets_go_where_the_reference_goes),
+        cmocka_unit_test(evaluation_folds_normalisations_as_the_reference_computes_them),
         cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
         cmocka_unit_test(drops_the_values_the_reference_drops),
         cmocka_unit_test(stores_parameters_padded_with_zeros_and_gives_them_back),

@@ -92,7 +92,7 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     spec.backend_spec.precision = precision;
     spec.backend_spec.graph = graph;
     spec.backend_spec.slice_max = spec.train_counts[0] = batch;
-    spec.evaluate_counts[0] = 0;
+    spec.evaluate_counts[0] = batch;
     spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
     stand_open_tower(&bench->stand, &spec);
     open_slot(bench, batch);
@@ -114,6 +114,12 @@ static void update_bucket(void *arg, size_t floats)
     bench->updated = floats;
 }
 
+static void queue_evaluation(struct bench *bench)
+{
+    stand_forward(&bench->stand, false);
+    assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
+}
+
 static void queue_step(struct bench *bench)
 {
     bench->updated = 0;
@@ -123,19 +129,29 @@ static void queue_step(struct bench *bench)
     assert_int_equal(tower_result(bench->stand.tower, bench->stand.result), 0);
 }
 
-/* Of one step, which is like every other. */
-static struct step_calls count_step(struct bench *bench)
+/* Of what is queued, which is like what was queued before. */
+static struct step_calls count_calls(struct bench *bench, void (*queue)(struct bench *bench))
 {
     struct step_calls first, second;
     for (int i = 0; i < 2; i++) {
         struct step_calls *const calls = i == 0 ? &first : &second;
         sim_calls_clear();
-        queue_step(bench);
+        queue(bench);
         for (int what = 0; what < CALL_COUNT; what++)
             calls->of[what] = calls_of(what);
     }
     assert_memory_equal(&first, &second, sizeof(first));
     return second;
+}
+
+static struct step_calls count_step(struct bench *bench)
+{
+    return count_calls(bench, queue_step);
+}
+
+static struct step_calls count_evaluation(struct bench *bench)
+{
+    return count_calls(bench, queue_evaluation);
 }
 
 static struct step_calls step_of(const char *model, uint32_t batch, enum precision precision, enum graph_use graph)
@@ -190,6 +206,20 @@ static void resnet50_at_batch_256_in_bf16_is_recorded_as_graphs(void **state)
     assert_int_equal(calls.of[CONVOLUTIONS] + calls.of[PRODUCTS], 0);
     assert_int_equal(calls.of[OWN_KERNELS], 1 + bench.buckets.count);   /* the input and the updates */
     assert_int_equal(calls.of[COPIES], 1);
+    bench_close(&bench);
+}
+
+/* Every one by a kernel that makes the convolution's weights and bias; a block's sum and ReLU by another. What else
+ * there is: the input, two pools, and the loss in two. */
+static void resnet50_normalises_in_its_convolutions_in_evaluation(void **state)
+{
+    enum { BLOCKS = 16, OTHERS = 5 };
+    struct bench bench;
+    (void)state;
+    bench_open(&bench, "resnet50_v1", 256, PRECISION_BF16, GRAPH_OFF);
+    const struct step_calls calls = count_evaluation(&bench);
+    assert_int_equal(calls.of[OWN_KERNELS], layers_of(bench.net, LAYER_BATCH_NORM) + BLOCKS + OTHERS);
+    assert_int_equal(calls.of[CONVOLUTIONS], layers_of(bench.net, LAYER_CONV2D));
     bench_close(&bench);
 }
 
@@ -251,6 +281,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnet50_asks_for_every_convolution_once),
+        cmocka_unit_test(resnet50_normalises_in_its_convolutions_in_evaluation),
         cmocka_unit_test(every_model_is_planned),
         cmocka_unit_test(resnet50_at_batch_256_in_bf16_is_recorded_as_graphs),
     };

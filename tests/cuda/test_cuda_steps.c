@@ -446,6 +446,27 @@ static void describes_what_is_folded_into_what(void **state)
     net_close(net);
 }
 
+/* A convolution's ReLU, in evaluation, is cuDNN's own, but behind a sum. */
+static void describes_what_evaluation_folds_into_convolutions(void **state)
+{
+    (void)state;
+    static struct lines lines;
+    struct net *net = rig_folded();
+    struct rig rig;
+    cuda_rig_open(&rig, "cuda", net, PRECISION_FP32);
+    rig.ops->plan_describe(rig_plan(&rig, SAMPLES, false), keep_line, &lines);
+    assert_string_equal(lines.text[1], "norm1: in conv1");
+    assert_string_equal(lines.text[2], "relu1: in conv1");
+    assert_string_equal(lines.text[4], "norm2: in shortcut");
+    assert_string_equal(lines.text[6], "norm3: in conv2");
+    assert_string_equal(lines.text[7], "sum1: in conv2");
+    assert_string_equal(lines.text[8], "relu2: in conv2");
+    assert_string_equal(lines.text[10], "norm4: in conv3");
+    assert_string_equal(lines.text[11], "sum2: in conv3");
+    cuda_rig_close(&rig);
+    net_close(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_plan_is_run_once_when_it_gets_its_memory),
         cmocka_unit_test(the_first_run_leaves_statistics_alone),
         cmocka_unit_test(describes_what_is_folded_into_what),
+        cmocka_unit_test(describes_what_evaluation_folds_into_convolutions),
         cmocka_unit_test(describes_every_layer_and_how_steps_are_queued),
     };
     sim_setup(2, RIG_DEVICE_BYTES);

@@ -67,6 +67,7 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
     return (struct normalisation){
         .rows = value_rows(plan, plan_output(&plan->base, head)),
         .columns = columns_of(plan, head),
+        .stride = columns_of(plan, head),
         .gamma = parameter_weights(plan, head, PARAMETER_GAMMA),
         .beta = parameter_weights(plan, head, PARAMETER_BETA),
         .statistics = cuda_plan_data(plan, state->statistics),

@@ -49,6 +49,8 @@ struct share {
     uint32_t group, groups;
     size_t first, last, step;
     __device__ size_t offset(size_t row) const { return (row * groups + group) * GROUP; }
+    /* In a matrix whose rows are `stride` numbers apart. */
+    __device__ size_t offset(size_t row, uint32_t stride) const { return row * stride + group * GROUP; }
     /* Where its block keeps the `number`-th of two sums. */
     __device__ size_t partial(uint32_t number) const
     {

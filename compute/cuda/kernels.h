@@ -164,6 +164,7 @@ cudaError_t kernel_bias_gradient(cudaStream_t stream, enum value_type type, size
 struct normalisation {
     size_t rows;
     uint32_t columns;
+    uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8; of all else columns */
     const float *gamma, *beta; /* gamma NULL: 1 */
     float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column */
 };
@@ -179,7 +180,8 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
 /* The statistics from the running ones. */
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance);
-/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in. */
+/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in
+ * when its rows lie as close. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                               const void *in, const void *shortcut, bool relu, void *out);
 /* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient
@@ -189,8 +191,8 @@ cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const s
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                              const void *in, bool relu, const void *out, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);
-/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient`. relu: of a result without a
- * shortcut, which is computed again. */
+/* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient` when its rows lie as close. relu: of
+ * a result without a shortcut, which is computed again. */
 cudaError_t kernel_norm_gradient(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                  const void *in, bool relu, const void *gradient, const float *means,
                                  void *in_gradient, bool adds);

@@ -47,7 +47,7 @@ static __device__ inline void merge_lanes(block_moments<COLUMNS> *all, uint32_t 
 
 /* Welford's update: every value moves the mean a little. */
 template <typename T>
-static __global__ void chunk_moments(tiling tiling, size_t rows, const void *__restrict__ in,
+static __global__ void chunk_moments(tiling tiling, size_t rows, uint32_t stride, const void *__restrict__ in,
                                      float *__restrict__ partials)
 {
     __shared__ block_moments<GROUP> all;
@@ -56,7 +56,7 @@ static __global__ void chunk_moments(tiling tiling, size_t rows, const void *__r
     float count = 0;
     FOUR_AT_ONCE
     for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, stride));
         count += 1.0f;
         const float part = 1.0f / count;
         for (uint32_t k = 0; k < GROUP; k++) {
@@ -133,7 +133,7 @@ static __global__ void use_running(normalisation norm, float epsilon, const floa
 
 static cudaError_t check_norm(const struct normalisation *norm, std::initializer_list<const void *> pointers)
 {
-    if (norm->columns % GROUP != 0)
+    if (norm->columns % GROUP != 0 || norm->stride % GROUP != 0 || norm->stride < norm->columns)
         return cudaErrorInvalidValue;
     return is_aligned(pointers) && is_aligned({ norm->statistics, norm->gamma, norm->beta })
                ? cudaSuccess : cudaErrorMisalignedAddress;
@@ -148,12 +148,14 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, const void *, float *) = FOR_TYPES(chunk_moments);
+    static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, uint32_t, const void *, float *) =
+        FOR_TYPES(chunk_moments);
     const struct tiling tiling = tiling_of(norm->rows, norm->columns);
     cudaError_t status = check_norm(norm, { in, partials });
     if (status != cudaSuccess || norm->rows == 0)
         return status;
-    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, in, partials);
+    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, norm->stride, in,
+                           partials);
     if (status != cudaSuccess)
         return status;
     const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
@@ -192,7 +194,7 @@ static __device__ inline floats<GROUP> normalised(const line &line, const floats
     return result;
 }
 
-/* out may be in. */
+/* out may be in where the stride is the columns. */
 template <typename T>
 static __global__ void normalise(tiling tiling, normalisation norm, const void *in, const void *shortcut, bool relu,
                                  void *out)
@@ -203,7 +205,7 @@ static __global__ void normalise(tiling tiling, normalisation norm, const void *
     const line line = line_of(norm, mine.group);
     FOUR_AT_ONCE
     for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        floats<GROUP> values = normalised(line, read<GROUP>((const T *)in + mine.offset(row)));
+        floats<GROUP> values = normalised(line, read<GROUP>((const T *)in + mine.offset(row, norm.stride)));
         if (shortcut != NULL)
             values = plus(values, read<GROUP>((const T *)shortcut + mine.offset(row)));
         write((T *)out + mine.offset(row), relu ? positive(values) : values);
@@ -245,7 +247,7 @@ static __global__ void sum_gradients(tiling tiling, normalisation norm, const vo
         TWO_AT_ONCE
         for (size_t row = mine.first; row < mine.last; row += mine.step) {
             T *const at = (T *)gradient + mine.offset(row);
-            const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+            const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
             floats<GROUP> passed = read<GROUP>(at);
             if (MASK == MASK_AGAIN)
                 passed = where_positive(normalised(line, values), passed);
@@ -329,7 +331,7 @@ cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const st
 
 /* ---- the values' gradient: each moves the mean and the deviation of its column, too ---- */
 
-/* in_gradient may be gradient. */
+/* in_gradient may be gradient where the stride is the columns. */
 template <typename T, bool RELU>
 static __global__ void spread_gradient(tiling tiling, normalisation norm, const void *__restrict__ in,
                                        const void *gradient, const float *__restrict__ means, void *in_gradient,
@@ -343,8 +345,8 @@ static __global__ void spread_gradient(tiling tiling, normalisation norm, const 
     const floats<GROUP> slope = read<GROUP>(means + norm.columns + mine.group * GROUP);
     TWO_AT_ONCE
     for (size_t row = mine.first; row < mine.last; row += mine.step) {
-        T *const to = (T *)in_gradient + mine.offset(row);
-        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row));
+        T *const to = (T *)in_gradient + mine.offset(row, norm.stride);
+        const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
         floats<GROUP> result = read<GROUP>((const T *)gradient + mine.offset(row));
         if (RELU)
             result = where_positive(normalised(line, values), result);

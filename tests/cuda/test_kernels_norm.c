@@ -133,7 +133,7 @@ static void areas_open(struct areas_of_norm *a, const struct numbers *n)
 {
     const size_t columns = n->shape.columns;
     *a = (struct areas_of_norm){
-        .norm = { .rows = n->shape.rows, .columns = n->shape.columns,
+        .norm = { .rows = n->shape.rows, .columns = n->shape.columns, .stride = n->shape.columns,
                   .gamma = n->shape.gamma ? area_new(n->gamma, columns * sizeof(float)) : NULL,
                   .beta = area_new(n->beta, columns * sizeof(float)),
                   .statistics = area_new(NULL, 2 * columns * sizeof(float)) },
@@ -299,6 +299,70 @@ static void sums_are_the_same_in_every_run(void **state)
     }
 }
 
+/* ---- rows that lie apart ---- */
+
+enum { APART = 16 };            /* numbers between two rows, which nobody reads or writes */
+
+/* Of the type: rows of numbers as they are and something else behind each. */
+static void *spread(const struct numbers *n, const float *values)
+{
+    const uint32_t columns = n->shape.columns, stride = columns + APART;
+    float *const wide = draw(n->type, 9, n->shape.rows * stride);
+    for (size_t i = 0; i < n->count; i++)
+        wide[i / columns * stride + i % columns] = values[i];
+    void *const area = values_new(n->type, wide, n->shape.rows * stride);
+    free(wide);
+    return area;
+}
+
+static void assert_spread(const struct numbers *n, const void *area, const void *close)
+{
+    const uint32_t columns = n->shape.columns, stride = columns + APART;
+    float *const found = floats_new(n->count), *const wide = draw(n->type, 9, n->shape.rows * stride);
+    values_read(n->type, close, found, n->count);
+    for (size_t i = 0; i < n->count; i++)
+        wide[i / columns * stride + i % columns] = found[i];
+    assert_values(n->type, area, wide, n->shape.rows * stride);
+    free(found);
+    free(wide);
+}
+
+static void check_apart(enum value_type type, const struct norm_case *shape)
+{
+    struct numbers numbers;
+    struct areas_of_norm close, apart;
+    numbers_open(&numbers, type, shape);
+    areas_open(&close, &numbers);
+    areas_open(&apart, &numbers);
+    apart.norm.stride += APART;
+    apart.in = spread(&numbers, numbers.in);
+    apart.in_gradient = spread(&numbers, numbers.before);
+    apart.added = spread(&numbers, numbers.before);
+    const struct areas_of_norm *const both[] = { &close, &apart };
+    for (size_t i = 0; i < COUNT_OF(both); i++) {
+        run_forward(both[i], &numbers);
+        run_backward(both[i], &numbers);
+    }
+    void *const out = copy_of(close.out, numbers.count * value_bytes(type));
+    void *const means = copy_of(close.means, 2 * shape->columns * sizeof(float));
+    assert_holds(apart.out, out, numbers.count * value_bytes(type));
+    assert_holds(apart.means, means, 2 * shape->columns * sizeof(float));
+    assert_spread(&numbers, apart.in_gradient, close.in_gradient);
+    assert_spread(&numbers, apart.added, close.added);
+    free(out);
+    free(means);
+    areas_close();
+    numbers_close(&numbers);
+}
+
+static void rows_may_lie_apart(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        check_apart(type, &cases[i]);
+}
+
 /* Where a sum of squares less the square of a sum would leave nothing. */
 static void a_mean_far_from_zero_leaves_the_variance_exact(void **state)
 {
@@ -440,11 +504,14 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
     unsigned char *memory = area_new(NULL, 1024), *off = memory + 8;
     float *const floats = (float *)(void *)memory;
     const struct folding narrow = { .filters = 8, .numbers = 12 }, folding = { .filters = 8, .numbers = 8 };
-    const struct normalisation odd = { .rows = 1, .columns = 12, .beta = floats, .statistics = floats };
-    const struct normalisation norm = { .rows = 1, .columns = 8, .beta = floats, .statistics = floats };
-    const struct normalisation skewed = { .rows = 1, .columns = 8, .beta = (float *)(void *)off, .statistics = floats };
+    const struct normalisation odd = { .rows = 1, .columns = 12, .stride = 16, .beta = floats, .statistics = floats };
+    const struct normalisation norm = { .rows = 1, .columns = 8, .stride = 8, .beta = floats, .statistics = floats };
+    const struct normalisation close = { .rows = 1, .columns = 16, .stride = 8, .beta = floats, .statistics = floats };
+    const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
+                                         .statistics = floats };
     (void)state;
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory), cudaErrorInvalidValue);
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory), cudaErrorInvalidValue);
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory),
@@ -465,6 +532,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norm_and_its_gradients_equal_those_in_double),
         cmocka_unit_test(sums_are_the_same_in_every_run),
+        cmocka_unit_test(rows_may_lie_apart),
         cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance_exact),
         cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),
         cmocka_unit_test(a_normalisation_is_folded_into_weights_and_bias),

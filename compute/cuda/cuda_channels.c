@@ -67,10 +67,16 @@ static int concat_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
     const uint32_t out = plan_output(&plan->base, head);
-    struct concat concat = { .pixels = value_rows(plan, out), .count = plan_group(&plan->base, head)->input_count };
+    struct concat concat = {
+        .pixels = value_rows(plan, out),
+        .stride = value_stored(plan, out),
+        .count = plan_group(&plan->base, head)->input_count,
+    };
     for (uint32_t k = 0; k < concat.count; k++) {
+        const uint32_t in = plan_input(&plan->base, head, k);
         concat.parts[k].values = in_value(plan, head, k);
-        concat.parts[k].channels = plan_shape(&plan->base, plan_input(&plan->base, head, k)).channels;
+        concat.parts[k].channels = plan_shape(&plan->base, in).channels;
+        concat.parts[k].stride = value_stored(plan, in);
     }
     return CUDA_CALL(backend->name, kernel_concat(backend->stream, backend->type, &concat, out_value(plan, head)));
 }

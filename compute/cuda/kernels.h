@@ -64,13 +64,16 @@ struct pad_shape {
     uint32_t before, stride;
 };
 
-/* The inputs of a concat, by their values: a host struct of device pointers. */
+/* The inputs of a concat, by their values: a host struct of device pointers. Strides are numbers from pixel
+ * to pixel, multiples of 8. */
 struct concat {
     size_t pixels; /* of all samples */
+    uint32_t kept; /* channels that stand at the front of the result already */
+    uint32_t stride; /* of the result */
     uint32_t count;
     struct {
         const void *values;
-        uint32_t channels; /* real ones; stored are the next multiple of 8 */
+        uint32_t channels, stride;
     } parts[LAYER_INPUTS_MAX];
 };
 
@@ -118,8 +121,8 @@ cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds);
 
-/* The channels of the parts one behind the other, without the padding between them. Backward is
- * kernel_pad_channels_backward of every part. */
+/* The channels of the parts one behind the other, without the padding between them, and zeros up to the next
+ * multiple of 8. Backward is kernel_pad_channels_backward of every part. */
 cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struct concat *concat, void *out);
 
 /* Local response normalisation (compute/net.h); its sums of squares are made again backward. */
@@ -164,7 +167,7 @@ cudaError_t kernel_bias_gradient(cudaStream_t stream, enum value_type type, size
 struct normalisation {
     size_t rows;
     uint32_t columns;
-    uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8; of all else columns */
+    uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8 */
     const float *gamma, *beta; /* gamma NULL: 1 */
     float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column */
 };

@@ -82,33 +82,50 @@ cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type ty
 
 /* ---- concat ---- */
 
-/* Where a part does not begin at a multiple of eight, its channels and its neighbour's share a thread. */
+/* Where a part does not begin at a multiple of eight, its channels and its neighbour's, or what is kept, share
+ * a thread. */
 template <typename T>
 static __global__ void concat_channels(size_t threads, struct concat concat, uint32_t groups, void *__restrict__ out)
 {
     const size_t i = thread_number(), pixel = i / groups;
-    const uint32_t channel = (uint32_t)(i % groups) * GROUP;
+    const uint32_t channel = (concat.kept / GROUP + (uint32_t)(i % groups)) * GROUP;
     if (i >= threads)
         return;
+    T *const to = (T *)out + pixel * concat.stride;
     floats<GROUP> values = {};
-    uint32_t begin = 0;
+    if (channel < concat.kept)
+        values = read_shifted(to, channel, concat.kept);
+    uint32_t begin = concat.kept;
     for (uint32_t k = 0; k < concat.count && begin < channel + GROUP; k++) {
         const uint32_t channels = concat.parts[k].channels;
-        const T *const from = (const T *)concat.parts[k].values + pixel * ((channels + GROUP - 1) / GROUP * GROUP);
+        const T *const from = (const T *)concat.parts[k].values + pixel * concat.parts[k].stride;
         if (begin + channels > channel)
             values = plus(values, read_shifted(from, (int64_t)channel - begin, channels));
         begin += channels;
     }
-    write((T *)out + i * GROUP, values);
+    write(to + channel, values);
+}
+
+/* Of the result. */
+static size_t channels_of(const struct concat *concat)
+{
+    size_t channels = concat->kept;
+    for (uint32_t k = 0; k < concat->count; k++)
+        channels += concat->parts[k].channels;
+    return channels;
 }
 
 static cudaError_t check_concat(const struct concat *concat, const void *out)
 {
-    if (concat->count == 0 || concat->count > LAYER_INPUTS_MAX)
+    if (concat->count == 0 || concat->count > LAYER_INPUTS_MAX || concat->stride % GROUP != 0 ||
+        channels_of(concat) > concat->stride)
         return cudaErrorInvalidValue;
-    for (uint32_t k = 0; k < concat->count; k++)
+    for (uint32_t k = 0; k < concat->count; k++) {
+        if (concat->parts[k].stride % GROUP != 0 || concat->parts[k].channels > concat->parts[k].stride)
+            return cudaErrorInvalidValue;
         if (!is_aligned({ concat->parts[k].values, out }))
             return cudaErrorMisalignedAddress;
+    }
     return cudaSuccess;
 }
 
@@ -119,10 +136,7 @@ cudaError_t kernel_concat(cudaStream_t stream, enum value_type type, const struc
     const cudaError_t status = check_concat(concat, out);
     if (status != cudaSuccess)
         return status;
-    size_t channels = 0;
-    for (uint32_t k = 0; k < concat->count; k++)
-        channels += concat->parts[k].channels;
-    const size_t groups = pieces(channels, GROUP), threads = concat->pixels * groups;
+    const size_t groups = pieces(channels_of(concat), GROUP) - concat->kept / GROUP, threads = concat->pixels * groups;
     return launch_threads(stream, threads, kernels[type], threads, *concat, (uint32_t)groups, out);
 }
 

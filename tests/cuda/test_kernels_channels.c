@@ -108,10 +108,11 @@ static void check_concat(enum value_type type, const struct concat_case *c)
 {
     struct concatenated all;
     concatenated_open(&all, type, c);
-    struct concat concat = { .pixels = c->pixels, .count = c->count };
+    struct concat concat = { .pixels = c->pixels, .stride = all.stored, .count = c->count };
     for (uint32_t k = 0; k < c->count; k++) {
         concat.parts[k].values = values_new(type, all.parts[k], c->pixels * stored_of(c->channels[k]));
         concat.parts[k].channels = c->channels[k];
+        concat.parts[k].stride = stored_of(c->channels[k]);
     }
     void *const out = values_poison(type, c->pixels * all.stored);
     CUDA_OK(kernel_concat(stream, type, &concat, out));
@@ -128,6 +129,36 @@ static void concat_puts_channels_behind_each_other_and_hands_every_part_its_slic
     FOR_EACH_TYPE(type)
     for (size_t i = 0; i < COUNT_OF(concat_cases); i++)
         check_concat(type, &concat_cases[i]);
+}
+
+/* `kept` channels of rows of WIDE, then `more` of a part whose rows are wider than its channels: zeros up to the next
+ * multiple of eight, and nothing behind. */
+static void check_growth(enum value_type type, uint32_t kept, uint32_t more)
+{
+    enum { PIXELS = 37, WIDE = 48, PART = 24 };
+    float *there = draw(type, 31, PIXELS * WIDE), *part = draw(type, 32, PIXELS * PART);
+    void *const out = values_new(type, there, PIXELS * WIDE);
+    const struct concat concat = { .pixels = PIXELS, .kept = kept, .stride = WIDE, .count = 1,
+                                   .parts = { { values_new(type, part, PIXELS * PART), more, PART } } };
+    CUDA_OK(kernel_concat(stream, type, &concat, out));
+    for (size_t i = 0; i < PIXELS * WIDE; i++) {
+        const size_t channel = i % WIDE;
+        if (channel >= kept && channel < stored_of(kept + more))
+            there[i] = channel < kept + more ? part[i / WIDE * PART + channel - kept] : 0;
+    }
+    assert_values(type, out, there, PIXELS * WIDE);
+    areas_close();
+    free(there);
+    free(part);
+}
+
+static void concat_lets_stand_what_is_there(void **state)
+{
+    static const uint32_t kept[] = { 8, 28, 13, 16, 1, 0 }, more[] = { 8, 12, 2, 17, 1, 24 };
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(kept); i++)
+        check_growth(type, kept[i], more[i]);
 }
 
 /* ---- local response normalisation ---- */
@@ -284,9 +315,14 @@ static void misaligned_memory_is_refused(void **state)
 {
     static const struct response_shape shape = { 1, 8, 8, { 3, 1, 1, 1 } };
     unsigned char *memory = area_new(NULL, 256), *off = memory + 8;
-    const struct concat concat = { .pixels = 1, .count = 2, .parts = { { memory, 8 }, { off, 8 } } };
+    const struct concat concat = { .pixels = 1, .count = 2, .stride = 16,
+                                    .parts = { { memory, 8, 8 }, { off, 8, 8 } } };
+    const struct concat narrow = { .pixels = 1, .count = 1, .kept = 4, .stride = 8, .parts = { { memory, 8, 8 } } };
+    const struct concat odd = { .pixels = 1, .count = 1, .stride = 8, .parts = { { memory, 4, 4 } } };
     (void)state;
     assert_int_equal(kernel_concat(stream, VALUE_FP16, &concat, memory), cudaErrorMisalignedAddress);
+    assert_int_equal(kernel_concat(stream, VALUE_FP16, &narrow, memory), cudaErrorInvalidValue);
+    assert_int_equal(kernel_concat(stream, VALUE_FP16, &odd, memory), cudaErrorInvalidValue);
     assert_int_equal(kernel_response_norm(stream, VALUE_FP16, &shape, memory, off), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_response_norm_backward(stream, VALUE_FP16, &shape, memory, memory, (float *)(void *)off,
                                                    memory, false),
@@ -298,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back),
+        cmocka_unit_test(concat_lets_stand_what_is_there),
         cmocka_unit_test(response_norm_and_its_gradient_equal_those_in_double),
         cmocka_unit_test(response_norm_of_ones_is_the_number_of_the_definition),
         cmocka_unit_test(shapes_that_break_a_rule_are_refused),

@@ -54,29 +54,38 @@ const struct layer_ops cuda_pad_channels_ops = {
     .backward_inputs = pad_channels_backward,
 };
 
-/* ---- concat ---- */
+/* ---- concat: the first input may stand in the result already ---- */
 
 static void concat_use(const struct plan *plan, uint32_t head, struct value_use *use_out)
 {
-    (void)plan;
-    (void)head;
-    use_out->adds = true;
+    *use_out = (struct value_use){
+        .adds = true,
+        .grows = plan_group(&plan->base, head)->input_count > 1,
+        .reads_fronts = true,
+    };
+}
+
+/* The first input that is moved. */
+static uint32_t first_moved(const struct plan *plan, uint32_t head)
+{
+    return value_plan_grows(&plan->base.values, head) ? 1 : 0;
 }
 
 static int concat_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
-    const uint32_t out = plan_output(&plan->base, head);
+    const uint32_t out = plan_output(&plan->base, head), first = first_moved(plan, head);
     struct concat concat = {
         .pixels = value_rows(plan, out),
-        .stride = value_stored(plan, out),
-        .count = plan_group(&plan->base, head)->input_count,
+        .kept = first > 0 ? plan_shape(&plan->base, plan_input(&plan->base, head, 0)).channels : 0,
+        .stride = value_stride(plan, out),
+        .count = plan_group(&plan->base, head)->input_count - first,
     };
     for (uint32_t k = 0; k < concat.count; k++) {
-        const uint32_t in = plan_input(&plan->base, head, k);
-        concat.parts[k].values = in_value(plan, head, k);
+        const uint32_t in = plan_input(&plan->base, head, first + k);
+        concat.parts[k].values = in_value(plan, head, first + k);
         concat.parts[k].channels = plan_shape(&plan->base, in).channels;
-        concat.parts[k].stride = value_stored(plan, in);
+        concat.parts[k].stride = value_stride(plan, in);
     }
     return CUDA_CALL(backend->name, kernel_concat(backend->stream, backend->type, &concat, out_value(plan, head)));
 }
@@ -91,10 +100,10 @@ static struct pad_shape part_shape_of(const struct plan *plan, uint32_t head, ui
         .channels = shape.channels,
         .in_h = shape.height,
         .in_w = shape.width,
-        .in_stored = value_stored(plan, in),
+        .in_stored = value_stride(plan, in),
         .out_h = shape.height,
         .out_w = shape.width,
-        .out_stored = value_stored(plan, out),
+        .out_stored = value_stride(plan, out),
         .before = before,
         .stride = 1,
     };
@@ -109,7 +118,7 @@ static int concat_backward(struct plan *plan, uint32_t head)
         const struct pad_shape shape = part_shape_of(plan, head, k, before);
         void *const to = in_gradient(plan, head, k);
         before += shape.channels;
-        if (to != NULL)
+        if (to != NULL && k >= first_moved(plan, head))
             rc = CUDA_CALL(backend->name, kernel_pad_channels_backward(backend->stream, backend->type, &shape,
                                                                        out_gradient(plan, head), to,
                                                                        plan_flow(&plan->base, head, k)->adds));

@@ -28,6 +28,7 @@ static void norm_use(const struct plan *plan, uint32_t head, struct value_use *u
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
+        .reads_fronts = !has_sum(plan, head),
     };
 }
 
@@ -67,7 +68,7 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
     return (struct normalisation){
         .rows = value_rows(plan, plan_output(&plan->base, head)),
         .columns = columns_of(plan, head),
-        .stride = columns_of(plan, head),
+        .stride = value_stride(plan, plan_input(&plan->base, head, 0)),
         .gamma = parameter_weights(plan, head, PARAMETER_GAMMA),
         .beta = parameter_weights(plan, head, PARAMETER_BETA),
         .statistics = cuda_plan_data(plan, state->statistics),

@@ -3,7 +3,9 @@
  *
  * Values between layers lie as [sample][height][width][stored channels] of the precision's
  * value type. Padding channels are zero everywhere: every kernel and library call writes all
- * stored channels, from weights and biases whose padding is zero. */
+ * stored channels, from weights and biases whose padding is zero. But the fronts of a wider value
+ * (compute/plan/values.h) have its rows, and in backward the next channels where their padding was:
+ * what reads those makes nothing of them, as their parameters and their results' gradients are zero. */
 #ifndef PIPETRAIN_CUDA_PLAN_H
 #define PIPETRAIN_CUDA_PLAN_H
 
@@ -102,6 +104,11 @@ static inline uint32_t channels_stored(uint32_t channels)
 static inline uint32_t value_stored(const struct plan *plan, uint32_t value)
 {
     return channels_stored(plan_shape(&plan->base, value).channels);
+}
+/* Numbers from pixel to pixel. */
+static inline uint32_t value_stride(const struct plan *plan, uint32_t value)
+{
+    return value_stored(plan, plan->base.values.values[value].widest);
 }
 static inline size_t value_pixels(const struct plan *plan, uint32_t value)
 {

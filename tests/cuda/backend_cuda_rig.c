@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "stage/random.h"
@@ -315,6 +316,31 @@ struct net *rig_folded(void)
     net_add(net, "sum2", 8, 10);
     net_dense(net, "fc", 11, 4, true);
     net_softmax_loss(net, "loss", 12);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Channels 16, 28, 33, 41, 49: where new ones begin is a multiple of eight or not. */
+struct net *rig_dense(void)
+{
+    static const uint32_t growth[] = { 12, 5, 8, 8 };
+    struct net *net;
+    char name[16];
+    assert_int_equal(net_open(&net, "dense", (struct shape){ 3, 9, 7 }, 4), 0);
+    uint32_t at = append_conv(net, "conv0", NET_INPUT, 16, 1);
+    for (uint32_t i = 0; i < sizeof(growth) / sizeof(growth[0]); i++) {
+        snprintf(name, sizeof(name), "norm%u", i + 1);
+        const uint32_t norm = append_norm(net, name, at, i % 2 == 0);
+        snprintf(name, sizeof(name), "relu%u", i + 1);
+        const uint32_t relu = (uint32_t)net_relu(net, name, norm);
+        snprintf(name, sizeof(name), "conv%u", i + 1);
+        const uint32_t ways[] = { at, append_conv(net, name, relu, growth[i], 1) };
+        snprintf(name, sizeof(name), "concat%u", i + 1);
+        at = (uint32_t)net_concat(net, name, ways, 2);
+    }
+    at = (uint32_t)net_relu(net, "relu", append_norm(net, "norm", at, true));
+    at = (uint32_t)net_dense(net, "fc", (uint32_t)net_global_average(net, "mean", at), 4, true);
+    net_softmax_loss(net, "loss", at);
     assert_int_equal(net_finish(net), 0);
     return net;
 }

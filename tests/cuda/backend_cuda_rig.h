@@ -36,6 +36,8 @@ struct net *rig_net(float dropout);
 struct net *rig_graph(void);
 /* Convolutions with batch normalisation: before a ReLU, alone, before a sum and a ReLU, before a sum. */
 struct net *rig_folded(void);
+/* A densely connected block of four layers. */
+struct net *rig_dense(void);
 /* Slices of up to SAMPLES, steps not recorded. */
 struct backend_spec rig_spec(const struct net *net, enum precision precision);
 

@@ -175,7 +175,24 @@ static double cosine_of(struct rig *cuda, struct rig *reference)
     return direction.product / sqrt(direction.squares * direction.other_squares);
 }
 
-static void residual_nets_go_where_the_reference_goes(void **state)
+static void check_direction(const struct net *net, enum precision precision, double least)
+{
+    struct rig cuda, reference;
+    cuda_rig_open(&cuda, "cuda", net, precision);
+    cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
+    if (precision == PRECISION_FP16)
+        settle_scale(&cuda);
+    const double got = cuda_rig_run(&cuda, SAMPLES, true).loss_sum;
+    const double wanted = cuda_rig_run(&reference, SAMPLES, true).loss_sum;
+    const double cosine = cosine_of(&cuda, &reference);
+    print_message("%s: loss %g instead of %g, cosine 1 - %g\n", precision_names[precision], got, wanted, 1 - cosine);
+    assert_true(fabs(got - wanted) < tolerances[precision] * wanted);
+    assert_true(cosine > least);
+    cuda_rig_close(&cuda);
+    cuda_rig_close(&reference);
+}
+
+static void residual_and_dense_nets_go_where_the_reference_goes(void **state)
 {
     (void)state;
     static const double least[PRECISION_COUNT] = {
@@ -184,23 +201,34 @@ static void residual_nets_go_where_the_reference_goes(void **state)
         [PRECISION_BF16] = 0.99,
         [PRECISION_FP16] = 0.999,
     };
-    struct net *net = rig_graph();
-    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
-        struct rig cuda, reference;
-        cuda_rig_open(&cuda, "cuda", net, (enum precision)precision);
-        cuda_rig_open(&reference, "reference", net, PRECISION_FP32);
-        if (precision == PRECISION_FP16)
-            settle_scale(&cuda);
-        const double got = cuda_rig_run(&cuda, SAMPLES, true).loss_sum;
-        const double wanted = cuda_rig_run(&reference, SAMPLES, true).loss_sum;
-        const double cosine = cosine_of(&cuda, &reference);
-        print_message("%s: loss %g instead of %g, cosine 1 - %g\n", precision_names[precision], got, wanted,
-                      1 - cosine);
-        assert_true(fabs(got - wanted) < tolerances[precision] * wanted);
-        assert_true(cosine > least[precision]);
-        cuda_rig_close(&cuda);
-        cuda_rig_close(&reference);
+    struct net *const nets[] = { rig_graph(), rig_dense() };
+    for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
+        for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++)
+            check_direction(nets[i], (enum precision)precision, least[precision]);
+        net_close(nets[i]);
     }
+}
+
+/* All concatenations of a dense block are the fronts of the last one, and so are their gradients. */
+static void a_dense_block_lies_in_one_buffer(void **state)
+{
+    (void)state;
+    struct net *net = rig_dense();
+    struct rig rig;
+    cuda_rig_open(&rig, "cuda", net, PRECISION_BF16);
+    const struct plan_base *const base = (const struct plan_base *)(const void *)rig_plan(&rig, SAMPLES, true);
+    const struct value *const values = base->values.values;
+    uint32_t buffer = BUFFER_NONE, gradient = BUFFER_NONE;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        if (net->layers[i].kind != LAYER_CONCAT)
+            continue;
+        assert_true(buffer == BUFFER_NONE || values[i + 1].buffer == buffer);
+        assert_true(gradient == BUFFER_NONE || values[i + 1].gradient == gradient);
+        buffer = values[i + 1].buffer;
+        gradient = values[i + 1].gradient;
+    }
+    assert_true(buffer != BUFFER_NONE && gradient != BUFFER_NONE);
+    cuda_rig_close(&rig);
     net_close(net);
 }
 
@@ -354,7 +382,7 @@ static void compare_training(const struct net *net, enum optimizer_kind kind)
 static void trains_as_the_reference_does(void **state)
 {
     (void)state;
-    struct net *const nets[] = { rig_net(0.5f), rig_graph() };
+    struct net *const nets[] = { rig_net(0.5f), rig_graph(), rig_dense() };
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         for (uint32_t kind = 0; kind < OPTIMIZER_KIND_COUNT; kind++)
             compare_training(nets[i], (enum optimizer_kind)kind);
@@ -398,7 +426,8 @@ int main(void)
         cmocka_unit_test(matches_the_reference_on_mnist),
         cmocka_unit_test(matches_the_reference_on_random_nets),
         cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
-        cmocka_unit_test(residual_nets_go_where_the_reference_goes),
+        cmocka_unit_test(residual_and_dense_nets_go_where_the_reference_goes),
+        cmocka_unit_test(a_dense_block_lies_in_one_buffer),
         cmocka_unit_test(evaluation_folds_normalisations_as_the_reference_computes_them),
         cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
         cmocka_unit_test(drops_the_values_the_reference_drops),

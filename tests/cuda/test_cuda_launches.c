@@ -32,7 +32,8 @@ static const char *const functions[CALL_COUNT][2] = {
     [EVENTS] = { "cudaEventRecord", "cudaStreamWaitEvent" },
 };
 
-struct step_calls { uint64_t of[CALL_COUNT]; };
+/* With the MiB of values and gradients of a step. */
+struct step_calls { uint64_t of[CALL_COUNT], mebibytes; };
 
 static uint64_t calls_of(int what)
 {
@@ -132,7 +133,7 @@ static void queue_step(struct bench *bench)
 /* Of what is queued, which is like what was queued before. */
 static struct step_calls count_calls(struct bench *bench, void (*queue)(struct bench *bench))
 {
-    struct step_calls first, second;
+    struct step_calls first = { .mebibytes = 0 }, second = first;
     for (int i = 0; i < 2; i++) {
         struct step_calls *const calls = i == 0 ? &first : &second;
         sim_calls_clear();
@@ -158,7 +159,8 @@ static struct step_calls step_of(const char *model, uint32_t batch, enum precisi
 {
     struct bench bench;
     bench_open(&bench, model, batch, precision, graph);
-    const struct step_calls calls = count_step(&bench);
+    struct step_calls calls = count_step(&bench);
+    calls.mebibytes = (tower_needs(bench.stand.tower).backend.values + (1 << 20) - 1) >> 20;
     bench_close(&bench);
     return calls;
 }
@@ -253,7 +255,7 @@ static void print_row(const char *model, uint32_t batch)
 {
     const struct step_calls queued = step_of(model, batch, PRECISION_BF16, GRAPH_OFF);
     const struct step_calls recorded = step_of(model, batch, PRECISION_BF16, GRAPH_ON);
-    printf("| %s | %" PRIu32 " |", model, batch);
+    printf("| %s | %" PRIu32 " | %" PRIu64 " |", model, batch, queued.mebibytes);
     for (int what = 0; what <= COPIES; what++)
         printf(" %" PRIu64 " |", queued.of[what]);
     printf(" %" PRIu64 " | %" PRIu64 " | %" PRIu64 " |\n", all_calls(&queued), recorded.of[GRAPHS],
@@ -271,8 +273,9 @@ static void print_table(void **state)
         { "resnet50_v2", 256 }, { "resnet152_v1", 128 }, { "torchvision_resnet50", 256 },
     };
     (void)state;
-    printf("| model | batch | own kernels | convolutions | products | copies | calls | graphs | calls with them |\n"
-           "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    printf("| model | batch | values, MiB | own kernels | convolutions | products | copies | calls | graphs "
+           "| calls with them |\n"
+           "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         print_row(rows[i].model, rows[i].batch);
 }

@@ -1,6 +1,8 @@
 /* Batch normalisation, by kernels of our own: alone, with a ReLU behind, or with a sum and a ReLU
- * behind. Its statistics are kept from forward until backward. The mask of a ReLU is computed again
- * from what is read anyway, but behind a sum, where it is taken from the result. */
+ * behind. Its statistics are kept from forward until backward; what an earlier normalisation of the
+ * same values has measured is not measured again: in a densely connected block only new channels are.
+ * The mask of a ReLU is computed again from what is read anyway, but behind a sum, where it is taken
+ * from the result. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +12,9 @@
 struct norm {
     uint32_t statistics;        /* buffers */
     /* Training: */
-    uint32_t chunks;            /* of the statistics */
+    uint32_t before;            /* one that has measured the same value or a front of it, or NET_INPUT */
+    uint32_t known;             /* columns that are not measured again */
+    uint32_t chunks;            /* of the statistics; BUFFER_NONE: all are known */
     uint32_t gradient_chunks, means;
 };
 
@@ -37,12 +41,36 @@ static uint32_t columns_of(const struct plan *plan, uint32_t head)
     return value_stored(plan, plan_output(&plan->base, head));
 }
 
+/* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
+static uint32_t find_before(const struct plan *plan, uint32_t head)
+{
+    const struct value *const values = plan->base.values.values;
+    const uint32_t widest = values[plan_input(&plan->base, head, 0)].widest;
+    for (uint32_t i = head; i-- > 0;)
+        if (fusion_is_head(&plan->base.fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
+            values[plan_input(&plan->base, i, 0)].widest == widest)
+            return i;
+    return NET_INPUT;
+}
+
+/* Whole groups of eight: one that has new channels, too, is measured again. */
+static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before)
+{
+    const uint32_t known = plan_layer(plan, before)->in.channels;
+    return known == plan_layer(plan, head)->in.channels ? columns_of(plan, head) : known / 8 * 8;
+}
+
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
-    const size_t partials = kernel_norm_partials(rows, columns_of(plan, head)) * sizeof(float);
-    const size_t means = 2 * columns_of(plan, head) * sizeof(float);
-    int rc = cuda_plan_scratch(plan, head, partials, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
+    const uint32_t columns = columns_of(plan, head);
+    state->before = find_before(plan, head);
+    state->known = state->before != NET_INPUT ? known_of(plan, head, state->before) : 0;
+    const size_t fresh = kernel_norm_partials(rows, columns - state->known) * sizeof(float);
+    const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);
+    int rc = 0;
+    if (fresh > 0)
+        rc = cuda_plan_scratch(plan, head, fresh, PHASE_FORWARD, PHASE_FORWARD, &state->chunks);
     if (rc == 0)
         rc = cuda_plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
@@ -52,12 +80,13 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 
 static int norm_plan(struct plan *plan, uint32_t head)
 {
-    const size_t statistics = 2 * columns_of(plan, head) * sizeof(float);
+    const size_t rows = plan->base.training ? 3 : 2, statistics = rows * columns_of(plan, head) * sizeof(float);
     const enum value_phase until = plan->base.training ? PHASE_INPUTS : PHASE_FORWARD;
     struct norm *const state = calloc(1, sizeof(*state));
     if (state == NULL)
         return -ENOMEM;
     plan->states[head] = state;
+    *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE };
     const int rc = cuda_plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
@@ -65,7 +94,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
 static struct normalisation normalisation_of(const struct plan *plan, uint32_t head)
 {
     const struct norm *const state = plan->states[head];
-    return (struct normalisation){
+    struct normalisation norm = {
         .rows = value_rows(plan, plan_output(&plan->base, head)),
         .columns = columns_of(plan, head),
         .stride = value_stride(plan, plan_input(&plan->base, head, 0)),
@@ -73,6 +102,13 @@ static struct normalisation normalisation_of(const struct plan *plan, uint32_t h
         .beta = parameter_weights(plan, head, PARAMETER_BETA),
         .statistics = cuda_plan_data(plan, state->statistics),
     };
+    if (state->before != NET_INPUT) {
+        const struct norm *const before = plan->states[state->before];
+        norm.known.columns = state->known;
+        norm.known.means = cuda_plan_data(plan, before->statistics);
+        norm.known.squares = norm.known.means + 2 * columns_of(plan, state->before);
+    }
+    return norm;
 }
 
 static int find_statistics(struct plan *plan, uint32_t head, const struct normalisation *norm)

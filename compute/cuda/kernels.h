@@ -169,14 +169,19 @@ struct normalisation {
     uint32_t columns;
     uint32_t stride;           /* numbers from row to row of `in` and its gradient, a multiple of 8 */
     const float *gamma, *beta; /* gamma NULL: 1 */
-    float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column */
+    float *statistics;         /* the mean of every column, then 1 / sqrt(variance + epsilon) of every column; then,
+                                * of a batch, the sum of squared distances from the mean of every column */
+    struct {
+        uint32_t columns;
+        const float *means, *squares;
+    } known;                   /* of a batch: the same of the first columns, a multiple of 8, found by another one */
 };
 
-/* Floats of scratch for statistics and sums. */
+/* Floats of scratch for the sums, and for the statistics of as many columns that are not known. */
 size_t kernel_norm_partials(size_t rows, uint32_t columns);
-/* Mean and biased variance of `in` into the statistics (gamma and beta are not read), and into the
- * running ones: running = decay * running + (1 - decay) * batch, of the variance the unbiased one
- * (of one row: 0). */
+/* Mean and biased variance of `in`, as far as they are not known, into the statistics (gamma and beta are
+ * not read), and into the running ones: running = decay * running + (1 - decay) * batch, of the variance
+ * the unbiased one (of one row: 0). */
 cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
                                    float epsilon, double decay, const void *in, float *partials, float *running_mean,
                                    float *running_variance);

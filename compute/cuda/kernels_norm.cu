@@ -97,21 +97,29 @@ static __device__ inline void keep_moments(const moments &of, const normalisatio
     const float unbiased = norm.rows > 1 ? of.squares / (count - 1.0f) : variance;
     norm.statistics[column] = of.mean;
     norm.statistics[norm.columns + column] = deviation_inverse(variance, running.epsilon);
+    norm.statistics[2 * norm.columns + column] = of.squares;
     running.mean[column] = running.kept * running.mean[column] + running.taken * of.mean;
     running.variance[column] = running.kept * running.variance[column] + running.taken * unbiased;
 }
 
-/* A block merges the chunks of eight columns, with 32 threads for each. */
+/* A block takes what is known of eight columns, or merges their chunks, with 32 threads for each. */
 static __global__ void merge_chunks(tiling tiling, normalisation norm, running running,
                                     const float *__restrict__ partials)
 {
     __shared__ block_moments<1> all;
     const uint32_t column = blockIdx.x * GROUP + threadIdx.x % GROUP;
+    if (blockIdx.x * GROUP < norm.known.columns) {
+        if (threadIdx.x < GROUP)
+            keep_moments(moments{ (float)norm.rows, norm.known.means[column], norm.known.squares[column] }, norm,
+                         running, column);
+        return;
+    }
+    const uint32_t fresh = norm.columns - norm.known.columns;
     moments sum = { 0, 0, 0 };
     for (size_t chunk = threadIdx.x / GROUP; chunk < tiling.chunks; chunk += THREADS / GROUP) {
-        const float *const of = partials + chunk * 2 * norm.columns + column;
+        const float *const of = partials + chunk * 2 * fresh + column - norm.known.columns;
         const size_t left = norm.rows - chunk * tiling.rows;
-        sum = merged(sum, moments{ (float)(left < tiling.rows ? left : tiling.rows), of[0], of[norm.columns] });
+        sum = merged(sum, moments{ (float)(left < tiling.rows ? left : tiling.rows), of[0], of[fresh] });
     }
     all.counts[threadIdx.x] = sum.count;
     all.means[0][threadIdx.x] = sum.mean;
@@ -133,7 +141,8 @@ static __global__ void use_running(normalisation norm, float epsilon, const floa
 
 static cudaError_t check_norm(const struct normalisation *norm, std::initializer_list<const void *> pointers)
 {
-    if (norm->columns % GROUP != 0 || norm->stride % GROUP != 0 || norm->stride < norm->columns)
+    if (norm->columns % GROUP != 0 || norm->stride % GROUP != 0 || norm->stride < norm->columns ||
+        norm->known.columns % GROUP != 0 || norm->known.columns > norm->columns)
         return cudaErrorInvalidValue;
     return is_aligned(pointers) && is_aligned({ norm->statistics, norm->gamma, norm->beta })
                ? cudaSuccess : cudaErrorMisalignedAddress;
@@ -150,16 +159,17 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
 {
     static void (*const kernels[VALUE_TYPE_COUNT])(tiling, size_t, uint32_t, const void *, float *) =
         FOR_TYPES(chunk_moments);
-    const struct tiling tiling = tiling_of(norm->rows, norm->columns);
     cudaError_t status = check_norm(norm, { in, partials });
     if (status != cudaSuccess || norm->rows == 0)
         return status;
-    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, norm->stride, in,
+    const struct tiling tiling = tiling_of(norm->rows, norm->columns - norm->known.columns);
+    const void *const fresh = (const char *)in + norm->known.columns * value_bytes(type);
+    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, norm->rows, norm->stride, fresh,
                            partials);
     if (status != cudaSuccess)
         return status;
     const running running = { epsilon, (float)decay, (float)(1 - decay), running_mean, running_variance };
-    return launch_blocks(stream, tiling.groups, 1, merge_chunks, tiling, *norm, running, partials);
+    return launch_blocks(stream, norm->columns / GROUP, 1, merge_chunks, tiling, *norm, running, partials);
 }
 
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,

@@ -136,7 +136,7 @@ static void areas_open(struct areas_of_norm *a, const struct numbers *n)
         .norm = { .rows = n->shape.rows, .columns = n->shape.columns, .stride = n->shape.columns,
                   .gamma = n->shape.gamma ? area_new(n->gamma, columns * sizeof(float)) : NULL,
                   .beta = area_new(n->beta, columns * sizeof(float)),
-                  .statistics = area_new(NULL, 2 * columns * sizeof(float)) },
+                  .statistics = area_new(NULL, 3 * columns * sizeof(float)) },
         .in = values_new(n->type, n->in, n->count),
         .shortcut = n->shape.shortcut ? values_new(n->type, n->shortcut, n->count) : NULL,
         .out = values_poison(n->type, n->count),
@@ -297,6 +297,68 @@ static void sums_are_the_same_in_every_run(void **state)
         areas_close();
         numbers_close(&numbers);
     }
+}
+
+/* ---- columns that are known ---- */
+
+/* All but the last eight, or all. */
+static void check_known(enum value_type type, const struct norm_case *shape, uint32_t known)
+{
+    struct numbers numbers;
+    struct areas_of_norm first, second;
+    numbers_open(&numbers, type, shape);
+    areas_open(&first, &numbers);
+    areas_open(&second, &numbers);
+    run_forward(&first, &numbers);
+    second.norm.known.columns = known;
+    second.norm.known.means = first.norm.statistics;
+    second.norm.known.squares = first.norm.statistics + 2 * shape->columns;
+    float *const out = floats_new(numbers.count);
+    run_forward(&second, &numbers);
+    check_forward(&second, &numbers, out);
+    void *const statistics = copy_of(first.norm.statistics, known * sizeof(float));
+    assert_holds(second.norm.statistics, statistics, known * sizeof(float));
+    free(statistics);
+    free(out);
+    areas_close();
+    numbers_close(&numbers);
+}
+
+static void known_columns_are_not_measured_again(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        check_known(type, &cases[i], cases[i].columns - 8);
+        check_known(type, &cases[i], cases[i].columns);
+    }
+}
+
+/* Whatever the numbers are: what is known counts. */
+static void what_is_known_is_taken_as_it_is(void **state)
+{
+    enum { KNOWN = 16 };
+    float means[KNOWN], squares[KNOWN];
+    struct numbers numbers;
+    struct areas_of_norm areas;
+    (void)state;
+    numbers_open(&numbers, VALUE_BF16, &cases[4]);
+    for (size_t c = 0; c < KNOWN; c++) {
+        means[c] = (float)c;
+        squares[c] = (float)(numbers.shape.rows * (c + 1));
+        numbers.means[c] = (double)c;
+        numbers.variances[c] = (double)c + 1;
+    }
+    areas_open(&areas, &numbers);
+    areas.norm.known.columns = KNOWN;
+    areas.norm.known.means = area_new(means, sizeof(means));
+    areas.norm.known.squares = area_new(squares, sizeof(squares));
+    float *const out = floats_new(numbers.count);
+    run_forward(&areas, &numbers);
+    check_forward(&areas, &numbers, out);
+    free(out);
+    areas_close();
+    numbers_close(&numbers);
 }
 
 /* ---- rows that lie apart ---- */
@@ -532,6 +594,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_norm_and_its_gradients_equal_those_in_double),
         cmocka_unit_test(sums_are_the_same_in_every_run),
+        cmocka_unit_test(known_columns_are_not_measured_again),
+        cmocka_unit_test(what_is_known_is_taken_as_it_is),
         cmocka_unit_test(rows_may_lie_apart),
         cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance_exact),
         cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),

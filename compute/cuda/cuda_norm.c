@@ -1,8 +1,8 @@
 /* Batch normalisation, by kernels of our own: alone, with a ReLU behind, or with a sum and a ReLU
  * behind. Its statistics are kept from forward until backward; what an earlier normalisation of the
  * same values has measured is not measured again: in a densely connected block only new channels are.
- * The mask of a ReLU is computed again from what is read anyway, but behind a sum, where it is taken
- * from the result. */
+ * The mask of a ReLU is computed again from what is read anyway, but behind a sum, where forward keeps
+ * a bit of every number. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,6 +16,7 @@ struct norm {
     uint32_t known;             /* columns that are not measured again */
     uint32_t chunks;            /* of the statistics; BUFFER_NONE: all are known */
     uint32_t gradient_chunks, means;
+    uint32_t mask;              /* of a ReLU behind a sum; BUFFER_NONE: there is none */
 };
 
 static bool has_sum(const struct plan *plan, uint32_t head)
@@ -27,8 +28,6 @@ static void norm_use(const struct plan *plan, uint32_t head, struct value_use *u
 {
     *use_out = (struct value_use){
         .in_until = PHASE_INPUTS,
-        .out_until = has_sum(plan, head) ? PHASE_PARAMETERS : PHASE_FORWARD,
-        .out_sign = true,
         .in_place = !plan->base.training,
         .gradient_in_place = true,
         .adds = true,
@@ -60,6 +59,13 @@ static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before
     return known == plan_layer(plan, head)->in.channels ? columns_of(plan, head) : known / 8 * 8;
 }
 
+static int open_mask(struct plan *plan, uint32_t head, struct norm *state)
+{
+    const size_t numbers = value_counts(plan, plan_output(&plan->base, head));
+    return has_sum(plan, head) && has_relu(plan, head)
+               ? cuda_plan_scratch(plan, head, numbers / 8, PHASE_FORWARD, PHASE_PARAMETERS, &state->mask) : 0;
+}
+
 static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
@@ -75,7 +81,7 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
         rc = cuda_plan_scratch(plan, head, partials, PHASE_PARAMETERS, PHASE_PARAMETERS, &state->gradient_chunks);
     if (rc == 0)
         rc = cuda_plan_scratch(plan, head, means, PHASE_PARAMETERS, PHASE_INPUTS, &state->means);
-    return rc;
+    return rc == 0 ? open_mask(plan, head, state) : rc;
 }
 
 static int norm_plan(struct plan *plan, uint32_t head)
@@ -86,7 +92,7 @@ static int norm_plan(struct plan *plan, uint32_t head)
     if (state == NULL)
         return -ENOMEM;
     plan->states[head] = state;
-    *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE };
+    *state = (struct norm){ .before = NET_INPUT, .chunks = BUFFER_NONE, .mask = BUFFER_NONE };
     const int rc = cuda_plan_scratch(plan, head, statistics, PHASE_FORWARD, until, &state->statistics);
     return rc == 0 && plan->base.training ? open_training(plan, head, state) : rc;
 }
@@ -128,13 +134,15 @@ static int find_statistics(struct plan *plan, uint32_t head, const struct normal
 static int norm_forward(struct plan *plan, uint32_t head)
 {
     const struct backend *const backend = plan->base.backend;
+    const struct norm *const state = plan->states[head];
     const struct normalisation norm = normalisation_of(plan, head);
     const void *const shortcut = has_sum(plan, head) ? in_value(plan, head, 1) : NULL;
     const int rc = find_statistics(plan, head, &norm);
     if (rc != 0)
         return rc;
     return CUDA_CALL(backend->name, kernel_norm_apply(backend->stream, backend->type, &norm, in_value(plan, head, 0),
-                                                      shortcut, has_relu(plan, head), out_value(plan, head)));
+                                                      shortcut, has_relu(plan, head), out_value(plan, head),
+                                                      cuda_plan_data(plan, state->mask)));
 }
 
 static int norm_backward_parameters(struct plan *plan, uint32_t head)
@@ -144,7 +152,7 @@ static int norm_backward_parameters(struct plan *plan, uint32_t head)
     const struct normalisation norm = normalisation_of(plan, head);
     return CUDA_CALL(backend->name,
                      kernel_norm_sums(backend->stream, backend->type, &norm, in_value(plan, head, 0),
-                                      has_relu(plan, head), has_sum(plan, head) ? out_value(plan, head) : NULL,
+                                      has_relu(plan, head), cuda_plan_data(plan, state->mask),
                                       out_gradient(plan, head), cuda_plan_data(plan, state->gradient_chunks),
                                       cuda_plan_data(plan, state->means),
                                       parameter_gradient(plan, head, PARAMETER_GAMMA),

@@ -188,16 +188,17 @@ cudaError_t kernel_norm_statistics(cudaStream_t stream, enum value_type type, co
 /* The statistics from the running ones. */
 cudaError_t kernel_norm_running(cudaStream_t stream, const struct normalisation *norm, float epsilon,
                                 const float *running_mean, const float *running_variance);
-/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in
- * when its rows lie as close. */
+/* out = the normalised `in` [+ shortcut, NULL: none], then max(., 0) with relu; out may be in when its rows
+ * lie as close. mask (NULL: not wanted): a bit for every number of out, whether it is above 0, the first of
+ * eight the lowest of a byte. */
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                              const void *in, const void *shortcut, bool relu, void *out);
+                              const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask);
 /* The gradients of gamma (NULL: not wanted) and beta from that of the result. With relu the gradient
- * is first set to 0 where the result is not above 0: by `out`, with a shortcut; without one (NULL)
+ * is first set to 0 where the result is not above 0: by `mask`, with a shortcut; without one (NULL)
  * the result is computed again and `gradient` stays as it is. means: 2 * columns floats for
  * kernel_norm_gradient. */
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                             const void *in, bool relu, const void *out, void *gradient, float *partials,
+                             const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient);
 /* in_gradient = [in_gradient +] the gradient of `in`; may be `gradient` when its rows lie as close. relu: of
  * a result without a shortcut, which is computed again. */

@@ -204,10 +204,31 @@ static __device__ inline floats<GROUP> normalised(const line &line, const floats
     return result;
 }
 
+/* Of eight numbers as they are in memory, a bit each. */
+template <typename T>
+static __device__ inline uint8_t signs_of(const floats<GROUP> &values)
+{
+    uint8_t signs = 0;
+    for (uint32_t k = 0; k < GROUP; k++) {
+        T number;
+        narrowed(values.value[k], &number);
+        signs |= (uint8_t)((widened(number) > 0) << k);
+    }
+    return signs;
+}
+
+static __device__ inline floats<GROUP> where_set(uint8_t signs, const floats<GROUP> &gradient)
+{
+    floats<GROUP> result;
+    for (uint32_t k = 0; k < GROUP; k++)
+        result.value[k] = signs >> k & 1 ? gradient.value[k] : 0.0f;
+    return result;
+}
+
 /* out may be in where the stride is the columns. */
 template <typename T>
 static __global__ void normalise(tiling tiling, normalisation norm, const void *in, const void *shortcut, bool relu,
-                                 void *out)
+                                 void *out, uint8_t *__restrict__ mask)
 {
     const share mine = share_of(tiling, norm.rows);
     if (mine.group >= tiling.groups)
@@ -218,35 +239,40 @@ static __global__ void normalise(tiling tiling, normalisation norm, const void *
         floats<GROUP> values = normalised(line, read<GROUP>((const T *)in + mine.offset(row, norm.stride)));
         if (shortcut != NULL)
             values = plus(values, read<GROUP>((const T *)shortcut + mine.offset(row)));
-        write((T *)out + mine.offset(row), relu ? positive(values) : values);
+        if (relu)
+            values = positive(values);
+        write((T *)out + mine.offset(row), values);
+        if (mask != NULL)
+            mask[mine.offset(row) / GROUP] = signs_of<T>(values);
     }
 }
 
 cudaError_t kernel_norm_apply(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                              const void *in, const void *shortcut, bool relu, void *out)
+                              const void *in, const void *shortcut, bool relu, void *out, uint8_t *mask)
 {
     static void (*const kernels[VALUE_TYPE_COUNT])(tiling, struct normalisation, const void *, const void *, bool,
-                                                   void *) = FOR_TYPES(normalise);
+                                                   void *, uint8_t *) = FOR_TYPES(normalise);
     const struct tiling tiling = fine_tiling_of(norm->rows, norm->columns);
     const cudaError_t status = check_norm(norm, { in, shortcut, out });
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, *norm, in, shortcut, relu, out);
+    return launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type], tiling, *norm, in, shortcut, relu, out,
+                         mask);
 }
 
 /* ---- sums of the gradient ---- */
 
 /* Where the gradient passes the ReLU behind. */
-enum mask {
-    MASK_NONE,                  /* there is none */
-    MASK_OUT,                   /* by the result; what passes is written over the gradient */
-    MASK_AGAIN,                 /* by the normalised values, computed again */
-    MASK_COUNT
+enum passing {
+    PASSING_ALL,                /* there is none */
+    PASSING_MASK,               /* by the result's mask; what passes is written over the gradient */
+    PASSING_AGAIN,              /* by the normalised values, computed again */
+    PASSING_COUNT
 };
 
-template <typename T, enum mask MASK>
+template <typename T, enum passing PASSING>
 static __global__ void sum_gradients(tiling tiling, normalisation norm, const void *__restrict__ in,
-                                     const void *__restrict__ out, void *__restrict__ gradient,
+                                     const uint8_t *__restrict__ mask, void *__restrict__ gradient,
                                      float *__restrict__ partials)
 {
     __shared__ float sums[2 * GROUP][THREADS];
@@ -259,10 +285,10 @@ static __global__ void sum_gradients(tiling tiling, normalisation norm, const vo
             T *const at = (T *)gradient + mine.offset(row);
             const floats<GROUP> values = read<GROUP>((const T *)in + mine.offset(row, norm.stride));
             floats<GROUP> passed = read<GROUP>(at);
-            if (MASK == MASK_AGAIN)
+            if (PASSING == PASSING_AGAIN)
                 passed = where_positive(normalised(line, values), passed);
-            if (MASK == MASK_OUT) {
-                passed = where_positive(read<GROUP>((const T *)out + mine.offset(row)), passed);
+            if (PASSING == PASSING_MASK) {
+                passed = where_set(mask[mine.offset(row) / GROUP], passed);
                 write(at, passed);
             }
             for (uint32_t k = 0; k < GROUP; k++) {
@@ -316,23 +342,24 @@ static __global__ void sum_gradient_chunks(normalisation norm, uint32_t chunks, 
     means[norm.columns + column] = slope * inverse / count;
 }
 
-#define FOR_MASKS(kernel, type) { kernel<type, MASK_NONE>, kernel<type, MASK_OUT>, kernel<type, MASK_AGAIN> }
+#define FOR_PASSING(kernel, type) { kernel<type, PASSING_ALL>, kernel<type, PASSING_MASK>, kernel<type, PASSING_AGAIN> }
 
 cudaError_t kernel_norm_sums(cudaStream_t stream, enum value_type type, const struct normalisation *norm,
-                             const void *in, bool relu, const void *out, void *gradient, float *partials,
+                             const void *in, bool relu, const uint8_t *mask, void *gradient, float *partials,
                              float *means, float *gamma_gradient, float *beta_gradient)
 {
-    static void (*const kernels[VALUE_TYPE_COUNT][MASK_COUNT])(tiling, struct normalisation, const void *, const void *,
-                                                               void *, float *) = {
-        FOR_MASKS(sum_gradients, float), FOR_MASKS(sum_gradients, __half), FOR_MASKS(sum_gradients, __nv_bfloat16),
+    static void (*const kernels[VALUE_TYPE_COUNT][PASSING_COUNT])(tiling, struct normalisation, const void *,
+                                                                  const uint8_t *, void *, float *) = {
+        FOR_PASSING(sum_gradients, float), FOR_PASSING(sum_gradients, __half),
+        FOR_PASSING(sum_gradients, __nv_bfloat16),
     };
-    const enum mask mask = !relu ? MASK_NONE : out != NULL ? MASK_OUT : MASK_AGAIN;
+    const enum passing passing = !relu ? PASSING_ALL : mask != NULL ? PASSING_MASK : PASSING_AGAIN;
     const struct tiling tiling = tiling_of(norm->rows, norm->columns);
-    cudaError_t status = check_norm(norm, { in, out, gradient, partials });
+    cudaError_t status = check_norm(norm, { in, gradient, partials });
     if (status != cudaSuccess)
         return status;
-    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][mask], tiling, *norm, in, out, gradient,
-                           partials);
+    status = launch_blocks(stream, tiling.tiles, tiling.chunks, kernels[type][passing], tiling, *norm, in, mask,
+                           gradient, partials);
     if (status != cudaSuccess)
         return status;
     return launch_blocks(stream, tiling.groups, 1, sum_gradient_chunks, *norm, (uint32_t)tiling.chunks, partials,

@@ -126,6 +126,7 @@ static double in_gradient_of(const struct numbers *n, size_t i)
 struct areas_of_norm {
     struct normalisation norm;
     void *in, *shortcut, *out, *gradient, *in_gradient, *added;
+    uint8_t *mask; /* NULL without a shortcut */
     float *partials, *means, *running_mean, *running_variance, *gamma_gradient, *beta_gradient;
 };
 
@@ -140,6 +141,7 @@ static void areas_open(struct areas_of_norm *a, const struct numbers *n)
         .in = values_new(n->type, n->in, n->count),
         .shortcut = n->shape.shortcut ? values_new(n->type, n->shortcut, n->count) : NULL,
         .out = values_poison(n->type, n->count),
+        .mask = n->shape.shortcut ? area_new(NULL, n->count / 8) : NULL,
         .gradient = values_new(n->type, n->gradient, n->count),
         .in_gradient = values_poison(n->type, n->count),
         .added = values_new(n->type, n->before, n->count),
@@ -156,14 +158,14 @@ static void run_forward(const struct areas_of_norm *a, const struct numbers *n)
 {
     CUDA_OK(kernel_norm_statistics(stream, n->type, &a->norm, EPSILON, n->shape.decay, a->in, a->partials,
                                    a->running_mean, a->running_variance));
-    CUDA_OK(kernel_norm_apply(stream, n->type, &a->norm, a->in, a->shortcut, n->shape.relu, a->out));
+    CUDA_OK(kernel_norm_apply(stream, n->type, &a->norm, a->in, a->shortcut, n->shape.relu, a->out, a->mask));
 }
 
-/* As the backend does: behind a sum the mask is the result's, and is applied once. */
+/* As the backend does: behind a sum the mask is kept, and is applied once. */
 static void run_backward(const struct areas_of_norm *a, const struct numbers *n)
 {
     const bool again = n->shape.relu && !n->shape.shortcut;
-    CUDA_OK(kernel_norm_sums(stream, n->type, &a->norm, a->in, n->shape.relu, n->shape.shortcut ? a->out : NULL,
+    CUDA_OK(kernel_norm_sums(stream, n->type, &a->norm, a->in, n->shape.relu, a->mask,
                              a->gradient, a->partials, a->means, a->gamma_gradient, a->beta_gradient));
     CUDA_OK(kernel_norm_gradient(stream, n->type, &a->norm, a->in, again, a->gradient, a->means, a->in_gradient,
                                  false));
@@ -211,6 +213,16 @@ static double product_of(const struct numbers *n, size_t column)
     return n->products[column];
 }
 
+static void check_mask(const struct areas_of_norm *a, const struct numbers *n, const float *out)
+{
+    uint8_t *const mask = calloc(1, n->count / 8);
+    assert_non_null(mask);
+    for (size_t i = 0; i < n->count; i++)
+        mask[i / 8] |= (uint8_t)((out[i] > 0) << i % 8);
+    assert_holds(a->mask, mask, n->count / 8);
+    free(mask);
+}
+
 static void check_forward(const struct areas_of_norm *a, const struct numbers *n, float *out)
 {
     values_read(n->type, a->out, out, n->count);
@@ -220,6 +232,8 @@ static void check_forward(const struct areas_of_norm *a, const struct numbers *n
     assert_columns_near(a->running_variance, n, running_variance_of, 1e-6, 1e-6);
     for (size_t i = 0; i < n->count; i++)
         assert_near((double)out[i], result_of(n, i), steps[n->type], 3e-5);
+    if (a->mask != NULL)
+        check_mask(a, n, out);
 }
 
 static void check_backward(const struct areas_of_norm *a, const struct numbers *n, float *found)
@@ -465,7 +479,8 @@ static void evaluation_normalises_by_the_running_statistics_in_place(void **stat
         areas_open(&areas, &numbers);
         float *const out = floats_new(numbers.count);
         CUDA_OK(kernel_norm_running(stream, &areas.norm, EPSILON, areas.running_mean, areas.running_variance));
-        CUDA_OK(kernel_norm_apply(stream, type, &areas.norm, areas.in, NULL, numbers.shape.relu, areas.in));
+        CUDA_OK(kernel_norm_apply(stream, type, &areas.norm, areas.in, NULL, numbers.shape.relu, areas.in,
+                                  NULL));
         values_read(type, areas.in, out, numbers.count);
         for (size_t i = 0; i < numbers.count; i++)
             assert_near((double)out[i], result_of(&numbers, i), steps[type], 1e-5);
@@ -559,6 +574,29 @@ static void columns_of_zeros_stay_zeros(void **state)
     }
 }
 
+/* What is above 0 until it is rounded has no bit. */
+static void the_mask_is_that_of_rounded_numbers(void **state)
+{
+    static const struct norm_case shape = { 64, 8, true, true, true, 0.9f };
+    struct numbers numbers;
+    struct areas_of_norm areas;
+    (void)state;
+    numbers_open(&numbers, VALUE_FP16, &shape);
+    for (size_t c = 0; c < 8; c++) {
+        numbers.gamma[c] = 1e-12f;
+        numbers.beta[c] = 0;
+    }
+    memset(numbers.shortcut, 0, numbers.count * sizeof(float));
+    areas_open(&areas, &numbers);
+    float *const zeros = floats_new(numbers.count);
+    run_forward(&areas, &numbers);
+    assert_values(VALUE_FP16, areas.out, zeros, numbers.count);
+    check_mask(&areas, &numbers, zeros);
+    free(zeros);
+    areas_close();
+    numbers_close(&numbers);
+}
+
 /* ---- refusals ---- */
 
 static void odd_columns_and_misaligned_memory_are_refused(void **state)
@@ -572,11 +610,13 @@ static void odd_columns_and_misaligned_memory_are_refused(void **state)
     const struct normalisation skewed = { .rows = 1, .columns = 8, .stride = 8, .beta = (float *)(void *)off,
                                          .statistics = floats };
     (void)state;
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory), cudaErrorInvalidValue);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory), cudaErrorInvalidValue);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory),
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &odd, memory, NULL, false, memory, NULL),
+                     cudaErrorInvalidValue);
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &close, memory, NULL, false, memory, NULL),
+                     cudaErrorInvalidValue);
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &norm, memory, off, false, memory, NULL),
                      cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory),
+    assert_int_equal(kernel_norm_apply(stream, VALUE_FP32, &skewed, memory, NULL, false, memory, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_norm_statistics(stream, VALUE_FP32, &norm, EPSILON, 0.9f, off, floats, floats, floats),
                      cudaErrorMisalignedAddress);
@@ -601,6 +641,7 @@ int main(void)
         cmocka_unit_test(evaluation_normalises_by_the_running_statistics_in_place),
         cmocka_unit_test(a_normalisation_is_folded_into_weights_and_bias),
         cmocka_unit_test(columns_of_zeros_stay_zeros),
+        cmocka_unit_test(the_mask_is_that_of_rounded_numbers),
         cmocka_unit_test(odd_columns_and_misaligned_memory_are_refused),
     };
     const int status = kernel_test_status();

@@ -130,8 +130,8 @@ int sync_update(struct sync *sync, const struct span *span, uint32_t samples);
 int sync_update_bucket(struct sync *sync, const struct span *span, uint32_t bucket, uint32_t samples);
 /* A bucket of gradients is queued: start it, or the halves of it where these travel (halves.h). */
 int sync_start_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
-/* Its sum, of batch `batch`, comes behind what is queued next: in the gradients themselves, or a server has it. Of one that has an owner
- * by that one. Nothing to wait for where the sum is deferred and was waited for before. */
+/* Its sum, of batch `batch`, comes behind what is queued next: in the gradients themselves, or a server has it. Of one
+ * that has an owner by that one. Nothing to wait for where the sum is deferred and was waited for before. */
 int sync_await_gradients(struct sync *sync, uint32_t bucket, uint64_t batch);
 /* The same of all buckets but those of other owners. */
 int sync_await_sums(struct sync *sync);

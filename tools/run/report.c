@@ -47,31 +47,6 @@ void report_release(struct report *report)
     json_release(&report->summary);
 }
 
-/* Where nothing is computed there is no loss. */
-double report_loss(const struct report *report, const struct tally *tally)
-{
-    return report->plan->devices.backend->computes ? tally_loss(tally) : NAN;
-}
-
-/* Made-up labels are right by chance. */
-static bool labels_tell(const struct report *report)
-{
-    return report->plan->devices.backend->computes && report->settings->input.source != INPUT_SYNTHETIC;
-}
-
-double report_accuracy(const struct report *report, const struct tally *tally)
-{
-    return labels_tell(report) ? tally_accuracy(tally) : NAN;
-}
-
-void report_write_correct(const struct report *report, struct json *json, const struct tally *tally)
-{
-    if (labels_tell(report))
-        json_u64(json, "correct", tally->correct);
-    else
-        json_double(json, "correct", NAN);
-}
-
 uint64_t report_peak_bytes(void)
 {
     struct rusage usage;
@@ -314,7 +289,7 @@ static const char *why_unevaluated(const struct report *report, const struct tal
 {
     if (report->plan->schedule.records[PASS_EVALUATE] == 0)
         return "there is no validation set";
-    if (!labels_tell(report))
+    if (!report_labels_tell(report))
         return "images and labels are made up";
     if (evaluation->steps == 0)
         return "the run ended before its evaluation";
@@ -332,7 +307,7 @@ static void print_evaluation(const struct report *report)
         return;
     if (then < steps)
         snprintf(place, sizeof(place), ", at step %s of %s", number_grouped(then).text, number_grouped(steps).text);
-    if (report_evaluation_is_complete(report) && evaluation->images > 0 && labels_tell(report))
+    if (report_evaluation_is_complete(report) && evaluation->images > 0 && report_labels_tell(report))
         wrapped_print(stdout, "result    validation accuracy %.2f %% (%s of %s), loss %.4f%s",
                       100 * tally_accuracy(evaluation), number_grouped(evaluation->correct).text,
                       number_grouped(evaluation->images).text, tally_loss(evaluation), place);

@@ -61,6 +61,7 @@ struct report_end {
 int report_result(struct report *report, const struct report_end *end);
 
 /* Numbers of the reports. Of a tally: NAN where nothing is computed, and no accuracy where labels are made up. */
+bool report_labels_tell(const struct report *report);       /* are labels right by more than chance? */
 double report_loss(const struct report *report, const struct tally *tally);
 double report_accuracy(const struct report *report, const struct tally *tally);
 void report_write_correct(const struct report *report, struct json *json, const struct tally *tally);   /* or null */

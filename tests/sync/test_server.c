@@ -66,7 +66,7 @@ static int close_net(void **state)
 /* The same weights and gradients each time. */
 static void open_server(const struct optimizer *optimizer)
 {
-    const struct server_rules all = { net, &arenas.trained, optimizer, &schedule, &rate };
+    const struct server_rules all = { net, &arenas.trained, optimizer, &schedule, &rate, false };
     assert_int_equal(server_open(&server, &all, &buckets), 0);
     float *const weights = server_floats(server, REGION_WEIGHTS);
     for (size_t i = 0; i < arenas.trained.updated; i++) {

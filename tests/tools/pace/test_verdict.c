@@ -24,8 +24,8 @@ static struct trial trial_of(void)
     struct trial trial = {
         .facts = { .steps = 1000, .share = { .forward = 0.3, .backward = 0.6, .update = 0.1 }, .cores_busy = 0.5,
                    .busy = { .readers = 0.1, .decoders = 0.4 }, .images_per_second = 12345 },
-        .plan = { .devices = { .backend = &computing }, .read_threads = 1, .decode_threads = 2, .cores = 4,
-                  .bucket_bytes = 1 << 20 },
+        .plan = { .devices = { .backend = &computing, .mode = sync_table[SYNC_REPLICATED] }, .read_threads = 1,
+                  .decode_threads = 2, .cores = 4, .bucket_bytes = 1 << 20 },
         .settings = { .input = { .source = INPUT_REAL, .prefetch_depth = 4, .staging_depth = 2 } },
     };
     return trial;
@@ -180,6 +180,19 @@ static void the_largest_loss_is_the_limit(void **state)
     expect(&trial, LIMIT_STATES, "checkpoint.every", 1 / 0.6 - 1);
 }
 
+static void relaxed_consistency_is_named_where_the_mode_can_have_it(void **state)
+{
+    (void)state;
+    static const bool may[SYNC_MODE_COUNT] = { [SYNC_REPLICATED] = true, [SYNC_SERVER_DEVICE] = true,
+                                               [SYNC_SERVER_HOST] = true };
+    struct trial trial = trial_of();
+    trial.facts.share = (struct fractions){ .forward = 0.3, .backward = 0.4, .exposed_reduction = 0.2, .update = 0.1 };
+    for (int mode = 0; mode < SYNC_MODE_COUNT; mode++) {
+        trial.plan.devices.mode = sync_table[mode];
+        assert_int_equal(strstr(find(&trial).text, "sync.consistency = relaxed") != NULL, may[mode]);
+    }
+}
+
 /* Nothing computes, and towers wait for input all the time. */
 static struct trial feed_of(void)
 {
@@ -235,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
         cmocka_unit_test(copies_limit_where_batches_wait_for_them),
         cmocka_unit_test(the_largest_loss_is_the_limit),
+        cmocka_unit_test(relaxed_consistency_is_named_where_the_mode_can_have_it),
         cmocka_unit_test(without_computing_the_busiest_stage_sets_the_pace),
         cmocka_unit_test(without_computing_copies_and_reports_can_set_the_pace),
     };

@@ -29,7 +29,7 @@ enum bucket_use {
     BUCKET_REDUCE,              /* its owner has the sum; the other towers' arenas stay as they are */
     BUCKET_BROADCAST,           /* every tower has what its owner brought */
     /* Where there is a server (server/server.h), which needs norms or not: */
-    BUCKET_SERVE,               /* gradients: it has the sum, and, without norms, the updated weights */
+    BUCKET_SERVE,               /* gradients: it has the sum, and, unless it updates apart, the updated weights */
     BUCKET_SQUARE,              /* of weights: it has the norms of what it has summed */
     BUCKET_UPDATE,              /* weights: every tower has the updated ones */
     BUCKET_FETCH                /* every tower has what the server has of the region */

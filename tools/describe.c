@@ -292,7 +292,7 @@ static int find_values(const struct net *net, const struct backend_ops *ops, con
     return rc;
 }
 
-/* The largest slice of a tower. */
+/* The largest slice of a tower, or piece of one: train.batch is that of a piece. */
 static uint32_t find_slice(struct settings *settings, int64_t towers)
 {
     const struct train_settings *const train = &settings->train;

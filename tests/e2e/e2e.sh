@@ -118,10 +118,11 @@ train() {
     [ ! -f "$work/runs/$name/summary.json" ] || expect_explained "$name"
 }
 
-# What the towers' steps add up to is 99 % of the time that passed, or all but some milliseconds: threads have to wake.
+# What the towers' steps add up to is 99 % of the time that passed, or all but some milliseconds: threads have to wake,
+# which on a busy machine takes its time. There and under a sanitizer half of a second may be missing.
 expect_explained() {
-    awk -v explained="$(summary "$1" explained)" -v seconds="$(summary "$1" seconds)" \
-        'BEGIN { exit !(explained ~ /^[0-9]/ && (explained >= 0.99 || (1 - explained) * seconds <= 0.02)) }' ||
+    awk -v explained="$(summary "$1" explained)" -v seconds="$(summary "$1" seconds)" -v most="${2:-0.5}" \
+        'BEGIN { exit !(explained ~ /^[0-9]/ && (explained >= 0.99 || (1 - explained) * seconds <= most)) }' ||
         fail "steps explain $(summary "$1" explained) of the time of run $1, $(summary "$1" seconds) s"
 }
 

@@ -82,6 +82,7 @@ plan.staging_depth
 plan.steps
 plan.steps_per_epoch
 plan.threads_per_tower
+plan.wire
 precision
 queues.ring.depth
 queues.ring.empty

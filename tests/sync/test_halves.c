@@ -128,6 +128,25 @@ static void a_tower_that_alone_has_samples_learns_as_if_it_were_alone(void **sta
         }
 }
 
+/* Towers that go ahead of each other: all learn, and have one model in the end. */
+static void updates_of_their_own_travel_so_too(void **state)
+{
+    (void)state;
+    static struct outcome start, pushed;
+    struct rig_spec spec = { .schedule = uneven, .optimizer = rules[0], .narrows = true, .max_staleness = 2 };
+    run(&pushed, spec, SYNC_ASYNC, 3);
+    spec.is_frozen = true;
+    run(&start, spec, SYNC_REPLICATED, 1);
+    for (uint32_t d = 0; d < 3; d++)
+        assert_memory_equal(pushed.weights[d], pushed.weights[0], pushed.count * sizeof(float));
+    bool has_moved = false;
+    for (size_t i = 0; i < pushed.count; i++) {
+        assert_true(isfinite(pushed.weights[0][i]));
+        has_moved = has_moved || fabs((double)pushed.weights[0][i] - (double)start.weights[0][i]) > 1e-3;
+    }
+    assert_true(has_moved);
+}
+
 static void gradients_of_the_step_before_travel_so_too(void **state)
 {
     (void)state;
@@ -149,6 +168,7 @@ int main(void)
         cmocka_unit_test(every_mode_does_the_same_with_them),
         cmocka_unit_test(sums_are_off_by_what_rounding_takes),
         cmocka_unit_test(a_tower_that_alone_has_samples_learns_as_if_it_were_alone),
+        cmocka_unit_test(updates_of_their_own_travel_so_too),
         cmocka_unit_test(gradients_of_the_step_before_travel_so_too),
     };
     alarm(300);

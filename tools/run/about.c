@@ -232,7 +232,9 @@ void about_next(const struct about_end *end, bool ended_early, FILE *out)
     if (end->directory == NULL || (ended_early && end->steps == 0))
         return;
     if (ended_early && end->saves_states)
-        wrapped_print(out, "next      the same command goes on behind step %s", number_grouped(end->steps).text);
+        wrapped_print(out, "next      the same command%s goes on behind step %s",
+                      strcmp(end->settings->run.resume, "never") == 0 ? " with --set run.resume=auto" : "",
+                      number_grouped(end->steps).text);
     else if (ended_early && end->plan->devices.backend->computes)
         wrapped_print(out, "next      the same command%s begins anew: no state is saved (checkpoint.on_stop = no). "
                            "To train these weights on: --set model.weights=%s/weights.safetensors",

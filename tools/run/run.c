@@ -226,7 +226,8 @@ static void follow(struct run *run, struct step_report *const *reports)
     phase_enter(span->pass == PASS_EVALUATE || (span->last_of_pass && evaluates) ? RUN_PHASE_EVALUATING
                                                                                  : RUN_PHASE_TRAINING);
     run->next = span->number + 1;
-    run_state_follow(&run->state, reports);
+    if (!stop_failed(run->stop))
+        run_state_follow(&run->state, reports);
     if (run->kind == RUN_DRY)
         pipeline_request_stop(run->pipeline);
 }

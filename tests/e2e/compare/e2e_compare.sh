@@ -118,7 +118,7 @@ expect_code 0 'a configuration as standard input'
 # What a trial says of its failure is passed on, with its code.
 compare --compare learning_rate=0.01,1e30 --set train.optimizer=sgd --steps=30 --rounds=1
 expect_code 73 'numbers that are not finite'
-expect_err 'learning_rate=1e30: .*not finite'
+expect_err 'learning_rate=1e30: .*(not|no longer a) finite'
 expect_nothing_left 'a trial that failed'
 
 # Ctrl-C and its like end all of it at once.

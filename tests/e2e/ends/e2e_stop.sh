@@ -18,6 +18,7 @@ stopped() {
     at_options=
     at_command training "$signal" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
     [ "$code" -ne 0 ] || return 0           # it was faster than the signal
+    stopped_runs=$((stopped_runs + 1))
     expect_code "$expected" "SIG$signal"
     expect_equal "$(states "$name" | wc -l)" 1 "states after SIG$signal"
     expect_out_joined 'next +the same command goes on behind step [0-9]+'
@@ -28,13 +29,18 @@ stopped() {
     expect_summary "$name" ended finished
     expect_same_run whole "$name"
 }
+stopped_runs=0
 for request in TERM:75 USR1:75 HUP:75 INT:130; do
     stopped "by-${request%:*}" "${request%:*}" "${request#*:}"
 done
+[ "$stopped_runs" -gt 0 ] || fail 'every run was faster than its signal'
 
 # In a directory that the program names, too: not runs/NAME-2.
-(cd "$work" && "$run_at" -t $hang_seconds training TERM "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err"
-if [ -n "$(find "$work/runs/tiny" -name 'checkpoint-*')" ]; then
+code=0
+(cd "$work" && "$run_at" -t $hang_seconds training TERM "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err" ||
+    code=$?
+if [ "$code" -ne 0 ]; then
+    expect_code 75 'SIGTERM without run.dir'
     (cd "$work" && "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err" || fail 'the same command without run.dir'
     expect_out '^resume '
     [ ! -e "$work/runs/tiny-2" ] || fail 'the same command begins anew'

@@ -54,6 +54,7 @@ static int set_fixed(struct settings *settings)
         { SECTION_TRAIN, "warmup_epochs", "0" },
         { SECTION_CHECKPOINT, "every", "never" },
         { SECTION_CHECKPOINT, "keep_best", "no" },
+        { SECTION_CHECKPOINT, "on_stop", "no" },
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && rc == 0; i++)

@@ -28,7 +28,7 @@ double loader_reading_computed(const struct loader_counts *counts)
 
 double loader_decoding_computed(const struct loader_counts *counts)
 {
-    return counts->decode_busy_ns > 0 ? (double)counts->decode_cpu_ns / (double)counts->decode_busy_ns : 0;
+    return counts->decode_busy_ns > 0 ? fmin((double)counts->decode_cpu_ns / (double)counts->decode_busy_ns, 1) : 0;
 }
 
 void feed_meter_start(struct feed_meter *meter, const struct loader_counts *now, uint64_t now_ns)

@@ -10,6 +10,7 @@
 
 #include "stage/text/text_stream.h"
 #include "tools/config/options.h"
+#include "tools/config/towers/settings_sync.h"
 
 #define TOLD_MAX 3u             /* differences that are named */
 #define VALUE_SHOWN 60          /* bytes of a value */
@@ -49,7 +50,7 @@ static bool is_of_no_use(const struct option_row *option, const struct settings 
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (option->section == SECTION_SYNC && strcmp(option->key, keys[i].key) == 0)
             return is_initial || settings->sync.mode != keys[i].of;
-    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && settings->sync.wire == WIRE_FP32;
+    return option->section == SECTION_SYNC && strcmp(option->key, "wire") == 0 && !settings_narrows(settings);
 }
 
 static void write_options(const struct settings *settings, FILE *out)

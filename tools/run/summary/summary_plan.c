@@ -1,6 +1,8 @@
 /* What was decided before the first step, where the settings leave it to the program. */
 #include "tools/run/summary/summary_plan.h"
 
+#include "tools/config/towers/settings_sync.h"
+
 /* In the order of the pipeline, as the plan is printed. */
 static const char *const purpose_keys[MEMORY_PURPOSE_COUNT] = {
     [MEMORY_BATCHES] = "batches",
@@ -36,7 +38,7 @@ void summary_plan_write(const struct run_plan *plan, const struct settings *sett
     json_u64(json, "prefetch_depth", (uint64_t)settings->input.prefetch_depth);
     json_u64(json, "staging_depth", (uint64_t)settings->input.staging_depth);
     json_quoted(json, "mode", plan->devices.mode->name);
-    json_quoted(json, "wire", settings->sync.wire == WIRE_BF16 ? "bf16" : "fp32");
+    json_quoted(json, "wire", settings_narrows(settings) ? "bf16" : "fp32");
     json_open_object(json, "memory_bytes");
     for (int purpose = 0; purpose < MEMORY_PURPOSE_COUNT; purpose++)
         json_u64(json, purpose_keys[purpose], purpose_bytes(&plan->memory, (enum memory_purpose)purpose));

@@ -5,14 +5,14 @@
 
 #include <stddef.h>
 
-enum log_level { LOG_ERROR, LOG_RUN };
+enum log_level { LOG_ERROR, LOG_PROBLEM, LOG_RUN };
 
 /* The program's name in messages, at most LOG_NAME_MAX bytes (kept, not copied); "pipetrain" until this is
  * called, before any thread is started. */
 #define LOG_NAME_MAX 32
 void log_name(const char *name);
-/* "pipetrain: ..." for LOG_ERROR, the plain text for LOG_RUN: what is worth saying once or a few
- * times in a run. Any thread. */
+/* "pipetrain: ..." for LOG_ERROR; the plain text for LOG_PROBLEM, an error that names its place itself, and for
+ * LOG_RUN: what is worth saying once or a few times in a run. Any thread. */
 void log_message(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line of ours as it is, without a line end, of at most LOG_LINE_MAX bytes; the message of nobody. */

@@ -241,6 +241,10 @@ expect_summary progress steps 10
 try wrong -q --set train.batch=none
 expect_code 2 'an error with --quiet'
 expect_err_lines 1
+try wrong -q --set data.train=nothere
+expect_code 3 'a set that is not there, with --quiet'
+expect_err_lines 1
+expect_err 'nothere: No such file'
 try wrong --progress=loud
 expect_err "progress: 'loud' is none of: auto, bar, line, json, none"
 train progress --progress=line --set report.pace=0

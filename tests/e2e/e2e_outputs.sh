@@ -381,4 +381,14 @@ expect_err 'ram_budget.*batches.*slots'
 try unused --set "run.dir=$work/runs/memory" --set input.ram_budget=12MiB --set devices.towers=2
 expect_code 4 'a budget smaller than the towers'
 expect_err 'ram_budget.*activations'
+# A configuration of the user's own is not replaced.
+mkdir "$work/own"
+cp "$work/tiny.conf" "$work/own/run.conf"
+for resume in auto never; do
+    run "$pipetrain" -c "$work/own/run.conf" --set "run.dir=$work/own" --set train.steps=2 --set run.resume=$resume
+    expect_code 2 "results over a configuration, resume $resume"
+    expect_err 'is a configuration that no run wrote, .*: set run.dir to another directory'
+    cmp "$work/tiny.conf" "$work/own/run.conf" || fail 'the configuration was replaced'
+done
+
 finish

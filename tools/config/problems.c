@@ -54,9 +54,9 @@ void problems_print(const struct problems *problems)
         return;
     }
     for (size_t i = 0; i < problems->count && i < PROBLEMS_MAX; i++)
-        log_message(LOG_RUN, "%s", problems->lines[i]);
+        log_message(LOG_PROBLEM, "%s", problems->lines[i]);
     if (problems->count > PROBLEMS_MAX)
-        log_message(LOG_RUN, "and %zu more problems", problems->count - PROBLEMS_MAX);
+        log_message(LOG_PROBLEM, "and %zu more problems", problems->count - PROBLEMS_MAX);
 }
 
 int problems_code(const struct problems *problems, int code)

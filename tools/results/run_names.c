@@ -2,9 +2,11 @@
 #include "tools/results/run_names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/config/options.h"
@@ -36,6 +38,25 @@ static bool holds_results(const char *directory)
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof(path), "%s/summary.json", directory);
     return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
+}
+
+/* What runs write begins with their name (settings_write). What is no file is told by whoever enters the directory. */
+bool run_name_is_of_others(const struct settings *settings)
+{
+    static const char beginning[] = "[run]\nname = ";
+    char path[PATH_MAX], found[sizeof(beginning) - 1];
+    struct stat status;
+    const int length = snprintf(path, sizeof(path), "%s/run.conf", settings->run.dir);
+    if (!run_name_was_given(settings) || length < 0 || (size_t)length >= sizeof(path))
+        return false;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    const bool is_ours = is_file && read(fd, found, sizeof(found)) == (ssize_t)sizeof(found) &&
+                         memcmp(found, beginning, sizeof(found)) == 0;
+    close(fd);
+    return is_file && !is_ours;
 }
 
 /* The next one that is not there. */

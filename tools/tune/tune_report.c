@@ -52,6 +52,18 @@ static void print_stages(const struct tune_outcome *outcome, FILE *out)
                   outcome->trial_seconds, outcome->seconds);
 }
 
+/* Of one round nothing is known of how far it is off. */
+static void print_measured(const struct tune_outcome *outcome, uint32_t i, FILE *out)
+{
+    const struct candidate *const candidate = &outcome->candidates[i];
+    const double range = candidate_range(candidate);
+    char off[16] = "-";
+    if (!isnan(range))
+        snprintf(off, sizeof(off), "%.1f", 100 * range);
+    fprintf(out, " %9.1f %6s %6.1f %8.1f%s\n", candidate_speed(candidate), off, 100 * candidate_wait(candidate),
+            (double)candidate->planned_bytes / (1 << 20), i == outcome->best ? " <" : "");
+}
+
 static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE *out)
 {
     const struct candidate *const candidate = &outcome->candidates[i];
@@ -64,9 +76,7 @@ static void print_candidate(const struct tune_outcome *outcome, uint32_t i, FILE
     else if (candidate->rounds == 0)
         fputs("  not run\n", out);
     else
-        fprintf(out, " %9.1f %6.1f %6.1f %8.1f%s\n", candidate_speed(candidate), 100 * candidate_range(candidate),
-                100 * candidate_wait(candidate), (double)candidate->planned_bytes / (1 << 20),
-                i == outcome->best ? " <" : "");
+        print_measured(outcome, i, out);
 }
 
 static void print_table(const struct tune_outcome *outcome, FILE *out)

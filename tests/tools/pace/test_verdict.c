@@ -189,7 +189,11 @@ static void relaxed_consistency_is_named_where_the_mode_can_have_it(void **state
     trial.facts.share = (struct fractions){ .forward = 0.3, .backward = 0.4, .exposed_reduction = 0.2, .update = 0.1 };
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++) {
         trial.plan.devices.mode = sync_table[mode];
+        trial.settings.sync.mode = (enum sync_mode)mode;
         assert_int_equal(strstr(find(&trial).text, "sync.consistency = relaxed") != NULL, may[mode]);
+        trial.settings.train.on_nan = ON_NAN_SKIP;
+        assert_null(strstr(find(&trial).text, "sync.consistency = relaxed"));
+        trial.settings.train.on_nan = ON_NAN_STOP;
     }
 }
 

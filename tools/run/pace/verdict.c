@@ -224,14 +224,24 @@ static void advise_on_compute(struct verdict *verdict, const struct verdict_fact
         100 * verdict->share, 100 * input_share(&facts->share));
 }
 
-static void advise_on_reduction(struct verdict *verdict, const struct run_plan *plan)
+/* What the mode of synchronisation has against waiting; relaxed consistency where it is not refused. */
+static const char *find_mode_cure(const struct sync_ops *mode, const struct settings *settings)
 {
-    const struct sync_ops *const mode = plan->devices.mode;
-    const bool may_relax = mode->sums[REGION_GRADIENTS] && !mode->defers && mode->serves != SERVES_EACH;
+    const bool may_relax = mode->sums[REGION_GRADIENTS] && !mode->defers && settings->sync.mode != SYNC_ASYNC &&
+                           settings->train.on_nan != ON_NAN_SKIP && settings->devices.precision != PRECISION_FP16;
+    if (mode->has_period)
+        return "a larger sync.every";
+    if (settings->sync.mode == SYNC_ASYNC)
+        return "a larger sync.max_staleness";
+    return may_relax ? "sync.consistency = relaxed" : "another sync.bucket";
+}
+
+static void advise_on_reduction(struct verdict *verdict, const struct run_plan *plan, const struct settings *settings)
+{
     char cure[128];
     snprintf(cure, sizeof(cure), "a larger train.batch, fewer towers with more threads each, or %s",
-             may_relax ? "sync.consistency = relaxed" : "another sync.bucket");
-    advise_key(verdict, "train.batch", "reduction limits, towers waited for each other's gradients", cure);
+             find_mode_cure(plan->devices.mode, settings));
+    advise_key(verdict, "train.batch", "reduction limits, towers waited for each other", cure);
 }
 
 /* What to change. */
@@ -249,7 +259,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
     case LIMIT_SLOTS:
         advise_depth(verdict, "input.staging_depth", settings->input.staging_depth, "towers waited for slots");
         break;
-    case LIMIT_REDUCTION: advise_on_reduction(verdict, plan); break;
+    case LIMIT_REDUCTION: advise_on_reduction(verdict, plan, settings); break;
     case LIMIT_UPDATE:
         advise_key(verdict, "train.batch", "the update of the weights limits",
                    "a larger train.batch (with train.accumulate where memory is short)");

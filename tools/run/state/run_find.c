@@ -205,6 +205,11 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
+    if (run_name_is_of_others(settings)) {
+        log_message(LOG_ERROR, "%s/run.conf is a configuration that no run wrote, and results would take its place: "
+                    "set run.dir to another directory", settings->run.dir);
+        return EXIT_CODE_USAGE;
+    }
     if (state->back != NULL && state->back->folder[0] != '\0')
         return find_back(state, settings, plan);
     if (strcmp(settings->run.resume, "never") == 0)

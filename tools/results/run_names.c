@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "stage/file/file_read.h"
 #include "tools/config/options.h"
 
 int run_name_numbered(char *path_out, size_t path_size, const char *base, int number)
@@ -40,23 +41,32 @@ static bool holds_results(const char *directory)
     return length > 0 && (size_t)length < sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* What runs write begins with their name (settings_write). What is no file is told by whoever enters the directory. */
-bool run_name_is_of_others(const struct settings *settings)
+/* What runs write begins with their name (settings_write). */
+static int read_beginning(int fd, bool *is_of_others_out)
 {
     static const char beginning[] = "[run]\nname = ";
-    char path[PATH_MAX], found[sizeof(beginning) - 1];
+    char found[sizeof(beginning) - 1];
+    const int rc = file_read_at(fd, 0, found, sizeof(found));
+    *is_of_others_out = rc != 0 || memcmp(found, beginning, sizeof(found)) != 0;
+    return rc == -EBADMSG ? 0 : rc;
+}
+
+/* What cannot be opened or is no file is told by whoever enters the directory. */
+int run_name_is_of_others(const struct settings *settings, bool *is_of_others_out)
+{
+    char path[PATH_MAX];
     struct stat status;
     const int length = snprintf(path, sizeof(path), "%s/run.conf", settings->run.dir);
+    *is_of_others_out = false;
     if (!run_name_was_given(settings) || length < 0 || (size_t)length >= sizeof(path))
-        return false;
+        return 0;
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return 0;
     const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    const bool is_ours = is_file && read(fd, found, sizeof(found)) == (ssize_t)sizeof(found) &&
-                         memcmp(found, beginning, sizeof(found)) == 0;
+    const int rc = is_file ? read_beginning(fd, is_of_others_out) : 0;
     close(fd);
-    return is_file && !is_ours;
+    return rc;
 }
 
 /* The next one that is not there. */

@@ -190,6 +190,22 @@ static int find_back(struct run_state *state, const struct settings *settings, s
     return code;
 }
 
+/* 0, or an exit code where results would take the place of a configuration of the user's. */
+static int keep_configuration(const struct settings *settings)
+{
+    bool is_of_others;
+    const int rc = run_name_is_of_others(settings, &is_of_others);
+    if (rc != 0) {
+        log_message(LOG_ERROR, "%s/run.conf: cannot be read: %s", settings->run.dir, exit_cause(rc));
+        return exit_code_of(rc, EXIT_CODE_OUTPUT);
+    }
+    if (!is_of_others)
+        return 0;
+    log_message(LOG_ERROR, "%s/run.conf is a configuration that no run wrote, and results would take its place: set "
+                "run.dir to another directory", settings->run.dir);
+    return EXIT_CODE_USAGE;
+}
+
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                    const struct dataset *const *datasets)
 {
@@ -205,11 +221,9 @@ int run_state_find(struct run_state *state, const struct settings *settings, str
         log_message(LOG_ERROR, "the run's settings: %s", strerror(ENOMEM));
         return EXIT_CODE_MEMORY;
     }
-    if (run_name_is_of_others(settings)) {
-        log_message(LOG_ERROR, "%s/run.conf is a configuration that no run wrote, and results would take its place: "
-                    "set run.dir to another directory", settings->run.dir);
-        return EXIT_CODE_USAGE;
-    }
+    const int kept = keep_configuration(settings);
+    if (kept != 0)
+        return kept;
     if (state->back != NULL && state->back->folder[0] != '\0')
         return find_back(state, settings, plan);
     if (strcmp(settings->run.resume, "never") == 0)

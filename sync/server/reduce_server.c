@@ -43,8 +43,6 @@ static struct server_reduce *server_reduce_of(void *reduce)
     return reduce;
 }
 
-/* ---- buckets that all towers start ---- */
-
 static void serve(struct server_reduce *reduce, const struct share *share, uint64_t batch)
 {
     places_sum_into(reduce->places, reduce->meeting.towers, REGION_GRADIENTS, share->begin, share->end,
@@ -128,8 +126,6 @@ static int queue_take(struct meeting *meeting, const struct share *share)
 }
 
 static const struct meeting_ops at_the_server = { .bring = queue_bring, .take = queue_take, .sum = queue_serve };
-
-/* ---- opening and closing ---- */
 
 static void event_close(struct event *event)
 {
@@ -275,7 +271,6 @@ static int follow_compute(struct server_reduce *reduce, uint32_t tower)
     return rc != 0 ? rc : stream_wait(member->communication, queued);
 }
 
-/* Of all of the member's region. */
 static struct bucket whole_of(const struct reduce_member *member, enum region region)
 {
     return (struct bucket){ .region = region, .count = member->regions[region].count };
@@ -308,7 +303,12 @@ int reduce_server_fill(struct reduce *base, uint32_t tower)
         if (region != REGION_GRADIENTS && whole.count > 0)
             rc = place_queue_bring(&reduce->places[tower], member, &whole);
     }
-    return rc != 0 ? rc : queue_call(&reduce->meeting, tower, fill, &reduce->parts[tower].visit);
+    struct part *const part = &reduce->parts[tower];
+    if (rc == 0)
+        rc = queue_call(&reduce->meeting, tower, fill, &part->visit);
+    if (rc == 0)
+        rc = stream_record(member->communication, part->fetched);
+    return rc != 0 ? rc : stream_wait(member->compute, part->fetched);  /* the step writes what is deferred */
 }
 
 /* Called with the lock held. */

@@ -10,8 +10,8 @@
 extern const struct reduce_ops reduce_server_ops;
 
 /* Queue: the server takes over weights and states of the tower, as they are behind what is queued on its compute
- * stream; behind that is what is queued there next. By tower 0, before the first bucket is started or pushed by it. 0 or
- * a negative errno, as of all. */
+ * stream; behind that is what is queued there next. By tower 0, before the first bucket is started or pushed by it.
+ * 0 or a negative errno, as of all. */
 int reduce_server_fill(struct reduce *reduce, uint32_t tower);
 
 /* Queue: the weights of a bucket of gradients that was served, and waited for, come back; behind them, and behind

@@ -11,6 +11,7 @@
 #include "stage/trace/range.h"
 #include "sync/flights.h"
 #include "sync/phases.h"
+#include "sync/report_pool.h"
 #include "sync/step_parts.h"
 
 #define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
@@ -27,9 +28,7 @@ struct trainer {
     struct snapshot_pool snapshots;
     bool awaits;                    /* the last batch that was queued ends an evaluation: main decides on the next */
     uint64_t next;                  /* the batch of the run behind those that are queued */
-    struct step_report *reports;    /* report_depth of them, in circulation between two queues */
-    uint64_t *ids;
-    struct queue *full, *empty;
+    struct report_pool reports;
     struct phases phases;
 };
 
@@ -92,7 +91,7 @@ static int finish_step(struct trainer *trainer)
     const struct health *const health = is_inspected(trainer, &report->span) ? &outcome->health : NULL;
     report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
     trainer->flights.finished++;
-    return queue_put(trainer->full, report);
+    return queue_put(trainer->reports.full, report);
 }
 
 static int finish_steps(struct trainer *trainer)
@@ -215,7 +214,7 @@ static int step(struct trainer *trainer)
     void *report;
     int rc = await_word(trainer);
     if (rc == 0)
-        rc = queue_get(trainer->empty, &report);
+        rc = queue_get(trainer->reports.empty, &report);
     if (rc == 0)
         rc = take_slot(trainer, &slot);
     if (rc == 0)
@@ -251,7 +250,7 @@ static void run_steps(struct trainer *trainer)
         stop_fail(trainer->spec.stop, rc == -ETIMEDOUT ? EXIT_CODE_STALL : exit_code_of(rc, EXIT_CODE_DEVICE),
                   "%s: a step failed: %s", trainer->spec.name, exit_cause(rc));
     slots_end(trainer->slots);
-    queue_finish(trainer->full);
+    queue_finish(trainer->reports.full);
 }
 
 static int fail(struct trainer *trainer, const char *what, int rc)
@@ -296,31 +295,10 @@ static void trainer_loop(void *arg)
 
 static void release(struct trainer *trainer)
 {
-    queue_close(trainer->full);
-    queue_close(trainer->empty);
+    report_pool_release(&trainer->reports);
     snapshot_pool_release(&trainer->snapshots);
     phases_release(&trainer->phases);
-    free(trainer->reports);
-    free(trainer->ids);
     free(trainer);
-}
-
-static int open_reports(struct trainer *trainer)
-{
-    const uint32_t depth = trainer->spec.report_depth;
-    const size_t id_count = trainer->spec.slice_max;
-    trainer->reports = calloc(depth, sizeof(*trainer->reports));
-    trainer->ids = calloc(depth * id_count, sizeof(*trainer->ids));
-    if (trainer->reports == NULL || trainer->ids == NULL)
-        return -ENOMEM;
-    int rc = queue_open(&trainer->full, depth);
-    if (rc == 0)
-        rc = queue_open(&trainer->empty, depth);
-    for (uint32_t i = 0; i < depth && rc == 0; i++) {
-        trainer->reports[i].ids = trainer->ids + i * id_count;
-        rc = queue_put(trainer->empty, &trainer->reports[i]);
-    }
-    return rc;
 }
 
 int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
@@ -330,7 +308,7 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         return -ENOMEM;
     *trainer = (struct trainer){ .spec = *spec, .next = spec->sync.schedule->first };
     phases_init(&trainer->phases);
-    int rc = open_reports(trainer);
+    int rc = report_pool_init(&trainer->reports, spec->report_depth, spec->slice_max);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
     if (rc == 0)
@@ -392,7 +370,7 @@ void trainer_go(struct trainer *trainer)
 int trainer_report(struct trainer *trainer, struct step_report **report_out)
 {
     void *item;
-    const int rc = queue_get(trainer->full, &item);
+    const int rc = queue_get(trainer->reports.full, &item);
     if (rc != 0)
         return rc;
     *report_out = item;
@@ -405,7 +383,7 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report)
 {
     if (report->snapshot != NULL)
         trainer_return(trainer, report->snapshot);
-    queue_put(trainer->empty, report);
+    queue_put(trainer->reports.empty, report);
 }
 
 struct snapshot *trainer_last(struct trainer *trainer)
@@ -442,8 +420,7 @@ void trainer_join(struct trainer *trainer)
 void trainer_cancel(void *arg)
 {
     struct trainer *const trainer = arg;
-    queue_cancel(trainer->full);
-    queue_cancel(trainer->empty);
+    report_pool_cancel(&trainer->reports);
     snapshot_pool_cancel(&trainer->snapshots);
     gate_cancel(trainer->spec.gate);
     phases_cancel(&trainer->phases);

@@ -14,7 +14,7 @@
 #include "sync/report_pool.h"
 #include "sync/step_parts.h"
 
-#define STEP_MARKS 5u           /* that queue_step and take_slot make on the clock */
+#define STEP_MARKS 5u           /* that queue_step and part_slot make on the clock */
 #define PIECE_MARKS 2u          /* that a piece more makes there */
 
 struct trainer {
@@ -174,32 +174,6 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     return 0;
 }
 
-/* The next slot the gate lets through, its pixels readable. -ENODATA at the end. */
-static int take_slot(struct trainer *trainer, struct slot **slot_out)
-{
-    struct slots_counts before, after;
-    slots_count(trainer->slots, &before);
-    struct slot *slot;
-    int rc = step_clock_mark(trainer->clock, SPENT_OTHER);
-    if (rc == 0)
-        rc = slots_take(trainer->slots, &slot);
-    if (rc != 0)
-        return rc;
-    if (!gate_pass(trainer->spec.gate, slot->span.number)) {
-        slots_give_back(trainer->slots, slot);
-        return -ENODATA;
-    }
-    const bool copied = slot->ready->device->ops->event_passed(slot->ready);
-    slots_count(trainer->slots, &after);
-    rc = step_clock_mark(trainer->clock, after.take_waited_ns > before.take_waited_ns ? SPENT_INPUT_WAIT : SPENT_OTHER);
-    if (rc == 0)
-        rc = stream_wait(trainer->spec.tower.compute, slot->ready);
-    if (rc == 0)
-        rc = step_clock_mark(trainer->clock, copied ? SPENT_OTHER : SPENT_EXPOSED_COPY);
-    *slot_out = slot;
-    return rc;
-}
-
 /* Main knows an evaluation's result when all of it is reported. */
 static int await_word(struct trainer *trainer)
 {
@@ -216,7 +190,7 @@ static int step(struct trainer *trainer)
     if (rc == 0)
         rc = queue_get(trainer->reports.empty, &report);
     if (rc == 0)
-        rc = take_slot(trainer, &slot);
+        rc = part_slot(trainer->slots, trainer->spec.gate, trainer->spec.tower.compute, trainer->clock, &slot);
     if (rc == 0)
         rc = queue_step(trainer, slot, report);
     if (rc == 0 && flights_are_full(&trainer->flights))

@@ -9,9 +9,10 @@
 
 #define PART_ALIGNMENT ((size_t)64)
 
-/* What a state consists of. Buffers carried from step to step are the last. */
+/* What there is to copy. Buffers carried from step to step are the last. */
 enum part_kind {
     PART_WEIGHTS,
+    PART_GRADIENTS,
     PART_STATISTICS,
     PART_AVERAGES,
     PART_AVERAGED_STATISTICS,
@@ -25,6 +26,7 @@ struct part { const void *memory; size_t bytes, offset; };
 
 struct snapshot {
     struct tower *tower;        /* lent */
+    bool shows;                 /* what people look at, and no state */
     struct part parts[PART_COUNT];
     char *block;                /* pinned */
     struct event *copied;
@@ -37,14 +39,21 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
     return backend->carried != NULL ? backend->carried(tower_backend(tower), bytes_out) : NULL;
 }
 
-/* Returns the bytes of all, with what lies between them; at least a little. */
-static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
+/* Of weights there is always a copy. */
+static bool is_wanted(enum part_kind kind, bool shows)
+{
+    return kind == PART_WEIGHTS || (kind == PART_GRADIENTS) == shows;
+}
+
+/* Returns the bytes of all that are wanted, with what lies between them; at least a little. */
+static size_t find_parts(struct tower *tower, bool shows, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const size_t state_bytes = tower_arena(tower)->updated * sizeof(float);
     const uint32_t states = tower_state_count(tower_spec(tower));
     size_t offset = 0;
     parts[PART_WEIGHTS] = (struct part){ .memory = tower_weights(tower), .bytes = arena_bytes };
+    parts[PART_GRADIENTS] = (struct part){ .memory = tower_gradients(tower), .bytes = state_bytes };
     parts[PART_STATISTICS] = (struct part){ .memory = tower_statistics(tower),
                                             .bytes = tower_statistics_count(tower) * sizeof(float) };
     const struct average *const average = tower_average(tower);
@@ -56,6 +65,8 @@ static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
     for (uint32_t i = 0; i < TOWER_STATES_MAX; i++)
         parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
     for (int i = 0; i < PART_COUNT; i++) {
+        if (!is_wanted(i, shows))
+            parts[i].bytes = 0;
         parts[i].offset = offset;
         offset += (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
     }
@@ -65,7 +76,13 @@ static size_t find_parts(struct tower *tower, struct part parts[PART_COUNT])
 size_t snapshot_bytes(struct tower *tower)
 {
     struct part parts[PART_COUNT];
-    return find_parts(tower, parts);
+    return find_parts(tower, false, parts);
+}
+
+size_t snapshot_shown_bytes(struct tower *tower)
+{
+    struct part parts[PART_COUNT];
+    return find_parts(tower, true, parts);
 }
 
 size_t snapshot_carried_bytes(struct tower *tower)
@@ -78,19 +95,20 @@ size_t snapshot_carried_bytes(struct tower *tower)
 static int open_block(struct snapshot *snapshot, struct device *device)
 {
     void *block;
-    const int rc = device->ops->alloc_pinned(device, find_parts(snapshot->tower, snapshot->parts), &block);
+    const size_t bytes = find_parts(snapshot->tower, snapshot->shows, snapshot->parts);
+    const int rc = device->ops->alloc_pinned(device, bytes, &block);
     if (rc != 0)
         return rc;
     snapshot->block = block;
     return device->ops->event_open(device, EVENT_ORDER, &snapshot->copied);
 }
 
-int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
+static int open_snapshot(struct snapshot **snapshot_out, struct tower *tower, bool shows)
 {
     struct snapshot *const snapshot = calloc(1, sizeof(*snapshot));
     if (snapshot == NULL)
         return -ENOMEM;
-    snapshot->tower = tower;
+    *snapshot = (struct snapshot){ .tower = tower, .shows = shows };
     const int rc = open_block(snapshot, tower_spec(tower)->device);
     if (rc != 0) {
         snapshot_close(snapshot);
@@ -98,6 +116,16 @@ int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
     }
     *snapshot_out = snapshot;
     return 0;
+}
+
+int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
+{
+    return open_snapshot(snapshot_out, tower, false);
+}
+
+int snapshot_open_shown(struct snapshot **snapshot_out, struct tower *tower)
+{
+    return open_snapshot(snapshot_out, tower, true);
 }
 
 void snapshot_close(struct snapshot *snapshot)
@@ -149,6 +177,11 @@ int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *p
 {
     const int kind = is_trained(snapshot->tower, parameter) ? PART_WEIGHTS : PART_STATISTICS;
     return read_plain(snapshot, kind, parameter, plain_out);
+}
+
+int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)
+{
+    return read_plain(snapshot, PART_GRADIENTS, parameter, plain_out);
 }
 
 static bool is_frozen(const struct tower *tower, uint32_t parameter)

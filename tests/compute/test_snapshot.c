@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,6 +251,50 @@ static void a_snapshot_is_of_the_moment_it_was_queued(void **state)
     network_for_each_backend(check_stays);
 }
 
+/* However a backend stores gradients, their sum tells that they are the right ones. */
+static void check_shown(const char *backend)
+{
+    struct net *net = net_make();
+    struct snapshot *snapshot = NULL;
+    struct stand stand;
+    stand_begin(&stand, backend, net, &optimizers[1], PRECISION_FP32, 1);
+    stand_steps(&stand, net, 0, 1);
+    assert_int_equal(snapshot_open_shown(&snapshot, stand.tower), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    struct plain_state state = stand_state(&stand, net, &optimizers[1]);
+    float *const arena = stand_gradients(&stand);
+    stand_steps(&stand, net, 1, 2);     /* what is shown stays */
+    assert_int_equal(snapshot_wait(snapshot), 0);
+    for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
+        const struct parameter *const parameter = &net->parameters[p];
+        const struct arena_range *const range = &tower_arena(stand.tower)->ranges[p];
+        float *const plain = calloc(parameter->count, sizeof(*plain));
+        double sum = 0, arena_sum = 0;
+        if (parameter->is_trained) {
+            assert_int_equal(snapshot_value(snapshot, p, plain), 0);
+            assert_memory_equal(plain, state.numbers + at, parameter->count * sizeof(*plain));
+            assert_int_equal(snapshot_gradient(snapshot, p, plain), 0);
+            for (size_t i = 0; i < parameter->count; i++)
+                sum += fabs((double)plain[i]);
+            for (size_t i = 0; i < range->count; i++)
+                arena_sum += fabs((double)arena[range->offset + i]);
+            assert_true(sum > 0 && fabs(sum - arena_sum) <= 1e-9 * sum);
+        }
+        free(plain);
+    }
+    free(state.numbers);
+    free(arena);
+    snapshot_close(snapshot);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void a_snapshot_that_shows_has_weights_and_gradients(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_shown);
+}
+
 static const struct device_ops *whole_ops;
 static size_t pinned_bytes;
 
@@ -275,6 +320,9 @@ static void check_memory(const char *backend)
     assert_int_equal(snapshot_open(&snapshot, stand.tower), -ENOMEM);
     assert_null(snapshot);
     assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower));
+    assert_in_range(snapshot_shown_bytes(stand.tower), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
+    assert_int_equal(snapshot_open_shown(&snapshot, stand.tower), -ENOMEM);
+    assert_int_equal(pinned_bytes, snapshot_shown_bytes(stand.tower));
     stand.device->ops = whole_ops;
     snapshot_close(NULL);
     stand_close(&stand);
@@ -294,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_tower_of_16_bits_goes_on_with_its_loss_scale),
         cmocka_unit_test(the_plain_form_is_the_one_the_tower_reads),
         cmocka_unit_test(a_snapshot_is_of_the_moment_it_was_queued),
+        cmocka_unit_test(a_snapshot_that_shows_has_weights_and_gradients),
         cmocka_unit_test(its_memory_is_known_before_it_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

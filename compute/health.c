@@ -1,10 +1,11 @@
-/* Looking for weights that are not finite. Called by the trainer. */
+/* Looking at weights and gradients. Called by the trainer. */
 #include "compute/health.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "compute/finite.h"
+#include "compute/update/update_cut.h"
 
 static int find(struct tower *tower, const float *floats, size_t count, uint64_t *first_out)
 {
@@ -15,11 +16,30 @@ static int find(struct tower *tower, const float *floats, size_t count, uint64_t
     return backend->find_broken(tower_backend(tower), floats, count, first_out);
 }
 
+/* The update has summed them. */
+static int copy_squares(struct tower *tower, struct health *health_out)
+{
+    const struct tower_spec *const spec = tower_spec(tower);
+    const struct update_cut *const cut = tower_update_cut(tower);
+    health_out->gradient_squares = NAN;
+    health_out->gradient_scale = cut->scale;
+    if (!cut->clips || cut->scale == 0)
+        return 0;
+    return spec->device->ops->copy(spec->compute, &health_out->gradient_squares, cut->all_sums, sizeof(*cut->all_sums),
+                                   COPY_FROM_DEVICE);
+}
+
 int health_queue(struct tower *tower, struct health *health_out)
 {
-    const int rc = find(tower, tower_weights(tower), tower_arena(tower)->count, &health_out->weights);
-    return rc != 0 ? rc
-                   : find(tower, tower_statistics(tower), tower_statistics_count(tower), &health_out->statistics);
+    int rc = find(tower, tower_weights(tower), tower_arena(tower)->count, &health_out->weights);
+    if (rc == 0)
+        rc = find(tower, tower_statistics(tower), tower_statistics_count(tower), &health_out->statistics);
+    return rc == 0 ? copy_squares(tower, health_out) : rc;
+}
+
+double health_gradient_norm(const struct health *health, float loss_scale)
+{
+    return sqrt(health->gradient_squares) * (double)health->gradient_scale / (double)loss_scale;
 }
 
 const char *health_broken(const struct tower *tower, const struct health *health)

@@ -34,8 +34,6 @@ struct tower {
     void *ready_arg;
 };
 
-/* ---- memory ---- */
-
 static int alloc_floats(struct tower *tower, size_t count, float **floats_out)
 {
     void *memory;
@@ -99,8 +97,6 @@ static int lay_out(struct tower *tower)
     free(counts);
     return rc;
 }
-
-/* ---- plans ---- */
 
 static struct plan *find_plan(const struct tower *tower, uint32_t count, bool training)
 {
@@ -295,6 +291,7 @@ int tower_update(struct tower *tower, size_t offset, size_t count, const struct 
     const int ended = skip_end(&tower->skip, &tower->average.is_left_out);
     if (ended != 0 || tower->average.is_left_out)
         return ended;
+    cut->scale = step->gradient_scale;
     update_cut_at(cut, &whole, offset, offset + count);
     int rc = limit_gradients(tower, offset, count, step);
     if (rc == 0 && cut->squares_count > 0)
@@ -400,6 +397,11 @@ float *tower_state(struct tower *tower, uint32_t state)
 struct average *tower_average(struct tower *tower)
 {
     return &tower->average;
+}
+
+const struct update_cut *tower_update_cut(const struct tower *tower)
+{
+    return &tower->cut;
 }
 
 const struct tower_spec *tower_spec(const struct tower *tower)

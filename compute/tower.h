@@ -42,6 +42,7 @@ struct tower_needs {
 
 struct tower;
 struct average;
+struct update_cut;
 
 /* Plan everything, and take none of the memory it needs yet. 0 or a negative errno. */
 int tower_open(struct tower **tower_out, const struct tower_spec *spec);
@@ -112,6 +113,8 @@ uint32_t tower_state_count(const struct tower_spec *spec);
 float *tower_state(struct tower *tower, uint32_t state);
 /* Of its weights and statistics (average.h), valid as long as the tower. */
 struct average *tower_average(struct tower *tower);
+/* How its updates are cut. */
+const struct update_cut *tower_update_cut(const struct tower *tower);
 /* What the tower was opened with, and its backend. */
 const struct tower_spec *tower_spec(const struct tower *tower);
 struct backend *tower_backend(struct tower *tower);

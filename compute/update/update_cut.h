@@ -21,6 +21,7 @@ struct update_cut {
     bool is_whole;                      /* all runs are updated alike */
     bool clips;                         /* all gradients are shortened as one */
     double *all_sums;                   /* where they are, SQUARES_ROOM */
+    float scale;                        /* of the gradients in the last update; 0: there was none */
     /* What update_cut_at finds, with room for all runs. */
     struct optimizer_range *ranges;
     struct squares *squares;            /* due before the update */

@@ -42,8 +42,7 @@ static void the_first_number_that_is_not_finite_is_found_in_any_place(void **sta
     free(floats);
 }
 
-/* What is found now. */
-static const char *broken(struct stand *stand)
+static struct health health_now(struct stand *stand)
 {
     const struct device_ops *const ops = stand->device->ops;
     void *memory;
@@ -51,15 +50,28 @@ static const char *broken(struct stand *stand)
     struct health *const health = memory;
     assert_int_equal(health_queue(stand->tower, health), 0);
     ops->stream_drain(stand->compute);
-    const char *const name = health_broken(stand->tower, health);
+    const struct health now = *health;
     ops->free_pinned(stand->device, memory);
-    return name;
+    return now;
+}
+
+/* What is found now. */
+static const char *broken(struct stand *stand)
+{
+    const struct health health = health_now(stand);
+    return health_broken(stand->tower, &health);
+}
+
+static double norm_of(struct stand *stand)
+{
+    const struct health health = health_now(stand);
+    return health_gradient_norm(&health, 1);
 }
 
 /* What a step whose loss is not finite names, also where nothing was queued behind it. */
 static void check_step(struct stand *stand, const char *name)
 {
-    struct health none = { UINT64_MAX, UINT64_MAX };
+    struct health none = { .weights = UINT64_MAX, .statistics = UINT64_MAX };
     assert_null(health_of_step(stand->tower, NULL, 1.5));
     assert_null(health_of_step(stand->tower, &none, 1.5));
     const char *const found = health_of_step(stand->tower, NULL, NAN);
@@ -108,12 +120,47 @@ static void a_parameter_that_is_not_finite_is_named(void **state)
     network_for_each_backend(check_backend);
 }
 
+/* What the update that limits it found, and nothing where it does not. */
+static void check_norm(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct backend_input input = network_input(net, STAND_BATCH, 4);
+    for (int clips = 0; clips < 2; clips++) {
+        struct stand stand;
+        stand_open_device(&stand, backend);
+        struct tower_spec spec = stand_spec(&stand, backend, net);
+        spec.optimizer.clip_norm = clips;
+        stand_open_tower(&stand, &spec);
+        stand_fill(&stand, net, &input, 0, STAND_BATCH);
+        assert_true(isnan(norm_of(&stand)));
+        stand_train(&stand);
+        float *const gradients = stand_gradients(&stand);
+        double squares = 0;
+        for (size_t i = 0; i < stand_floats(&stand); i++)
+            squares += (double)gradients[i] * (double)gradients[i];
+        free(gradients);
+        stand_update(&stand);
+        const double norm = norm_of(&stand), expected = sqrt(squares) * (double)stand_step.gradient_scale;
+        assert_true(clips ? fabs(norm - expected) < 1e-6 * expected : isnan(norm));
+        stand_close(&stand);
+    }
+    network_input_release(&input);
+    net_close(net);
+}
+
+static void the_norm_of_the_gradient_is_told_where_it_is_limited(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_norm);
+}
+
 int main(void)
 {
     alarm(120);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_number_that_is_not_finite_is_found_in_any_place),
         cmocka_unit_test(a_parameter_that_is_not_finite_is_named),
+        cmocka_unit_test(the_norm_of_the_gradient_is_told_where_it_is_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

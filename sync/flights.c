@@ -2,7 +2,10 @@
 #include "sync/flights.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+
+#include "sync/trainer.h"
 
 static void share_out(struct flights *flights, void *memory)
 {
@@ -48,7 +51,7 @@ struct step_report *flights_oldest(const struct flights *flights, const struct o
 }
 
 /* What is counted from step to step is as the last piece found it. */
-struct backend_result outcome_result(const struct outcome *outcome, uint32_t pieces)
+static struct backend_result sum_pieces(const struct outcome *outcome, uint32_t pieces)
 {
     struct backend_result result = outcome->pieces[pieces - 1];
     for (uint32_t i = 0; i + 1 < pieces; i++) {
@@ -57,4 +60,13 @@ struct backend_result outcome_result(const struct outcome *outcome, uint32_t pie
         result.counted += outcome->pieces[i].counted;
     }
     return result;
+}
+
+void outcome_tell(const struct outcome *outcome, struct tower *tower, bool was_inspected, struct step_report *report)
+{
+    const struct health *const health = was_inspected ? &outcome->health : NULL;
+    report->result = sum_pieces(outcome, tower_pieces(tower, report->span.count));
+    report->gradient_norm = health != NULL && report->result.is_skipped == 0
+                                ? health_gradient_norm(health, report->result.loss_scale) : NAN;
+    report->broken = health_of_step(tower, health, report->result.loss_sum);
 }

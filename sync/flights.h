@@ -29,8 +29,8 @@ void flights_close(struct flights *flights);
 struct outcome *flights_begin(struct flights *flights, struct step_report *report);
 /* The oldest step that is queued and not yet reported. */
 struct step_report *flights_oldest(const struct flights *flights, const struct outcome **outcome_out);
-/* That of all pieces. */
-struct backend_result outcome_result(const struct outcome *outcome, uint32_t pieces);
+/* What the device says of all pieces of a step, whose span the report has; was_inspected: of its health, too. */
+void outcome_tell(const struct outcome *outcome, struct tower *tower, bool was_inspected, struct step_report *report);
 /* Is that one due before another is queued? */
 static inline bool flights_are_full(const struct flights *flights)
 {

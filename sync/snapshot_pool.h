@@ -21,6 +21,7 @@ struct snapshot_rule {
     uint64_t every;             /* steps of the run, 0 = never for that */
     bool each_epoch;            /* behind its last step, in front of its evaluation */
     bool each_evaluation;       /* behind its last batch */
+    bool shows;                 /* they are for people to look at (snapshot_open_shown) */
     bool last;                  /* behind the last batch, wherever the run ends, before the mode ends it */
 };
 

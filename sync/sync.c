@@ -169,6 +169,19 @@ int sync_finish(struct sync *sync, uint64_t next)
     return rc == 0 ? show_average(sync, true) : rc;
 }
 
+uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span, size_t offset)
+{
+    const struct bucket_run run = sync->buckets.of[REGION_GRADIENTS];
+    bool is_summed = false;
+    for (uint32_t b = run.first; b < run.first + run.count; b++) {
+        const struct bucket *const bucket = &sync->buckets.bucket[b];
+        const bool is_here = bucket->use == BUCKET_ALL_REDUCE ||
+                             (bucket->use == BUCKET_REDUCE && bucket->owner == sync->spec.index);
+        is_summed = is_summed || (is_here && offset >= bucket->offset && offset - bucket->offset < bucket->count);
+    }
+    return is_summed && sync->spec.ops->bucket_ready != NULL ? span->global_count : span->count;
+}
+
 int sync_await_end(struct sync *sync, struct event *end, struct phases *phases)
 {
     struct reduce *const reduce = sync->spec.reduce;

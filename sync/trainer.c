@@ -25,7 +25,7 @@ struct trainer {
     struct sync sync;
     struct step_clock *clock;
     struct flights flights;
-    struct snapshot_pool snapshots;
+    struct snapshot_pool snapshots, shown;
     bool awaits;                    /* the last batch that was queued ends an evaluation: main decides on the next */
     uint64_t next;                  /* the batch of the run behind those that are queued */
     struct report_pool reports;
@@ -61,6 +61,8 @@ static int open_tower(struct trainer *trainer)
         rc = open_flights(trainer);
     if (rc == 0)
         rc = snapshot_pool_open(&trainer->snapshots, trainer->tower);
+    if (rc == 0)
+        rc = snapshot_pool_open(&trainer->shown, trainer->tower);
     return rc == 0 ? sync_join(&trainer->sync, trainer->clock) : rc;
 }
 
@@ -87,9 +89,7 @@ static int finish_step(struct trainer *trainer)
         return rc;
     report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
-    report->result = outcome_result(outcome, tower_pieces(trainer->tower, report->span.count));
-    const struct health *const health = is_inspected(trainer, &report->span) ? &outcome->health : NULL;
-    report->broken = health_of_step(trainer->tower, health, report->result.loss_sum);
+    outcome_tell(outcome, trainer->tower, is_inspected(trainer, &report->span), report);
     trainer->flights.finished++;
     return queue_put(trainer->reports.full, report);
 }
@@ -103,15 +103,36 @@ static int finish_steps(struct trainer *trainer)
 }
 
 /* While none is idle, one may be in a step that is queued and not yet reported. */
-static int queue_snapshot(struct trainer *trainer, uint64_t batch, struct snapshot **snapshot_out)
+static int queue_snapshot(struct trainer *trainer, struct snapshot_pool *pool, struct snapshot **snapshot_out)
 {
-    int rc = sync_before_snapshot(&trainer->sync, batch);
-    if (rc == 0)
-        rc = snapshot_pool_try_take(&trainer->snapshots, snapshot_out);
+    int rc = snapshot_pool_try_take(pool, snapshot_out);
     if (rc != -EAGAIN)
         return rc;
     rc = finish_steps(trainer);
-    return rc == 0 ? snapshot_pool_take(&trainer->snapshots, snapshot_out) : rc;
+    return rc == 0 ? snapshot_pool_take(pool, snapshot_out) : rc;
+}
+
+/* What tower 0 shows is as the step left it. It may wait for the one before, which main gives back when all towers have
+ * reported that batch: so these do, too. */
+static int queue_shown(struct trainer *trainer, struct step_report *report)
+{
+    if (report->span.pass != PASS_TRAIN || !snapshot_due(&trainer->spec.shown, &report->span))
+        return 0;
+    return trainer->shown.rule.count > 0 ? queue_snapshot(trainer, &trainer->shown, &report->shown)
+                                         : finish_steps(trainer);
+}
+
+/* What is to be made behind a batch that is queued. */
+static int queue_snapshots(struct trainer *trainer, struct step_report *report)
+{
+    const struct trainer_spec *const spec = &trainer->spec;
+    report->snapshot = report->shown = NULL;
+    report->sync = &trainer->sync;
+    int rc = queue_shown(trainer, report);
+    if (rc != 0 || !snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
+        return rc;
+    rc = sync_before_snapshot(&trainer->sync, report->span.number);
+    return rc == 0 ? queue_snapshot(trainer, &trainer->snapshots, &report->snapshot) : rc;
 }
 
 static int queue_forward(struct trainer *trainer, struct slot *slot, uint32_t piece, bool training)
@@ -149,11 +170,9 @@ static int queue_pieces(struct trainer *trainer, struct slot *slot, const struct
 
 static int queue_step(struct trainer *trainer, struct slot *slot, struct step_report *report)
 {
-    const struct trainer_spec *const spec = &trainer->spec;
     report->span = slot->span;
     report->batches_found = slot->batches_found;
     report->slots_found = slot->slots_found;
-    report->snapshot = NULL;
     memcpy(report->ids, slot->ids, slot->span.count * sizeof(*slot->ids));
     struct outcome *const outcome = flights_begin(&trainer->flights, report);
     range_begin(report->span.pass == PASS_TRAIN ? TRACE_STEP : TRACE_EVALUATION, report->span.number);
@@ -162,15 +181,15 @@ static int queue_step(struct trainer *trainer, struct slot *slot, struct step_re
     report->staleness = report->span.pass == PASS_TRAIN ? trainer->sync.staleness : 0;
     if (rc == 0 && is_inspected(trainer, &report->span))
         rc = health_queue(trainer->tower, &outcome->health);
-    if (rc == 0 && snapshot_wanted(&spec->snapshots, spec->gate, &report->span))
-        rc = queue_snapshot(trainer, report->span.number, &report->snapshot);
+    if (rc == 0)
+        rc = queue_snapshots(trainer, report);
     if (rc == 0)
         rc = step_clock_end(trainer->clock, SPENT_OTHER);
     if (rc != 0)
         return rc;
     trainer->flights.queued++;
     trainer->next = report->span.number + 1;
-    trainer->awaits = spec->awaits_word && report->span.pass == PASS_EVALUATE && report->span.last_of_pass;
+    trainer->awaits = trainer->spec.awaits_word && report->span.pass == PASS_EVALUATE && report->span.last_of_pass;
     return 0;
 }
 
@@ -264,6 +283,7 @@ static void trainer_loop(void *arg)
     step_clock_close(trainer->clock);
     flights_close(&trainer->flights);
     snapshot_pool_close(&trainer->snapshots);
+    snapshot_pool_close(&trainer->shown);
     tower_close(trainer->tower);
 }
 
@@ -271,6 +291,7 @@ static void release(struct trainer *trainer)
 {
     report_pool_release(&trainer->reports);
     snapshot_pool_release(&trainer->snapshots);
+    snapshot_pool_release(&trainer->shown);
     phases_release(&trainer->phases);
     free(trainer);
 }
@@ -282,9 +303,12 @@ int trainer_start(struct trainer **trainer_out, const struct trainer_spec *spec)
         return -ENOMEM;
     *trainer = (struct trainer){ .spec = *spec, .next = spec->sync.schedule->first };
     phases_init(&trainer->phases);
+    const struct snapshot_rule none = { .count = 0 };
     int rc = report_pool_init(&trainer->reports, spec->report_depth, spec->slice_max);
     if (rc == 0)
         rc = snapshot_pool_init(&trainer->snapshots, &spec->snapshots);
+    if (rc == 0)
+        rc = snapshot_pool_init(&trainer->shown, spec->tower.index == 0 ? &spec->shown : &none);
     if (rc == 0)
         rc = thread_start(&trainer->thread, spec->name, trainer_loop, trainer);
     if (rc != 0) {
@@ -312,7 +336,8 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
     const struct sync_spec sync = complete_sync(trainer);
     *needs_out = (struct trainer_needs){
         .tower = tower_needs(trainer->tower),
-        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower),
+        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower) +
+                     trainer->shown.rule.count * snapshot_shown_bytes(trainer->tower),
         .reduction = sync_pinned_bytes(&sync),
         .samples = trainer->spec.tower.train_counts[0],
     };
@@ -350,6 +375,8 @@ int trainer_report(struct trainer *trainer, struct step_report **report_out)
     *report_out = item;
     if ((*report_out)->snapshot != NULL)
         snapshot_pool_lend(&trainer->snapshots);
+    if ((*report_out)->shown != NULL)
+        snapshot_pool_lend(&trainer->shown);
     return 0;
 }
 
@@ -357,6 +384,8 @@ void trainer_give_back(struct trainer *trainer, struct step_report *report)
 {
     if (report->snapshot != NULL)
         trainer_return(trainer, report->snapshot);
+    if (report->shown != NULL)
+        snapshot_pool_give_back(&trainer->shown, report->shown);
     queue_put(trainer->reports.empty, report);
 }
 
@@ -396,6 +425,7 @@ void trainer_cancel(void *arg)
     struct trainer *const trainer = arg;
     report_pool_cancel(&trainer->reports);
     snapshot_pool_cancel(&trainer->snapshots);
+    snapshot_pool_cancel(&trainer->shown);
     gate_cancel(trainer->spec.gate);
     phases_cancel(&trainer->phases);
 }

@@ -29,6 +29,11 @@ struct step_report {
                                  * looked for behind the steps that inspect_every names, and where the loss is not
                                  * finite, unless its update was left out */
     uint64_t *ids;              /* span.count, copied from the slot */
+    double gradient_norm;       /* of the mean gradients, where the tower's updates limit it, behind the steps that
+                                 * inspect_every names; NAN: it is not known */
+    struct snapshot *shown;     /* of weights and gradients behind the batch, when the rule of what is shown says so;
+                                 * complete. Lent until the report is given back */
+    const struct sync *sync;    /* the tower's: sync_gradient_samples tells what shown gradients are sums over */
     struct snapshot *snapshot;  /* of the tower behind the batch, when the rule says so; complete. Lent until the
                                  * report is given back, or until trainer_return when it is taken out of it */
 };
@@ -40,6 +45,7 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;
+    struct snapshot_rule shown; /* what people look at (rule.shows), the same for all towers: tower 0 has it */
     uint64_t inspect_every;     /* training steps of the run behind which weights are looked at, and behind the
                                  * last of an epoch; 0 = never */
     bool awaits_word;           /* behind every evaluation the tower goes on when gate_allow says so */

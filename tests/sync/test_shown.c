@@ -1,0 +1,198 @@
+/* Tests of what towers show: weights and gradients behind a step, which are those that its update had to do with, in
+ * every mode; and a run that shows is the same as one that does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/helpers/trainer_rig.h"
+
+enum { RATE_DIVISOR = 20 };     /* of the rig: 0.05 */
+
+/* What was shown behind a step, parameter after parameter. */
+struct seen { float weights[RIG_FLOATS_MAX], gradients[RIG_FLOATS_MAX]; };
+
+static struct schedule schedule_of(uint32_t towers)
+{
+    return (struct schedule){ .records = { 53, 17 }, .batch = 12, .towers = towers, .epochs = 2 };
+}
+
+static void open_rig(struct rig *rig, enum sync_mode mode, uint32_t towers, double clip_norm)
+{
+    const struct rig_spec spec = { .schedule = schedule_of(towers), .mode = mode, .reduction = "host", .every = 2,
+                                   .max_staleness = 1,
+                                   .optimizer = { .kind = OPTIMIZER_SGD, .clip_norm = clip_norm } };
+    rig_open(rig, &spec);
+}
+
+static void start(struct rig *rig, const struct snapshot_rule *shown)
+{
+    for (uint32_t d = 0; d < rig->schedule.towers; d++) {
+        struct trainer_spec spec = rig_trainer(rig, d);
+        spec.inspect_every = 1;
+        spec.shown = *shown;
+        rig_start(rig, d, &spec);
+    }
+    assert_int_equal(rig_ready_all(rig), 0);
+    rig_go_all(rig);
+}
+
+/* Gradients as means over what they are said to be sums over; NaN where tower 0 does not have those that the update was
+ * made of. */
+static void look(struct rig *rig, const struct step_report *report, uint32_t update_samples, struct seen *seen)
+{
+    size_t at = 0;
+    for (uint32_t p = 0; p < rig->net->parameter_count; p++) {
+        const size_t count = rig->net->parameters[p].count;
+        const size_t offset = tower_arena(report->sync->spec.tower)->ranges[p].offset;
+        const uint32_t samples = sync_gradient_samples(report->sync, &report->span, offset);
+        assert_int_equal(snapshot_value(report->shown, p, seen->weights + at), 0);
+        assert_int_equal(snapshot_gradient(report->shown, p, seen->gradients + at), 0);
+        for (size_t i = at; i < at + count; i++)
+            seen->gradients[i] = samples == update_samples ? seen->gradients[i] / (float)samples : NAN;
+        at += count;
+    }
+}
+
+/* With plain descent each step goes from the weights before along the gradient. Returns how many floats said so. */
+static size_t follow_steps(enum sync_mode mode, uint32_t towers)
+{
+    static struct rig rig;
+    static struct seen seen, before;
+    const struct snapshot_rule rule = { .count = 1, .every = 1, .shows = true };
+    size_t checked = 0;
+    uint64_t steps = 0;
+    open_rig(&rig, mode, towers, 0);
+    const size_t floats = rig_floats(&rig);
+    start(&rig, &rule);
+    for (int rc = 0; rc == 0;) {
+        struct step_report *reports[RIG_TOWERS_MAX];
+        for (uint32_t d = 0; d < towers; d++) {
+            reports[d] = NULL;
+            const int reported = trainer_report(rig.lanes[d].trainer, &reports[d]);
+            rc = rc == 0 ? reported : rc;
+        }
+        const struct span *const span = rc == 0 ? &reports[0]->span : NULL;
+        assert_true(span == NULL || (reports[0]->shown != NULL) == (span->pass == PASS_TRAIN));
+        if (span != NULL && span->pass == PASS_TRAIN) {
+            look(&rig, reports[0], mode == SYNC_INDEPENDENT ? span->count : span->global_count, &seen);
+            for (size_t i = 0; i < floats && steps > 0; i++) {
+                const float expected = before.weights[i] - seen.gradients[i] / RATE_DIVISOR;
+                checked += !isnan(expected);
+                assert_true(isnan(expected) || fabsf(seen.weights[i] - expected) < 1e-5f * (1 + fabsf(expected)));
+            }
+            before = seen;
+            steps++;
+        }
+        for (uint32_t d = 0; d < towers; d++)
+            if (reports[d] != NULL)
+                trainer_give_back(rig.lanes[d].trainer, reports[d]);
+    }
+    assert_false(stop_failed(rig.stop));
+    assert_int_equal(steps, schedule_step_count(&rig.schedule));
+    checked = checked * 100 / (floats * (steps - 1));
+    rig_close(&rig);
+    return checked;
+}
+
+/* An owner has its buckets; where a server sums, and where gradients are applied later, a tower has only its own. */
+static void shown_gradients_are_those_of_the_update(void **state)
+{
+    (void)state;
+    assert_int_equal(follow_steps(SYNC_REPLICATED, 1), 100);
+    assert_int_equal(follow_steps(SYNC_REPLICATED, 3), 100);
+    assert_int_equal(follow_steps(SYNC_INDEPENDENT, 3), 100);
+    assert_in_range(follow_steps(SYNC_SERVER_DEVICE, 2), 20, 80);
+    assert_int_equal(follow_steps(SYNC_SERVER_HOST, 3), 0);
+    assert_int_equal(follow_steps(SYNC_RELAXED, 3), 0);
+    assert_int_equal(follow_steps(SYNC_ASYNC, 3), 0);
+}
+
+/* Shown gradients of one tower, and the norm that the update found. */
+static void the_norm_is_that_of_the_shown_gradients(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    static struct seen seen;
+    const struct snapshot_rule rule = { .count = 1, .every = 1, .shows = true };
+    struct step_report *report;
+    uint64_t norms = 0;
+    open_rig(&rig, SYNC_REPLICATED, 1, 1e9);
+    start(&rig, &rule);
+    while (trainer_report(rig.lanes[0].trainer, &report) == 0) {
+        double squares = 0;
+        if (report->shown == NULL) {
+            assert_true(isnan(report->gradient_norm));
+            trainer_give_back(rig.lanes[0].trainer, report);
+            continue;
+        }
+        look(&rig, report, report->span.global_count, &seen);
+        for (size_t i = 0; i < rig_floats(&rig); i++)
+            squares += (double)seen.gradients[i] * (double)seen.gradients[i];
+        assert_true(fabs(report->gradient_norm - sqrt(squares)) < 1e-6 * sqrt(squares));
+        norms += squares > 0;
+        trainer_give_back(rig.lanes[0].trainer, report);
+    }
+    assert_int_equal(norms, schedule_step_count(&rig.schedule));
+    rig_close(&rig);
+}
+
+static void norms_that_nobody_computes_are_not_known(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    struct step_report *report;
+    open_rig(&rig, SYNC_REPLICATED, 1, 0);
+    start(&rig, &(struct snapshot_rule){ .count = 0 });
+    while (trainer_report(rig.lanes[0].trainer, &report) == 0) {
+        assert_true(isnan(report->gradient_norm) && report->shown == NULL);
+        trainer_give_back(rig.lanes[0].trainer, report);
+    }
+    rig_close(&rig);
+}
+
+static void run(enum sync_mode mode, const struct snapshot_rule *rule, float *weights)
+{
+    static struct rig rig;
+    open_rig(&rig, mode, 3, 0);
+    start(&rig, rule);
+    while (rig_next_batch(&rig) == 0)
+        ;
+    assert_false(stop_failed(rig.stop));
+    rig_read_weights(&rig, 0, weights);
+    rig_close(&rig);
+}
+
+static void a_run_that_shows_is_the_same(void **state)
+{
+    static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_RELAXED, SYNC_AVERAGING, SYNC_SERVER_DEVICE };
+    static float shown[RIG_FLOATS_MAX], plain[RIG_FLOATS_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
+        for (uint64_t every = 1; every < 4; every++) {
+            run(modes[i], &(struct snapshot_rule){ .count = 1, .every = every, .each_epoch = true, .shows = true },
+                shown);
+            assert_memory_equal(shown, plain, sizeof(shown));
+        }
+    }
+}
+
+int main(void)
+{
+    alarm(120);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shown_gradients_are_those_of_the_update),
+        cmocka_unit_test(the_norm_is_that_of_the_shown_gradients),
+        cmocka_unit_test(norms_that_nobody_computes_are_not_known),
+        cmocka_unit_test(a_run_that_shows_is_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

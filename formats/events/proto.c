@@ -126,6 +126,17 @@ void proto_double(struct proto *proto, uint32_t field, double value)
     put_fixed(proto, bits, sizeof(bits));
 }
 
+void proto_doubles(struct proto *proto, uint32_t field, const double *values, size_t count)
+{
+    put_key(proto, field, WIRE_BYTES);
+    put_varint(proto, count * sizeof(*values));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &values[i], sizeof(bits));
+        put_fixed(proto, bits, sizeof(bits));
+    }
+}
+
 void proto_float(struct proto *proto, uint32_t field, float value)
 {
     uint32_t bits;

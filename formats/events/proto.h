@@ -31,6 +31,8 @@ void proto_varint(struct proto *proto, uint32_t field, uint64_t value);
 void proto_double(struct proto *proto, uint32_t field, double value);
 void proto_float(struct proto *proto, uint32_t field, float value);
 void proto_bytes(struct proto *proto, uint32_t field, const void *bytes, size_t count);
+/* A repeated field of doubles, packed. */
+void proto_doubles(struct proto *proto, uint32_t field, const double *values, size_t count);
 /* Without its terminator. */
 void proto_string(struct proto *proto, uint32_t field, const char *text);
 /* Bytes that are no field, as they are. */

@@ -14,7 +14,11 @@ enum event_field {
 enum session_field { SESSION_STATUS = 1 };
 enum { SESSION_STATUS_START = 1 };
 enum { SUMMARY_VALUE = 1 };
-enum value_field { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum value_field { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_HISTOGRAM = 5, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum histogram_field {
+    HISTOGRAM_LEAST = 1, HISTOGRAM_MOST = 2, HISTOGRAM_COUNT = 3, HISTOGRAM_SUM = 4, HISTOGRAM_SQUARES = 5,
+    HISTOGRAM_LIMITS = 6, HISTOGRAM_COUNTS = 7
+};
 enum tensor_field { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRINGS = 8 };
 enum { SHAPE_DIMENSION = 2, DIMENSION_SIZE = 1 };
 enum { TYPE_FLOAT = 1, TYPE_STRING = 7 };
@@ -82,6 +86,22 @@ void tfevent_scalar(struct tfevent *event, const char *tag, float value)
     open_value(event, tag);
     proto_float(&event->proto, VALUE_SIMPLE, value);
     proto_close_message(&event->proto);
+}
+
+void tfevent_histogram(struct tfevent *event, const char *tag, const struct tfevent_histogram *histogram)
+{
+    struct proto *const proto = &event->proto;
+    open_value(event, tag);
+    proto_open_message(proto, VALUE_HISTOGRAM);
+    proto_double(proto, HISTOGRAM_LEAST, histogram->least);
+    proto_double(proto, HISTOGRAM_MOST, histogram->most);
+    proto_double(proto, HISTOGRAM_COUNT, histogram->count);
+    proto_double(proto, HISTOGRAM_SUM, histogram->sum);
+    proto_double(proto, HISTOGRAM_SQUARES, histogram->squares);
+    proto_doubles(proto, HISTOGRAM_LIMITS, histogram->limits, histogram->buckets);
+    proto_doubles(proto, HISTOGRAM_COUNTS, histogram->counts, histogram->buckets);
+    proto_close_message(proto);
+    proto_close_message(proto);
 }
 
 /* The beginning of a tensor with one dimension, which stays open. */

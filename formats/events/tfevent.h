@@ -35,6 +35,13 @@ void tfevent_start(struct tfevent *event);
 
 /* Values: any number of them in one event. `tag` is UTF-8; of [A-Za-z0-9_./-] it is shown well. */
 void tfevent_scalar(struct tfevent *event, const char *tag, float value);
+/* Of numbers that were counted: bucket i are those up to limits[i] that are in no bucket before. */
+struct tfevent_histogram {
+    double least, most, count, sum, squares;    /* of the numbers; squares: the sum of theirs */
+    const double *limits, *counts;
+    size_t buckets;
+};
+void tfevent_histogram(struct tfevent *event, const char *tag, const struct tfevent_histogram *histogram);
 /* Markdown. */
 void tfevent_text(struct tfevent *event, const char *tag, const char *text);
 

@@ -68,6 +68,22 @@ static void a_scalar_is_a_simple_value(void **state)
                          "6f 73 73 15 00 00 00 3f 2e e4 2f 0f");
 }
 
+/* 1 2 3 in two buckets. */
+static void a_histogram_is_its_sums_and_two_packed_lists(void **state)
+{
+    struct tfevent *const event = *state;
+    static const double limits[] = { 2, 3 }, counts[] = { 2, 1 };
+    const struct tfevent_histogram histogram = { .least = 1, .most = 3, .count = 3, .sum = 6, .squares = 14,
+                                                 .limits = limits, .counts = counts, .buckets = 2 };
+    tfevent_begin(event, 1700000000.0, 1);
+    tfevent_histogram(event, "h", &histogram);
+    assert_payload(event, "09 00 00 00 40 fc 54 d9 41 10 01 2a 58 0a 56 0a 01 68 2a 51 "
+                          "09 00 00 00 00 00 00 f0 3f 11 00 00 00 00 00 00 08 40 19 00 00 00 00 00 00 08 40 "
+                          "21 00 00 00 00 00 00 18 40 29 00 00 00 00 00 00 2c 40 "
+                          "32 10 00 00 00 00 00 00 00 40 00 00 00 00 00 00 08 40 "
+                          "3a 10 00 00 00 00 00 00 00 40 00 00 00 00 00 00 f0 3f");
+}
+
 static void a_session_names_its_hyperparameters(void **state)
 {
     struct tfevent *const event = *state;
@@ -167,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_record_of_a_file_names_the_version),
         cmocka_unit_test(a_scalar_is_a_simple_value),
+        cmocka_unit_test(a_histogram_is_its_sums_and_two_packed_lists),
         cmocka_unit_test(a_session_names_its_hyperparameters),
         cmocka_unit_test(a_flag_is_a_bool_and_a_session_has_an_end),
         cmocka_unit_test(a_text_is_a_tensor_of_one_string),

@@ -77,7 +77,7 @@ tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
-	%D%/tools/observe/test_event_file %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target \
+	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target \
 	%D%/tools/doctor/test_cores %D%/tools/doctor/test_gpu %D%/tools/doctor/test_machine \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
@@ -118,7 +118,7 @@ script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stop.sh \
-	%D%/e2e/observe/e2e_prometheus.sh %D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
+	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh %D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh %D%/e2e/trace/sim_trace.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh \
 	%D%/e2e/use/e2e_report.sh %D%/e2e/use/e2e_report_browser.sh \
 	%D%/e2e/use/e2e_doctor.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_terminal.sh \

@@ -52,5 +52,6 @@ check 3 --set devices.kind=null --set augment.crop=resized --set augment.flip=ye
 check 3000 --set devices.towers=1
 check 3000 --set devices.towers=1 --set devices.threads_per_tower=2 --set model.dropout=no
 check 6000 --set devices.towers=2 --set sync.bucket=64KiB
+check 3000 --set devices.towers=1 --set report.tensorboard=yes --set report.histograms=5 --set train.clip_norm=1
 check 3100 --set devices.towers=1 --set checkpoint.every=10 --set run.resume=never
 finish

@@ -4,13 +4,14 @@
   tensorboard_events.py
 
 A run of ten steps an epoch is read with TensorBoard's EventAccumulator: scalars are those of metrics.jsonl, also when
-the run was stopped by train.epochs and went on from an earlier state, so that some steps were done twice. Its texts and
-hyperparameters are there. Every record, read as TensorBoard's own message and written again, has the same bytes.
+the run was stopped by train.epochs and went on from an earlier state, so that some steps were done twice. Histograms
+count every number of their parameter. Its texts and hyperparameters are there. Every record, read as TensorBoard's own message and written again, has the same bytes.
 
 $PIPETRAIN_BUILD is the folder of the build ('.'). Exit status 77: there is no tensorboard.
 """
 import glob
 import json
+import math
 import os
 import struct
 import subprocess
@@ -42,12 +43,12 @@ def train(folder, *options):
                     "--set", "data.validation=" + folder + "/data/validation-*", "--set", "run.dir=" + folder + "/run",
                     "--set", "model.name=mnist_cnn", "--set", "train.batch=20", "--set", "report.interval=3",
                     "--set", "report.progress=none", "--set", "report.tensorboard=yes", "--set", "devices.kind=cpu",
-                    "--set", "checkpoint.every=7", "--set", "checkpoint.keep=100", *options],
+                    "--set", "report.histograms=5", "--set", "checkpoint.every=7", "--set", "checkpoint.keep=100", *options],
                    check=True, stdout=subprocess.DEVNULL)
 
 
 def read(folder):
-    accumulator = EventAccumulator(folder, size_guidance={"scalars": 0, "tensors": 0})
+    accumulator = EventAccumulator(folder, size_guidance={"scalars": 0, "tensors": 0, "histograms": 0})
     accumulator.Reload()
     return accumulator
 
@@ -69,6 +70,28 @@ def expect_scalars(folder, kind, tags):
         expect(len(expected) > 0 and [scalar.step for scalar in scalars] == [row["step"] for row in expected] and
                all(is_near(scalar.value, row[key]) for scalar, row in zip(scalars, expected)),
                f"{kind} {tag}: {len(scalars)} values are those of {len(expected)} rows")
+
+
+def sizes(path):
+    """Numbers of every tensor of a safetensors file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+    return {name: math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__"}
+
+
+def expect_histograms(folder, steps):
+    accumulator = read(folder + "/run/tensorboard/train")
+    tensors = sizes(folder + "/run/weights.safetensors")
+    tags = [what + name for name in tensors for what in ("weights/", "gradients/")]
+    expect(sorted(accumulator.Tags()["histograms"]) == sorted(tags), f"{len(tags)} histograms have the tensors' names")
+    for tag in tags:
+        histograms = accumulator.Histograms(tag)
+        values = [histogram.histogram_value for histogram in histograms]
+        size = tensors[tag.split("/")[1]]
+        expect([histogram.step for histogram in histograms] == steps and
+               all(value.num == size == sum(value.bucket) and value.min <= value.max and
+                   value.bucket_limit[-1] == value.max for value in values),
+               f"{tag}: {len(values)} histograms of {size} numbers each")
 
 
 def payloads(path):
@@ -113,6 +136,7 @@ def main():
         train(folder, "--set", "train.epochs=2")
         expect_scalars(folder, "train", {**TAGS, **TRAIN_TAGS})
         expect_scalars(folder, "validation", TAGS)
+        expect_histograms(folder, [5, 10, 15, 20])
         expect_about(folder)
         for state in glob.glob(folder + "/run/checkpoint-*.safetensors"):
             if "0014" not in state:
@@ -121,6 +145,7 @@ def main():
         expect(len(glob.glob(folder + "/run/tensorboard/train/*")) == 2, "a run that went on has a second file")
         expect_scalars(folder, "train", {**TAGS, **TRAIN_TAGS})
         expect_scalars(folder, "validation", TAGS)
+        expect_histograms(folder, [5, 10, 15, 20, 25, 30])
         expect_bytes(folder)
     return failures > 0
 

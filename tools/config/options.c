@@ -383,6 +383,8 @@ const struct option_row option_table[] = {
       FIELD(report.prometheus), .help = "metrics for Prometheus: in a file, as m/run.prom, or at 127.0.0.1:9464" },
     { SECTION_REPORT, "tensorboard", OPTION_STRING, .initial = "no",
       FIELD(report.tensorboard), .help = "events for TensorBoard; yes: in the run's directory, or a folder: logs/a" },
+    { SECTION_REPORT, "histograms", OPTION_STRING, .initial = "none",
+      FIELD(report.histograms), .help = "TensorBoard: of weights and gradients, every epoch or e.g. 500 steps" },
 
     { .key = NULL }
 };

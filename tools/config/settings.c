@@ -8,6 +8,7 @@
 
 #include "stage/text/decimal.h"
 #include "tools/config/duration.h"
+#include "tools/config/observe/histogram_steps.h"
 #include "tools/config/observe/scrape_target.h"
 #include "tools/config/options.h"
 #include "tools/config/settings_model.h"
@@ -185,8 +186,12 @@ static void check_data(struct settings *settings, struct problems *problems)
 static void check_observers(struct settings *settings, struct problems *problems)
 {
     struct trace_steps steps;
+    struct histogram_steps histograms;
     struct scrape_target target;
     const char *problem;
+    if (histogram_steps_read(settings->report.histograms, &histograms) != 0)
+        settings_report(settings, problems, SECTION_REPORT, "histograms",
+                        "is none of: none, epoch, a number of steps (500)");
     if (scrape_target_read(settings->report.prometheus, &target, &problem) != 0)
         settings_report(settings, problems, SECTION_REPORT, "prometheus", problem);
     if (trace_steps_read(settings->report.trace_steps, &steps) != 0)

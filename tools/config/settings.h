@@ -178,6 +178,7 @@ struct report_settings {
     char *trace;                /* the file of the trace; "" = none */
     char *trace_steps;          /* trace_steps_read has read it without an error */
     char *prometheus;           /* scrape_target_read has read it without an error */
+    char *histograms;           /* histogram_steps_read has read it without an error */
     char *tensorboard;          /* the folder for events; "yes" = in the run's directory, "no" and "" = none */
 };
 

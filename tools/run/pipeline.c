@@ -9,6 +9,7 @@
 #include "stage/trace/range.h"
 #include "tools/run/lane.h"
 #include "tools/run/memory_fit.h"
+#include "tools/run/observe/observers.h"
 #include "tools/run/tower_plan.h"
 #include "tools/run/trace/run_trace.h"
 
@@ -100,7 +101,7 @@ static int start_trainer(struct pipeline *pipeline, uint32_t d)
         .gate = pipeline->gate,
         .stop = pipeline->parts.stop,
         .snapshots = pipeline->parts.snapshots, .inspect_every = (uint64_t)settings->report.interval,
-        .awaits_word = pipeline->parts.awaits_word,
+        .shown = observers_rule(settings, plan), .awaits_word = pipeline->parts.awaits_word,
         .report_depth = REPORT_DEPTH + (uint32_t)settings->sync.max_staleness,
         .slice_max = plan->layout.capacity,
         .cpus = lane->cpus,

@@ -86,12 +86,16 @@ static void measure_feed(struct report *report, const struct span *span)
         feed_meter_start(&report->meter, &loader, clock_now_ns());
 }
 
-void report_step(struct report *report, const struct span *span)
+void report_step(struct report *report, const struct step_report *seen)
 {
+    const struct span *const span = &seen->span;
+    report->gradient_norm = seen->gradient_norm;
     if (span->pass == PASS_TRAIN)
         measure_feed(report, span);
     run_progress_step(&report->progress, span);
     observers_begin(report->observers);
+    if (seen->shown != NULL)
+        observers_show(report->observers, seen);
 }
 
 static void write_tally(const struct report *report, struct json *json, const struct tally *tally)
@@ -159,6 +163,7 @@ static void observe(struct report *report, const struct span *span, const struct
         .tally = tally, .account = report->account, .loader = &report->loader, .busy = report->busy,
         .loss = report_loss(report, tally), .accuracy = report_accuracy(report, tally),
         .learning_rate = learning_rate_at(&report->plan->learning_rate, steps - 1),
+        .gradient_norm = report->gradient_norm,
     };
     observers_put(report->observers, &observation);
 }
@@ -188,6 +193,8 @@ void report_interval(struct report *report, const struct span *span)
     if (report->settings->train.on_nan == ON_NAN_SKIP)
         json_u64(&report->json, "skipped_steps", report->course->skipped);
     json_double(&report->json, "learning_rate", learning_rate_at(&report->plan->learning_rate, span->step));
+    if (report->settings->train.clip_norm > 0)
+        json_double(&report->json, "gradient_norm", report->gradient_norm);
     report_write_fractions(&report->json, &share);
     write_feed(report);
     end_metrics(report);

@@ -37,14 +37,16 @@ struct report {
     double init_idle;                   /* idle_seconds() in report_init, */
     uint64_t init_ns;                   /* at this time */
     struct loader_busy busy;            /* in the latest interval */
+    double gradient_norm;               /* as the latest batch's report has it */
     struct feed_meter meter;            /* of the loader in training behind warm-up */
 };
 
 /* Take the room that the reports need. 0 or -ENOMEM; report_release after either. */
 int report_init(struct report *report);
 void report_release(struct report *report);
-/* After every batch of either pass, before report_interval: progress, and what the feed did. */
-void report_step(struct report *report, const struct span *span);
+/* After every batch of either pass, before report_interval, with what tower 0 or the first of the process says of it:
+ * progress, what the feed did, and what the tower shows. */
+void report_step(struct report *report, const struct step_report *seen);
 /* Every report.interval training steps: a line in metrics.jsonl. */
 void report_interval(struct report *report, const struct span *span);
 /* After a training pass without evaluation to follow, or after an evaluation pass. */

@@ -190,6 +190,7 @@ static int open_pipeline(struct run *run)
     };
     if (saved_net(run) != NULL)
         memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net));
+    memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
     run_state_plan(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);
     return rc == 0 ? pipeline_check_memory(run->pipeline) : (int)stop_code(run->stop);
@@ -215,7 +216,7 @@ static void follow(struct run *run, struct step_report *const *reports)
     account_add(run->account, reports, run->plan.devices.towers.count);
     nonfinite_check_evaluation(run->stop, run->account, span);
     decide(run, span);
-    report_step(&run->report, span);
+    report_step(&run->report, reports[0]);
     const bool is_due = (span->step + 1) % (uint64_t)run->settings->report.interval == 0;
     if (span->pass == PASS_TRAIN && (is_due || span->last_of_pass)) {
         report_interval(&run->report, span);

@@ -22,7 +22,7 @@
 #define PATH_ROOM 256                   /* of a file in the folder, behind its path */
 
 /* What a trial sets itself; the first three as it is asked for. */
-enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 14 };
+enum { OWN_DIR, OWN_STEPS, OWN_TRACE, OWN_COUNT = 15 };
 static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     [OWN_DIR] = { "run.dir", NULL },
     [OWN_STEPS] = { "train.steps", NULL },
@@ -37,6 +37,7 @@ static const struct { const char *key, *value; } own_keys[OWN_COUNT] = {
     { "checkpoint.on_stop", "no" },
     { "report.progress", "none" },
     { "report.tensorboard", "no" },     /* who watches the runs of this configuration sees no trial among them */
+    { "report.histograms", "none" },
     { "report.prometheus", "" },
 };
 

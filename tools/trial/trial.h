@@ -67,7 +67,8 @@ bool trial_sets(const char *key);
 /* Run this program once more as a child (/proc/self/exe) with a run directory of its own, in $TMPDIR or /tmp, which is
  * removed. The run begins anew, saves no state and does not end before its steps or its time: train.epochs,
  * train.steps, train.max_time, train.stop_at, train.patience, run.dir, run.resume, checkpoint.every, .keep_best,
- * .on_stop, report.progress, .trace, .tensorboard and .prometheus are the trial's. What the child says is not shown.
+ * .on_stop, report.progress, .trace, .tensorboard, .histograms and .prometheus are the trial's. What the child says is
+ * not shown.
  *
  * Waits until the child is gone. SIGINT, SIGTERM, SIGHUP and SIGUSR1, as far as signals_hold holds them, which has to
  * come before any thread, end the trial: the child gets the same one and is killed where it does not end in 2 s, at

@@ -73,10 +73,11 @@ expect_board "$work/logs/same" again
 
 # ---- a run that goes on ----
 
-how='--set report.tensorboard=yes --set checkpoint.every=9'
+how='--set report.tensorboard=yes --set report.histograms=7 --set checkpoint.every=9'
 resumed whole $how
 expect_code 0 'a run that is left alone'
 expect_board "$work/runs/whole/tensorboard" whole
+events "$work/runs/whole/tensorboard/train" | grep -q '^histogram 7 weights/' || fail 'histograms'
 name=killed
 for n in 1 2 3; do
     kill_soon 0.0$n $how

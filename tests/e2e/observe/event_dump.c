@@ -5,11 +5,13 @@
  *     version brain.Event:2
  *     start STEP
  *     scalar STEP TAG VALUE
+ *     histogram STEP TAG LEAST MOST COUNT SUM SQUARES BUCKETS COUNTED
  *     text STEP TAG BYTES
  *     hparam NAME VALUE
  *     session STEP TAG
  *
- * Exit code 1 where a record is not whole, or holds what is not one of these. */
+ * COUNTED is what stands in the buckets together. Exit code 1 where a record is not whole, a histogram's limits do not
+ * rise or reach its most, or holds what is not one of these. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,16 +92,49 @@ static void dump_parameters(struct range range)
     }
 }
 
+/* Of packed doubles. */
+static double number_at(const struct field *packed, size_t i)
+{
+    double number;
+    memcpy(&number, packed->body.at + i * sizeof(number), sizeof(number));
+    return number;
+}
+
+static void dump_histogram(struct range body, const char *where)
+{
+    static const uint32_t fields[] = { 1, 2, 3, 4, 5 };
+    const struct field limits = find(body, 6), counts = find(body, 7), most = find(body, 2);
+    const size_t buckets = range_bytes(&limits.body) / sizeof(double);
+    double counted = 0;
+    if (buckets == 0 || range_bytes(&counts.body) != range_bytes(&limits.body))
+        give_up("limits and counts that are not as many");
+    for (size_t i = 0; i < buckets; i++) {
+        if (i > 0 && !(number_at(&limits, i) > number_at(&limits, i - 1)))
+            give_up("limits that do not rise");
+        counted += number_at(&counts, i);
+    }
+    if (number_at(&limits, buckets - 1) != double_of(&most))
+        give_up("the last limit is not the most");
+    printf("histogram %s", where);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+        const struct field field = find(body, fields[i]);
+        printf(" %.17g", double_of(&field));
+    }
+    printf(" %zu %.17g\n", buckets, counted);
+}
+
 static void dump_value(struct range value, uint64_t step)
 {
     const struct field tag = find(value, 1), simple = find(value, 2);
-    const struct field text = FOLLOW(value, 8, 8), begun = FOLLOW(value, 9, 1, 2, 3);
+    const struct field histogram = find(value, 5), text = FOLLOW(value, 8, 8), begun = FOLLOW(value, 9, 1, 2, 3);
     char where[256];
     snprintf(where, sizeof(where), "%" PRIu64 " %.*s", step, length(&tag.body), (const char *)tag.body.at);
     if (simple.number > 0) {
         float number;
         memcpy(&number, simple.body.at, sizeof(number));
         printf("scalar %s %.9g\n", where, (double)number);
+    } else if (histogram.number > 0) {
+        dump_histogram(histogram.body, where);
     } else if (text.number > 0) {
         printf("text %s %zu\n", where, range_bytes(&text.body));
     } else {

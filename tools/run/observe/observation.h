@@ -26,6 +26,7 @@ struct observation {
     struct loader_busy busy;    /* of training since the row before */
     double loss, accuracy;      /* NAN where there is none */
     double learning_rate;       /* of the latest training step */
+    double gradient_norm;       /* of its mean gradients; NAN: it is not known */
 };
 
 #endif

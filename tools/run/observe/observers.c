@@ -13,6 +13,16 @@ struct observers {
     bool have_begun;
 };
 
+struct snapshot_rule observers_rule(const struct settings *settings, const struct run_plan *plan)
+{
+    return plan->devices.backend->computes ? tensorboard_rule(settings) : (struct snapshot_rule){ .count = 0 };
+}
+
+size_t observers_bytes(const struct settings *settings, const struct net *net)
+{
+    return tensorboard_bytes(settings, net);
+}
+
 struct observers *observers_open(const struct observed_run *run)
 {
     struct observers *const observers = run->directory != NULL ? calloc(1, sizeof(*observers)) : NULL;
@@ -39,6 +49,12 @@ void observers_put(struct observers *observers, const struct observation *observ
         return;
     tensorboard_put(observers->board, observation);
     prometheus_put(observers->prometheus, observation);
+}
+
+void observers_show(struct observers *observers, const struct step_report *report)
+{
+    if (observers != NULL)
+        tensorboard_show(observers->board, report);
 }
 
 void observers_close(struct observers *observers, bool is_over)

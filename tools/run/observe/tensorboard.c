@@ -11,11 +11,14 @@
 #include "formats/events/tfevent.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "tools/config/observe/histogram_steps.h"
 #include "tools/run/observe/event_file.h"
 #include "tools/run/observe/hyperparameters.h"
 #include "tools/run/observe/run_texts.h"
+#include "tools/run/observe/shown_tensors.h"
 
-#define RECORD_BYTES 8192u      /* more than the scalars of a row or the hyperparameters take, and texts besides */
+#define RECORD_BYTES 8192u      /* more than the scalars of a row, the hyperparameters or two histograms take, and texts
+                                 * besides */
 #define FOLDER "tensorboard"    /* in the run's directory */
 
 /* What TensorBoard calls runs: their folders in ours. */
@@ -30,6 +33,7 @@ static const char *const run_folders[BOARD_RUN_COUNT] = {
 struct tensorboard {
     struct observed_run run;
     struct run_texts texts;
+    struct shown_tensors tensors;
     char folder[PATH_MAX];
     bool is_own;                /* the folder is in the run's directory */
     bool is_off;                /* something could not be written */
@@ -47,6 +51,26 @@ static bool is_wanted(const struct settings *settings)
     return *settings->report.tensorboard != '\0' && strcmp(settings->report.tensorboard, "no") != 0;
 }
 
+static struct histogram_steps histogram_steps(const struct settings *settings)
+{
+    struct histogram_steps steps;
+    (void)histogram_steps_read(settings->report.histograms, &steps);    /* as it was read before */
+    return steps;
+}
+
+struct snapshot_rule tensorboard_rule(const struct settings *settings)
+{
+    const struct histogram_steps steps = histogram_steps(settings);
+    const bool shows = is_wanted(settings) && (steps.each_epoch || steps.every > 0);
+    return (struct snapshot_rule){ .count = shows, .every = steps.every, .each_epoch = steps.each_epoch,
+                                   .shows = shows };
+}
+
+size_t tensorboard_bytes(const struct settings *settings, const struct net *net)
+{
+    return tensorboard_rule(settings).count > 0 ? shown_tensors_bytes(net) : 0;
+}
+
 static void release(struct tensorboard *board)
 {
     for (int run = 0; run < BOARD_RUN_COUNT; run++)
@@ -54,6 +78,7 @@ static void release(struct tensorboard *board)
             close(board->fds[run]);
     tfevent_release(&board->event);
     run_texts_release(&board->texts);
+    shown_tensors_release(&board->tensors);
     free(board);
 }
 
@@ -74,7 +99,9 @@ static int prepare(struct tensorboard *board, const struct observed_run *run)
                                      : snprintf(board->folder, sizeof(board->folder), "%s", asked);
     if (length >= (int)sizeof(board->folder))
         return -ENAMETOOLONG;
-    const int rc = run_texts_make(&board->texts, run);
+    int rc = run_texts_make(&board->texts, run);
+    if (rc == 0 && tensorboard_rule(run->settings).count > 0)
+        rc = shown_tensors_open(&board->tensors, run->net);
     if (rc != 0)
         return rc;
     const struct run_texts *const texts = &board->texts;
@@ -84,6 +111,10 @@ static int prepare(struct tensorboard *board, const struct observed_run *run)
 
 struct tensorboard *tensorboard_open(const struct observed_run *run)
 {
+    const struct histogram_steps steps = histogram_steps(run->settings);
+    if (!is_wanted(run->settings) && (steps.each_epoch || steps.every > 0))
+        log_message(LOG_RUN, "report.histograms = %s is of events for TensorBoard, and there are none: set "
+                    "report.tensorboard", run->settings->report.histograms);
     if (!is_wanted(run->settings))
         return NULL;
     struct tensorboard *const board = calloc(1, sizeof(*board));
@@ -204,6 +235,7 @@ static void put_training(struct tensorboard *board, const struct observation *ob
     const struct fractions share = tally_fractions(tally);
     const double steps = (double)tally->steps, tower_steps = steps * board->run.plan->devices.towers.count;
     put_scalar(board, "lr", observation->learning_rate);
+    put_known(board, "grad_norm", observation->gradient_norm);
     put_scalar(board, "epoch", observation->epoch);
     if (tally->steps > 0) {
         put_scalar(board, "perf/step_ms", (double)tally->wall_ns / 1e6 / steps);
@@ -230,6 +262,35 @@ void tensorboard_put(struct tensorboard *board, const struct observation *observ
     if (observation->pass == PASS_TRAIN)
         put_training(board, observation);
     put(board, observation->pass == PASS_TRAIN ? BOARD_TRAIN : BOARD_VALIDATION);
+}
+
+/* Rows tell the norm where it is limited. */
+static void show_norm(struct tensorboard *board, uint64_t step)
+{
+    const double norm = shown_tensors_norm(&board->tensors);
+    if (board->run.settings->train.clip_norm > 0 || isnan(norm))
+        return;
+    tfevent_begin(&board->event, wall_time(), step);
+    put_scalar(board, "grad_norm", norm);
+    put(board, BOARD_TRAIN);
+}
+
+/* An event for each parameter: one with all of a large network would need memory. */
+void tensorboard_show(struct tensorboard *board, const struct step_report *report)
+{
+    if (board == NULL || board->tensors.numbers == NULL)
+        return;
+    const struct net *const net = board->run.net;
+    const uint64_t step = report->span.step + 1;
+    shown_tensors_begin(&board->tensors);
+    for (uint32_t i = 0; i < net->parameter_count && !board->is_off; i++) {
+        if (!net->parameters[i].is_trained)
+            continue;
+        tfevent_begin(&board->event, wall_time(), step);
+        if (check(board, shown_tensors_put(&board->tensors, report, i, &board->event)) == 0)
+            put(board, BOARD_TRAIN);
+    }
+    show_norm(board, step);
 }
 
 void tensorboard_close(struct tensorboard *board, bool is_over)

@@ -421,6 +421,7 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
 {
     struct fixture fixture;
     struct checkpoint_saver *saver;
+    struct checkpoint_counts counts;
     struct capture capture;
     char text[TEXT_BYTES];
     struct checkpoint_mark mark = { .position = { 0, 1, 0 }, .files = CHECKPOINT_NEWEST };
@@ -433,7 +434,8 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
         assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
         mark.position.step = step;
         checkpoint_saver_put(saver, fixture.snapshots, &mark);
-        checkpoint_saver_end(saver);
+        checkpoint_saver_end(saver, &counts);
+        assert_true(counts.saved == 1 && counts.failures == 0 && counts.latest_ns > 0);
     }
     assert_true(is_there(&fixture, 1) && is_there(&fixture, 2) && is_there(&fixture, 3));
     char path[700];
@@ -443,7 +445,9 @@ static void the_saver_goes_on_when_a_state_cannot_be_written(void **state)
     assert_int_equal(checkpoint_saver_start(&saver, &spec), 0);
     mark.position.step = 4;
     checkpoint_saver_put(saver, fixture.snapshots, &mark);
-    checkpoint_saver_end(saver);
+    checkpoint_saver_put(saver, fixture.snapshots, &mark);
+    checkpoint_saver_end(saver, &counts);
+    assert_true(counts.saved == 0 && counts.failures == 2 && counts.latest_ns == 0);
     capture_end(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "the run goes on, and what was saved before stays"));
     assert_true(is_there(&fixture, 3));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stage/clock.h"
 #include "stage/log.h"
 #include "stage/thread.h"
 
@@ -15,7 +16,8 @@ struct checkpoint_saver {
     struct thread *thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool has_state, is_ended;           /* under the lock, as is what follows */
+    struct checkpoint_counts counts;    /* under the lock, as is what follows */
+    bool has_state, is_ended;
     struct snapshot **snapshots;        /* of the state that waits */
     struct checkpoint_mark mark;
     struct snapshot **taken;            /* the thread's own from here */
@@ -53,15 +55,32 @@ static void tell(const struct checkpoint_saver *saver, int rc, const char *broke
                     run_directory_path(saver->spec.directory), name, strerror(-rc));
 }
 
+void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t begun_ns)
+{
+    counts->saved += rc == 0;
+    counts->failures += rc != 0;
+    if (rc == 0)
+        counts->latest_ns = clock_now_ns() - begun_ns;
+}
+
+static void count(struct checkpoint_saver *saver, int rc, uint64_t begun_ns)
+{
+    pthread_mutex_lock(&saver->lock);
+    checkpoint_counts_add(&saver->counts, rc, begun_ns);
+    pthread_mutex_unlock(&saver->lock);
+}
+
 static void save(struct checkpoint_saver *saver)
 {
     const struct checkpoint_saver_spec *const spec = &saver->spec;
+    const uint64_t begun_ns = clock_now_ns();
     const char *broken = NULL;
     int rc = checkpoint_writer_take(spec->writer, saver->taken, &saver->taken_mark);
     for (uint32_t d = 0; d < spec->towers; d++)
         spec->give_back(spec->arg, d, saver->taken[d]);
     if (rc == 0)
         rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
+    count(saver, rc, begun_ns);
     if (rc != 0)
         tell(saver, rc, broken);
 }
@@ -114,7 +133,16 @@ void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const
     pthread_mutex_unlock(&saver->lock);
 }
 
-void checkpoint_saver_end(struct checkpoint_saver *saver)
+void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)
+{
+    if (saver == NULL)
+        return;
+    pthread_mutex_lock(&saver->lock);
+    *counts_out = saver->counts;
+    pthread_mutex_unlock(&saver->lock);
+}
+
+void checkpoint_saver_end(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out)
 {
     if (saver == NULL)
         return;
@@ -123,5 +151,6 @@ void checkpoint_saver_end(struct checkpoint_saver *saver)
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
     thread_join(saver->thread);
+    *counts_out = saver->counts;
     release(saver);
 }

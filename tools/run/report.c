@@ -30,6 +30,7 @@ int report_init(struct report *report)
     const struct observed_run run = {
         .settings = report->settings, .plan = report->plan, .net = report->net, .datasets = report->datasets,
         .directory = report->directory != NULL ? run_directory_path(report->directory) : NULL,
+        .saves = report->saves,
     };
     report->observers = observers_open(&run);
     int rc = run_progress_init(&report->progress, report->settings, report->plan, report->account);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "compute/net.h"
+#include "tools/checkpoint/saver.h"
 #include "tools/results/run_directory.h"
 #include "tools/run/account.h"
 #include "tools/run/goal/course.h"
@@ -22,6 +23,7 @@ struct report {
     const struct net *net;
     const struct dataset *const *datasets;      /* of every pass; NULLs where there are none */
     const struct course *course;
+    const struct checkpoint_counts *saves;      /* until report_release */
     struct account *account;            /* its recent tally is reset */
     struct run_directory *directory;    /* NULL: nothing is written (--dry-run) */
     const struct pipeline *pipeline;    /* while it is open: until the last report of a step */

@@ -138,7 +138,7 @@ static int open_report(struct run *run)
     run->report = (struct report){ .settings = run->settings, .plan = &run->plan, .net = run->net,
                                   .datasets = datasets_of(run), .course = &run->state.course, .account = run->account,
                                   .directory = run->results.directory, .pipeline = run->pipeline,
-                                  .process_start_ns = run->process_start_ns };
+                                  .saves = &run->state.counts, .process_start_ns = run->process_start_ns };
     return report_init(&run->report);
 }
 

@@ -79,6 +79,19 @@ train null --set devices.kind=null --set "report.prometheus=$metrics"
 expect_text "$metrics"
 grep -q '^pipetrain_loss{split="train"} NaN$' "$metrics" || fail 'no loss where nothing is computed'
 
+# States: what saving the latest took, and a folder in the place of one that then cannot be saved.
+grep -q pipetrain_checkpoint_seconds "$metrics" && fail 'no state was saved'
+train states --set checkpoint.every=epoch --set train.epochs=3 --set "report.prometheus=$metrics"
+expect_text "$metrics"
+expect_metric checkpoint_failures_total 0
+awk '$1 == "pipetrain_checkpoint_seconds" { found = $2 > 0 && $2 < 100 } END { exit !found }' "$metrics" ||
+    fail 'what saving a state took'
+mkdir -p "$work/runs/refused/checkpoint-00000010.safetensors/full"
+train refused --set run.resume=never --set checkpoint.every=epoch --set train.epochs=3 --set "report.prometheus=$metrics"
+expect_err 'checkpoint-00000010.safetensors: .*: the run goes on, and what was saved before stays'
+expect_metric checkpoint_failures_total 1
+awk '$1 == "pipetrain_checkpoint_seconds" { found = 1 } END { exit !found }' "$metrics" || fail 'others were saved'
+
 # Whoever reads it sees a whole text, at any time.
 : >"$work/reading"
 while [ -e "$work/reading" ]; do

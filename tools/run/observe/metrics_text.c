@@ -125,6 +125,17 @@ static void put_run(struct metrics_text *metrics, double now)
                 "Records that are not used; damaged ones are counted once.", metrics->corrupt_records);
 }
 
+/* The time of the latest one when there is one. */
+static void put_saves(struct metrics_text *metrics)
+{
+    const struct checkpoint_counts *const saves = metrics->run->saves;
+    put_counter(metrics, "checkpoint_failures_total", NULL, "States that could not be saved, of this process.",
+                saves->failures);
+    if (saves->saved > 0)
+        put_gauge(metrics, "checkpoint_seconds", "What saving the latest state took, beside the training.",
+                  (double)saves->latest_ns / 1e9);
+}
+
 /* Of the passes that have a row; `more` goes behind the label of the pass. */
 static void put_splits(struct metrics_text *metrics, const char *name, const char *more, const char *help,
                        const double values[PASS_COUNT])
@@ -207,6 +218,7 @@ void metrics_text_write(struct metrics_text *metrics, double now)
     metrics->bytes = 0;
     metrics->text[0] = '\0';
     put_run(metrics, now);
+    put_saves(metrics);
     put_results(metrics);
     if (!metrics->has_row[PASS_TRAIN])
         return;

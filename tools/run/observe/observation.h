@@ -3,6 +3,7 @@
 #define PIPETRAIN_OBSERVATION_H
 
 #include "loader/loader.h"
+#include "tools/checkpoint/saver.h"
 #include "tools/run/account.h"
 #include "tools/run/pace/feed.h"
 #include "tools/run/run_plan.h"
@@ -14,6 +15,7 @@ struct observed_run {
     const struct net *net;
     const struct dataset *const *datasets;      /* of every pass; NULLs where there are none */
     const char *directory;      /* NULL: nothing is written */
+    const struct checkpoint_counts *saves;      /* of states, up to now */
 };
 
 struct observation {

@@ -183,6 +183,7 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
     const struct span *const span = &reports[0]->span;
     struct checkpoint_mark mark;
     clear_others(state);
+    checkpoint_saver_count(state->saver, &state->counts);
     if (reports[0]->snapshot == NULL)
         ask_by_the_clock(state);
     const unsigned files = reports[0]->snapshot != NULL ? files_of(state, span) : 0;
@@ -228,7 +229,7 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
 {
     if (state->saver == NULL)
         return;
-    checkpoint_saver_end(state->saver);
+    checkpoint_saver_end(state->saver, &state->counts);
     state->saver = NULL;
     state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
     if (last->can_be_taken && !state->needs_none)
@@ -242,7 +243,9 @@ int run_state_write_last(struct run_state *state, const struct settings *setting
         return 0;
     state->has_last = false;
     const uint32_t keep = (uint32_t)settings->checkpoint.keep;
+    const uint64_t begun_ns = clock_now_ns();
     const int rc = checkpoint_writer_write(state->writer, state->directory, keep, &broken);
+    checkpoint_counts_add(&state->counts, rc, begun_ns);
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "%s: the state behind the last step could not be saved: %s: what was saved before stays",

@@ -44,6 +44,7 @@ struct run_state {                      /* begins as all 0, but for `back` */
     bool needs_none;            /* and it has come to it: nothing is left to go on with */
     struct checkpoint_writer *writer;
     struct checkpoint_saver *saver;
+    struct checkpoint_counts counts;    /* of states of this process, when a batch was followed last or later */
     uint64_t period_ns, saved_ns;       /* between two states by the clock, 0 = not by it; when the last was saved */
     bool is_asked;                      /* the towers will make snapshots behind a batch that is not reported yet */
     struct snapshot **snapshots;        /* room for one of each tower */

@@ -25,7 +25,7 @@ struct reduce_region { float *floats; size_t count; };  /* count 0: not brought 
 struct reduce_member {
     struct device *device;
     struct stream *compute, *communication;
-    struct trace_track *track;  /* of the communication stream, for what the host does on it; NULL: not recorded */
+    struct trace_track *track;  /* of the communication stream, for the sums on it; NULL: not recorded */
     struct reduce_region regions[REGION_COUNT];
     /* Of what is updated, as bf16, device memory: gradients are summed as those, in fp32 and rounded once, and the
      * region of gradients is left alone. NULL: that is summed. */
@@ -83,6 +83,9 @@ struct reduce_ops {
      * negative errno when the reduction failed or is late (-ETIMEDOUT); the cause is logged.
      * NULL: cannot fail behind the caller's back. */
     int (*poll)(struct reduce *reduce, uint32_t tower);
+    /* The tower's thread has seen a batch end: put the sums that its stream has done since on the tower's track. NULL:
+     * they are recorded when the host does them. */
+    void (*record)(struct reduce *reduce, uint32_t tower);
     /* Called once by every tower's thread that joined or tried to, when it starts no more
      * buckets: lets go of what belongs to that thread. After a cancel it does not wait for
      * other towers. NULL: there is nothing of the kind. */

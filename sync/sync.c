@@ -182,6 +182,13 @@ uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span,
     return is_summed && sync->spec.ops->bucket_ready != NULL ? span->global_count : span->count;
 }
 
+void sync_record(struct sync *sync)
+{
+    struct reduce *const reduce = sync->spec.reduce;
+    if (sync->joined && reduce->ops->record != NULL)
+        reduce->ops->record(reduce, sync->spec.index);
+}
+
 int sync_await_end(struct sync *sync, struct event *end, struct phases *phases)
 {
     struct reduce *const reduce = sync->spec.reduce;

@@ -119,6 +119,8 @@ int sync_finish(struct sync *sync, uint64_t next);
 /* The gradient at that place of the arena, behind training batch `span`, is a sum over so many samples: all of the
  * batch where the towers' sum lies in this tower's gradients, else the tower's own. Any thread. */
 uint32_t sync_gradient_samples(const struct sync *sync, const struct span *span, size_t offset);
+/* A batch has ended: its sums go into the trace, if they are not there yet. */
+void sync_record(struct sync *sync);
 /* Wait for the tower's device, looking after a reduction that can fail by itself: 0, what went wrong, or
  * -ECANCELED. */
 int sync_await_end(struct sync *sync, struct event *end, struct phases *phases);

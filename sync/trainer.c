@@ -89,6 +89,7 @@ static int finish_step(struct trainer *trainer)
         return rc;
     report->seen_ns = clock_now_ns();
     step_clock_record(trainer->clock, trainer->spec.track, &report->span, trainer->spec.tower.index);
+    sync_record(&trainer->sync);
     outcome_tell(outcome, trainer->tower, is_inspected(trainer, &report->span), report);
     trainer->flights.finished++;
     return queue_put(trainer->reports.full, report);

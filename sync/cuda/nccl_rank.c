@@ -14,6 +14,7 @@
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 #include "sync/cuda/nccl_call.h"
+#include "sync/cuda/reduce_clock.h"
 
 #define NS_PER_MS 1000000u
 #define YIELD_NS 200000u                /* longer waits do not notice a nap */
@@ -34,6 +35,7 @@ struct nccl_rank {
     uint32_t tower;
     struct reduce_member member;
     struct buckets buckets;
+    struct reduce_clock *clock;
     ncclComm_t comm;                    /* NULL: there is none */
     void *registered[REGION_COUNT];     /* NCCL's handles of the regions, NULL where it has none */
     int result;                         /* the first error, 0 while there is none */
@@ -142,6 +144,7 @@ void nccl_rank_close(struct nccl_rank *rank)
         close_event(rank->flights[i].queued);
         close_event(rank->flights[i].reduced);
     }
+    reduce_clock_close(rank->clock);
     free(rank->flights);
     free(rank->latest);
     free(rank);
@@ -242,6 +245,8 @@ int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member
         rc = register_regions(rank);
     if (rc == 0)
         rc = warm_up(rank);
+    if (rc == 0)
+        rc = reduce_clock_open(&rank->clock, member, rank->tower, buckets->count);
     return keep(rank, rc);
 }
 
@@ -279,11 +284,15 @@ static int queue_collective(struct nccl_rank *rank, const struct flight *flight)
     if (rc == 0)
         rc = stream_wait(member->communication, flight->queued);
     if (rc == 0)
+        rc = reduce_clock_begin(rank->clock, flight->bucket, flight->batch);
+    if (rc == 0)
         rc = cuda_enter(member->device);
     /* Only when the call is finished does the stream hold the collective. */
     if (rc == 0)
         rc = RANK_CALL(rank, ncclAllReduce(range.floats, range.floats, range.count, ncclFloat32, ncclSum, rank->comm,
                                            cuda_stream_of(member->communication)));
+    if (rc == 0)
+        rc = reduce_clock_end(rank->clock);
     return rc != 0 ? rc : stream_record(member->communication, flight->reduced);
 }
 
@@ -377,6 +386,11 @@ int nccl_rank_poll(struct nccl_rank *rank)
         return -ECANCELED;
     const int rc = check_comm(rank);
     return keep(rank, rc != 0 ? rc : check_oldest(rank));
+}
+
+void nccl_rank_record(struct nccl_rank *rank)
+{
+    reduce_clock_record(rank->clock);
 }
 
 /* Leaving. */

@@ -35,6 +35,7 @@ int nccl_rank_connect(struct nccl_rank *rank, const struct reduce_member *member
 int nccl_rank_start(struct nccl_rank *rank, uint32_t bucket, uint64_t batch);
 int nccl_rank_wait(struct nccl_rank *rank, uint32_t bucket);
 int nccl_rank_poll(struct nccl_rank *rank);
+void nccl_rank_record(struct nccl_rank *rank);
 void nccl_rank_leave(struct nccl_rank *rank);
 
 #endif

@@ -214,6 +214,11 @@ static int nccl_poll(struct reduce *base, uint32_t tower)
     return nccl_rank_poll(rank_of(base, tower));
 }
 
+static void nccl_record(struct reduce *base, uint32_t tower)
+{
+    nccl_rank_record(rank_of(base, tower));
+}
+
 static void nccl_leave(struct reduce *base, uint32_t tower)
 {
     nccl_rank_leave(rank_of(base, tower));
@@ -273,6 +278,7 @@ const struct reduce_ops reduce_nccl_ops = {
     .start = nccl_start,
     .wait = nccl_wait,
     .poll = nccl_poll,
+    .record = nccl_record,
     .leave = nccl_leave,
     .cancel = nccl_cancel,
 };

@@ -11,11 +11,13 @@
 #include "stage/cuda/cuda_call.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
+#include "sync/cuda/reduce_clock.h"
 #include "sync/meeting.h"
 
 struct peer_reduce {
     struct meeting meeting;
     struct tower_arenas arenas[REGION_COUNT];   /* of gradients what the members bring of them */
+    struct reduce_clock *clocks[KERNEL_TOWERS_MAX];     /* each set by its tower before it joins */
 };
 
 static bool brings_halves(const struct reduce_member *member, enum region region)
@@ -28,13 +30,11 @@ static enum value_type type_of(const struct share *share)
     return brings_halves(&share->meeting->members[share->tower], share->region) ? VALUE_BF16 : VALUE_FP32;
 }
 
-static int queue_sum(struct meeting *meeting, struct share *share)
+static int sum_range(struct meeting *meeting, const struct share *share)
 {
     struct stream *const communication = meeting->members[share->tower].communication;
     const struct tower_arenas *const arenas = &((struct peer_reduce *)meeting)->arenas[share->region];
     const struct bucket *const bucket = share_bucket(share);
-    if (share->begin >= share->end)
-        return 0;
     if (bucket->use == BUCKET_BROADCAST)
         return communication->device->ops->copy(communication, (float *)arenas->values[share->tower] + share->begin,
                                                 (float *)arenas->values[bucket->owner] + share->begin,
@@ -45,6 +45,18 @@ static int queue_sum(struct meeting *meeting, struct share *share)
     return rc != 0 ? rc : CUDA_CALL(cuda_name(communication->device),
                                     kernel_sum_towers(cuda_stream_of(communication), type_of(share), arenas,
                                                       share->begin, share->end, into.first, into.count));
+}
+
+static int queue_sum(struct meeting *meeting, struct share *share)
+{
+    struct reduce_clock *const clock = ((struct peer_reduce *)meeting)->clocks[share->tower];
+    const uint64_t batch = share_batch(share);
+    if (share->begin >= share->end)
+        return 0;
+    int rc = reduce_clock_begin(clock, share->bucket, batch);
+    if (rc == 0)
+        rc = sum_range(meeting, share);
+    return rc == 0 ? reduce_clock_end(clock) : rc;
 }
 
 static int connect_device(struct device *device, struct device *other)
@@ -135,6 +147,8 @@ static void peer_close(struct reduce *base)
     struct peer_reduce *const reduce = (struct peer_reduce *)base;
     if (reduce == NULL)
         return;
+    for (uint32_t d = 0; d < KERNEL_TOWERS_MAX; d++)
+        reduce_clock_close(reduce->clocks[d]);
     meeting_release(&reduce->meeting);
     free(reduce);
 }
@@ -142,7 +156,14 @@ static void peer_close(struct reduce *base)
 static int peer_join(struct reduce *base, uint32_t tower, const struct reduce_member *member,
                      const struct buckets *buckets)
 {
-    return meeting_join((struct meeting *)base, &between_peers, tower, member, buckets);
+    struct peer_reduce *const reduce = (struct peer_reduce *)base;
+    const int rc = reduce_clock_open(&reduce->clocks[tower], member, tower, buckets->count);
+    return rc == 0 ? meeting_join(&reduce->meeting, &between_peers, tower, member, buckets) : rc;
+}
+
+static void peer_record(struct reduce *base, uint32_t tower)
+{
+    reduce_clock_record(((struct peer_reduce *)base)->clocks[tower]);
 }
 
 const struct reduce_ops reduce_peer_ops = {
@@ -154,5 +175,6 @@ const struct reduce_ops reduce_peer_ops = {
     .join = peer_join,
     .start = meeting_start,
     .wait = meeting_wait,
+    .record = peer_record,
     .cancel = meeting_cancel,
 };

@@ -87,6 +87,7 @@ void bench_open(struct bench *bench, const struct bench_spec *spec)
         tower->bench = bench;
         tower->index = d;
         tower->steps = BENCH_STEPS;
+        tower->track = trace_track_add(spec->trace, TRACE_REDUCTION, d);
         tower_open(tower, d % spec->devices);
     }
 }
@@ -271,6 +272,8 @@ static int finish_step(struct bench_tower *tower)
     const int rc = await_end(tower, tower->ends[step % tower->bench->depth]);
     if (rc)
         return rc;
+    if (tower->bench->reduce->ops->record != NULL)
+        tower->bench->reduce->ops->record(tower->bench->reduce, tower->index);
     look_at_sums(tower, step);
     atomic_fetch_add(&tower->done, 1);
     return 0;
@@ -310,6 +313,7 @@ static int join(struct bench_tower *tower)
     const struct reduce_member member = {
         .device = tower->device, .compute = tower->compute, .communication = tower->communication, .zeros = gradients,
         .regions = { [REGION_GRADIENTS] = gradients, [REGION_STATISTICS] = statistics }, .halves = tower->halves,
+        .track = tower->track,
     };
     for (size_t i = 0; i < bench->floats; i++)
         tower->values[i] = (float)i;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "stage/thread.h"
+#include "stage/trace/trace.h"
 #include "sync/reduce.h"
 
 enum { BENCH_TOWERS_MAX = 8, BENCH_STEPS = 40, BENCH_DEPTH_MAX = 4 };
@@ -19,6 +20,7 @@ struct bench_tower {
     struct stream *compute, *communication;
     float *arenas[REGION_COUNT];    /* of gradients and statistics */
     uint16_t *halves;               /* with spec.has_halves, of gradients */
+    struct trace_track *track;      /* of spec.trace */
     float *values, *sums;           /* pinned: of every step that may be queued */
     struct event *ends[BENCH_DEPTH_MAX];
     struct thread *thread;
@@ -52,6 +54,7 @@ struct bench_spec {
     uint32_t devices;               /* tower t is on device t % devices */
     uint32_t deadline_ms;           /* 0: a minute */
     bool has_halves;                /* gradients are summed as bf16 */
+    struct trace *trace;            /* of sums; NULL: none */
 };
 
 /* Devices of the kind that the reduction can be used between, at most `towers`. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stage/clock.h"
 #include "tests/helpers/reduce_bench.h"
 #include "tests/helpers/test_device_kind.h"
 
@@ -71,6 +72,55 @@ static void sums_of_bf16_are_of_fp32_and_rounded_once(void **state)
     if (strcmp(reduction->name, "nccl") == 0)
         skip();
     check_sums(true);
+}
+
+enum { TRACED_TOWERS = 3, BUCKETS_MOST = 16 };
+
+/* Of all tracks: how often each bucket of each batch is there. */
+static void count_sums(const struct trace *trace, uint64_t begun_ns, uint32_t counts[BENCH_STEPS][BUCKETS_MOST])
+{
+    const uint64_t late_ns = clock_now_ns() + 1000000000u;
+    struct trace_look look;
+    for (uint32_t i = 0; trace_look(trace, i, &look); i++) {
+        bool is_there[BENCH_STEPS][BUCKETS_MOST] = { { false } };
+        uint64_t ended_ns = begun_ns;
+        assert_int_equal(look.kind, TRACE_REDUCTION);
+        assert_int_equal(look.lost, 0);
+        for (uint64_t n = 0; n < look.count; n++) {
+            const struct trace_entry *const entry = trace_entry_at(trace, i, &look, n);
+            assert_int_equal(entry->name, TRACE_REDUCE);
+            assert_int_equal(entry->tower, look.index);
+            assert_true(entry->begin_ns >= ended_ns && entry->end_ns >= entry->begin_ns && entry->end_ns < late_ns);
+            assert_true(entry->batch < BENCH_STEPS && entry->argument < bench.buckets.count);
+            assert_false(is_there[entry->batch][entry->argument]);
+            is_there[entry->batch][entry->argument] = true;
+            counts[entry->batch][entry->argument]++;
+            ended_ns = entry->end_ns;
+        }
+    }
+}
+
+/* A tower that has no share of a bucket sums nothing of it. */
+static void every_sum_is_recorded_once_on_a_track(void **state)
+{
+    (void)state;
+    const uint32_t towers = possible_towers(TRACED_TOWERS);
+    const struct trace_spec spec = { .tracks = towers, .entries = BENCH_STEPS * BUCKETS_MOST, .end = UINT64_MAX };
+    uint32_t counts[BENCH_STEPS][BUCKETS_MOST] = { { 0 } };
+    struct trace *trace;
+    assert_int_equal(trace_open(&trace, &spec), 0);
+    const uint64_t begun_ns = clock_now_ns();
+    bench_open(&bench, &(struct bench_spec){ .reduction = reduction, .towers = towers, .trace = trace,
+                                             .devices = bench_devices(reduction, towers) });
+    assert_true(bench.buckets.count <= BUCKETS_MOST);
+    bench_start(&bench);
+    bench_join(&bench);
+    count_sums(trace, begun_ns, counts);
+    for (uint32_t step = 0; step < BENCH_STEPS; step++)
+        for (uint32_t b = 0; b < bench.buckets.count; b++)
+            assert_in_range(counts[step][b], strcmp(reduction->name, "nccl") == 0 ? towers : 1, towers);
+    bench_close(&bench);
+    trace_close(trace);
 }
 
 /* Every tower has queued all it can before the sums of step `steps`, and has the results that go with it. */
@@ -190,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tower_gets_the_same_sums_in_every_step),
         cmocka_unit_test(sums_of_bf16_are_of_fp32_and_rounded_once),
+        cmocka_unit_test(every_sum_is_recorded_once_on_a_track),
         cmocka_unit_test(a_cancel_ends_the_waits_for_a_tower_that_stays_away),
         cmocka_unit_test(a_cancel_at_any_time_ends_every_tower),
         cmocka_unit_test(a_cancel_ends_the_wait_for_a_tower_that_never_joins),

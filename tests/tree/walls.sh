@@ -34,7 +34,7 @@ compute/cuda        compute/cuda/cudnn compute compute/plan stage stage/cuda
 sync                compute compute/update stage stage/trace sync/server sync/modes
 sync/modes          sync compute compute/update stage stage/trace
 sync/server         sync sync/modes compute compute/update stage stage/trace
-sync/cuda           sync compute compute/cuda stage stage/cuda stage/text
+sync/cuda           sync compute compute/cuda stage stage/cuda stage/text stage/trace
 tools/config/towers tools/config compute stage stage/text sync
 tools/config/train  tools/config compute stage stage/text
 tools/config/observe

@@ -21,11 +21,12 @@ struct trial {
 static struct trial trial_of(void)
 {
     static const struct backend_ops computing = { .computes = true };
+    static const struct device_ops host = { .host_memory = true };
     struct trial trial = {
         .facts = { .steps = 1000, .share = { .forward = 0.3, .backward = 0.6, .update = 0.1 }, .cores_busy = 0.5,
                    .busy = { .readers = 0.1, .decoders = 0.4 }, .images_per_second = 12345 },
-        .plan = { .devices = { .backend = &computing, .mode = sync_table[SYNC_REPLICATED] }, .read_threads = 1,
-                  .decode_threads = 2, .cores = 4, .bucket_bytes = 1 << 20 },
+        .plan = { .devices = { .ops = &host, .backend = &computing, .mode = sync_table[SYNC_REPLICATED] },
+                  .read_threads = 1, .decode_threads = 2, .cores = 4, .bucket_bytes = 1 << 20 },
         .settings = { .input = { .source = INPUT_REAL, .prefetch_depth = 4, .staging_depth = 2 } },
     };
     return trial;
@@ -159,6 +160,24 @@ static void copies_limit_where_batches_wait_for_them(void **state)
     expect(&trial, LIMIT_COPY, NULL, NAN);
 }
 
+static void copies_that_always_run_need_another_way(void **state)
+{
+    (void)state;
+    static const struct device_ops gpu = { .host_memory = false };
+    struct trial trial = trial_of();
+    wait_for_input(&trial, 0.3);
+    trial.facts.copying = 0.95;
+    trial.plan.threads_per_tower = 4;
+    expect(&trial, LIMIT_COPY, "devices.threads_per_tower", 1 / 0.7 - 1);
+    assert_non_null(strstr(find(&trial).text, "devices.threads_per_tower = 3, up to 43 % more images/s"));
+    trial.plan.devices.ops = &gpu;
+    trial.plan.schedule.towers = 2;
+    expect(&trial, LIMIT_COPY, "devices.towers", 1 / 0.7 - 1);
+    assert_non_null(strstr(find(&trial).text, "raise devices.towers (now 2), up to 43 % more images/s"));
+    wait_for_input(&trial, 0.9);        /* twice as many ways are twice as fast at most */
+    expect(&trial, LIMIT_COPY, "devices.towers", 1);
+}
+
 static void the_largest_loss_is_the_limit(void **state)
 {
     (void)state;
@@ -251,6 +270,7 @@ int main(void)
         cmocka_unit_test(cores_that_others_have_are_told),
         cmocka_unit_test(a_loader_that_is_idle_at_times_needs_depth),
         cmocka_unit_test(copies_limit_where_batches_wait_for_them),
+        cmocka_unit_test(copies_that_always_run_need_another_way),
         cmocka_unit_test(the_largest_loss_is_the_limit),
         cmocka_unit_test(relaxed_consistency_is_named_where_the_mode_can_have_it),
         cmocka_unit_test(without_computing_the_busiest_stage_sets_the_pace),

@@ -21,7 +21,7 @@
 #define SECONDS_MOST 86400
 
 /* Long options without a letter; those behind OPTION_OTHER are pipetrain's and say something else. */
-enum { OPTION_SET = 256, OPTION_TUNE, OPTION_WRITE, OPTION_OTHER };
+enum { OPTION_SET = 256, OPTION_TUNE, OPTION_WRITE, OPTION_PROGRESS, OPTION_OTHER };
 
 static const struct option long_options[] = {
     { "config", required_argument, NULL, 'c' },
@@ -32,7 +32,7 @@ static const struct option long_options[] = {
     { "check", no_argument, NULL, OPTION_OTHER },
     { "dry-run", no_argument, NULL, OPTION_OTHER },
     { "overfit", required_argument, NULL, OPTION_OTHER },
-    { "progress", required_argument, NULL, OPTION_OTHER },
+    { "progress", required_argument, NULL, OPTION_PROGRESS },
     { "describe", optional_argument, NULL, OPTION_OTHER },
     { "compare", required_argument, NULL, OPTION_OTHER },
     { "net", no_argument, NULL, OPTION_OTHER },
@@ -56,6 +56,8 @@ static void print_usage(FILE *out)
           "      --tune-write          what it recommends goes into FILE; FILE as it was\n"
           "                            stays as FILE.bak\n"
           "      --set SECTION.KEY=VALUE   as for a run; repeat for more\n"
+          "      --progress=KIND       line: one for each phase, as without it; none: as\n"
+          "                            --quiet\n"
           "  -q, --quiet               no lines on stderr while it measures\n"
           "  -h, --help\n\n"
           "Short runs measure what towers need with input that is there, and how long\n"
@@ -81,6 +83,18 @@ static int take_seconds(const char *text, double *seconds_out)
     return 0;
 }
 
+/* Of the runs themselves nothing is shown. */
+static int take_progress(const char *text, bool *quiet_out)
+{
+    const bool is_none = strcmp(text, "none") == 0;
+    if (!is_none && strcmp(text, "line") != 0) {
+        log_message(LOG_ERROR, "--progress=%.40s: with --tune wants line, one for each phase, or none", text);
+        return -EINVAL;
+    }
+    *quiet_out = is_none;
+    return 0;
+}
+
 static int take_letter(struct arguments *arguments, int letter)
 {
     struct tune_request *const request = &arguments->request;
@@ -89,11 +103,12 @@ static int take_letter(struct arguments *arguments, int letter)
     case OPTION_SET: request->assignments[request->assignment_count++] = optarg; return 0;
     case OPTION_TUNE: return optarg != NULL ? take_seconds(optarg, &request->seconds) : 0;
     case OPTION_WRITE: request->writes = true; return 0;
+    case OPTION_PROGRESS: return take_progress(optarg, &arguments->quiet);
     case 'q': arguments->quiet = true; return 0;
     case 'h': arguments->help = true; return 0;
     case OPTION_OTHER:
-        log_message(LOG_ERROR, "--tune does not go with --check, --dry-run, --overfit, --progress, --describe, "
-                               "--compare, --version");
+        log_message(LOG_ERROR, "--tune does not go with --check, --dry-run, --overfit, --describe, --compare, "
+                               "--version");
         return -EINVAL;
     default: return -EINVAL;
     }

@@ -87,7 +87,7 @@ awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf sec
 # Decoding takes 3 ms a sample, and there is one decoder.
 PIPETRAIN_SLOW='decode 3000'
 before=$(date +%s)
-tune slow_decoder.conf --tune=20 -q
+tune slow_decoder.conf --tune=20 --progress=none
 seconds=$(($(date +%s) - before))
 [ "$seconds" -le 22 ] || fail "20 s took $seconds s"
 expect_code 0 'a slow decoder'
@@ -142,6 +142,8 @@ tune slow_decoder.conf --tune -q --set devices.kind=null
 refused 2 'no towers' '^pipetrain: --tune: nothing computes'
 tune slow_decoder.conf --tune --check
 refused 2 'two things at once' '^pipetrain: --tune does not go with --check'
+tune slow_decoder.conf --tune --progress=json
+refused 2 'another progress' '^pipetrain: --progress=json: with --tune wants line, one for each phase, or none$'
 tune slow_decoder.conf --tune 30
 refused 2 'a time apart' "^pipetrain: unexpected argument '30'"
 tune slow_decoder.conf --tune --set input.prefetch_depht=2

@@ -77,7 +77,7 @@ tools_fuzz = %D%/fuzz/fuzz_cifar %D%/fuzz/fuzz_config %D%/fuzz/fuzz_shards
 tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/tools/test_about %D%/tools/test_account %D%/tools/test_cgroup %D%/tools/test_checkpoint \
 	%D%/tools/test_chunk_board \
 	%D%/tools/test_config %D%/tools/test_confusion %D%/tools/test_convert_files %D%/tools/test_convert_npy %D%/tools/test_dali_index \
-	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target \
+	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target %D%/tools/observe/test_trace_file \
 	%D%/tools/doctor/test_cores %D%/tools/doctor/test_gpu %D%/tools/doctor/test_machine \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
 	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
@@ -97,6 +97,7 @@ wrap = -Wl,--wrap=
 %C%_loader_test_kept_index_LDFLAGS = $(AM_LDFLAGS) $(wrap)ftruncate
 %C%_tools_test_run_directory_LDFLAGS = $(AM_LDFLAGS) $(wrap)flock $(wrap)calloc $(wrap)fstatvfs \
 	$(wrap)renameat $(wrap)unlinkat
+%C%_tools_observe_test_trace_file_LDFLAGS = $(AM_LDFLAGS) $(wrap)file_read_some
 %C%_tools_test_set_commit_LDFLAGS = $(AM_LDFLAGS) $(wrap)fsync $(wrap)renameat $(wrap)unlinkat
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 

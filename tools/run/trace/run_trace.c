@@ -124,19 +124,23 @@ struct trace_track *run_trace_track(const struct run_trace *run, enum trace_kind
     return trace_track_add(run_trace_recorder(run), kind, index);
 }
 
-static void tell(const struct run_trace *run, int rc)
+/* problem: what goes in front of the error, NULL: nothing. */
+static void tell(const struct run_trace *run, const char *problem, int rc)
 {
+    const char *const error = rc == -EEXIST ? NULL : strerror(-rc);
     if (rc != 0)
-        log_message(LOG_ERROR, "%s: the trace is not written: %s: the run goes on without", run->path,
-                    rc == -EEXIST ? "there is a file that is no trace" : strerror(-rc));
+        log_message(LOG_ERROR, "%s: the trace is not written: %s%s%s: the run goes on without", run->path,
+                    problem != NULL ? problem : "", problem != NULL && error != NULL ? ": " : "",
+                    error != NULL ? error : "");
 }
 
 void run_trace_begin(struct run_trace *run)
 {
     if (run == NULL)
         return;
-    const int rc = trace_file_begin(run->file, run->path);
-    tell(run, rc);
+    const char *problem;
+    const int rc = trace_file_begin(run->file, run->path, &problem);
+    tell(run, problem, rc);
     run->is_written = rc != 0;
 }
 
@@ -146,7 +150,7 @@ static void write_trace(struct run_trace *run)
     if (run->is_written)
         return;
     run->is_written = true;
-    tell(run, trace_file_write(run->file, &lost));
+    tell(run, NULL, trace_file_write(run->file, &lost));
     if (lost > 0 && !trace_spec_of(run->trace)->keeps_last)
         log_message(LOG_RUN, "%s: there was no room for %" PRIu64 " entries of the trace: take fewer steps", run->path,
                     lost);

@@ -118,26 +118,40 @@ static void put_names(struct trace_file *file)
     }
 }
 
-/* Is there a file that is no trace, and would be lost? Devices, pipes and empty files hold nothing. */
-static bool is_of_others(const char *path)
+/* -EEXIST: what the file begins with is no trace; or the negative errno of reading it. */
+static int look_at_beginning(const char *path)
 {
     static const char beginning[] = "[\n{\"ph\":";
     char found[sizeof(beginning) - 1];
-    struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
-        return false;
+    size_t bytes = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const bool is_trace = fd >= 0 && file_read_at(fd, 0, found, sizeof(found)) == 0 &&
-                          memcmp(found, beginning, sizeof(found)) == 0;
-    if (fd >= 0)
-        close(fd);
-    return !is_trace;
+    if (fd < 0)
+        return -errno;
+    const int rc = file_read_some(fd, 0, found, sizeof(found), &bytes);
+    close(fd);
+    if (rc != 0)
+        return rc;
+    return bytes == sizeof(found) && memcmp(found, beginning, sizeof(found)) == 0 ? 0 : -EEXIST;
 }
 
-int trace_file_begin(struct trace_file *file, const char *path)
+/* What is there may be lost: a trace, or nothing, as of devices, pipes and empty files. */
+static int check_there(const char *path, const char **problem_out)
 {
-    if (is_of_others(path))
-        return -EEXIST;
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+        return 0;
+    const int rc = look_at_beginning(path);
+    if (rc != 0)
+        *problem_out = rc == -EEXIST ? "there is a file that is no trace" : "the file that is there cannot be read";
+    return rc;
+}
+
+int trace_file_begin(struct trace_file *file, const char *path, const char **problem_out)
+{
+    *problem_out = NULL;
+    const int rc = check_there(path, problem_out);
+    if (rc != 0)
+        return rc;
     /* Without waiting for somebody to read from a FIFO. */
     file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file->fd < 0)

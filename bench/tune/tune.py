@@ -2,13 +2,16 @@
 """How near pipetrain --tune comes to the best point of a full grid, and how well its model predicts.
 
     bench/tune/tune.py BUILD MNIST-GLOB JPEG-GLOB CLASSES [SCENE...]
+    bench/tune/tune.py --table FILE
 
 Three scenes, each a configuration that starves: raw records of a slow reader, JPEG images with one decoder, and
 decoding that now and then takes long. In each --tune has a minute; then every point of a grid of threads and depths
 runs for some seconds; then the setting it recommends and the grid's best run in turns. Prints one Markdown row a
-scene. Delays are made by BUILD/tests/e2e/limits/pipetrain_slow (make check builds it).
+scene. Delays are made by BUILD/tests/e2e/limits/pipetrain_slow (make check builds it). With --table it only prints what
+it reads in the table that --tune printed: of every row the assignments, and what was predicted and measured.
 """
 
+import collections
 import csv
 import io
 import itertools
@@ -20,6 +23,11 @@ import subprocess
 import sys
 import tempfile
 
+# threads of tower, readers, decoders, depth of ring and slots, c for input.source = cached; predicted speed and wait;
+# measured speed, range and wait, MiB, and < for the best, or why it was not run.
+ROW = re.compile(r"^ *(\d+) +(\d+) +(\d+) +(\d+) +(\d+)([ c]) *([\d.]+) +([\d.]+)"
+                 r"(?: +([\d.]+) +(?:[\d.]+|-) +([\d.]+) +[\d.]+( <)?|  needs too much memory|  not run)$")
+Row = collections.namedtuple("Row", "assignments predicted_speed predicted_wait speed wait is_best")
 KEYS = ["devices.threads_per_tower", "input.read_threads", "input.decode_threads", "input.prefetch_depth",
         "input.staging_depth"]
 ROUNDS = 5
@@ -56,25 +64,51 @@ def write_config(path, scene, data, classes):
             file.write(f"[{section}]\n" + "\n".join(lines) + "\n")
 
 
+def read_row(line):
+    """A row of the table; None: the line is none. Shares of the wait, None where it was not run."""
+    match = ROW.match(line)
+    if match is None:
+        return None
+    values = assignments(match.group(*range(1, 6)))
+    speed, wait = match.group(9, 10)
+    return Row(values + (["input.source=cached"] if match.group(6) == "c" else []), float(match.group(7)),
+               float(match.group(8)) / 100, None if speed is None else float(speed),
+               None if wait is None else float(wait) / 100, match.group(11) is not None)
+
+
+def read_table(text):
+    """Behind the table's head, up to the line below it."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("tower read dec.")) + 1
+    last = next(i for i, line in enumerate(lines) if line.startswith("first: as configured"))
+    rows = [read_row(line) for line in lines[first:last]]
+    if None in rows:
+        sys.exit("tune.py: a row of the table cannot be read: " + lines[first + rows.index(None)])
+    return rows
+
+
 def tune(command, environment):
-    """The recommended setting, as values of KEYS, and the rows of the table."""
+    """The rows of the table, and the seconds it took."""
     text = subprocess.run(command + ["--tune=60", "-q"], env=environment, check=True, capture_output=True,
                           text=True).stdout
     sys.stderr.write(text)
-    rows = [line.split() for line in text.splitlines() if re.match(r"^ +\d+ +\d+ +\d+ +\d+ +\d+ ", line)]
-    best = next(row for row in rows if row[-1] == "<")
-    seconds = float(re.search(r"; (\d+) s in", " ".join(text.split())).group(1))
-    return best[:5], rows, seconds
+    return read_table(text), float(re.search(r"; (\d+) s in", " ".join(text.split())).group(1))
 
 
 def assignments(values):
-    return [word for key, value in zip(KEYS, values) for word in ("--set", f"{key}={value}")]
+    return [f"{key}={value}" for key, value in zip(KEYS, values)]
 
 
-def speed(command, environment, values, folder):
+def setting_words(setting):
+    """1/1/2/4/2, and what it has besides."""
+    return "/".join(word.split("=")[1] for word in setting)
+
+
+def speed(command, environment, setting, folder):
     run = os.path.join(folder, "run")
-    subprocess.run(command + assignments(values) + ["-q", "--set", f"run.dir={run}", "--set", "run.resume=never",
-                                                    "--set", f"train.max_time={SECONDS} seconds"],
+    words = [word for assignment in setting for word in ("--set", assignment)]
+    subprocess.run(command + words + ["-q", "--set", f"run.dir={run}", "--set", "run.resume=never",
+                                      "--set", f"train.max_time={SECONDS} seconds"],
                    env=environment, check=True)
     with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
         return json.load(file)["images_per_second"]
@@ -87,7 +121,8 @@ def grid_best(command, environment, grid):
     text = subprocess.run(command + fixed + axes + ["--seconds=1", "--rounds=1", "--format=csv", "-q"], env=environment,
                           check=True, capture_output=True, text=True).stdout
     best = max(csv.DictReader(io.StringIO(text)), key=lambda row: float(row["images_per_second"] or 0))
-    return [best.get(key, str(values[0])) for key, values in zip(KEYS, grid)], len(list(itertools.product(*grid)))
+    setting = assignments([best.get(key, str(values[0])) for key, values in zip(KEYS, grid)])
+    return setting, len(list(itertools.product(*grid)))
 
 
 def main():
@@ -99,15 +134,22 @@ def main():
             config = os.path.join(folder, "scene.conf")
             write_config(config, scene, data, classes)
             command = [path, "-c", config]
-            tuned, rows, seconds = tune(command, environment)
+            rows, seconds = tune(command, environment)
+            tuned = next(row.assignments for row in rows if row.is_best)
             best, points = grid_best(command, environment, scene["grid"])
             ratios = []
             for _ in range(ROUNDS):
                 ratios.append(speed(command, environment, tuned, folder) / speed(command, environment, best, folder))
-            off = max(abs(float(row[6]) - float(row[9])) / 100 for row in rows if len(row) > 10)
-            print(f"| {name} | {rows[0][7]} | {'/'.join(tuned)} | {'/'.join(best)} of {points} | "
+            off = max(abs(row.predicted_wait - row.wait) for row in rows if row.wait is not None)
+            print(f"| {name} | {rows[0].speed} | {setting_words(tuned)} | {setting_words(best)} of {points} | "
                   f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | {off:.3f} | "
                   f"{seconds:.0f} s |", flush=True)
 
 
-main()
+if sys.argv[1:2] == ["--table"]:
+    with open(sys.argv[2], encoding="utf-8") as table:
+        for found in read_table(table.read()):
+            print(*found.assignments, found.predicted_speed, found.predicted_wait, found.speed, found.wait,
+                  "best" if found.is_best else "")
+else:
+    main()

@@ -70,9 +70,11 @@ expect_out '^ +1 +#+ +[0-9.]+ %'
 expect_out '^reason +other numbers of threads( and another depth)?: [0-9.]+ % more images/s$'
 expect_out '^\[input\]$'
 expect_narrow tune
-[ "$(best 2)" -gt 1 ] || fail "a slow reader: $(best 2) readers"
-expect_out "^read_threads = $(best 2)\$"
-expect_equal "$(grep -c "^read_threads = $(best 2)        # the one disk\$" "$work/fed.conf")" 1 'the line in the file'
+readers=$(best 2)
+[ "$readers" -gt 1 ] || fail "a slow reader: $readers readers"
+cp "$work/out" "$work/tuned"
+expect_out "^read_threads = $readers\$"
+expect_equal "$(grep -c "^read_threads = $readers        # the one disk\$" "$work/fed.conf")" 1 'the line in the file'
 expect_same_file "$work/fed.conf.bak" "$work/slow_decoder.conf" 'the backup'
 expect_equal "$(grep -v threads "$work/fed.conf" | grep -v _depth)" \
     "$(grep -v threads "$work/fed.conf.bak" | grep -v _depth)" 'what is not changed'
@@ -83,6 +85,29 @@ for name in fed.conf.bak fed.conf; do
 done
 awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf seconds)" \
     'BEGIN { exit !(after < 0.8 * before) }' || fail 'the recommendation does not help'
+
+# What measures --tune reads its table, whatever stands in a row.
+reads=$(dirname "$0")/../../../bench/tune/tune.py
+if command -v python3 >/dev/null 2>&1 && [ -f "$reads" ]; then
+    python3 "$reads" --table "$work/tuned" >"$work/rows" 2>"$work/err" || fail 'the table is read'
+    expect_equal "$(sed -n 's/.*read_threads=\([0-9]*\) .* best$/\1/p' "$work/rows")" "$readers" 'the best row, read'
+    cat >"$work/table" <<'END'
+tower read dec. ring slots  images/s wait %  images/s  +/- % wait %      MiB
+    1    1    1    4     2   24683.0   45.0   24683.2    1.0   44.5    120.5
+    1    1    2    4     2   41538.0    0.0   41538.9      -   22.5    120.5 <
+    2    1    2    4     2   41538.0    0.0  needs too much memory
+    2    1    2    4    16   41538.0    0.0  not run
+    1    1    1    4     2c1234567.8    3.0   30000.0    2.0    1.0    300.5
+first: as configured; <: the best; c: with input.source = cached
+END
+    python3 "$reads" --table "$work/table" | sed 's/[a-z.]*_[a-z_]*=//g' >"$work/rows"
+    printf '%s\n' '1 1 1 4 2 24683.0 0.45 24683.2 0.445 ' '1 1 2 4 2 41538.0 0.0 41538.9 0.225 best' \
+        '2 1 2 4 2 41538.0 0.0 None None ' '2 1 2 4 16 41538.0 0.0 None None ' \
+        '1 1 1 4 2 input.source=cached 1234567.8 0.03 30000.0 0.01 ' >"$work/expected"
+    expect_same_file "$work/rows" "$work/expected" 'rows of a table'
+    sed -i 's/not run/never run/' "$work/table"
+    python3 "$reads" --table "$work/table" >"$work/rows" 2>"$work/err" && fail 'a row that nobody knows is read'
+fi
 
 # Decoding takes 3 ms a sample, and there is one decoder.
 PIPETRAIN_SLOW='decode 3000'

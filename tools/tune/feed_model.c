@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define SOON 1e-12              /* seconds: what is left by rounding */
 #define FILL_STEPS 100u         /* that are not counted: the same for all settings, which then meet the same times */
 
 /* A server and what it is at. */
@@ -30,6 +31,7 @@ struct feed {
     uint64_t late;                      /* copies that waited for the ring */
     bool is_late[FEED_TOWERS_MAX];
     uint64_t steps;                     /* that ended */
+    double step_seconds;                /* of the one that runs, alone on its cores */
     double now, waited;                 /* waited: the team for input */
     double core_seconds;                /* that were computed */
 };
@@ -151,13 +153,24 @@ static void begin_decodes(struct feed *feed)
         }
 }
 
+/* Seconds of the step that runs until its slot is given back, alone on its cores; 0 or less: it was. */
+static double slot_left(const struct feed *feed)
+{
+    return feed->team.left - feed->model->slot_free * feed->step_seconds;
+}
+
+static bool has_given_back(const struct feed *feed)
+{
+    return feed->team.is_busy && slot_left(feed) <= SOON;
+}
+
 static void begin_copies(struct feed *feed)
 {
     for (uint32_t t = 0; t < feed->model->towers; t++) {
         if (feed->feeders[t].is_busy)
             continue;
         const uint64_t batch = feed->fed[t];
-        const bool has_slot = batch < feed->steps + feed->setting->slots;
+        const bool has_slot = batch < feed->steps + has_given_back(feed) + feed->setting->slots;
         if (*place(feed, t, batch) < feed->model->pieces) {
             feed->is_late[t] = true;
         } else if (has_slot) {
@@ -175,7 +188,8 @@ static void begin_step(struct feed *feed)
     for (uint32_t t = 0; t < feed->model->towers && feed->model->pieces > 0; t++)
         if (feed->fed[t] <= feed->steps)
             return;
-    begin(&feed->team, feed->steps, service(feed->step, feed->steps) * feed->step_factor);
+    feed->step_seconds = service(feed->step, feed->steps) * feed->step_factor;
+    begin(&feed->team, feed->steps, feed->step_seconds);
 }
 
 static void end_read(struct feed *feed, uint64_t piece)
@@ -278,7 +292,7 @@ static bool advance(struct server *server, double seconds, double rate)
         return false;
     server->busy += seconds;
     server->left -= seconds * rate;
-    server->is_busy = server->left > 1e-12;
+    server->is_busy = server->left > SOON;
     return !server->is_busy;
 }
 
@@ -292,6 +306,8 @@ static bool next_event(struct feed *feed)
     seconds = soonest(feed->decoders, setting->decoders, rates.decode, seconds);
     seconds = soonest(feed->feeders, towers, rates.copy, seconds);
     seconds = soonest(&feed->team, 1, rates.step, seconds);
+    if (feed->team.is_busy && !has_given_back(feed))
+        seconds = fmin(seconds, slot_left(feed) / rates.step);
     if (!isfinite(seconds))
         return false;
     feed->now += seconds;

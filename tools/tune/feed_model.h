@@ -41,6 +41,9 @@ struct feed_model {
     double cores;                       /* that the process may use; INFINITY: nothing is shared */
     double read_cores, decode_cores;    /* share of a read or a decode that it computes; the rest waits */
     bool copies_on_cores, steps_on_cores;       /* of the host, as with CPU towers */
+    double slot_free;                   /* share of a step, its last part, in which the slot that it began with may be
+                                         * filled: a tower gives it back behind its forward pass, a GPU behind the
+                                         * first layer. 0: it is taken to the end */
     double crowding;                    /* how much longer a step takes, where there are not enough cores, than by the
                                          * share of its slowest thread: a team meets after every layer, and waits
                                          * each time for whoever has no core just then. >= 1 */

@@ -118,3 +118,13 @@ bool trials_have_room(const struct tune_request *request)
     struct trial_result result;
     return request->ram_budget == 0 || run(request, NULL, 0, "/dev/null", true, 0, &result) == 0;
 }
+
+/* On cores a slot goes back behind the forward pass of its step, on GPUs when that is queued. */
+double trials_slot_free(const struct trial_result *now)
+{
+    const struct fractions *const share = &now->fractions;
+    const double step = share->forward + share->backward + share->exposed_reduction + share->update + share->other;
+    if (strcmp(now->device, "cpu") != 0)
+        return 1;
+    return step > 0 ? 1 - share->forward / step : 0;
+}

@@ -19,6 +19,8 @@ int trials_run(const struct tune_request *request, const char *const *own, size_
 /* As trial_check. Says nothing. */
 int trials_check(const struct tune_request *request, const char *const *own, size_t count,
                  struct trial_result *result_out);
+/* Of a run with a loader, the share of a step in which the slot it began with may be filled (feed_model.h). */
+double trials_slot_free(const struct trial_result *now);
 /* Is there room for a trace in the budget, beside the configuration as it is? */
 bool trials_have_room(const struct tune_request *request);
 

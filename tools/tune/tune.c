@@ -242,6 +242,7 @@ static void set_space(struct tuning *tuning)
     const double quota = cgroup_cpu("").cpus;
     *model = (struct feed_model){ .between = BETWEEN, .crowding = 1 };
     model->cores = fmin((double)now->cores, quota);
+    model->slot_free = trials_slot_free(now);
     model->steps_on_cores = model->copies_on_cores = strcmp(now->device, "cpu") == 0;
     model->towers = between((double)now->towers, 1, FEED_TOWERS_MAX);
     model->batch = (uint32_t)now->batch;

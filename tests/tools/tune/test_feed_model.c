@@ -63,6 +63,42 @@ static void a_copy_hides_behind_a_step_where_there_are_two_slots(void **state)
     assert_float_equal(is.images_per_second, 10 / 1.5, 1e-6);
 }
 
+/* One slot: what is left of a step behind its forward pass is enough for a copy, or for a part of it. */
+static void a_copy_hides_behind_what_no_longer_needs_its_slot(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.copy = (struct feed_times)TIMES(half);
+    model.slot_free = 0.6;
+    struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 1 });
+    assert_float_equal(is.input_wait, 0, 1e-9);
+    assert_float_equal(is.images_per_second, 10, 1e-6);
+    model.slot_free = 0.3;
+    is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 1 });
+    assert_float_equal(is.input_wait, 0.2 / 1.2, 1e-6);
+    model.slot_free = 1;        /* filled again as soon as the step begins */
+    is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 1 });
+    assert_float_equal(is.input_wait, 0, 1e-9);
+    model.copy = (struct feed_times){ NULL, 0 };
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 2, 1, 1, 1 }).images_per_second, 10, 1e-6);
+}
+
+/* A place of the ring is free when its batch is copied: with one of each, decoding of the next batch begins behind the
+ * forward pass and not behind the step. Every fourth batch takes longer than a step. */
+static void a_slot_that_comes_back_early_is_depth(void **state)
+{
+    (void)state;
+    double bursts[32];
+    for (size_t i = 0; i < 32; i++)
+        bursts[i] = i % 8 == 0 ? 1.0 : 0.2;
+    struct feed_model model = plenty();
+    model.decode = (struct feed_times)TIMES(bursts);
+    const double held = predicted(&model, (struct feed_setting){ 1, 1, 1, 1, 1 }).input_wait;
+    model.slot_free = 0.6;
+    const double early = predicted(&model, (struct feed_setting){ 1, 1, 1, 1, 1 }).input_wait;
+    assert_true(held > 0.03 && early < held - 0.03);
+}
+
 /* Sixteen quick pieces, then sixteen slow ones: eight batches of each, on average 0.8 s a batch. */
 static void depth_takes_up_spread_and_no_deficit(void **state)
 {
@@ -205,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slowest_stage_sets_the_pace),
         cmocka_unit_test(a_copy_hides_behind_a_step_where_there_are_two_slots),
+        cmocka_unit_test(a_copy_hides_behind_what_no_longer_needs_its_slot),
+        cmocka_unit_test(a_slot_that_comes_back_early_is_depth),
         cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
         cmocka_unit_test(what_computes_at_once_shares_the_cores),
         cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),

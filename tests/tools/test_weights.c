@@ -57,6 +57,7 @@ struct fixture {
     struct net *net;
     struct tower *tower;
     struct run_directory *directory;
+    struct weights_spec spec;
     struct weights *weights;
 };
 
@@ -65,8 +66,9 @@ static struct net *net_make(void)
     struct net *net;
     assert_int_equal(net_open(&net, "tiny", (struct shape){ 2, 5, 5 }, 3), 0);
     net_conv2d(net, "zebra", NET_INPUT, 4, window_square(3, 1, PADDING_VALID), true);
-    net_dense(net, "ant", 0, 3, true);
-    net_softmax_loss(net, "loss", 1);
+    net_batch_norm(net, "mid", 0, (struct batch_norm){ 0.9, 1e-5f, true });
+    net_dense(net, "ant", 1, 3, true);
+    net_softmax_loss(net, "loss", 2);
     assert_int_equal(net_finish(net), 0);
     return net;
 }
@@ -87,7 +89,7 @@ static void directory_open(struct fixture *fixture)
     problems_release(&problems);
 }
 
-static int fixture_open(void **state)
+static int fixture_open(void **state, bool borrows)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
     const struct device_ops *ops = &device_host_ops;
@@ -105,9 +107,20 @@ static int fixture_open(void **state)
     assert_int_equal(tower_allocate(fixture->tower), 0);
     directory_open(fixture);
     assert_int_equal(run_directory_begin(fixture->directory), 0);
-    assert_int_equal(weights_open(&fixture->weights, fixture->net, &pixels), 0);
+    fixture->spec = (struct weights_spec){ fixture->net, borrows };
+    assert_int_equal(weights_open(&fixture->weights, fixture->spec, &pixels), 0);
     *state = fixture;
     return 0;
+}
+
+static int fixture_open_with_room(void **state)
+{
+    return fixture_open(state, false);
+}
+
+static int fixture_open_borrowing(void **state)
+{
+    return fixture_open(state, true);
 }
 
 static int fixture_close(void **state)
@@ -223,7 +236,7 @@ static void the_file_holds_the_weights_of_the_tower(void **state)
             json_string_value(json_object_get(json_object_get(header, "__metadata__"), metadata[i].key)),
             metadata[i].value);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    assert_int_equal((uint64_t)ftell(file), data_begin + net->trainable_count * sizeof(float));
+    assert_int_equal((uint64_t)ftell(file), data_begin + (net->trainable_count + net->statistic_count) * sizeof(float));
     json_decref(header);
     fclose(file);
 }
@@ -277,7 +290,7 @@ static void names_of_classes_are_kept_unless_they_are_too_long(void **state)
     char *const much = calloc(1, 3 * WEIGHTS_CLASS_BYTES + 1);
     assert_non_null(much);
     memset(much, 'x', 3 * WEIGHTS_CLASS_BYTES);
-    assert_int_equal(weights_open(&other, fixture->net, &pixels), 0);
+    assert_int_equal(weights_open(&other, fixture->spec, &pixels), 0);
     assert_int_equal(weights_name_classes(other, much), 0);
     weights_close(fixture->weights);
     fixture->weights = other;
@@ -289,7 +302,8 @@ static void names_of_classes_are_kept_unless_they_are_too_long(void **state)
 static void tensors_lie_in_the_order_of_their_names_without_gaps(void **state)
 {
     struct fixture *fixture = *state;
-    static const char *const names[] = { "ant.bias", "ant.weight", "zebra.bias", "zebra.weight" };
+    static const char *const names[] = { "ant.bias", "ant.weight", "mid.bias", "mid.running_mean",
+                                        "mid.running_var", "mid.weight", "zebra.bias", "zebra.weight" };
     const char *broken = NULL;
     uint64_t data_begin, end = 0;
     assert_int_equal(save(fixture, "w.safetensors", 1, &broken), 0);
@@ -344,10 +358,22 @@ static void saving_takes_no_memory(void **state)
         assert_string_equal(
             json_string_value(json_object_get(json_object_get(header, "__metadata__"), "pipetrain.steps")), text);
         assert_int_equal(fseek(file, 0, SEEK_END), 0);
-        assert_in_range(ftell(file), 1, weights_bytes(fixture->net));
+        assert_in_range(ftell(file), 1, weights_file_bytes(fixture->net));
         json_decref(header);
         fclose(file);
     }
+}
+
+/* On a device of the host's memory a run keeps no copy of its weights to save them. */
+static void what_is_trained_takes_no_memory_where_it_is_borrowed(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct net *net = fixture->net;
+    const size_t with = weights_bytes((struct weights_spec){ net, false });
+    const size_t borrowed = weights_bytes((struct weights_spec){ net, true });
+    assert_true(net->trainable_count > 0 && net->statistic_count > 0);
+    assert_int_equal(with - borrowed, net->trainable_count * sizeof(float));
+    assert_int_equal(weights_file_bytes(net), with);
 }
 
 static void opening_without_memory_fails(void **state)
@@ -355,7 +381,7 @@ static void opening_without_memory_fails(void **state)
     struct fixture *fixture = *state;
     struct weights *weights = NULL;
     no_memory = true;
-    const int rc = weights_open(&weights, fixture->net, &pixels);
+    const int rc = weights_open(&weights, fixture->spec, &pixels);
     no_memory = false;
     assert_int_equal(rc, -ENOMEM);
     assert_null(weights);
@@ -370,8 +396,10 @@ int main(void)
         cmocka_unit_test(names_of_classes_are_kept_unless_they_are_too_long),
         cmocka_unit_test(tensors_lie_in_the_order_of_their_names_without_gaps),
         cmocka_unit_test(saving_takes_no_memory),
+        cmocka_unit_test(what_is_trained_takes_no_memory_where_it_is_borrowed),
         cmocka_unit_test(opening_without_memory_fails),
         cmocka_unit_test(weights_that_are_not_finite_are_not_saved),
     };
-    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+    const int failed = cmocka_run_group_tests(tests, fixture_open_with_room, fixture_close);
+    return failed + cmocka_run_group_tests(tests, fixture_open_borrowing, fixture_close);
 }

@@ -12,7 +12,7 @@
 
 static uint64_t bytes_of(const struct net *net, uint64_t state_bytes)
 {
-    return SMALL_BYTES + (net != NULL ? weights_bytes(net) : 0) + state_bytes;
+    return SMALL_BYTES + (net != NULL ? weights_file_bytes(net) : 0) + state_bytes;
 }
 
 static int code_of(int rc, const char *problem)
@@ -23,35 +23,36 @@ static int code_of(int rc, const char *problem)
     return rc == -ENOMEM ? EXIT_CODE_MEMORY : EXIT_CODE_OUTPUT;
 }
 
-static int open_all(struct results *results, const struct settings *settings, const struct net *net,
+static int open_all(struct results *results, const struct settings *settings, struct weights_spec saved,
                     const struct run_past *past, uint64_t state_bytes, char *problem)
 {
     int rc = run_directory_open(&results->directory, settings, past, problem, PROBLEM_BYTES);
     if (rc == 0)
-        rc = run_directory_room(results->directory, bytes_of(net, state_bytes), problem, PROBLEM_BYTES);
-    if (rc != 0 || net == NULL)
+        rc = run_directory_room(results->directory, bytes_of(saved.net, state_bytes), problem, PROBLEM_BYTES);
+    if (rc != 0 || saved.net == NULL)
         return rc;
     struct pixels_text pixels;
-    pixels_describe(settings, net, &pixels);
-    rc = weights_open(&results->weights, net, &pixels);
+    pixels_describe(settings, saved.net, &pixels);
+    rc = weights_open(&results->weights, saved, &pixels);
     if (rc != 0)
         snprintf(problem, PROBLEM_BYTES, "what saving the weights needs: %s", strerror(-rc));
     return rc;
 }
 
-int results_open(struct results *results, const struct settings *settings, const struct net *net,
+int results_open(struct results *results, const struct settings *settings, struct weights_spec saved,
                  const struct run_past *past, uint64_t state_bytes, struct stop *stop)
 {
     *results = (struct results){ .stop = stop };
     char problem[PROBLEM_BYTES];
-    return code_of(open_all(results, settings, net, past, state_bytes, problem), problem);
+    return code_of(open_all(results, settings, saved, past, state_bytes, problem), problem);
 }
 
-int results_check(const struct settings *settings, const struct net *net, const struct run_past *past,
+int results_check(const struct settings *settings, struct weights_spec saved, const struct run_past *past,
                   uint64_t state_bytes)
 {
     char problem[PROBLEM_BYTES];
-    return code_of(run_directory_check(settings, past, bytes_of(net, state_bytes), problem, sizeof(problem)), problem);
+    const uint64_t bytes = bytes_of(saved.net, state_bytes);
+    return code_of(run_directory_check(settings, past, bytes, problem, sizeof(problem)), problem);
 }
 
 int results_begin(struct results *results)

@@ -17,13 +17,13 @@ struct results {
     struct stop *stop;
 };
 
-/* Open the directory, that of `past` where the run goes on (NULL: it is new), and take the room for saving; `net`
- * (lent, NULL: no weights will come) says how much, and `state_bytes` are for a saved state besides. Refused
+/* Open the directory, that of `past` where the run goes on (NULL: it is new), and take the room for saving; `saved`
+ * says how much, and `state_bytes` are for a saved state besides. Refused
  * where the file system has no space for that. 0, or an exit code after a message. */
-int results_open(struct results *results, const struct settings *settings, const struct net *net,
+int results_open(struct results *results, const struct settings *settings, struct weights_spec saved,
                  const struct run_past *past, uint64_t state_bytes, struct stop *stop);
 /* Would results_open do, now? Nothing is made. 0, or an exit code after a message. */
-int results_check(const struct settings *settings, const struct net *net, const struct run_past *past,
+int results_check(const struct settings *settings, struct weights_spec saved, const struct run_past *past,
                   uint64_t state_bytes);
 /* A step is done: the first one makes earlier results give way. 0, or a negative errno with the cause in
  * the run's stop. */

@@ -2,6 +2,7 @@
  * once at the start, with the longest texts, so that it fits when it is made for the file. */
 #include "tools/results/weights.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,50 +16,68 @@
 
 #define FIXED_TEXTS 2u          /* metadata besides the hashes and what the file says of itself: format, steps */
 #define TENSOR_TEXT_BYTES 1024u /* at most, in the header; in fact some 200 */
+#define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
 
-struct tensor { uint32_t parameter; float *data; char hash_key[80], hash[24]; };
+struct tensor {
+    uint32_t parameter;
+    float *data;                /* NULL: the tower's gradients have room for it */
+    char hash_key[80], hash[24];
+};
 
 struct weights {
-    const struct net *net;
+    struct weights_spec spec;
     struct tensor *tensors;     /* parameter_count, sorted by name */
     struct safetensors_entry *entries;  /* of the tensors */
     struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
     struct weights_about *about;
-    float *data;                /* of all tensors, one behind the other */
-    size_t data_bytes;
+    float *data;                /* of the tensors that have no other room, one behind the other */
+    struct file_part *parts;    /* the file: FRONT_PARTS, then the tensors */
     struct json header;
     char steps[24];
 };
 
-static size_t float_count(const struct net *net)
+static bool is_borrowed(struct weights_spec spec, uint32_t parameter)
+{
+    return spec.borrows && spec.net->parameters[parameter].is_trained;
+}
+
+/* Of the tensors that need room of their own. */
+static size_t float_count(struct weights_spec spec)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        count += net->parameters[i].count;
+    for (uint32_t i = 0; i < spec.net->parameter_count; i++)
+        count += is_borrowed(spec, i) ? 0 : spec.net->parameters[i].count;
     return count;
 }
 
-size_t weights_bytes(const struct net *net)
+size_t weights_bytes(struct weights_spec spec)
 {
     const size_t per_tensor = sizeof(struct tensor) + sizeof(struct safetensors_entry) +
-                              sizeof(struct safetensors_text) + TENSOR_TEXT_BYTES;
-    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + weights_about_bytes(net);
-    return sizeof(struct weights) + texts + net->parameter_count * per_tensor + float_count(net) * sizeof(float);
+                              sizeof(struct safetensors_text) + sizeof(struct file_part) + TENSOR_TEXT_BYTES;
+    const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + weights_about_bytes(spec.net);
+    return sizeof(struct weights) + texts + spec.net->parameter_count * per_tensor + float_count(spec) * sizeof(float);
+}
+
+size_t weights_file_bytes(const struct net *net)
+{
+    return weights_bytes((struct weights_spec){ .net = net });
 }
 
 /* ---- opening ---- */
 
 static int take_room(struct weights *weights)
 {
-    const size_t count = weights->net->parameter_count;
-    weights->data_bytes = float_count(weights->net) * sizeof(float);
+    const size_t count = weights->spec.net->parameter_count;
+    const size_t data_bytes = float_count(weights->spec) * sizeof(float);
     weights->tensors = calloc(count + 1, sizeof(*weights->tensors));
     weights->entries = calloc(count + 1, sizeof(*weights->entries));
     weights->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*weights->texts));
-    weights->data = malloc(weights->data_bytes + sizeof(float));
-    if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->data == NULL)
+    weights->parts = calloc(count + FRONT_PARTS, sizeof(*weights->parts));
+    weights->data = malloc(data_bytes + sizeof(float));
+    if (weights->tensors == NULL || weights->entries == NULL || weights->texts == NULL || weights->parts == NULL ||
+        weights->data == NULL)
         return -ENOMEM;
-    memset(weights->data, 0, weights->data_bytes);      /* the kernel gives memory when it is written */
+    memset(weights->data, 0, data_bytes);       /* the kernel gives memory when it is written */
     return 0;
 }
 
@@ -82,7 +101,7 @@ static uint32_t place_of(const struct net *net, uint32_t parameter)
 
 static void name_tensors(struct weights *weights)
 {
-    const struct net *const net = weights->net;
+    const struct net *const net = weights->spec.net;
     for (uint32_t i = 0; i < net->parameter_count; i++) {
         const uint32_t place = place_of(net, i);
         struct tensor *const tensor = &weights->tensors[place];
@@ -103,15 +122,18 @@ static void place_fixed_texts(struct weights *weights)
 static void place_data(struct weights *weights)
 {
     float *next = weights->data;
-    for (uint32_t i = 0; i < weights->net->parameter_count; i++) {
-        weights->tensors[i].data = next;
-        next += weights->net->parameters[weights->tensors[i].parameter].count;
+    for (uint32_t i = 0; i < weights->spec.net->parameter_count; i++) {
+        struct tensor *const tensor = &weights->tensors[i];
+        if (is_borrowed(weights->spec, tensor->parameter))
+            continue;
+        tensor->data = next;
+        next += weights->spec.net->parameters[tensor->parameter].count;
     }
 }
 
 static int make_header(struct weights *weights, uint64_t steps)
 {
-    const uint32_t count = weights->net->parameter_count;
+    const uint32_t count = weights->spec.net->parameter_count;
     uint32_t about_count;
     const struct safetensors_text *const about = weights_about_texts(weights->about, &about_count);
     memcpy(weights->texts + FIXED_TEXTS + count, about, about_count * sizeof(*about));
@@ -120,19 +142,19 @@ static int make_header(struct weights *weights, uint64_t steps)
                               count + FIXED_TEXTS + about_count, SAFETENSORS_ALIGNMENT);
 }
 
-int weights_open(struct weights **weights_out, const struct net *net, const struct pixels_text *pixels)
+int weights_open(struct weights **weights_out, struct weights_spec spec, const struct pixels_text *pixels)
 {
     struct weights *const weights = calloc(1, sizeof(*weights));
     if (weights == NULL)
         return -ENOMEM;
-    weights->net = net;
+    weights->spec = spec;
     json_init(&weights->header, false);
     int rc = take_room(weights);
     if (rc == 0) {
         name_tensors(weights);
         place_fixed_texts(weights);
         place_data(weights);
-        rc = weights_about_open(&weights->about, net, pixels);
+        rc = weights_about_open(&weights->about, spec.net, pixels);
     }
     if (rc == 0)
         rc = make_header(weights, UINT64_MAX);
@@ -162,6 +184,7 @@ void weights_close(struct weights *weights)
     json_release(&weights->header);
     weights_about_close(weights->about);
     free(weights->data);
+    free(weights->parts);
     free(weights->texts);
     free(weights->entries);
     free(weights->tensors);
@@ -170,22 +193,36 @@ void weights_close(struct weights *weights)
 
 /* ---- saving ---- */
 
-static int read_tensor(const struct weights *weights, struct tensor *tensor, struct tower *tower)
+/* A tower lays out gradients as it does weights, with nothing less than a plain form takes. */
+static float *room_of(const struct tensor *tensor, struct tower *tower)
 {
-    const size_t count = weights->net->parameters[tensor->parameter].count;
-    const int read = tower_read(tower, tensor->parameter, tensor->data);
+    if (tensor->data != NULL)
+        return tensor->data;
+    const struct arena_range *const range = &tower_arena(tower)->ranges[tensor->parameter];
+    assert(tower_gradients(tower) != NULL && tower_spec(tower)->device->ops->host_memory);
+    assert(range->count >= tower_spec(tower)->net->parameters[tensor->parameter].count);
+    return tower_gradients(tower) + range->offset;
+}
+
+/* Its numbers become the file's part. */
+static int read_tensor(const struct weights *weights, struct tensor *tensor, struct tower *tower,
+                       struct file_part *part)
+{
+    const size_t count = weights->spec.net->parameters[tensor->parameter].count;
+    float *const data = room_of(tensor, tower);
+    const int read = tower_read(tower, tensor->parameter, data);
     if (read != 0)
         return read == -ENOMEM ? read : -EREMOTEIO;
-    snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64,
-             (uint64_t)XXH3_64bits(tensor->data, count * sizeof(float)));
-    return finite_count(tensor->data, count) == count ? 0 : -EDOM;
+    *part = (struct file_part){ data, count * sizeof(float) };
+    snprintf(tensor->hash, sizeof(tensor->hash), "%016" PRIx64, (uint64_t)XXH3_64bits(data, part->bytes));
+    return finite_count(data, count) == count ? 0 : -EDOM;
 }
 
 static int read_tensors(const struct weights *weights, struct tower *tower, const char **broken_out)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < weights->net->parameter_count && rc == 0; i++) {
-        rc = read_tensor(weights, &weights->tensors[i], tower);
+    for (uint32_t i = 0; i < weights->spec.net->parameter_count && rc == 0; i++) {
+        rc = read_tensor(weights, &weights->tensors[i], tower, &weights->parts[FRONT_PARTS + i]);
         if (rc == -EDOM)
             *broken_out = weights->entries[i].name;
     }
@@ -202,8 +239,7 @@ int weights_save(struct weights *weights, struct run_directory *directory, const
         return rc;
     uint8_t length[SAFETENSORS_LENGTH_BYTES];
     safetensors_length(weights->header.bytes, length);
-    const struct file_part parts[] = { { length, sizeof(length) },
-                                       { weights->header.text, weights->header.bytes },
-                                       { weights->data, weights->data_bytes } };
-    return run_directory_write(directory, file, parts, sizeof(parts) / sizeof(parts[0]));
+    weights->parts[0] = (struct file_part){ length, sizeof(length) };
+    weights->parts[1] = (struct file_part){ weights->header.text, weights->header.bytes };
+    return run_directory_write(directory, file, weights->parts, FRONT_PARTS + weights->spec.net->parameter_count);
 }

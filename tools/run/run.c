@@ -127,10 +127,11 @@ static void print_start(const struct run *run)
     fflush(stdout);
 }
 
-/* The net whose weights the run leaves, NULL: none. */
-static const struct net *saved_net(const struct run *run)
+/* The weights that the run leaves. */
+static struct weights_spec saved_weights(const struct run *run)
 {
-    return run->kind != RUN_DRY && run->plan.devices.backend->computes ? run->net : NULL;
+    const bool saves = run->kind != RUN_DRY && run->plan.devices.backend->computes;
+    return (struct weights_spec){ .net = saves ? run->net : NULL, .borrows = run->plan.devices.ops->host_memory };
 }
 
 static int open_report(struct run *run)
@@ -149,8 +150,9 @@ static int open_results(struct run *run)
     const size_t bytes = run_state_bytes(&run->state, run->settings, &run->plan, run->net);
     const uint64_t room = run_state_room(&run->state, run->settings, bytes);
     const struct run_past *const past = run_state_past(&run->state);
-    return run->kind == RUN_CHECK ? results_check(run->settings, saved_net(run), past, room)
-                                  : results_open(&run->results, run->settings, saved_net(run), past, room, run->stop);
+    const struct weights_spec saved = saved_weights(run);
+    return run->kind == RUN_CHECK ? results_check(run->settings, saved, past, room)
+                                  : results_open(&run->results, run->settings, saved, past, room, run->stop);
 }
 
 static int open_outputs(struct run *run)
@@ -188,8 +190,8 @@ static int open_pipeline(struct run *run)
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
-    if (saved_net(run) != NULL)
-        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(run->net));
+    if (saved_weights(run).net != NULL)
+        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
     memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
     run_state_plan(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);

@@ -167,7 +167,7 @@ struct tower_needs tower_needs(const struct tower *tower)
     const uint32_t copies = tower->spec.backend_spec.skips_broken ? 2 : 1;
     const size_t always = (trained + copies * tower->arenas.statistics.count) * sizeof(float);
     struct tower_needs needs = { .arenas = always + (tower->spec.evaluates_only ? 0 : more),
-                                 .initial = tower_start_bytes(tower->spec.net) };
+                                 .initial = tower_start_bytes(tower) };
     tower->spec.backend->needs(tower->backend, &needs.backend);
     return needs;
 }

@@ -36,7 +36,8 @@ struct tower_spec {
 struct tower_needs {
     size_t arenas;              /* weights, gradients (of pieces, their sums, as bf16), optimizer states, statistics,
                                  * averages, and sums over them */
-    size_t initial;             /* of the host's memory: the initial values of one parameter at a time */
+    size_t initial;             /* of the host's memory: the initial values of one parameter at a time, where they
+                                 * have no room in the gradients */
     struct backend_needs backend;
 };
 

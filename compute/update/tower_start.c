@@ -1,19 +1,33 @@
-/* Setting what a tower begins with, one parameter at a time. */
+/* Setting what a tower begins with, one parameter at a time: in the plain form first, which in memory of the host is
+ * made where the gradients will be. */
 #include "compute/update/tower_start.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/init.h"
 
 /* Of the largest parameter. */
-size_t tower_start_bytes(const struct net *net)
+static size_t plain_count(const struct net *net)
 {
     size_t most = 1;
     for (uint32_t i = 0; i < net->parameter_count; i++)
         if (net->parameters[i].count > most)
             most = net->parameters[i].count;
-    return most * sizeof(float);
+    return most;
+}
+
+static bool fits_gradients(const struct tower *tower)
+{
+    const struct tower_spec *const spec = tower_spec(tower);
+    return spec->device->ops->host_memory && !spec->evaluates_only &&
+           plain_count(spec->net) <= tower_arena(tower)->count;
+}
+
+size_t tower_start_bytes(const struct tower *tower)
+{
+    return fits_gradients(tower) ? 0 : plain_count(tower_spec(tower)->net) * sizeof(float);
 }
 
 static int set_weights(struct tower *tower, float *plain)
@@ -55,15 +69,29 @@ static int set_states(struct tower *tower, float *plain, size_t most)
     return rc;
 }
 
+static int set_all(struct tower *tower, float *plain, size_t most)
+{
+    const int rc = set_weights(tower, plain);
+    return rc == 0 ? set_states(tower, plain, most) : rc;
+}
+
+/* Backward leaves what pads a gradient as it is: 0. */
+static int start_in_gradients(struct tower *tower, size_t most)
+{
+    const int rc = set_all(tower, tower_gradients(tower), most);
+    memset(tower_gradients(tower), 0, most * sizeof(float));
+    return rc;
+}
+
 int tower_start(struct tower *tower)
 {
-    const size_t bytes = tower_start_bytes(tower_spec(tower)->net);
-    float *const plain = malloc(bytes);
+    const size_t most = plain_count(tower_spec(tower)->net);
+    if (fits_gradients(tower))
+        return start_in_gradients(tower, most);
+    float *const plain = malloc(most * sizeof(*plain));
     if (plain == NULL)
         return -ENOMEM;
-    int rc = set_weights(tower, plain);
-    if (rc == 0)
-        rc = set_states(tower, plain, bytes / sizeof(*plain));
+    const int rc = set_all(tower, plain, most);
     free(plain);
     return rc;
 }

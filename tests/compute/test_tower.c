@@ -45,6 +45,30 @@ static void initial_weights_are_those_of_the_seed(void **state)
     network_for_each_backend(check_initial_weights);
 }
 
+/* Where initial values are made in the gradients no memory is planned for them, and none of them stays. */
+static void check_start(const char *backend)
+{
+    struct net *net = stand_net(0.0f);
+    struct stand stand;
+    stand_open_device(&stand, backend);
+    struct tower_spec spec = stand_spec(&stand, backend, net);
+    spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_RMSPROP, .rho = 0.9, .momentum = 0.9f, .epsilon = 1.0f };
+    stand_open_tower(&stand, &spec);
+    assert_true((tower_needs(stand.tower).initial == 0) == stand.device->ops->host_memory);
+    float *const gradients = stand_gradients(&stand);
+    for (size_t i = 0; i < stand_floats(&stand); i++)
+        assert_true(gradients[i] == 0);
+    free(gradients);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void initial_values_leave_nothing_in_the_gradients(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_start);
+}
+
 static void check_write(const char *backend)
 {
     struct net *net = stand_net(0.0f);
@@ -628,6 +652,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(initial_weights_are_those_of_the_seed),
+        cmocka_unit_test(initial_values_leave_nothing_in_the_gradients),
         cmocka_unit_test(weights_that_are_written_are_read_back),
         cmocka_unit_test(towers_with_slices_step_like_one_tower_with_the_batch),
         cmocka_unit_test(the_gradients_of_pieces_add_up_to_those_of_the_slice),

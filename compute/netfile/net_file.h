@@ -24,8 +24,9 @@ struct net_file_sink {
  * and without what only follows from another; or -ENOMEM. */
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink);
-/* A finished net as a text that reads back as the same net. 0; -EINVAL when it or a layer has a name that such a text
- * cannot hold; -EIO when `out` does not take it. */
+/* A finished net as a text that reads back as the same net: layers that say the same but for a number that counts stand
+ * in a repeat. 0; -EINVAL when it or a layer has a name that such a text cannot hold; -EIO when `out` does not take it;
+ * or -ENOMEM. */
 int net_file_write(const struct net *net, FILE *out);
 
 #endif

@@ -1,12 +1,16 @@
-/* A network becomes a text, a line a layer. What holds without being said is left out, where that is short. */
+/* A network becomes a text, a line a layer, and layers that repeat themselves the lines of a repeat. What holds without
+ * being said is left out, where that is short. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compute/net_build.h"
 #include "compute/netfile/net_file.h"
+#include "compute/netfile/net_fold.h"
 #include "compute/netfile/net_form.h"
 #include "compute/netfile/net_names.h"
 #include "stage/text/decimal.h"
+#include "stage/text/text_stream.h"
 
 static void write_number(const char *word, float number, FILE *out)
 {
@@ -149,17 +153,6 @@ static void (*const writers[LAYER_KIND_COUNT])(const struct net *, const struct 
 
 /* ---- what every layer says ---- */
 
-static void write_inputs(const struct net *net, uint32_t index, FILE *out)
-{
-    const struct layer *const layer = &net->layers[index];
-    const uint32_t before = index == 0 ? NET_INPUT : index - 1;
-    if (net_forms[layer->kind].most_inputs == 1 && layer->inputs[0] == before)
-        return;
-    for (uint32_t i = 0; i < layer->input_count; i++)
-        fprintf(out, "%s%s", i == 0 ? " from " : ",",
-                layer->inputs[i] == NET_INPUT ? "image" : net->layers[layer->inputs[i]].name);
-}
-
 static bool is_same(struct initializer a, struct initializer b)
 {
     return a.kind == b.kind && memcmp(&a.value, &b.value, sizeof(a.value)) == 0;
@@ -195,18 +188,82 @@ static bool is_global(const struct layer *layer)
            (layer->pad_top | layer->pad_bottom | layer->pad_left | layer->pad_right) == 0;
 }
 
+/* What it reads stands between the two; both with their ends. */
 static void write_layer(const struct net *net, uint32_t index, FILE *out)
 {
     const struct layer *const layer = &net->layers[index];
     const size_t form = is_global(layer) ? NET_GLOBAL_AVERAGE : (size_t)layer->kind;
     fprintf(out, "%s %s", net_form_name(&net_forms[form]), layer->name);
-    write_inputs(net, index, out);
+    fputc('\0', out);
     if (form != NET_GLOBAL_AVERAGE && writers[form] != NULL)
         writers[form](net, layer, out);
     for (enum parameter_kind kind = 0; kind < PARAMETER_KIND_COUNT; kind++)
         if (layer_has(layer, kind))
             write_beginning(&net->parameters[layer->parameters[kind]], out);
-    fputc('\n', out);
+    fputc('\0', out);
+}
+
+/* ---- the whole ---- */
+
+/* All lines, one behind the other: the caller's to free. */
+static int write_layers(const struct net *net, char **text_out)
+{
+    size_t bytes;
+    FILE *const out = open_memstream(text_out, &bytes);
+    if (out == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < net->layer_count; i++)
+        write_layer(net, i, out);
+    return text_stream_end(out, text_out);
+}
+
+static void place_layers(const struct net *net, const char *text, const char **front, const char **rest)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        front[i] = text;
+        rest[i] = text + strlen(text) + 1;
+        text = rest[i] + strlen(rest[i]) + 1;
+    }
+}
+
+static void write_fold(const struct net_script *script, const struct net_fold *fold, FILE *out)
+{
+    const bool repeats = fold->turns > 1;
+    struct net_row row;
+    if (repeats)
+        fprintf(out, "repeat %u as i", fold->turns);
+    if (repeats && fold->counts_from != 1)
+        fprintf(out, " from %u", fold->counts_from);
+    fputs(repeats ? "\n" : "", out);
+    for (uint32_t line = 0; line < fold->lines; line++) {
+        net_fold_line(script, fold, line, &row);
+        fprintf(out, "%s%s\n", repeats ? "    " : "", row.text);
+    }
+    fputs(repeats ? "end\n" : "", out);
+}
+
+static void write_script(const struct net_script *script, FILE *out)
+{
+    for (uint32_t layer = 0; layer < script->net->layer_count;) {
+        const struct net_fold fold = net_fold_find(script, layer);
+        write_fold(script, &fold, out);
+        layer += fold.lines * fold.turns;
+    }
+}
+
+static int write_body(const struct net *net, FILE *out)
+{
+    char *text = NULL;
+    const char **const places = calloc((size_t)2 * net->layer_count + 1, sizeof(*places));
+    const struct net_script script = { net, places, places + net->layer_count };
+    const int rc = places == NULL ? -ENOMEM : write_layers(net, &text);
+    if (rc == 0) {
+        place_layers(net, text, script.front, script.rest);
+        write_script(&script, out);
+    }
+    free(text);
+    free(places);
+    return rc;
 }
 
 static bool can_be_written(const struct net *net)
@@ -222,7 +279,6 @@ int net_file_write(const struct net *net, FILE *out)
     if (!can_be_written(net))
         return -EINVAL;
     write_header(net, out);
-    for (uint32_t i = 0; i < net->layer_count; i++)
-        write_layer(net, i, out);
-    return ferror(out) ? -EIO : 0;
+    const int rc = write_body(net, out);
+    return rc == 0 && ferror(out) ? -EIO : rc;
 }

@@ -147,6 +147,66 @@ static void every_layer_has_the_words_of_its_function(void **state)
     net_close(read);
 }
 
+static uint32_t count_lines(const char *text)
+{
+    uint32_t lines = 0;
+    for (; *text != '\0'; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* The header is five lines. */
+static void assert_printed(const char *model, uint32_t most_lines)
+{
+    struct net *net;
+    assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
+    char *const text = write_text(net);
+    const uint32_t lines = count_lines(text);
+    if (lines > most_lines)
+        fail_msg("%s: %u layers are %u lines, more than %u", model, net->layer_count, lines, most_lines);
+    free(text);
+    net_close(net);
+}
+
+static void layers_that_repeat_themselves_are_printed_once(void **state)
+{
+    (void)state;
+    assert_printed("resnet110_v1", 60);
+    assert_printed("resnet110_v2", 60);
+    assert_printed("densenet100_k12", 50);
+    assert_printed("torchvision_resnet152", 120);
+}
+
+static void assert_printed_as(const char *lines, const char *printed)
+{
+    char text[2048];
+    snprintf(text, sizeof(text), HEAD "%s" TAIL, lines);
+    struct net *const net = read_good(text);
+    char *const written = write_text(net);
+    snprintf(text, sizeof(text), HEAD "transform divisor 255\n\n%s" TAIL, printed);
+    assert_string_equal(written, text);
+    free(written);
+    net_close(net);
+}
+
+/* What counts is a number that is one more in every turn, everywhere the same; what is read is said as seen from the
+ * turn. */
+static void only_lines_that_differ_in_a_counter_are_a_repeat(void **state)
+{
+    (void)state;
+    assert_printed_as("relu a7\nrelu a8\nrelu a9\nrelu a10\n", "repeat 4 as i from 7\n    relu a{i}\nend\n");
+    assert_printed_as("relu a7\nrelu a8\nrelu a9\n", "relu a7\nrelu a8\nrelu a9\n");
+    assert_printed_as("relu a1\nrelu a3\nrelu a5\nrelu a7\n", "relu a1\nrelu a3\nrelu a5\nrelu a7\n");
+    assert_printed_as("relu a01\nrelu a02\nrelu a03\nrelu a04\n", "relu a01\nrelu a02\nrelu a03\nrelu a04\n");
+    assert_printed_as("relu a1.2\nrelu a2.3\nrelu a3.4\nrelu a4.5\n", "relu a1.2\nrelu a2.3\nrelu a3.4\nrelu a4.5\n");
+    assert_printed_as("relu s\nrelu a1\nadd b1 from a1,s\nrelu a2\nadd b2 from a2,b1\nrelu a3\nadd b3 from a3,b2\n",
+                      "relu s\nrepeat 3 as i\n    relu a{i}\n    add b{i} from before,start\nend\n");
+    assert_printed_as("relu s\nrelu a1\nadd b1 from a1,s\nrelu a2\nadd b2 from a2,s\nrelu a3\nadd b3 from a3,s\n"
+                      "relu a4\nadd b4 from a4,s\n",
+                      "relu s\nrelu a1\nadd b1 from a1,s\nrepeat 3 as i from 2\n    relu a{i}\n"
+                      "    add b{i} from before,s\nend\n");
+}
+
 static void any_float_comes_back(void **state)
 {
     (void)state;
@@ -359,6 +419,8 @@ int main(void)
         cmocka_unit_test(every_model_is_printed_and_read_back_to_the_same_graph),
         cmocka_unit_test(every_kind_of_layer_can_be_written),
         cmocka_unit_test(every_layer_has_the_words_of_its_function),
+        cmocka_unit_test(layers_that_repeat_themselves_are_printed_once),
+        cmocka_unit_test(only_lines_that_differ_in_a_counter_are_a_repeat),
         cmocka_unit_test(any_float_comes_back),
         cmocka_unit_test(a_repeat_is_its_lines_so_many_times),
         cmocka_unit_test(options_are_those_of_a_model_by_name),

@@ -20,8 +20,8 @@ struct net_file_sink {
 };
 
 /* The finished net that the text describes, with the classes, dropout and transform of the options; whether there
- * is an auxiliary loss is the text's business. 0; -EINVAL after every line that is wrong was told of, once each
- * and without what only follows from another; or -ENOMEM. */
+ * is an auxiliary loss is the text's business. 0; -EINVAL after every line that is wrong was told of, in their
+ * order, once each and without what only follows from another, the text as a whole first; or -ENOMEM. */
 int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
                   const struct net_file_sink *sink);
 /* A finished net as a text that reads back as the same net: layers that say the same but for a number that counts stand

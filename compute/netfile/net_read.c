@@ -5,6 +5,7 @@
 
 #include "compute/netfile/net_header.h"
 #include "compute/netfile/net_reader.h"
+#include "compute/netfile/net_report.h"
 
 #define COUNTER_START_MAX 1000000u
 #define TELL(...) NET_TELL(reader, __VA_ARGS__)
@@ -196,8 +197,8 @@ static int read_with(struct net_reader *reader, const struct net_lines *lines)
     return rc;
 }
 
-int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
-                  const struct net_file_sink *sink)
+static int read_text(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
+                     const struct net_file_sink *sink)
 {
     struct net_reader *const reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
@@ -218,4 +219,15 @@ int net_file_read(struct net **net_out, const char *text, size_t bytes, const st
     net_lines_release(&lines);
     free(reader);
     return rc;
+}
+
+/* Lines are cut, put together and looked at as a whole one after the other: what each finds is told by lines. */
+int net_file_read(struct net **net_out, const char *text, size_t bytes, const struct model_options *options,
+                  const struct net_file_sink *sink)
+{
+    struct net_report report = { .count = 0 };
+    const int rc = read_text(net_out, text, bytes, options, &(const struct net_file_sink){ net_report_add, &report });
+    const int told = rc == -EINVAL ? net_report_tell(&report, sink) : 0;
+    net_report_release(&report);
+    return told != 0 ? told : rc;
 }

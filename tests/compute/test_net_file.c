@@ -383,19 +383,30 @@ static void loops_that_would_never_end_are_refused(void **state)
     assert_told(text, "12: more than 1024 layers\n");
     assert_told(HEAD "repeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\nrepeat 2\n"
                 "end\nend\nend\nend\nend\nend\nend\nend\nend\n" TAIL,
-                "12: more than 8 repeats lie in each other\n11: repeat: there is no layer to repeat\n"
-                "10: repeat: there is no layer to repeat\n9: repeat: there is no layer to repeat\n"
-                "8: repeat: there is no layer to repeat\n7: repeat: there is no layer to repeat\n"
-                "6: repeat: there is no layer to repeat\n5: repeat: there is no layer to repeat\n"
-                "4: repeat: there is no layer to repeat\n");
+                "4: repeat: there is no layer to repeat\n5: repeat: there is no layer to repeat\n"
+                "6: repeat: there is no layer to repeat\n7: repeat: there is no layer to repeat\n"
+                "8: repeat: there is no layer to repeat\n9: repeat: there is no layer to repeat\n"
+                "10: repeat: there is no layer to repeat\n11: repeat: there is no layer to repeat\n"
+                "12: more than 8 repeats lie in each other\n");
+}
+
+/* What is found while lines are cut, put together, and looked at as a whole. */
+static void errors_come_in_the_order_of_the_lines(void **state)
+{
+    (void)state;
+    assert_told(HEAD "relu a kernel 3\nrepeat 2\nrelu b from c\nend\nend\n"          /* 4 to 8 */
+                "relu d\x01\nrelu a\nrelu e\x02\nrelu f 7\n" TAIL,                    /* 9 to 12 */
+                "4: relu has no 'kernel'\n6: no layer above is called 'c'\n8: there is no repeat that this ends\n"
+                "9: only a comment may hold the byte 0x01\n10: another layer is called 'a' (line 4)\n"
+                "11: only a comment may hold the byte 0x02\n12: relu has no '7'\n");
 }
 
 static void a_header_that_is_wrong_is_told_and_the_layers_are_looked_at(void **state)
 {
     (void)state;
     assert_told("image 8x8\nclasses 4\nclasses 3\nrelu aaa\ncon2d b\nrelu c from aab\n" TAIL,
-                "1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n3: 'classes' is said twice (first in line 2)\n"
-                "0: the line 'model NAME' is missing\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
+                "0: the line 'model NAME' is missing\n1: 'image' has to be followed by HEIGHTxWIDTHxCHANNELS\n"
+                "3: 'classes' is said twice (first in line 2)\n5: there is no layer 'con2d' (did you mean 'conv2d'?)\n"
                 "6: no layer above is called 'aab' (did you mean 'aaa'?)\n");
     assert_told("", "0: the line 'model NAME' is missing\n0: the line 'image HEIGHTxWIDTHxCHANNELS' is missing\n"
                     "0: the line 'classes NUMBER' is missing\n");
@@ -429,6 +440,7 @@ int main(void)
         cmocka_unit_test(every_mistake_in_a_line_has_its_words),
         cmocka_unit_test(a_mistake_in_a_repeat_is_told_once),
         cmocka_unit_test(loops_that_would_never_end_are_refused),
+        cmocka_unit_test(errors_come_in_the_order_of_the_lines),
         cmocka_unit_test(a_header_that_is_wrong_is_told_and_the_layers_are_looked_at),
         cmocka_unit_test(the_graph_as_a_whole_is_checked),
     };

@@ -27,7 +27,7 @@ tools_libtools_a_SOURCES = \
 	%D%/checkpoint/writer.c \
 	%D%/results/class_names_give.c %D%/results/file_list.c %D%/results/first_weights.c %D%/results/lines_file.c \
 	%D%/results/results.c %D%/results/run_directory.c %D%/results/run_names.c %D%/results/run_place.c %D%/results/tensor_file.c \
-	%D%/results/tensor_numbers.c \
+	%D%/results/tensor_match.c %D%/results/tensor_numbers.c \
 	%D%/results/weights.c %D%/results/weights_about.c \
 	%D%/predict/confusion.c %D%/predict/evaluate.c %D%/predict/evaluate_command.c %D%/predict/evaluation_report.c \
 	%D%/predict/found_weights.c %D%/predict/image_source.c %D%/predict/image_words.c %D%/predict/inference.c %D%/predict/known_names.c \

@@ -15,6 +15,7 @@
 #include "stage/text/patterns.h"
 #include "tools/config/tensor_hint.h"
 #include "tools/results/tensor_file.h"
+#include "tools/results/tensor_match.h"
 #include "tools/results/tensor_numbers.h"
 #include "tools/text/wrapped.h"
 
@@ -41,9 +42,15 @@ static void add_name(struct names *names, const char *name)
         snprintf(names->list + used, LIST_BYTES - used, "%s%.100s", used == 0 ? "" : ", ", name);
 }
 
-static const char *more(const struct names *names)
+/* How many are not named. */
+struct more { char text[32]; };
+
+static struct more more(const struct names *names)
 {
-    return names->count > NAMED_MAX ? ", ..." : "";
+    struct more more = { "" };
+    if (names->count > NAMED_MAX)
+        snprintf(more.text, sizeof(more.text), " and %u more", names->count - NAMED_MAX);
+    return more;
 }
 
 /* ---- what differs ---- */
@@ -61,14 +68,6 @@ static void shape_text(const uint64_t *dims, uint32_t rank, char *text, size_t t
     text[0] = '\0';
     for (uint32_t i = 0; i < rank; i++)
         snprintf(text + strlen(text), text_size - strlen(text), "%s%" PRIu64, i == 0 ? "" : "x", dims[i]);
-}
-
-static bool has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
-{
-    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
-    for (uint32_t i = 0; is_same && i < parameter->rank; i++)
-        is_same = tensor->dims[i] == parameter->dims[i];
-    return is_same;
 }
 
 static void add_shape(struct names *names, const struct safetensors_tensor *tensor,
@@ -138,9 +137,18 @@ static void compare(struct first_weights *weights, struct names differences[DIFF
             add_name(&weights->skipped, net->parameters[i].name);
         else if (tensor == NULL)
             add_name(&differences[DIFFERENCE_MISSING], net->parameters[i].name);
-        else if (!has_shape(tensor, &net->parameters[i]))
+        else if (!tensor_has_shape(tensor, &net->parameters[i]))
             add_shape(&differences[DIFFERENCE_SHAPE], tensor, &net->parameters[i]);
     }
+}
+
+static void tell_models(const struct first_weights *weights, struct problems *problems)
+{
+    char models[TENSOR_MATCH_SIZE];
+    const size_t count = weights->file.index.count - weights->batch_counts - weights->of_state;
+    tensor_match_models(&weights->file.index, count, models);
+    if (models[0] != '\0')
+        problems_add(problems, weights->path, "its tensors are those of %s", models);
 }
 
 static int tell(const struct first_weights *weights, const struct names differences[DIFFERENCE_COUNT], bool may_skip,
@@ -154,7 +162,8 @@ static int tell(const struct first_weights *weights, const struct names differen
     for (enum difference which = 0; which < DIFFERENCE_COUNT; which++)
         if (differences[which].count > 0)
             problems_add(problems, weights->path, "%u %s: %s%s", differences[which].count, difference_words[which],
-                         differences[which].list, more(&differences[which]));
+                         differences[which].list, more(&differences[which]).text);
+    tell_models(weights, problems);
     if (may_skip)
         problems_add(problems, weights->path, "model.skip=PATTERN leaves tensors out: those of the network are drawn "
                      "anew");
@@ -328,10 +337,10 @@ void first_weights_print(const struct first_weights *weights, FILE *out)
     wrapped_print(out, "weights   %u of %u tensors from %s, by their names", taken, all, weights->path);
     if (weights->skipped.count > 0)
         wrapped_print(out, "%*s%u left out by model.skip: %s%s", (int)WRAPPED_INDENT, "", weights->skipped.count,
-                      weights->skipped.list, more(&weights->skipped));
+                      weights->skipped.list, more(&weights->skipped).text);
     if (weights->aside.count > 0)
         wrapped_print(out, "%*s%u of the file not used, by model.skip: %s%s", (int)WRAPPED_INDENT, "",
-                      weights->aside.count, weights->aside.list, more(&weights->aside));
+                      weights->aside.count, weights->aside.list, more(&weights->aside).text);
     if (weights->batch_counts > 0)
         wrapped_print(out, "%*s%u of the file not used: *.num_batches_tracked", (int)WRAPPED_INDENT, "",
                       weights->batch_counts);

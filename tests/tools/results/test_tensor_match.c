@@ -1,0 +1,105 @@
+/* Tests of files beside networks: every model is known by its tensors, and by all of them only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "tools/results/tensor_match.h"
+
+enum { CLASSES = 17 };
+
+/* What a file of the net's weights holds. */
+static struct safetensors_index index_of(const struct net *net)
+{
+    struct safetensors_index index = { .count = net->parameter_count };
+    index.tensors = calloc(index.count, sizeof(*index.tensors));
+    assert_non_null(index.tensors);
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct parameter *const parameter = &net->parameters[i];
+        index.tensors[i] = (struct safetensors_tensor){ .name = parameter->name, .dtype = "F32",
+                                                        .rank = parameter->rank };
+        for (uint32_t axis = 0; axis < parameter->rank; axis++)
+            index.tensors[i].dims[axis] = parameter->dims[axis];
+    }
+    return index;
+}
+
+static void match(const struct safetensors_index *index, char text[TENSOR_MATCH_SIZE])
+{
+    tensor_match_models(index, index->count, text);
+}
+
+static void check_model(const char *name, const struct model_options *options, const char *said)
+{
+    struct net *net;
+    char text[TENSOR_MATCH_SIZE], expected[128];
+    assert_int_equal(model_open(&net, name, options), 0);
+    struct safetensors_index index = index_of(net);
+    snprintf(expected, sizeof(expected), "'%s'%s", name, said);
+    match(&index, text);
+    if (strstr(text, expected) == NULL)
+        fail_msg("%s is found as: %s", name, text);
+    index.tensors[0].dims[1] += 1;
+    match(&index, text);
+    assert_string_equal(text, "");
+    index.tensors[0].dims[1] -= 1;
+    index.count--;
+    match(&index, text);
+    assert_string_equal(text, "");
+    free(index.tensors);
+    net_close(net);
+}
+
+static void every_model_is_found_by_its_tensors_and_by_all_of_them_only(void **state)
+{
+    char said[64];
+    (void)state;
+    snprintf(said, sizeof(said), " with data.classes = %d", CLASSES);
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        check_model(model->name, &(const struct model_options){ .classes = CLASSES, .dropout = true }, said);
+}
+
+static void models_of_the_same_tensors_are_all_named(void **state)
+{
+    struct net *net;
+    char text[TENSOR_MATCH_SIZE];
+    (void)state;
+    assert_int_equal(model_open(&net, "resnet50_v1.5", &(const struct model_options){ .dropout = true }), 0);
+    struct safetensors_index index = index_of(net);
+    match(&index, text);
+    assert_string_equal(text, "'resnet50_v1', 'resnet50_v1.5', 'torchvision_resnet50'");
+    free(index.tensors);
+    net_close(net);
+}
+
+static void an_auxiliary_head_is_named(void **state)
+{
+    (void)state;
+    check_model("inception3", &(const struct model_options){ .auxiliary = true }, " with model.auxiliary = yes");
+}
+
+static void a_file_without_tensors_is_of_no_model(void **state)
+{
+    char text[TENSOR_MATCH_SIZE];
+    (void)state;
+    match(&(const struct safetensors_index){ .count = 0 }, text);
+    assert_string_equal(text, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_is_found_by_its_tensors_and_by_all_of_them_only),
+        cmocka_unit_test(models_of_the_same_tensors_are_all_named),
+        cmocka_unit_test(an_auxiliary_head_is_named),
+        cmocka_unit_test(a_file_without_tensors_is_of_no_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* Files beside networks. Models are opened one after the other: some milliseconds, where a run is refused anyway. */
+#include "tools/results/tensor_match.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/model.h"
+#include "tools/results/tensor_numbers.h"
+
+#define CLASSES_MAX 50000u     /* so many fit every model */
+
+const struct safetensors_tensor *tensor_find(const struct safetensors_index *index, const char *name)
+{
+    for (size_t i = 0; i < index->count; i++)
+        if (strcmp(index->tensors[i].name, name) == 0)
+            return &index->tensors[i];
+    return NULL;
+}
+
+bool tensor_has_shape(const struct safetensors_tensor *tensor, const struct parameter *parameter)
+{
+    bool is_same = tensor_number_bytes(tensor->dtype) > 0 && tensor->rank == parameter->rank;
+    for (uint32_t i = 0; is_same && i < parameter->rank; i++)
+        is_same = tensor->dims[i] == parameter->dims[i];
+    return is_same;
+}
+
+/* ---- models ---- */
+
+static bool is_whole(const struct safetensors_index *index, size_t count, const struct net *net)
+{
+    for (uint32_t i = 0; i < net->parameter_count; i++) {
+        const struct safetensors_tensor *const tensor = tensor_find(index, net->parameters[i].name);
+        if (tensor == NULL || !tensor_has_shape(tensor, &net->parameters[i]))
+            return false;
+    }
+    return net->parameter_count == count;
+}
+
+/* The file's classes, if it has the weights of the layer that makes them; 0: it does not. */
+static uint32_t find_classes(const struct safetensors_index *index, const struct net *net)
+{
+    const struct layer *const loss = &net->layers[net->layer_count - 1], *const last = &net->layers[loss->inputs[0]];
+    if (!layer_has(last, PARAMETER_WEIGHT))
+        return 0;
+    const struct safetensors_tensor *const tensor =
+        tensor_find(index, net->parameters[last->parameters[PARAMETER_WEIGHT]].name);
+    return tensor != NULL && tensor->rank > 0 && tensor->dims[0] <= CLASSES_MAX ? (uint32_t)tensor->dims[0] : 0;
+}
+
+static uint32_t classes_of(const struct safetensors_index *index, const struct model *model)
+{
+    struct net *net;
+    if (model_open(&net, model->name, &(const struct model_options){ .dropout = true }) != 0)
+        return 0;
+    const uint32_t classes = find_classes(index, net);
+    net_close(net);
+    return classes;
+}
+
+static bool is_model(const struct safetensors_index *index, size_t count, const struct model *model,
+                     const struct model_options *options)
+{
+    struct net *net;
+    if (model_open(&net, model->name, options) != 0)
+        return false;
+    const bool is_this = is_whole(index, count, net);
+    net_close(net);
+    return is_this;
+}
+
+static void add_model(const struct model *model, const struct model_options *options, char text[TENSOR_MATCH_SIZE])
+{
+    const size_t used = strlen(text);
+    char classes[48] = "";
+    if (options->classes != model->classes)
+        snprintf(classes, sizeof(classes), " with data.classes = %u", options->classes);
+    snprintf(text + used, TENSOR_MATCH_SIZE - used, "%s'%s'%s%s", used > 0 ? ", " : "", model->name, classes,
+             !options->auxiliary    ? ""
+             : classes[0] != '\0' ? " and model.auxiliary = yes"
+                                    : " with model.auxiliary = yes");
+}
+
+/* With its auxiliary head only where it does not fit without, which in a model that has none changes nothing. */
+static void try_model(const struct safetensors_index *index, size_t count, const struct model *model,
+                      char text[TENSOR_MATCH_SIZE])
+{
+    struct model_options options = { .classes = classes_of(index, model), .dropout = true };
+    if (options.classes == 0)
+        return;
+    bool fits = is_model(index, count, model, &options);
+    if (!fits) {
+        options.auxiliary = true;
+        fits = is_model(index, count, model, &options);
+    }
+    if (fits)
+        add_model(model, &options, text);
+}
+
+void tensor_match_models(const struct safetensors_index *index, size_t count, char text_out[TENSOR_MATCH_SIZE])
+{
+    text_out[0] = '\0';
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        try_model(index, count, model, text_out);
+}

@@ -61,6 +61,23 @@ bool value_is_masked_above(const struct plan *plan, uint32_t value)
                                    plan_layer(plan, reader)->kind == LAYER_DROPOUT);
 }
 
+/* Whose backward asks for nothing of what they read. */
+static bool is_done_forward(enum layer_kind kind)
+{
+    return kind == LAYER_CONCAT || kind == LAYER_ADD || kind == LAYER_PAD_CHANNELS || kind == LAYER_AVERAGE_POOL ||
+           kind == LAYER_MAX_POOL;
+}
+
+bool value_is_done_forward(const struct plan *plan, uint32_t value)
+{
+    const struct fusion *const fusion = &plan->base.fusion;
+    for (uint32_t i = 0; i < plan->base.net->layer_count; i++)
+        for (uint32_t k = 0; fusion_is_head(fusion, i) && k < fusion->groups[i].input_count; k++)
+            if (fusion->groups[i].inputs[k] == value && !is_done_forward(plan_layer(plan, i)->kind))
+                return false;
+    return true;
+}
+
 /* ---- buffers and memories ---- */
 
 static uint32_t time_of(const struct plan *plan, uint32_t head, enum value_phase phase)

@@ -256,6 +256,8 @@ void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size
 bool value_is_relu(const struct plan *plan, uint32_t value);
 /* Whether the one group that reads the value masks its gradient by the ReLU that made it. */
 bool value_is_masked_above(const struct plan *plan, uint32_t value);
+/* Do those who read the value all ask for nothing of it backward, such as sums, concatenations and pools? */
+bool value_is_done_forward(const struct plan *plan, uint32_t value);
 /* The dropout mask of sample `sample` in the order of the edge, the first edge_count bytes
  * of mask_out; as many behind them are used on the way. Elements are counted in C,H,W
  * order, so all backends and layouts drop the same values. */

@@ -35,12 +35,13 @@ static bool mask_is_left(const struct plan *plan, uint32_t layer)
            !value_is_masked_above(plan, plan_output(&plan->base, layer));
 }
 
-/* What is kept for a mask that is left to this layer: the values, or when they are large a
- * byte per value. That is one more pass, but their memory is then free for the gradients. */
+/* What is kept for a mask that is left to this layer: the values, or when they are large, or nothing else reads them
+ * backward, a byte per value. That is one more pass, but their memory is then free for the gradients. */
 static bool mask_is_noted(const struct plan *plan, uint32_t layer)
 {
-    const size_t values = value_total(plan, plan_output(&plan->base, layer));
-    return mask_is_left(plan, layer) && values * value_size(plan_type(plan)) > plan_backend(plan)->noted_bytes;
+    const uint32_t made = plan_output(&plan->base, layer);
+    const bool are_large = value_total(plan, made) * value_size(plan_type(plan)) > plan_backend(plan)->noted_bytes;
+    return mask_is_left(plan, layer) && (are_large || value_is_done_forward(plan, made));
 }
 
 static void weighted_use(const struct plan *plan, uint32_t layer, struct value_use *use_out)

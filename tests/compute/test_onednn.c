@@ -500,6 +500,47 @@ static void noted_relu_masks_give_the_same_bits(void **state)
     net_close(net);
 }
 
+/* Two convolutions with a ReLU, whose results meet, and one that reads what comes of that. */
+static struct net *net_of_branches(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "branches", (struct shape){ 3, 12, 12 }, 4), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        net_conv2d(net, i == 0 ? "a" : "b", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
+        net_relu(net, i == 0 ? "a.relu" : "b.relu", 2 * i);
+    }
+    net_concat(net, "both", (const uint32_t[]){ 1, 3 }, 2);
+    net_conv2d(net, "c", 4, 16, window_square(3, 1, PADDING_SAME), true);
+    net_relu(net, "c.relu", 5);
+    net_dense(net, "fc", 6, 4, true);
+    net_softmax_loss(net, "loss", 7);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Until which instant the result of a layer with its ReLU is held. */
+static uint32_t held_until(const struct plan *plan, uint32_t layer)
+{
+    const uint32_t value = plan_output(&plan->base, layer);
+    return plan->base.values.buffers[plan->base.values.values[value].buffer].last;
+}
+
+static void results_that_are_only_copied_are_not_kept_for_their_relu(void **state)
+{
+    (void)state;
+    struct net *const net = net_of_branches();
+    struct plan *plan;
+    struct rig rig;
+    rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, SAMPLES_MAX, LAYOUT_AUTO });
+    assert_int_equal(rig.ops->plan(rig.backend, SAMPLES_MAX, true, &plan), 0);
+    assert_int_equal(held_until(plan, 0), time_forward(4));
+    assert_int_equal(held_until(plan, 2), time_forward(4));
+    assert_int_equal(held_until(plan, 5), time_parameters(&plan->base.values, 5));
+    rig.ops->plan_close(plan);
+    rig_close(&rig);
+    net_close(net);
+}
+
 static void a_smaller_plan_takes_no_more_memory(void **state)
 {
     (void)state;
@@ -697,6 +738,7 @@ int main(void)
         cmocka_unit_test(slices_of_any_size_share_storage_and_sum_to_the_whole),
         cmocka_unit_test(a_step_gives_the_same_bits_again_whatever_ran_between),
         cmocka_unit_test(noted_relu_masks_give_the_same_bits),
+        cmocka_unit_test(results_that_are_only_copied_are_not_kept_for_their_relu),
         cmocka_unit_test(a_smaller_plan_takes_no_more_memory),
         cmocka_unit_test(evaluation_sees_every_value_and_training_drops_some),
         cmocka_unit_test(the_description_names_every_layer_and_no_ref_implementation),

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
+#include "compute/model.h"
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/network/network_check.h"
 
@@ -191,6 +193,44 @@ static void nothing_grows_that_others_read_in_another_way(void **state)
         assert_int_equal(count_fronts(net_of_a_block(5, (enum extra)extra, 2), LAYOUT_NHWC, true), fronts[extra]);
 }
 
+/* Each concatenation of a block but its first, which puts the values it begins with into the buffer. */
+static void assert_grows(const struct net *net, const struct plan *plan)
+{
+    uint32_t grown = 0;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const layer = &net->layers[i];
+        if (layer->kind != LAYER_CONCAT || net->layers[layer->inputs[0]].kind != LAYER_CONCAT)
+            continue;
+        assert_true(value_plan_grows(&plan->base.values, i));
+        grown++;
+    }
+    assert_in_range(grown, 30, NET_LAYERS_MAX);
+}
+
+static void all_blocks_of_the_models_grow_in_place(void **state)
+{
+    uint32_t models = 0;
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++) {
+        struct net *net;
+        struct network network;
+        if (strncmp(model->name, "densenet", strlen("densenet")) != 0)
+            continue;
+        assert_int_equal(model_open(&net, model->name, &(const struct model_options){ .dropout = true }), 0);
+        network_open_laid_out(&network, "onednn", net, COUNT, LAYOUT_NHWC);
+        for (int training = 0; training <= 1; training++) {
+            struct plan *plan;
+            assert_int_equal(network.ops->plan(network.backend, COUNT, training != 0, &plan), 0);
+            assert_grows(net, plan);
+            network.ops->plan_close(plan);
+        }
+        network_close(&network);
+        net_close(net);
+        models++;
+    }
+    assert_int_equal(models, 3);
+}
+
 /* ---- what it takes ---- */
 
 static size_t bytes_of(struct net *net, enum layout layout)
@@ -220,6 +260,7 @@ int main(void)
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),
         cmocka_unit_test(only_channels_that_lie_together_grow),
         cmocka_unit_test(nothing_grows_that_others_read_in_another_way),
+        cmocka_unit_test(all_blocks_of_the_models_grow_in_place),
         cmocka_unit_test(a_block_takes_less_memory_where_it_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

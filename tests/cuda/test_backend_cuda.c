@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/model.h"
 #include "tests/cuda/backend_cuda_rig.h"
@@ -232,6 +233,51 @@ static void a_dense_block_lies_in_one_buffer(void **state)
     net_close(net);
 }
 
+/* Each concatenation of a block but its first. */
+static void assert_grows(const struct net *net, const struct plan_base *base)
+{
+    uint32_t grown = 0;
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const struct layer *const layer = &net->layers[i];
+        if (layer->kind != LAYER_CONCAT || net->layers[layer->inputs[0]].kind != LAYER_CONCAT)
+            continue;
+        assert_true(value_plan_grows(&base->values, i));
+        grown++;
+    }
+    assert_in_range(grown, 30, NET_LAYERS_MAX);
+}
+
+static void check_growing(const char *model, bool training)
+{
+    struct net *net;
+    struct plan *plan;
+    assert_int_equal(model_open(&net, model, &(const struct model_options){ .dropout = true }), 0);
+    const struct backend_spec spec = rig_spec(net, PRECISION_BF16);
+    struct rig rig = { .ops = backend_find("cuda"), .net = net };
+    rig.device = device_memory_open(rig.ops, &rig.compute);
+    assert_int_equal(rig_open_backend(&rig, &spec), 0);
+    assert_int_equal(rig.ops->plan(rig.backend, SAMPLES, training, &plan), 0);
+    assert_grows(net, (const struct plan_base *)(const void *)plan);
+    rig.ops->plan_close(plan);
+    rig.ops->close(rig.backend);
+    arenas_release(&rig.arenas);
+    device_memory_close(rig.device, rig.compute);
+    net_close(net);
+}
+
+static void all_blocks_of_the_models_grow_in_place(void **state)
+{
+    uint32_t models = 0;
+    (void)state;
+    for (const struct model *model = model_table; model->name != NULL; model++)
+        if (strncmp(model->name, "densenet", strlen("densenet")) == 0) {
+            check_growing(model->name, true);
+            check_growing(model->name, false);
+            models++;
+        }
+    assert_int_equal(models, 3);
+}
+
 static void evaluation_folds_normalisations_as_the_reference_computes_them(void **state)
 {
     (void)state;
@@ -428,6 +474,7 @@ int main(void)
         cmocka_unit_test(matches_the_reference_where_layers_work_in_place),
         cmocka_unit_test(residual_and_dense_nets_go_where_the_reference_goes),
         cmocka_unit_test(a_dense_block_lies_in_one_buffer),
+        cmocka_unit_test(all_blocks_of_the_models_grow_in_place),
         cmocka_unit_test(evaluation_folds_normalisations_as_the_reference_computes_them),
         cmocka_unit_test(measured_convolutions_compute_the_same_in_no_more_memory),
         cmocka_unit_test(drops_the_values_the_reference_drops),

@@ -1,4 +1,4 @@
-dnl Compiler and linker flags: every one is tried first, so any C11 compiler will do.
+dnl Compiler and linker flags: every one is tried first.
 
 dnl PT_TRY_FLAGS(VARIABLE, FLAGS): append those of FLAGS that compiler and linker take without a warning.
 AC_DEFUN([PT_TRY_FLAGS], [
@@ -23,6 +23,19 @@ AC_DEFUN([PT_C11], [
     [AC_MSG_RESULT([no]); AC_MSG_ERROR([$CC does not compile C11])])
   CFLAGS=$pt_saved_cflags
   AC_SUBST([LANGUAGE_CFLAGS], ["-std=c11 -pthread"])
+])
+
+dnl PT_VECTORS: vectors as clang and gcc 12 have them. gcc 11 cannot shuffle them in this way, and where it converts
+dnl them, in dropout, test_onednn finds wrong numbers.
+AC_DEFUN([PT_VECTORS], [
+  AC_MSG_CHECKING([for vectors that are converted and shuffled])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[typedef float four __attribute__((vector_size(16)));
+      typedef int four_ints __attribute__((vector_size(16)));]],
+      [[four a = { 1, 2, 3, 4 }; a = __builtin_shufflevector(a, a, 0, 4, 1, 5);
+        four_ints b = __builtin_convertvector(a, four_ints); return b[0];]])],
+    [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+     AC_MSG_ERROR([$CC has no __builtin_shufflevector: gcc 12 or newer, or clang, is needed (CC=clang)])])
 ])
 
 AC_DEFUN([PT_WARNINGS], [

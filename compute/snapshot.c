@@ -26,7 +26,7 @@ struct part { const void *memory; size_t bytes, offset; };
 
 struct snapshot {
     struct tower *tower;        /* lent */
-    bool shows;                 /* what people look at, and no state */
+    enum snapshot_kind kind;
     struct part parts[PART_COUNT];
     char *block;                /* pinned */
     struct event *copied;
@@ -40,13 +40,13 @@ static const void *find_carried(struct tower *tower, size_t *bytes_out)
 }
 
 /* Of weights there is always a copy. */
-static bool is_wanted(enum part_kind kind, bool shows)
+static bool is_wanted(enum part_kind part, enum snapshot_kind kind)
 {
-    return kind == PART_WEIGHTS || (kind == PART_GRADIENTS) == shows;
+    return part == PART_WEIGHTS || (part == PART_GRADIENTS) == (kind == SNAPSHOT_SHOWN);
 }
 
 /* Returns the bytes of all that are wanted, with what lies between them; at least a little. */
-static size_t find_parts(struct tower *tower, bool shows, struct part parts[PART_COUNT])
+static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
     const size_t state_bytes = tower_arena(tower)->updated * sizeof(float);
@@ -65,7 +65,7 @@ static size_t find_parts(struct tower *tower, bool shows, struct part parts[PART
     for (uint32_t i = 0; i < TOWER_STATES_MAX; i++)
         parts[PART_STATES + i] = (struct part){ tower_state(tower, i), .bytes = i < states ? state_bytes : 0 };
     for (int i = 0; i < PART_COUNT; i++) {
-        if (!is_wanted(i, shows))
+        if (!is_wanted(i, kind))
             parts[i].bytes = 0;
         parts[i].offset = offset;
         offset += (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
@@ -73,16 +73,10 @@ static size_t find_parts(struct tower *tower, bool shows, struct part parts[PART
     return offset > 0 ? offset : PART_ALIGNMENT;
 }
 
-size_t snapshot_bytes(struct tower *tower)
+size_t snapshot_bytes(struct tower *tower, enum snapshot_kind kind)
 {
     struct part parts[PART_COUNT];
-    return find_parts(tower, false, parts);
-}
-
-size_t snapshot_shown_bytes(struct tower *tower)
-{
-    struct part parts[PART_COUNT];
-    return find_parts(tower, true, parts);
+    return find_parts(tower, kind, parts);
 }
 
 size_t snapshot_carried_bytes(struct tower *tower)
@@ -95,7 +89,7 @@ size_t snapshot_carried_bytes(struct tower *tower)
 static int open_block(struct snapshot *snapshot, struct device *device)
 {
     void *block;
-    const size_t bytes = find_parts(snapshot->tower, snapshot->shows, snapshot->parts);
+    const size_t bytes = find_parts(snapshot->tower, snapshot->kind, snapshot->parts);
     const int rc = device->ops->alloc_pinned(device, bytes, &block);
     if (rc != 0)
         return rc;
@@ -103,12 +97,12 @@ static int open_block(struct snapshot *snapshot, struct device *device)
     return device->ops->event_open(device, EVENT_ORDER, &snapshot->copied);
 }
 
-static int open_snapshot(struct snapshot **snapshot_out, struct tower *tower, bool shows)
+int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snapshot_kind kind)
 {
     struct snapshot *const snapshot = calloc(1, sizeof(*snapshot));
     if (snapshot == NULL)
         return -ENOMEM;
-    *snapshot = (struct snapshot){ .tower = tower, .shows = shows };
+    *snapshot = (struct snapshot){ .tower = tower, .kind = kind };
     const int rc = open_block(snapshot, tower_spec(tower)->device);
     if (rc != 0) {
         snapshot_close(snapshot);
@@ -116,16 +110,6 @@ static int open_snapshot(struct snapshot **snapshot_out, struct tower *tower, bo
     }
     *snapshot_out = snapshot;
     return 0;
-}
-
-int snapshot_open(struct snapshot **snapshot_out, struct tower *tower)
-{
-    return open_snapshot(snapshot_out, tower, false);
-}
-
-int snapshot_open_shown(struct snapshot **snapshot_out, struct tower *tower)
-{
-    return open_snapshot(snapshot_out, tower, true);
 }
 
 void snapshot_close(struct snapshot *snapshot)

@@ -13,17 +13,18 @@
 
 struct snapshot;
 
+enum snapshot_kind {
+    SNAPSHOT_STATE,     /* all of it, copied */
+    SNAPSHOT_SHOWN,     /* no state: weights and gradients, copied as backward and the sum over towers left them, for
+                         * people to look at */
+};
+
 /* Pinned bytes a snapshot of the tower takes, for the plan. */
-size_t snapshot_bytes(struct tower *tower);
+size_t snapshot_bytes(struct tower *tower, enum snapshot_kind kind);
 /* Those of what the backend carries (snapshot_carried), of a tower that is planned. */
 size_t snapshot_carried_bytes(struct tower *tower);
-/* Those of one that shows. */
-size_t snapshot_shown_bytes(struct tower *tower);
 /* Take them, from the tower's thread. The tower is lent until snapshot_close. 0 or a negative errno. */
-int snapshot_open(struct snapshot **snapshot_out, struct tower *tower);
-/* The same of one that is no state: it shows people the weights and the gradients as backward and the sum over towers
- * left them, and has nothing else to read. */
-int snapshot_open_shown(struct snapshot **snapshot_out, struct tower *tower);
+int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snapshot_kind kind);
 /* Nothing that was queued is under way. Accepts NULL. */
 void snapshot_close(struct snapshot *snapshot);
 
@@ -41,7 +42,7 @@ int snapshot_wait(struct snapshot *snapshot);
  * negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
-/* The gradient of one that is updated: a sum over samples. Of a snapshot that shows. */
+/* The gradient of one that is updated: a sum over samples. Of a SNAPSHOT_SHOWN. */
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 /* The average of its value, of a tower that keeps averages. */
 int snapshot_average(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);

@@ -25,16 +25,11 @@ int snapshot_pool_init(struct snapshot_pool *pool, const struct snapshot_rule *r
     return rule->count > 0 ? queue_open(&pool->idle, rule->count) : 0;
 }
 
-static int open_one(const struct snapshot_pool *pool, struct tower *tower, struct snapshot **snapshot_out)
-{
-    return pool->rule.shows ? snapshot_open_shown(snapshot_out, tower) : snapshot_open(snapshot_out, tower);
-}
-
 int snapshot_pool_open(struct snapshot_pool *pool, struct tower *tower)
 {
     int rc = 0;
     for (uint32_t i = 0; i < pool->rule.count && rc == 0; i++) {
-        rc = open_one(pool, tower, &pool->snapshots[i]);
+        rc = snapshot_open(&pool->snapshots[i], tower, pool->rule.kind);
         if (rc == 0)
             rc = queue_put(pool->idle, pool->snapshots[i]);
     }

@@ -17,11 +17,11 @@
 /* Behind which batches there is a snapshot: a function of the batch, so that all towers
  * agree and a run that goes on in another process does too. */
 struct snapshot_rule {
+    enum snapshot_kind kind;
     uint32_t count;             /* snapshots of each tower in circulation, <= SNAPSHOTS_MAX; 0 = none are made */
     uint64_t every;             /* steps of the run, 0 = never for that */
     bool each_epoch;            /* behind its last step, in front of its evaluation */
     bool each_evaluation;       /* behind its last batch */
-    bool shows;                 /* they are for people to look at (snapshot_open_shown) */
     bool last;                  /* behind the last batch, wherever the run ends, before the mode ends it */
 };
 

@@ -337,8 +337,8 @@ int trainer_planned(struct trainer *trainer, struct trainer_needs *needs_out)
     const struct sync_spec sync = complete_sync(trainer);
     *needs_out = (struct trainer_needs){
         .tower = tower_needs(trainer->tower),
-        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower) +
-                     trainer->shown.rule.count * snapshot_shown_bytes(trainer->tower),
+        .snapshots = trainer->spec.snapshots.count * snapshot_bytes(trainer->tower, trainer->spec.snapshots.kind) +
+                     trainer->shown.rule.count * snapshot_bytes(trainer->tower, SNAPSHOT_SHOWN),
         .reduction = sync_pinned_bytes(&sync),
         .samples = trainer->spec.tower.train_counts[0],
     };

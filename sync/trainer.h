@@ -45,7 +45,7 @@ struct trainer_spec {
     struct gate *gate;
     struct stop *stop;
     struct snapshot_rule snapshots;
-    struct snapshot_rule shown; /* what people look at (rule.shows), the same for all towers: tower 0 has it */
+    struct snapshot_rule shown; /* what people look at (SNAPSHOT_SHOWN), the same for all towers: tower 0 has it */
     uint64_t inspect_every;     /* training steps of the run behind which weights are looked at, and behind the
                                  * last of an epoch; 0 = never */
     bool awaits_word;           /* behind every evaluation the tower goes on when gate_allow says so */

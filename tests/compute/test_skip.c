@@ -66,7 +66,7 @@ static float *numbers_of(const struct stand *stand, const struct net *net, size_
         count += net->parameters[p].count * (net->parameters[p].is_trained ? 4 : 2);
     float *const numbers = calloc(count, sizeof(*numbers));
     assert_non_null(numbers);
-    assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
+    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(snapshot_wait(snapshot), 0);
     for (uint32_t p = 0; p < net->parameter_count; at += net->parameters[p++].count) {

@@ -98,7 +98,7 @@ static struct plain_state stand_state(struct stand *stand, const struct net *net
 {
     struct plain_state state = state_make(net, optimizer);
     struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
+    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(snapshot_wait(snapshot), 0);
     state_read(&state, net, snapshot);
@@ -226,7 +226,7 @@ static void check_stays(const char *backend)
     struct snapshot *snapshot = NULL;
     struct stand stand;
     stand_begin(&stand, backend, net, optimizer, PRECISION_FP32, 1);
-    assert_int_equal(snapshot_open(&snapshot, stand.tower), 0);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_STATE), 0);
     stand_steps(&stand, net, 0, 1);
     struct plain_state expected = stand_state(&stand, net, optimizer), found = state_make(net, optimizer);
     assert_int_equal(snapshot_queue(snapshot), 0);
@@ -259,7 +259,7 @@ static void check_shown(const char *backend)
     struct stand stand;
     stand_begin(&stand, backend, net, &optimizers[1], PRECISION_FP32, 1);
     stand_steps(&stand, net, 0, 1);
-    assert_int_equal(snapshot_open_shown(&snapshot, stand.tower), 0);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_SHOWN), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     struct plain_state state = stand_state(&stand, net, &optimizers[1]);
     float *const arena = stand_gradients(&stand);
@@ -312,17 +312,17 @@ static void check_memory(const char *backend)
     struct stand stand;
     stand_begin(&stand, backend, net, &optimizers[2], PRECISION_FP32, 1);
     const size_t arena_bytes = stand_floats(&stand) * sizeof(float);
-    assert_in_range(snapshot_bytes(stand.tower), 3 * arena_bytes, 3 * arena_bytes + 4 * 64);
+    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_STATE), 3 * arena_bytes, 3 * arena_bytes + 4 * 64);
     whole_ops = stand.device->ops;
     struct device_ops none = *whole_ops;
     none.alloc_pinned = alloc_none;
     stand.device->ops = &none;
-    assert_int_equal(snapshot_open(&snapshot, stand.tower), -ENOMEM);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_STATE), -ENOMEM);
     assert_null(snapshot);
-    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower));
-    assert_in_range(snapshot_shown_bytes(stand.tower), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
-    assert_int_equal(snapshot_open_shown(&snapshot, stand.tower), -ENOMEM);
-    assert_int_equal(pinned_bytes, snapshot_shown_bytes(stand.tower));
+    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower, SNAPSHOT_STATE));
+    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_SHOWN), 2 * arena_bytes, 2 * arena_bytes + 2 * 64);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_SHOWN), -ENOMEM);
+    assert_int_equal(pinned_bytes, snapshot_bytes(stand.tower, SNAPSHOT_SHOWN));
     stand.device->ops = whole_ops;
     snapshot_close(NULL);
     stand_close(&stand);

@@ -66,7 +66,7 @@ static size_t follow_steps(enum sync_mode mode, uint32_t towers)
 {
     static struct rig rig;
     static struct seen seen, before;
-    const struct snapshot_rule rule = { .count = 1, .every = 1, .shows = true };
+    const struct snapshot_rule rule = { .count = 1, .every = 1, .kind = SNAPSHOT_SHOWN };
     size_t checked = 0;
     uint64_t steps = 0;
     open_rig(&rig, mode, towers, 0);
@@ -121,7 +121,7 @@ static void the_norm_is_that_of_the_shown_gradients(void **state)
     (void)state;
     static struct rig rig;
     static struct seen seen;
-    const struct snapshot_rule rule = { .count = 1, .every = 1, .shows = true };
+    const struct snapshot_rule rule = { .count = 1, .every = 1, .kind = SNAPSHOT_SHOWN };
     struct step_report *report;
     uint64_t norms = 0;
     open_rig(&rig, SYNC_REPLICATED, 1, 1e9);
@@ -178,7 +178,7 @@ static void a_run_that_shows_is_the_same(void **state)
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
         for (uint64_t every = 1; every < 4; every++) {
-            run(modes[i], &(struct snapshot_rule){ .count = 1, .every = every, .each_epoch = true, .shows = true },
+            run(modes[i], &(struct snapshot_rule){ .count = 1, .every = every, .each_epoch = true, .kind = SNAPSHOT_SHOWN },
                 shown);
             assert_memory_equal(shown, plain, sizeof(shown));
         }

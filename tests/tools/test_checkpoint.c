@@ -76,7 +76,7 @@ static void stand_begin(struct fixture *fixture, uint32_t d)
     spec.average_decay = average_decay;
     stand_open_tower(&fixture->stands[d], &spec);
     stand_train_once(fixture, d, 100 + d);
-    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower), 0);
+    assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_STATE), 0);
 }
 
 static void fixture_open(struct fixture *fixture, bool weights_differ)

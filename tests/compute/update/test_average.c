@@ -189,7 +189,7 @@ static void evaluation_sees_the_averages_and_training_does_not(void **state)
 static void take_state(struct stand *stand, const struct net *net, float *values, float *averages)
 {
     struct snapshot *snapshot = NULL;
-    assert_int_equal(snapshot_open(&snapshot, stand->tower), 0);
+    assert_int_equal(snapshot_open(&snapshot, stand->tower, SNAPSHOT_STATE), 0);
     assert_int_equal(snapshot_queue(snapshot), 0);
     assert_int_equal(snapshot_wait(snapshot), 0);
     for (uint32_t p = 0; p < net->parameter_count; p++) {

@@ -63,7 +63,7 @@ struct snapshot_rule tensorboard_rule(const struct settings *settings)
     const struct histogram_steps steps = histogram_steps(settings);
     const bool shows = is_wanted(settings) && (steps.each_epoch || steps.every > 0);
     return (struct snapshot_rule){ .count = shows, .every = steps.every, .each_epoch = steps.each_epoch,
-                                   .shows = shows };
+                                   .kind = SNAPSHOT_SHOWN };
 }
 
 size_t tensorboard_bytes(const struct settings *settings, const struct net *net)

@@ -21,8 +21,8 @@ enum part_kind {
     PART_COUNT = PART_STATES + TOWER_STATES_MAX
 };
 
-/* Memory of the device, and where its copy lies in the block. */
-struct part { const void *memory; size_t bytes, offset; };
+/* Memory of the device, and where its copy lies in the block, unless it stays where it is. */
+struct part { const void *memory; size_t bytes, offset; bool stays; };
 
 struct snapshot {
     struct tower *tower;        /* lent */
@@ -45,7 +45,12 @@ static bool is_wanted(enum part_kind part, enum snapshot_kind kind)
     return part == PART_WEIGHTS || (part == PART_GRADIENTS) == (kind == SNAPSHOT_SHOWN);
 }
 
-/* Returns the bytes of all that are wanted, with what lies between them; at least a little. */
+static bool may_stay(enum part_kind part, enum snapshot_kind kind)
+{
+    return kind == SNAPSHOT_LAST && (part == PART_WEIGHTS || part >= PART_STATES);
+}
+
+/* Returns the bytes of all that are copied, with what lies between them; at least a little. */
 static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct part parts[PART_COUNT])
 {
     const size_t arena_bytes = tower_arena(tower)->count * sizeof(float);
@@ -67,8 +72,9 @@ static size_t find_parts(struct tower *tower, enum snapshot_kind kind, struct pa
     for (int i = 0; i < PART_COUNT; i++) {
         if (!is_wanted(i, kind))
             parts[i].bytes = 0;
+        parts[i].stays = may_stay(i, kind);
         parts[i].offset = offset;
-        offset += (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
+        offset += parts[i].stays ? 0 : (parts[i].bytes + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
     }
     return offset > 0 ? offset : PART_ALIGNMENT;
 }
@@ -99,11 +105,14 @@ static int open_block(struct snapshot *snapshot, struct device *device)
 
 int snapshot_open(struct snapshot **snapshot_out, struct tower *tower, enum snapshot_kind kind)
 {
+    const struct tower_spec *const spec = tower_spec(tower);
+    assert(kind != SNAPSHOT_LAST ||
+           (spec->device->ops->host_memory && spec->average_decay <= 0 && !spec->defers));
     struct snapshot *const snapshot = calloc(1, sizeof(*snapshot));
     if (snapshot == NULL)
         return -ENOMEM;
     *snapshot = (struct snapshot){ .tower = tower, .kind = kind };
-    const int rc = open_block(snapshot, tower_spec(tower)->device);
+    const int rc = open_block(snapshot, spec->device);
     if (rc != 0) {
         snapshot_close(snapshot);
         return rc;
@@ -130,7 +139,7 @@ int snapshot_queue(struct snapshot *snapshot)
     int rc = average_show(tower_average(snapshot->tower), snapshot->tower, false);
     for (int i = 0; i < PART_COUNT && rc == 0; i++) {
         const struct part *const part = &snapshot->parts[i];
-        if (part->bytes > 0)
+        if (part->bytes > 0 && !part->stays)
             rc = spec->device->ops->copy(spec->compute, snapshot->block + part->offset, part->memory,
                                          part->bytes, COPY_FROM_DEVICE);
     }
@@ -145,7 +154,8 @@ int snapshot_wait(struct snapshot *snapshot)
 static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parameter, float *plain_out)
 {
     const struct part *const part = &snapshot->parts[kind];
-    const float *const arena = (const float *)(const void *)(snapshot->block + part->offset);
+    const void *const copy = snapshot->block + part->offset;
+    const float *const arena = part->stays ? part->memory : copy;
     const struct arena_range *const range = &tower_arena_of(snapshot->tower, parameter)->ranges[parameter];
     assert(part->bytes >= (range->offset + range->count) * sizeof(float));
     return tower_spec(snapshot->tower)->backend->plain(tower_backend(snapshot->tower), parameter,
@@ -155,6 +165,24 @@ static int read_plain(const struct snapshot *snapshot, int kind, uint32_t parame
 static bool is_trained(const struct tower *tower, uint32_t parameter)
 {
     return tower_spec(tower)->net->parameters[parameter].is_trained;
+}
+
+static float *room(const struct snapshot *snapshot, float *arena, uint32_t parameter)
+{
+    if (snapshot->kind != SNAPSHOT_LAST || !is_trained(snapshot->tower, parameter))
+        return NULL;
+    return arena + tower_arena(snapshot->tower)->ranges[parameter].offset;
+}
+
+float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter)
+{
+    return room(snapshot, tower_gradients(snapshot->tower), parameter);
+}
+
+float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter)
+{
+    struct tower *const tower = snapshot->tower;
+    return room(snapshot, state > 0 ? tower_state(tower, state - 1) : tower_weights(tower), parameter);
 }
 
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out)

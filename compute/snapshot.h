@@ -15,6 +15,9 @@ struct snapshot;
 
 enum snapshot_kind {
     SNAPSHOT_STATE,     /* all of it, copied */
+    SNAPSHOT_LAST,      /* all of it, of a tower that does no more steps: what is small is copied, weights and buffers
+                         * stay in the tower, where their plain form has room, too (snapshot_value_room). Of towers
+                         * in the host's memory that keep no averages and defer nothing */
     SNAPSHOT_SHOWN,     /* no state: weights and gradients, copied as backward and the sum over towers left them, for
                          * people to look at */
 };
@@ -42,6 +45,12 @@ int snapshot_wait(struct snapshot *snapshot);
  * negative errno. */
 int snapshot_value(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 int snapshot_state(const struct snapshot *snapshot, uint32_t state, uint32_t parameter, float *plain_out);
+/* Where they may be put, of a SNAPSHOT_LAST: in the memory of what the tower does not need any more. That is the
+ * gradients' for a value, the value's for the first buffer of the parameter, and so on: all of a parameter in that
+ * order, each once, and then the snapshot holds nothing of it any more. NULL: statistics, which are copied, and
+ * snapshots of other kinds have no such room. */
+float *snapshot_value_room(const struct snapshot *snapshot, uint32_t parameter);
+float *snapshot_state_room(const struct snapshot *snapshot, uint32_t state, uint32_t parameter);
 /* The gradient of one that is updated: a sum over samples. Of a SNAPSHOT_SHOWN. */
 int snapshot_gradient(const struct snapshot *snapshot, uint32_t parameter, float *plain_out);
 /* The average of its value, of a tower that keeps averages. */

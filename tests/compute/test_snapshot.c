@@ -295,6 +295,69 @@ static void a_snapshot_that_shows_has_weights_and_gradients(void **state)
     network_for_each_backend(check_shown);
 }
 
+/* Parameter by parameter, each plain form in the room there is for it. */
+static void check_last_parameter(const struct snapshot *snapshot, const struct plain_state *expected, size_t at,
+                                 uint32_t p, size_t count)
+{
+    float *const value = snapshot_value_room(snapshot, p);
+    float *rooms[TOWER_STATES_MAX];
+    assert_int_equal(snapshot_value(snapshot, p, value), 0);
+    for (uint32_t i = 0; i < expected->states; i++) {
+        rooms[i] = snapshot_state_room(snapshot, i, p);
+        assert_int_equal(snapshot_state(snapshot, i, p, rooms[i]), 0);
+    }
+    assert_memory_equal(value, expected->numbers + at, count * sizeof(*value));
+    for (uint32_t i = 0; i < expected->states; i++)
+        assert_memory_equal(rooms[i], expected->numbers + (i + 1) * expected->floats + at, count * sizeof(*value));
+}
+
+static void check_last_of(const char *backend, const struct optimizer *optimizer)
+{
+    struct net *net = net_make();
+    struct snapshot *snapshot = NULL;
+    struct stand stand;
+    float plain[64];
+    stand_begin(&stand, backend, net, optimizer, PRECISION_FP32, 1);
+    stand_steps(&stand, net, 0, 2);
+    struct plain_state expected = stand_state(&stand, net, optimizer);
+    assert_in_range(snapshot_bytes(stand.tower, SNAPSHOT_LAST), 1,
+                    tower_statistics_count(stand.tower) * sizeof(float) + expected.carried_bytes + 2 * 64);
+    assert_int_equal(snapshot_open(&snapshot, stand.tower, SNAPSHOT_LAST), 0);
+    assert_int_equal(snapshot_queue(snapshot), 0);
+    assert_int_equal(snapshot_wait(snapshot), 0);
+    for (uint32_t p = 0, at = 0; p < net->parameter_count; at += net->parameters[p++].count) {
+        const size_t count = net->parameters[p].count;
+        if (net->parameters[p].is_trained) {
+            check_last_parameter(snapshot, &expected, at, p, count);
+            continue;
+        }
+        assert_null(snapshot_value_room(snapshot, p));
+        assert_in_range(count, 1, 64);
+        assert_int_equal(snapshot_value(snapshot, p, plain), 0);
+        assert_memory_equal(plain, expected.numbers + at, count * sizeof(*plain));
+    }
+    free(expected.numbers);
+    snapshot_close(snapshot);
+    stand_close(&stand);
+    net_close(net);
+}
+
+static void check_last(const char *backend)
+{
+    struct stand stand;
+    stand_open_device(&stand, backend);
+    const bool has_host_memory = stand.device->ops->host_memory;
+    stand_close(&stand);
+    for (size_t i = 0; i < OPTIMIZERS && has_host_memory; i++)
+        check_last_of(backend, &optimizers[i]);
+}
+
+static void the_last_state_is_put_together_in_the_towers_own_memory(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_last);
+}
+
 static const struct device_ops *whole_ops;
 static size_t pinned_bytes;
 
@@ -343,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_plain_form_is_the_one_the_tower_reads),
         cmocka_unit_test(a_snapshot_is_of_the_moment_it_was_queued),
         cmocka_unit_test(a_snapshot_that_shows_has_weights_and_gradients),
+        cmocka_unit_test(the_last_state_is_put_together_in_the_towers_own_memory),
         cmocka_unit_test(its_memory_is_known_before_it_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

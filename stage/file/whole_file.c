@@ -89,13 +89,16 @@ int whole_file_sync_names(int directory_fd)
     return rc == -EINVAL ? 0 : rc;
 }
 
-int whole_file_write(int directory_fd, const char *file, const struct file_part *parts, size_t count)
+int whole_file_finish(int directory_fd, const char *file)
 {
-    int rc = whole_file_prepare(directory_fd, file, parts, count);
-    if (rc != 0)
-        return rc;
-    rc = whole_file_appear(directory_fd, file);
+    const int rc = whole_file_appear(directory_fd, file);
     if (rc != 0)
         whole_file_drop(directory_fd, file);
     return rc == 0 ? whole_file_sync_names(directory_fd) : rc;
+}
+
+int whole_file_write(int directory_fd, const char *file, const struct file_part *parts, size_t count)
+{
+    const int rc = whole_file_prepare(directory_fd, file, parts, count);
+    return rc == 0 ? whole_file_finish(directory_fd, file) : rc;
 }

@@ -24,7 +24,9 @@ int whole_file_appear(int directory_fd, const char *file);
 void whole_file_drop(int directory_fd, const char *file);
 /* Wait until names are on the disk; file systems that cannot do that are let off. 0 or a negative errno. */
 int whole_file_sync_names(int directory_fd);
-/* All of it: prepare, appear, sync. Without success nothing temporary stays. */
+/* That and the sync of what was prepared. Without success nothing temporary stays. */
+int whole_file_finish(int directory_fd, const char *file);
+/* All of it: prepare, finish. Without success nothing temporary stays. */
 int whole_file_write(int directory_fd, const char *file, const struct file_part *parts, size_t count);
 /* Is this the temporary name of `file`, whatever the process? */
 bool whole_file_is_temporary(const char *name, const char *file);

@@ -410,6 +410,58 @@ static void the_best_state_is_a_file_of_its_own(void **state)
     fixture_close(&fixture);
 }
 
+/* From here on the towers' states stay in them. */
+static void fixture_stay(struct fixture *fixture)
+{
+    for (uint32_t d = 0; d < TOWERS; d++) {
+        snapshot_close(fixture->snapshots[d]);
+        fixture->snapshots[d] = NULL;
+        assert_int_equal(snapshot_open(&fixture->snapshots[d], fixture->stands[d].tower, SNAPSHOT_LAST), 0);
+    }
+    checkpoint_writer_close(fixture->writer);
+    fixture->shape.stays = true;
+    assert_int_equal(checkpoint_writer_open(&fixture->writer, &fixture->shape, "a = 1\nb = \"2\"\n", fixture->about),
+                     0);
+}
+
+static void check_stays(bool weights_differ)
+{
+    struct fixture fixture;
+    size_t copied_bytes, bytes;
+    const char *broken;
+    const struct checkpoint_mark mark = { .position = { 3, 12, 2 }, .lines_bytes = { 11, 22 }, .sums = "1 2 3",
+                                          .course = "4 5", .files = CHECKPOINT_NEWEST };
+    fixture_open(&fixture, weights_differ);
+    const size_t room = checkpoint_writer_bytes(&fixture.shape, "");
+    const char *const path = save(&fixture, 12, 2);
+    uint8_t *const copied = fixture_read(path, &copied_bytes);
+    assert_int_equal(unlink(path), 0);
+    fixture_stay(&fixture);
+    assert_true(checkpoint_writer_bytes(&fixture.shape, "") < room);
+    assert_int_equal(checkpoint_file_bytes(&fixture.shape, ""), room);
+    take_snapshots(&fixture);
+    assert_int_equal(checkpoint_writer_take(fixture.writer, fixture.snapshots, &mark), 0);
+    assert_int_equal(checkpoint_writer_prepare(fixture.writer, fixture.directory, &broken), 0);
+    assert_false(is_there(&fixture, 12));
+    checkpoint_writer_drop(fixture.writer, fixture.directory);
+    assert_int_equal(checkpoint_writer_appear(fixture.writer, fixture.directory, 2), -ENOENT);
+    assert_int_equal(checkpoint_writer_prepare(fixture.writer, fixture.directory, &broken), 0);
+    assert_int_equal(checkpoint_writer_appear(fixture.writer, fixture.directory, 2), 0);
+    uint8_t *const stayed = fixture_read(path, &bytes);
+    assert_int_equal(bytes, copied_bytes);
+    assert_memory_equal(stayed, copied, bytes);
+    free(copied);
+    free(stayed);
+    fixture_close(&fixture);
+}
+
+static void a_state_that_stays_in_its_towers_makes_the_same_file(void **state)
+{
+    (void)state;
+    check_stays(false);
+    check_stays(true);
+}
+
 static void count_back(void *arg, uint32_t tower, struct snapshot *snapshot)
 {
     struct fixture *const fixture = arg;
@@ -465,6 +517,7 @@ int main(void)
         IN_FOLDER(the_newest_up_to_the_last_stay),
         IN_FOLDER(a_state_that_is_not_finite_is_not_written),
         IN_FOLDER(the_best_state_is_a_file_of_its_own),
+        IN_FOLDER(a_state_that_stays_in_its_towers_makes_the_same_file),
         IN_FOLDER(the_saver_goes_on_when_a_state_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

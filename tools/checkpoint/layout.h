@@ -20,6 +20,7 @@ struct checkpoint_shape {
     size_t carried_bytes;       /* of a tower; 0 = none */
     bool averages;              /* are kept, of weights and statistics */
     bool weights_differ;        /* between the towers, while they train */
+    bool stays;                 /* snapshots are SNAPSHOT_LAST: there is one state, put together in the towers */
 };
 
 /* CHECKPOINT_VALUE is what evaluation uses: averages where they are kept. Only then there is CHECKPOINT_RAW, which is

@@ -16,6 +16,7 @@
 #define FIXED_TEXTS 10u
 #define TENSOR_TEXT_BYTES 640u  /* in the header, at most */
 #define HEADER_TEXT_BYTES 4096u /* the other texts without settings */
+#define FRONT_PARTS 2u          /* of the file: the length of the header, the header */
 
 struct tensor_hash { char key[sizeof(CHECKPOINT_KEY_TENSOR) + CHECKPOINT_NAME_BYTES], text[20]; };
 
@@ -26,33 +27,66 @@ struct checkpoint_writer {
     struct safetensors_text *texts;     /* FIXED_TEXTS, a hash of every tensor, and those of about */
     const struct weights_about *about;  /* lent */
     struct tensor_hash *hashes;
-    char *data;
+    struct file_part *parts;            /* the file: FRONT_PARTS, then the tensors where they were put together */
+    char *data;                         /* of tensors that have no room in their tower, one behind the other */
+    uint8_t length[SAFETENSORS_LENGTH_BYTES];
     const char *settings;               /* lent */
     struct json header;
     char steps[24], position[72], towers[16], lines[48];
     struct checkpoint_mark mark;        /* of what was taken */
 };
 
+/* A tower that the state stays in has room for it (snapshot_value_room). */
+static bool has_room(const struct checkpoint_shape *shape, const struct checkpoint_place *place)
+{
+    return shape->stays && place->part != CHECKPOINT_CARRIED && shape->net->parameters[place->parameter].is_trained;
+}
+
+static size_t data_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < layout->count; i++)
+        bytes += has_room(shape, &layout->tensors[i].place) ? 0 : layout->tensors[i].bytes;
+    return bytes;
+}
+
+/* With so many bytes of tensors. */
+static size_t all_bytes(const struct checkpoint_shape *shape, const struct checkpoint_layout *layout,
+                        const char *settings, size_t tensor_bytes)
+{
+    const size_t per_tensor = sizeof(struct safetensors_entry) + sizeof(struct safetensors_text) +
+                              sizeof(struct tensor_hash) + sizeof(struct checkpoint_tensor) +
+                              sizeof(struct file_part) + TENSOR_TEXT_BYTES;
+    return sizeof(struct checkpoint_writer) + tensor_bytes + layout->count * per_tensor + 2 * strlen(settings) +
+           HEADER_TEXT_BYTES + weights_about_bytes(shape->net) + 2 * FILE_DIRECT_ALIGNMENT;
+}
+
 size_t checkpoint_writer_bytes(const struct checkpoint_shape *shape, const char *settings)
 {
     struct checkpoint_layout layout;
     if (checkpoint_layout_open(&layout, shape) != 0)
         return 0;
-    const size_t per_tensor = sizeof(struct safetensors_entry) + sizeof(struct safetensors_text) +
-                              sizeof(struct tensor_hash) + sizeof(struct checkpoint_tensor) + TENSOR_TEXT_BYTES;
-    const size_t bytes = sizeof(struct checkpoint_writer) + layout.bytes + layout.count * per_tensor +
-                         2 * strlen(settings) + HEADER_TEXT_BYTES + weights_about_bytes(shape->net) +
-                         2 * FILE_DIRECT_ALIGNMENT;
+    const size_t bytes = all_bytes(shape, &layout, settings, data_bytes(shape, &layout));
+    checkpoint_layout_close(&layout);
+    return bytes;
+}
+
+size_t checkpoint_file_bytes(const struct checkpoint_shape *shape, const char *settings)
+{
+    struct checkpoint_layout layout;
+    if (checkpoint_layout_open(&layout, shape) != 0)
+        return 0;
+    const size_t bytes = all_bytes(shape, &layout, settings, layout.bytes);
     checkpoint_layout_close(&layout);
     return bytes;
 }
 
 /* ---- opening ---- */
 
-/* Whole blocks, so that they are written past the system's cache. */
+/* Whole blocks, so that they are written past the system's cache; at least one. */
 static size_t data_room(size_t bytes)
 {
-    return (bytes + FILE_DIRECT_ALIGNMENT - 1) / FILE_DIRECT_ALIGNMENT * FILE_DIRECT_ALIGNMENT;
+    return (bytes / FILE_DIRECT_ALIGNMENT + 1) * FILE_DIRECT_ALIGNMENT;
 }
 
 static int take_room(struct checkpoint_writer *writer)
@@ -61,10 +95,13 @@ static int take_room(struct checkpoint_writer *writer)
     writer->entries = calloc(count, sizeof(*writer->entries));
     writer->texts = calloc(count + FIXED_TEXTS + WEIGHTS_ABOUT_TEXTS, sizeof(*writer->texts));
     writer->hashes = calloc(count, sizeof(*writer->hashes));
-    writer->data = aligned_alloc(FILE_DIRECT_ALIGNMENT, data_room(writer->layout.bytes));
-    if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->data == NULL)
+    writer->parts = calloc(count + FRONT_PARTS, sizeof(*writer->parts));
+    const size_t bytes = data_room(data_bytes(&writer->shape, &writer->layout));
+    writer->data = aligned_alloc(FILE_DIRECT_ALIGNMENT, bytes);
+    if (writer->entries == NULL || writer->texts == NULL || writer->hashes == NULL || writer->parts == NULL ||
+        writer->data == NULL)
         return -ENOMEM;
-    memset(writer->data, 0, writer->layout.bytes);      /* the kernel gives memory when it is written */
+    memset(writer->data, 0, bytes);     /* the kernel gives memory when it is written */
     return 0;
 }
 
@@ -166,6 +203,7 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
         return;
     json_release(&writer->header);
     free(writer->data);
+    free(writer->parts);
     free(writer->hashes);
     free(writer->texts);
     free(writer->entries);
@@ -175,17 +213,21 @@ void checkpoint_writer_close(struct checkpoint_writer *writer)
 
 /* ---- saving ---- */
 
-static int take_tensor(struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor,
-                       const struct snapshot *snapshot)
+static void *room_of(const struct checkpoint_place *place, const struct snapshot *snapshot)
 {
-    char *const out = writer->data + tensor->offset;
-    const struct checkpoint_place *const place = &tensor->place;
+    return place->part == CHECKPOINT_STATE ? snapshot_state_room(snapshot, place->state, place->parameter)
+                                           : snapshot_value_room(snapshot, place->parameter);
+}
+
+static int take_tensor(const struct checkpoint_writer *writer, const struct checkpoint_place *place,
+                       const struct snapshot *snapshot, void *out)
+{
     if (place->part == CHECKPOINT_VALUE && writer->shape.averages)
-        return snapshot_average(snapshot, place->parameter, (float *)(void *)out);
+        return snapshot_average(snapshot, place->parameter, out);
     if (place->part == CHECKPOINT_VALUE || place->part == CHECKPOINT_RAW)
-        return snapshot_value(snapshot, place->parameter, (float *)(void *)out);
+        return snapshot_value(snapshot, place->parameter, out);
     if (place->part == CHECKPOINT_STATE)
-        return snapshot_state(snapshot, place->state, place->parameter, (float *)(void *)out);
+        return snapshot_state(snapshot, place->state, place->parameter, out);
     size_t bytes;
     const void *const carried = snapshot_carried(snapshot, &bytes);
     memcpy(out, carried, bytes);
@@ -195,20 +237,26 @@ static int take_tensor(struct checkpoint_writer *writer, const struct checkpoint
 int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {
+    char *next = writer->data;
     int rc = 0;
     for (uint32_t i = 0; i < writer->layout.count && rc == 0; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        rc = take_tensor(writer, tensor, snapshots[tensor->place.tower]);
+        const struct checkpoint_place *const place = &tensor->place;
+        const bool stays = has_room(&writer->shape, place);
+        void *const out = stays ? room_of(place, snapshots[place->tower]) : next;
+        next += stays ? 0 : tensor->bytes;
+        writer->parts[FRONT_PARTS + i] = (struct file_part){ out, tensor->bytes };
+        rc = take_tensor(writer, place, snapshots[place->tower], out);
     }
     writer->mark = *mark;
     return rc;
 }
 
-static bool is_finite(const struct checkpoint_writer *writer, const struct checkpoint_tensor *tensor)
+static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
 {
     const size_t count = tensor->bytes / sizeof(float);
     const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
-    return !is_value || finite_count((const float *)(const void *)(writer->data + tensor->offset), count) == count;
+    return !is_value || finite_count(data, count) == count;
 }
 
 /* While each is in the processor's caches: the name of one that is not finite, or NULL when all are hashed. */
@@ -216,10 +264,11 @@ static const char *hash_tensors(struct checkpoint_writer *writer)
 {
     for (uint32_t i = 0; i < writer->layout.count; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        if (!is_finite(writer, tensor))
+        const void *const data = writer->parts[FRONT_PARTS + i].data;
+        if (!is_finite(tensor, data))
             return tensor->name;
         snprintf(writer->hashes[i].text, sizeof(writer->hashes[i].text), "%016" PRIx64,
-                 (uint64_t)XXH3_64bits(writer->data + tensor->offset, tensor->bytes));
+                 (uint64_t)XXH3_64bits(data, tensor->bytes));
     }
     return NULL;
 }
@@ -233,33 +282,76 @@ static void hash_header(struct json *header)
     memcpy(place, text, CHECKPOINT_HASH_DIGITS);
 }
 
-static int write_file(const struct checkpoint_writer *writer, struct run_directory *directory, const char *name)
+/* Of what was taken, for a file of any name. 0 or a negative errno. */
+static int finish_header(struct checkpoint_writer *writer, const char **broken_out)
 {
-    uint8_t length[SAFETENSORS_LENGTH_BYTES];
-    safetensors_length(writer->header.bytes, length);
-    const struct file_part parts[] = { { length, sizeof(length) },
-                                       { writer->header.text, writer->header.bytes },
-                                       { writer->data, writer->layout.bytes } };
-    return run_directory_write(directory, name, parts, sizeof(parts) / sizeof(parts[0]));
+    *broken_out = hash_tensors(writer);
+    if (*broken_out != NULL)
+        return -EDOM;
+    const int rc = make_header(writer);
+    if (rc != 0)
+        return rc;
+    hash_header(&writer->header);
+    safetensors_length(writer->header.bytes, writer->length);
+    writer->parts[0] = (struct file_part){ writer->length, sizeof(writer->length) };
+    writer->parts[1] = (struct file_part){ writer->header.text, writer->header.bytes };
+    return 0;
+}
+
+/* All data is one part where it lies in one piece, so that it is written in one. */
+static int write_parts(const struct checkpoint_writer *writer, struct run_directory *directory, const char *name,
+                       int (*write)(struct run_directory *directory, const char *file, const struct file_part *parts,
+                                    size_t count))
+{
+    const struct file_part whole[] = { writer->parts[0], writer->parts[1], { writer->data, writer->layout.bytes } };
+    if (!writer->shape.stays)
+        return write(directory, name, whole, sizeof(whole) / sizeof(whole[0]));
+    return write(directory, name, writer->parts, FRONT_PARTS + writer->layout.count);
+}
+
+static int prepare_newest(const struct checkpoint_writer *writer, struct run_directory *directory)
+{
+    char name[CHECKPOINT_FILE_BYTES];
+    checkpoint_file_name(writer->mark.position.step, name);
+    return write_parts(writer, directory, name, run_directory_prepare);
 }
 
 int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep,
                             const char **broken_out)
 {
-    const struct checkpoint_mark *const mark = &writer->mark;
-    char name[CHECKPOINT_FILE_BYTES];
-    *broken_out = hash_tensors(writer);
-    if (*broken_out != NULL)
-        return -EDOM;
-    int rc = make_header(writer);
+    const unsigned files = writer->mark.files;
+    int rc = finish_header(writer, broken_out);
     if (rc != 0)
         return rc;
-    hash_header(&writer->header);
-    checkpoint_file_name(mark->position.step, name);
-    if ((mark->files & CHECKPOINT_NEWEST) != 0)
-        rc = write_file(writer, directory, name);
-    if (rc == 0 && (mark->files & CHECKPOINT_NEWEST) != 0)
-        run_directory_keep(directory, checkpoint_file_step, mark->position.step, keep);
-    const int best_rc = (mark->files & CHECKPOINT_BEST) != 0 ? write_file(writer, directory, CHECKPOINT_BEST_FILE) : 0;
+    if ((files & CHECKPOINT_NEWEST) != 0)
+        rc = prepare_newest(writer, directory);
+    if (rc == 0 && (files & CHECKPOINT_NEWEST) != 0)
+        rc = checkpoint_writer_appear(writer, directory, keep);
+    const int best_rc = (files & CHECKPOINT_BEST) != 0
+                            ? write_parts(writer, directory, CHECKPOINT_BEST_FILE, run_directory_write) : 0;
     return rc != 0 ? rc : best_rc;
+}
+
+int checkpoint_writer_prepare(struct checkpoint_writer *writer, struct run_directory *directory,
+                              const char **broken_out)
+{
+    const int rc = finish_header(writer, broken_out);
+    return rc == 0 ? prepare_newest(writer, directory) : rc;
+}
+
+int checkpoint_writer_appear(struct checkpoint_writer *writer, struct run_directory *directory, uint32_t keep)
+{
+    char name[CHECKPOINT_FILE_BYTES];
+    checkpoint_file_name(writer->mark.position.step, name);
+    const int rc = run_directory_appear(directory, name);
+    if (rc == 0)
+        run_directory_keep(directory, checkpoint_file_step, writer->mark.position.step, keep);
+    return rc;
+}
+
+void checkpoint_writer_drop(struct checkpoint_writer *writer, struct run_directory *directory)
+{
+    char name[CHECKPOINT_FILE_BYTES];
+    checkpoint_file_name(writer->mark.position.step, name);
+    run_directory_drop(directory, name);
 }

@@ -200,6 +200,22 @@ int run_directory_write(struct run_directory *directory, const char *file, const
     return whole_file_write(directory->place.fd, file, parts, count);
 }
 
+int run_directory_prepare(struct run_directory *directory, const char *file, const struct file_part *parts,
+                          size_t count)
+{
+    return whole_file_prepare(directory->place.fd, file, parts, count);
+}
+
+int run_directory_appear(struct run_directory *directory, const char *file)
+{
+    return whole_file_finish(directory->place.fd, file);
+}
+
+void run_directory_drop(struct run_directory *directory, const char *file)
+{
+    whole_file_drop(directory->place.fd, file);
+}
+
 void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,
                         uint32_t keep)
 {

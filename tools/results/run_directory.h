@@ -56,9 +56,14 @@ uint64_t run_directory_lost_lines(const struct run_directory *directory, enum ru
 int run_directory_failed(const struct run_directory *directory);
 
 /* Write the parts, one behind the other, as `file` in the directory, by way of a temporary name,
- * synced, then renamed. Allocates nothing. 0 or the negative errno of what failed. */
+ * synced, then renamed. Allocates nothing. 0 or the negative errno of what failed. The same in two halves, between
+ * which the temporary file may be dropped, as it is after a failure. */
 int run_directory_write(struct run_directory *directory, const char *file, const struct file_part *parts,
                         size_t count);
+int run_directory_prepare(struct run_directory *directory, const char *file, const struct file_part *parts,
+                          size_t count);
+int run_directory_appear(struct run_directory *directory, const char *file);
+void run_directory_drop(struct run_directory *directory, const char *file);
 /* Of the files whose names are those of a number (number_of; UINT64_MAX: it is none), remove all but the `keep` largest
  * up to `number`. What cannot be removed stays. */
 void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(const char *name), uint64_t number,

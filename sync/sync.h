@@ -65,6 +65,7 @@ struct sync_ops {
     const char *place;          /* of the parameters, for people: "on the devices"; NULL: every tower has them */
     bool has_period;            /* spec.every is of use to it */
     bool is_one_model;          /* all towers are the same model at the end of the run; else each is its own */
+    bool ends_whole;            /* every tower has all of its state behind a step, and finish changes statistics only */
     bool differs;               /* between steps the towers' models are not the same */
     bool has_owners;            /* buckets of gradients have owners, and so have the weights and optimizer states;
                                  * of use to two towers or more */

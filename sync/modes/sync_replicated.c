@@ -39,6 +39,7 @@ const struct sync_ops sync_replicated_ops = {
     .name = "replicated",
     .sum = "gradients",
     .is_one_model = true,
+    .ends_whole = true,
     .sums = { [REGION_GRADIENTS] = true, [REGION_STATISTICS] = true, [REGION_AVERAGED_STATISTICS] = true },
     .before_forward = replicated_before_forward,
     .bucket_ready = replicated_ready,

@@ -178,7 +178,7 @@ static void a_run_that_shows_is_the_same(void **state)
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         run(modes[i], &(struct snapshot_rule){ .count = 0 }, plain);
         for (uint64_t every = 1; every < 4; every++) {
-            run(modes[i], &(struct snapshot_rule){ .count = 1, .every = every, .each_epoch = true, .kind = SNAPSHOT_SHOWN },
+            run(modes[i], &(struct snapshot_rule){ SNAPSHOT_SHOWN, .count = 1, .every = every, .each_epoch = true },
                 shown);
             assert_memory_equal(shown, plain, sizeof(shown));
         }

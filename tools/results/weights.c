@@ -52,6 +52,8 @@ static size_t float_count(struct weights_spec spec)
 
 size_t weights_bytes(struct weights_spec spec)
 {
+    if (spec.net == NULL)
+        return 0;
     const size_t per_tensor = sizeof(struct tensor) + sizeof(struct safetensors_entry) +
                               sizeof(struct safetensors_text) + sizeof(struct file_part) + TENSOR_TEXT_BYTES;
     const size_t texts = FIXED_TEXTS * TENSOR_TEXT_BYTES + weights_about_bytes(spec.net);

@@ -147,7 +147,7 @@ static int open_results(struct run *run)
 {
     if (run->kind == RUN_DRY)
         return 0;
-    const size_t bytes = run_state_bytes(&run->state, run->settings, &run->plan, run->net);
+    const size_t bytes = run_state_file_bytes(&run->state, run->settings, &run->plan, run->net);
     const uint64_t room = run_state_room(&run->state, run->settings, bytes);
     const struct run_past *const past = run_state_past(&run->state);
     const struct weights_spec saved = saved_weights(run);
@@ -185,13 +185,12 @@ static int open_pipeline(struct run *run)
         .plan = &run->plan,
         .net = run->net,
         .datasets = { run->datasets[PASS_TRAIN], run->datasets[PASS_EVALUATE] },
-        .snapshots = run_state_rule(&run->state, run->settings),
+        .snapshots = run_state_rule(&run->state, run->settings, &run->plan),
         .awaits_word = ending_needs_evaluations(&run->settings->train),
         .damage_sink = { report_damage_add, &run->quarantine },
         .stop = run->stop,
     };
-    if (saved_weights(run).net != NULL)
-        memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
+    memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, weights_bytes(saved_weights(run)));
     memory_share_add(&run->plan.memory.host, MEMORY_RESULTS, observers_bytes(run->settings, run->net));
     run_state_plan(&run->state, run->settings, &run->plan, run->net);
     const int rc = pipeline_open(&run->pipeline, &parts);
@@ -412,8 +411,8 @@ static void release(struct run *run)
     report_release(&run->report);
     report_damage_release(&run->quarantine);
     account_close(run->account);
-    results_close(&run->results);
     run_state_release(&run->state);
+    results_close(&run->results);
     for (int pass = 0; pass < PASS_COUNT; pass++)
         dataset_close(run->datasets[pass]);
     first_weights_close(run->first_weights);

@@ -59,8 +59,17 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan)
 
 /* ---- saving ---- */
 
-static struct checkpoint_shape shape_of(const struct settings *settings, const struct run_plan *plan,
-                                        const struct net *net, size_t carried_bytes)
+/* Is the state behind the last step the only one there may be, and in the host's memory? Then it needs no copy. */
+static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
+    const bool is_only = checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch &&
+                         !state->keeps_best;
+    return is_only && plan->devices.ops->host_memory && plan->devices.mode->ends_whole && settings->train.ema <= 0;
+}
+
+static struct checkpoint_shape shape_of(const struct run_state *state, const struct settings *settings,
+                                        const struct run_plan *plan, const struct net *net, size_t carried_bytes)
 {
     return (struct checkpoint_shape){
         .net = net,
@@ -69,23 +78,26 @@ static struct checkpoint_shape shape_of(const struct settings *settings, const s
         .carried_bytes = carried_bytes,
         .averages = settings->train.ema > 0,
         .weights_differ = plan->devices.mode->differs,
+        .stays = stays(state, settings, plan),
     };
 }
 
-struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings)
+struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings,
+                                    const struct run_plan *plan)
 {
     if (!state->saves)
         return (struct snapshot_rule){ .count = 0 };
-    return (struct snapshot_rule){ .count = 1, .every = settings->checkpoint.steps,
+    return (struct snapshot_rule){ .kind = stays(state, settings, plan) ? SNAPSHOT_LAST : SNAPSHOT_STATE,
+                                   .count = 1, .every = settings->checkpoint.steps,
                                    .each_epoch = settings->checkpoint.each_epoch,
                                    .each_evaluation = state->keeps_best, .last = true };
 }
 
-size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                       const struct net *net)
+size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
+                            const struct run_plan *plan, const struct net *net)
 {
-    const struct checkpoint_shape shape = shape_of(settings, plan, net, CARRIED_BYTES_GUESS);
-    return state->saves ? checkpoint_writer_bytes(&shape, state->identity) : 0;
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
+    return state->saves ? checkpoint_file_bytes(&shape, state->identity) : 0;
 }
 
 void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
@@ -93,7 +105,8 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
 {
     if (!state->saves)
         return;
-    memory_share_add(&plan->memory.host, MEMORY_RESULTS, run_state_bytes(state, settings, plan, net));
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
+    memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_writer_bytes(&shape, state->identity));
     plan->memory.aside += limits_thread_bytes();
 }
 
@@ -119,7 +132,7 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
         return 0;
     struct tower *const tower = pipeline_tower(pipeline, 0);
     const struct net *const net = tower_spec(tower)->net;
-    const struct checkpoint_shape shape = shape_of(settings, plan, net, snapshot_carried_bytes(tower));
+    const struct checkpoint_shape shape = shape_of(state, settings, plan, net, snapshot_carried_bytes(tower));
     state->plan = plan;
     state->period_ns = settings->checkpoint.seconds * UINT64_C(1000000000);
     state->saved_ns = clock_now_ns();
@@ -201,6 +214,17 @@ void run_state_follow(struct run_state *state, struct step_report *const *report
     checkpoint_saver_put(state->saver, state->snapshots, &mark);
 }
 
+/* On the disk, for run_state_write_last to give it its name, or not: then it tells why. */
+static void prepare_last(struct run_state *state, const struct checkpoint_mark *mark)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    state->last_rc = checkpoint_writer_take(state->writer, state->snapshots, mark);
+    if (state->last_rc == 0)
+        state->last_rc = checkpoint_writer_prepare(state->writer, state->directory, &state->broken);
+    checkpoint_counts_add(&state->counts, state->last_rc, begun_ns);
+    state->has_last = true;
+}
+
 static void take_last(struct run_state *state, uint64_t next)
 {
     const uint32_t towers = state->plan->devices.towers.count;
@@ -212,7 +236,8 @@ static void take_last(struct run_state *state, uint64_t next)
     }
     assert(there == 0 || there == towers);
     make_mark(state, next, CHECKPOINT_NEWEST, &mark);
-    state->has_last = there > 0 && checkpoint_writer_take(state->writer, state->snapshots, &mark) == 0;
+    if (there > 0)
+        prepare_last(state, &mark);
     for (uint32_t d = 0; d < there; d++)
         pipeline_return(state->pipeline, d, state->snapshots[d]);
 }
@@ -238,24 +263,24 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
 
 int run_state_write_last(struct run_state *state, const struct settings *settings)
 {
-    const char *broken = NULL;
     if (!state->has_last)
         return 0;
     state->has_last = false;
     const uint32_t keep = (uint32_t)settings->checkpoint.keep;
-    const uint64_t begun_ns = clock_now_ns();
-    const int rc = checkpoint_writer_write(state->writer, state->directory, keep, &broken);
-    checkpoint_counts_add(&state->counts, rc, begun_ns);
+    const int rc = state->last_rc == 0 ? checkpoint_writer_appear(state->writer, state->directory, keep)
+                                       : state->last_rc;
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "%s: the state behind the last step could not be saved: %s: what was saved before stays",
-                run_directory_path(state->directory), rc == -EDOM ? broken : strerror(-rc));
+                run_directory_path(state->directory), rc == -EDOM ? state->broken : strerror(-rc));
     return EXIT_CODE_OUTPUT;
 }
 
 void run_state_release(struct run_state *state)
 {
     assert(state->saver == NULL);
+    if (state->has_last && state->last_rc == 0)
+        checkpoint_writer_drop(state->writer, state->directory);
     checkpoint_writer_close(state->writer);
     checkpoint_reader_close(state->reader);
     free(state->snapshots);

@@ -39,7 +39,10 @@ struct run_state {                      /* begins as all 0, but for `back` */
     bool is_over;               /* the run that would go on has come to its end: nothing is to be done */
     bool has_begun;             /* a batch was followed */
     bool keeps_best;            /* of the evaluations, as best.safetensors */
-    bool saves, has_last;       /* has_last: the state behind the last step is taken and not yet written */
+    bool saves;
+    bool has_last;              /* the state behind the last step was taken and does not yet have its name */
+    int last_rc;                /* how that went; -EDOM: `broken` is not finite in it */
+    const char *broken;
     bool only_on_stop;          /* nothing is saved but where the run ends before its end */
     bool needs_none;            /* and it has come to it: nothing is left to go on with */
     struct checkpoint_writer *writer;
@@ -59,12 +62,13 @@ struct run_state {                      /* begins as all 0, but for `back` */
  * done. */
 int run_state_find(struct run_state *state, const struct settings *settings, struct run_plan *plan,
                    const struct dataset *const *datasets);
-/* Will the run save states? Of which batches the towers make snapshots then (none: all 0), and about how many bytes it
- * takes of the host's memory, and a state of the disk. */
-struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings);
-size_t run_state_bytes(const struct run_state *state, const struct settings *settings, const struct run_plan *plan,
-                       const struct net *net);
-/* That memory goes to the plan, and what the thread that saves takes beside it. */
+/* Will the run save states? Of which batches the towers make snapshots then (none: all 0), and about how many bytes a
+ * state takes of the disk. */
+struct snapshot_rule run_state_rule(const struct run_state *state, const struct settings *settings,
+                                    const struct run_plan *plan);
+size_t run_state_file_bytes(const struct run_state *state, const struct settings *settings,
+                            const struct run_plan *plan, const struct net *net);
+/* The host's memory that saving takes goes to the plan, and what the thread that saves takes beside it. */
 void run_state_plan(const struct run_state *state, const struct settings *settings, struct run_plan *plan,
                     const struct net *net);
 /* What of the disk saving needs besides what is there, halved: the directory asks for twice of it. */
@@ -88,10 +92,11 @@ void run_state_match_best(struct run_state *state);
 bool run_state_has_best(const struct run_state *state);
 /* A global batch is reported and added to the account: save the state behind it, if the towers made snapshots. */
 void run_state_follow(struct run_state *state, struct step_report *const *reports);
-/* The steps are done: wait until all is saved, and take the state behind the last step, unless that is not to be had
- * (the run failed, or did none) or not needed. Before the pipeline is closed, also after a failure. */
+/* The steps are done: wait until all is saved, and write the state behind the last step under a temporary name, unless
+ * that is not to be had (the run failed, or did none) or not needed. The towers may lose their weights by it. Before
+ * the pipeline is closed, also after a failure. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last);
-/* Write that state, if it was taken: behind all other results, so that a run whose last state is there has all of
+/* Let that state appear, if there is one: behind all other results, so that a run whose last state is there has all of
  * them. 0 after success or where there was none; or an exit code after a message. */
 int run_state_write_last(struct run_state *state, const struct settings *settings);
 /* Where the run begins, for people; nothing where it is its beginning. */

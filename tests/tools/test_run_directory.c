@@ -270,6 +270,47 @@ static void a_directory_in_use_is_refused_until_it_is_free(void **state)
     run_directory_close(run_fixture_open("used", "used"));
 }
 
+static void the_lock_names_who_holds_it(void **state)
+{
+    (void)state;
+    char problem[RUN_TEXT_BYTES], text[RUN_TEXT_BYTES], holder[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_open("held", "held");
+    snprintf(holder, sizeof(holder), "process %ld on ", (long)getpid());
+    assert_true(run_fixture_text("held/.lock", text) > 0);
+    assert_ptr_equal(strstr(text, holder), text);
+    assert_int_equal(run_fixture_refuse("held", problem), -EWOULDBLOCK);
+    assert_non_null(strstr(problem, "another run is writing here: "));
+    assert_non_null(strstr(problem, holder));
+    assert_non_null(strstr(problem, " since 20"));
+    assert_non_null(strstr(problem, " UTC"));
+    assert_int_equal(run_fixture_text("held/.lock", holder), strlen(text));     /* as it was */
+    run_directory_close(directory);
+    assert_false(fixture_exists("held"));
+    run_directory_close(run_fixture_begin("held", "held"));
+    assert_int_equal(run_fixture_text("held/.lock", text), 0);      /* nobody holds it any more */
+}
+
+/* What no run wrote, or only a part of, gets into no message. */
+static void a_lock_that_names_nobody_is_refused_without_a_name(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "", "process", "process 12 on host since 2026-11-24T20:42:15Z", "process 12 on host since 2026",
+        "process 12 on ho\033[31mst since 2026-11-24T20:42:15Z\n", "process x on host since 2026-11-24T20:42:15Z\n",
+    };
+    char problem[RUN_TEXT_BYTES];
+    struct run_directory *directory = run_fixture_begin("nameless", "nameless");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        fixture_write_text("nameless/.lock", texts[i]);
+        assert_int_equal(run_fixture_refuse("nameless", problem), -EWOULDBLOCK);
+        assert_string_equal(problem, "run directory nameless: another run is writing here");
+    }
+    fixture_write_text("nameless/.lock", "process 12 on a-host.b since 2026-11-24T20:42:15Z\n");
+    assert_int_equal(run_fixture_refuse("nameless", problem), -EWOULDBLOCK);
+    assert_non_null(strstr(problem, "writing here: process 12 on a-host.b since 2026-11-24 20:42:15 UTC"));
+    run_directory_close(directory);
+}
+
 /* On such a file system a run goes on with a warning. */
 static void a_file_system_without_locks_is_told_of_once(void **state)
 {
@@ -385,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_run_killed_while_it_begins_leaves_no_mixture),
         cmocka_unit_test(temporary_files_of_dead_runs_go),
         cmocka_unit_test(a_directory_in_use_is_refused_until_it_is_free),
+        cmocka_unit_test(the_lock_names_who_holds_it),
+        cmocka_unit_test(a_lock_that_names_nobody_is_refused_without_a_name),
         cmocka_unit_test(a_file_system_without_locks_is_told_of_once),
         cmocka_unit_test(without_locks_a_default_directory_is_new),
         cmocka_unit_test(a_lock_that_is_interrupted_is_tried_again),

@@ -12,6 +12,7 @@
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
 #include "tools/results/file_list.h"
+#include "tools/results/lock_holder.h"
 #include "tools/results/run_names.h"
 
 #define ENTRIES_MAX 100         /* tries to enter a directory that others make and remove */
@@ -67,6 +68,9 @@ static void remove_directories(struct run_place *place)
 
 void run_place_leave(struct run_place *place)
 {
+    if (place->is_locked && !place->is_tried)
+        lock_holder_clear(place->lock_fd);
+    place->is_locked = false;
     const int fds[] = { place->lock_fd, place->fd };
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -99,6 +103,15 @@ static int check_results(struct run_place *place)
     return rc;
 }
 
+/* For the message of the refusal, as far as it is known. */
+static void tell_holder(struct run_place *place)
+{
+    char holder[sizeof(place->obstacle) - 32];
+    lock_holder_read(place->lock_fd, holder, sizeof(holder));
+    if (holder[0] != '\0')
+        snprintf(place->obstacle, sizeof(place->obstacle), "another run is writing here: %s", holder);
+}
+
 /* -ESTALE: the run that held the lock has removed it. */
 static int lock(struct run_place *place)
 {
@@ -116,6 +129,8 @@ static int lock(struct run_place *place)
     if (rc == 0)
         rc = file_lock(place->lock_fd);
     place->is_locked = rc == 0;
+    if (rc == -EWOULDBLOCK)
+        tell_holder(place);
     if (rc == 0 && fstat(place->lock_fd, &status) == 0 && status.st_nlink == 0)
         rc = -ESTALE;
     return rc;
@@ -154,6 +169,8 @@ static int try_to_enter(struct run_place *place, bool fresh)
         rc = -EEXIST;
     if (rc == 0 && place->is_tried && faccessat(place->fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
         rc = -errno;
+    if (rc == 0 && place->is_locked && !place->is_tried)
+        lock_holder_write(place->lock_fd);
     return rc == 0 ? check_results(place) : rc;
 }
 
@@ -165,6 +182,7 @@ static int enter(struct run_place *place, bool fresh)
     for (int i = 0; i < ENTRIES_MAX && rc == -ESTALE; i++) {
         run_place_leave(place);
         place->made = 0;
+        place->obstacle[0] = '\0';
         rc = try_to_enter(place, fresh);
     }
     if (rc == -ESTALE)

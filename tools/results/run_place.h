@@ -14,13 +14,13 @@ struct run_place {
     int fd, lock_fd;            /* -1: not entered */
     bool is_tried;              /* set by the caller: no lock is made, and no file */
     bool is_locked, is_ours;    /* is_ours: nobody else is in it, as far as locks tell */
-    char obstacle[128];         /* what stands in the place of a file, "" = nothing */
+    char obstacle[192];         /* what stands in the place of a file, or who holds the lock; "" = nothing */
 };
 
 void run_place_init(struct run_place *place);
-/* Make (with parents), open and lock the directory. 0; -EWOULDBLOCK: another run holds it; or a negative errno, maybe
- * with the reason in place->obstacle: also where what stands in the place of a result is no regular file. Whatever it
- * is, the caller withdraws or not, and leaves. */
+/* Make (with parents), open and lock the directory; the lock's file names this process. 0; -EWOULDBLOCK: another run
+ * holds it, told in place->obstacle as far as it is known; or a negative errno, maybe with the reason there: also where
+ * what stands in the place of a result is no regular file. Whatever it is, the caller withdraws or not, and leaves. */
 int run_place_enter(struct run_place *place, const char *path);
 /* The same of the first of base, base-2, ... that holds no run, and that no run is in. -EEXIST: all do. */
 int run_place_enter_free(struct run_place *place, const char *base);
@@ -28,7 +28,7 @@ int run_place_enter_free(struct run_place *place, const char *base);
 void run_place_clear(const struct run_place *place);
 /* What was made on entering goes again, as far as nothing else is in it. */
 void run_place_withdraw(struct run_place *place);
-/* The lock ends. */
+/* The lock ends, and names nobody. */
 void run_place_leave(struct run_place *place);
 
 #endif

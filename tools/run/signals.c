@@ -123,6 +123,12 @@ void signals_give(void (*request)(void *arg), void *arg)
     pthread_mutex_unlock(&lock);
 }
 
+bool signals_are_heeded(int number)
+{
+    const sigset_t heeded = heeded_signals();
+    return sigismember(&heeded, number) == 1;
+}
+
 const atomic_bool *signals_requested(void)
 {
     return &requested;

@@ -9,6 +9,7 @@
 #define PIPETRAIN_SIGNALS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 /* First in main: until signals_hold a request ends the process at once, with its exit code and a message
  * where stderr takes one. Writes to closed pipes and over the limit of a file's size become errors of
@@ -21,6 +22,8 @@ int signals_start(void);
 /* The first request, or one that has come already, calls request(arg) in one of the two threads; with
  * NULL nothing, and no call is under way any more. Main only. */
 void signals_give(void (*request)(void *arg), void *arg);
+/* Of one of the four: was it not ignored when the program started? */
+bool signals_are_heeded(int number);
 /* True once a request has come. Any thread. */
 const atomic_bool *signals_requested(void);
 /* What the first request asks to exit with; 0 while none has come. */

@@ -10,6 +10,13 @@ resumed whole
 expect_code 0 'a run that is left alone'
 expect_equal "$(states whole)" '' 'states of a run that came to its end'
 [ -z "$(grep checkpoint "$work/out")" ] || fail 'a state is told of'
+promise='SIGTERM, SIGUSR1: a state is saved; the same command goes on$'
+expect_out "^stop +(Ctrl-C, )?$promise"
+expect_narrow 'the first lines of a run'
+run sh -c 'trap "" INT; exec "$@"' sh "$pipetrain" -c "$work/tiny.conf" --check
+expect_out "^stop +$promise"
+run "$pipetrain" -c "$work/tiny.conf" --check --set checkpoint.on_stop=no
+[ -z "$(sed -n '/^stop/p' "$work/out")" ] || fail 'a state is promised that will not be saved'
 
 # stopped NAME SIGNAL CODE OPTION...: asked to stop while it trains, then the same command.
 stopped() {

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "tools/config/number.h"
 #include "tools/limits/limits.h"
 #include "tools/run/goal/ending.h"
+#include "tools/run/signals.h"
 #include "tools/run/state/account_text.h"
 #include "tools/text/wrapped.h"
 
@@ -55,6 +57,9 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan)
         wrapped_print(stdout, "resume    at step %s of %s, from %s",
                       number_grouped(checkpoint_reader_mark(state->reader)->position.step).text,
                       number_grouped(schedule_step_count(&plan->schedule)).text, checkpoint_reader_path(state->reader));
+    if (state->saves)
+        wrapped_print(stdout, "stop      %sSIGTERM, SIGUSR1: a state is saved; the same command goes on",
+                      signals_are_heeded(SIGINT) ? "Ctrl-C, " : "");
 }
 
 /* ---- saving ---- */

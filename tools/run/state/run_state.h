@@ -99,7 +99,7 @@ void run_state_finish(struct run_state *state, const struct settings *settings, 
 /* Let that state appear, if there is one: behind all other results, so that a run whose last state is there has all of
  * them. 0 after success or where there was none; or an exit code after a message. */
 int run_state_write_last(struct run_state *state, const struct settings *settings);
-/* Where the run begins, for people; nothing where it is its beginning. */
+/* For people: where the run begins, unless that is its beginning, and what becomes of it when it is asked to stop. */
 void run_state_print(const struct run_state *state, const struct run_plan *plan);
 void run_state_release(struct run_state *state);
 

@@ -102,7 +102,7 @@ wrap = -Wl,--wrap=
 %C%_tools_test_weights_LDFLAGS = $(AM_LDFLAGS) $(wrap)malloc $(wrap)calloc $(wrap)realloc
 
 script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D%/e2e/run_at %D%/e2e/shard_maker \
-	%D%/e2e/observe/event_dump %D%/e2e/trace/trace_check %D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
+	%D%/e2e/observe/event_dump %D%/e2e/resume/tensors_near %D%/e2e/trace/trace_check %D%/e2e/use/jpeg_maker %D%/e2e/limits/pipetrain_slow
 %C%_e2e_decode_image_LDADD = $(LOADER)
 %C%_e2e_observe_event_dump_LDADD = $(FORMATS)
 %C%_e2e_use_jpeg_maker_LDADD = $(TOOLS)
@@ -116,7 +116,7 @@ tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
 	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
-	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
+	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
 	%D%/e2e/e2e_threads.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_unread.sh %D%/e2e/hardening.sh \
 	%D%/e2e/compare/e2e_compare.sh %D%/e2e/tune/e2e_tune.sh %D%/e2e/limits/e2e_limits.sh %D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_ends.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh %D%/e2e/ends/e2e_stop.sh \
 	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh %D%/e2e/observe/e2e_prometheus.sh \

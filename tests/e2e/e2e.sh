@@ -15,6 +15,7 @@ convert=$build/pipetrain-convert
 json_value=$build/tests/e2e/json_value
 shard_maker=$build/tests/e2e/shard_maker
 run_at=$build/tests/e2e/run_at
+tensors_near=$build/tests/e2e/resume/tensors_near
 sanitizer=${PIPETRAIN_SANITIZER:-no}
 case ${PIPETRAIN_TEST_DEVICE:-cpu} in
     cpu) kind=cpu ;;

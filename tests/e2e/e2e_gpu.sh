@@ -41,6 +41,23 @@ train parts $options --set devices.precision=fp16
 expect_out 'resume +at step 1 of '
 expect_same_file "$work/runs/fp16/weights.safetensors" "$work/runs/parts/weights.safetensors" 'a run in two parts'
 
+# A run in two parts, one on either device, ends where the unbroken ones do, but for rounding.
+for way in cuda-cpu cpu-cuda; do
+    part="--set train.steps=3 $options --set train.optimizer=momentum --set train.learning_rate=0.01"
+    train "whole-${way#*-}" $part --set devices.kind="${way#*-}"
+    train "$way" $part --set devices.kind="${way%-*}" --set train.steps=1 --set checkpoint.every=1
+    train "$way" $part --set devices.kind="${way#*-}"
+    expect_out 'resume +at step 1 of '
+    expect_summary "$way" device "${way#*-}"
+done
+for way in cuda-cpu cpu-cuda; do
+    for whole in cpu cuda; do
+        "$tensors_near" "$work/runs/whole-$whole/weights.safetensors" "$work/runs/$way/weights.safetensors" 1e-4 \
+            >"$work/near" 2>&1 || fail "weights of $way and of the unbroken run on $whole: $(cat "$work/near")"
+        echo "$way and all on $whole: $(cat "$work/near")"
+    done
+done
+
 # Samples mixed in pairs are those of the CPU, on any number of towers.
 mixed='--set augment.mixup=0.4 --set augment.cutmix=1'
 train mixed-cpu $options $mixed --set devices.kind=cpu

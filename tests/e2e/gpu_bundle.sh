@@ -11,13 +11,14 @@ set -eu
 [ $# -eq 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
-for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e bench lib data; do mkdir -p "$2/$folder"; done
+for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e/resume bench lib data; do mkdir -p "$2/$folder"; done
 bundle=$(cd "$2" && pwd)
 
 tests='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
     cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
     sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline'
-programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/shard_maker'
+programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/resume/tensors_near tests/e2e/run_at
+    tests/e2e/shard_maker'
 for name in $tests; do
     programs="$programs tests/$name"
 done

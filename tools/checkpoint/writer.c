@@ -282,8 +282,9 @@ static void hash_header(struct json *header)
     memcpy(place, text, CHECKPOINT_HASH_DIGITS);
 }
 
-/* Of what was taken, for a file of any name. 0 or a negative errno. */
-static int finish_header(struct checkpoint_writer *writer, const char **broken_out)
+/* Of what was taken, for a file of any name. The lines of which it tells how long they are come to the disk first. 0 or
+ * a negative errno. */
+static int finish_header(struct checkpoint_writer *writer, struct run_directory *directory, const char **broken_out)
 {
     *broken_out = hash_tensors(writer);
     if (*broken_out != NULL)
@@ -295,7 +296,7 @@ static int finish_header(struct checkpoint_writer *writer, const char **broken_o
     safetensors_length(writer->header.bytes, writer->length);
     writer->parts[0] = (struct file_part){ writer->length, sizeof(writer->length) };
     writer->parts[1] = (struct file_part){ writer->header.text, writer->header.bytes };
-    return 0;
+    return run_directory_sync_lines(directory);
 }
 
 /* All data is one part where it lies in one piece, so that it is written in one. */
@@ -320,7 +321,7 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
                             const char **broken_out)
 {
     const unsigned files = writer->mark.files;
-    int rc = finish_header(writer, broken_out);
+    int rc = finish_header(writer, directory, broken_out);
     if (rc != 0)
         return rc;
     if ((files & CHECKPOINT_NEWEST) != 0)
@@ -335,7 +336,7 @@ int checkpoint_writer_write(struct checkpoint_writer *writer, struct run_directo
 int checkpoint_writer_prepare(struct checkpoint_writer *writer, struct run_directory *directory,
                               const char **broken_out)
 {
-    const int rc = finish_header(writer, broken_out);
+    const int rc = finish_header(writer, directory, broken_out);
     return rc == 0 ? prepare_newest(writer, directory) : rc;
 }
 

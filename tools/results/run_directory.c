@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "stage/file/file.h"
 #include "stage/file/whole_file.h"
 #include "stage/log.h"
 #include "stage/text/text_stream.h"
@@ -225,6 +226,15 @@ void run_directory_keep(struct run_directory *directory, uint64_t (*number_of)(c
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which)
 {
     return lines_file_bytes(&directory->lines[which]);
+}
+
+int run_directory_sync_lines(const struct run_directory *directory)
+{
+    int rc = 0;
+    for (size_t i = 0; i < RUN_LINES_COUNT && rc == 0; i++)
+        if (directory->lines[i].fd >= 0)
+            rc = file_sync(directory->lines[i].fd);
+    return rc;
 }
 
 void run_directory_add_line(struct run_directory *directory, enum run_lines which, struct json *line)

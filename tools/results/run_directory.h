@@ -50,6 +50,9 @@ void run_directory_add_line(struct run_directory *directory, enum run_lines whic
 const char *run_directory_lines_name(enum run_lines which);
 /* How long the file is now; 0 without one. */
 uint64_t run_directory_lines_bytes(const struct run_directory *directory, enum run_lines which);
+/* Wait until the lines that were added are on the disk: before a state is, which goes on behind them. 0 or a negative
+ * errno. Any thread. */
+int run_directory_sync_lines(const struct run_directory *directory);
 /* How many lines could not be written, when no thread adds any. */
 uint64_t run_directory_lost_lines(const struct run_directory *directory, enum run_lines which);
 /* The first failure of any, when no thread adds lines. */

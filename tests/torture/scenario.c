@@ -17,11 +17,13 @@
 
 const struct scenario scenarios[] = {
     { .name = "train", .program = "pipetrain", .arguments = { "-c", "run.conf", SMALL_RUN }, .catches = true,
-      .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
+      .outlasts_power = true, .results = "run", .kept = "run/weights.safetensors",
+      .kept_later = "run/weights.previous.safetensors" },
     { .name = "train-teams", .program = "pipetrain", .catches = true, .has_teams = true,
       .arguments = { "-c", "run.conf", SMALL_RUN, "--set=devices.towers=2", "--set=devices.threads_per_tower=2" },
       .results = "run", .kept = "run/weights.safetensors", .kept_later = "run/weights.previous.safetensors" },
-    { .name = "train-save", .program = "pipetrain", .catches = true, .results = "saved",
+    { .name = "train-save", .program = "pipetrain", .catches = true, .outlasts_power = true,
+      .results = "saved",
       .kept = "saved/weights.safetensors", .kept_later = "saved/weights.previous.safetensors",
       .begun = "--set=train.steps=1",
       .arguments = { "-c", "run.conf", "--set=train.steps=3", "--set=run.dir=saved", "--set=run.resume=auto",

@@ -19,6 +19,7 @@ struct scenario {
     bool waits_for_reader;          /* of its output, as a filter does */
     bool has_teams;                 /* its towers have several threads each */
     bool catches;                   /* it ends by itself when a signal asks it to */
+    bool outlasts_power;            /* what it leaves is whole, and it goes on, wherever the power was cut */
     const char *results;            /* the folder it writes to; NULL: none */
     /* Files of which the folder holds one as it was before, where there was one, whatever happens; NULL: none. */
     const char *kept, *kept_later;

@@ -6,7 +6,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-test-torture.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 failures=0
 mkdir -p "$work/build/tests/torture" "$work/temporary"
-ln -s "$build/tests/torture/faults.so" "$work/build/tests/torture/faults.so"
+for loaded in faults.so recorder.so; do
+    ln -s "$build/tests/torture/$loaded" "$work/build/tests/torture/$loaded"
+done
 for program in pipetrain-convert pipetrain-report; do
     ln -s "$build/$program" "$work/build/$program"
 done
@@ -61,5 +63,18 @@ finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run goes on, an
     exit 5' 'exit code 5 though the last state is there'
 finds '"'"$build"'/pipetrain" "$@"
     echo "pipetrain: saved: the state behind the last step could not be saved" >&2; exit 0' 'without the last state'
+
+# power NAME=VALUE...: power cuts, with these variables in the environment of the program that is tried.
+power() {
+    env "$@" TMPDIR="$work/temporary" "$build/tests/torture/torture" -b "$build" \
+        -s 1 -n 2 -t train-save power >"$work/said" 2>&1
+    code=$?
+}
+power IS_SYNCED=yes
+[ $code -eq 0 ] || fail 'power cuts'
+tail -n 2 "$work/said"
+power PIPETRAIN_OMIT_SYNCS=yes
+[ $code -eq 1 ] || fail "exit code $code, 1 expected of a program that syncs nothing"
+grep -q '^- train-save: power cut.*checkpoint-.* is not whole' "$work/said" || fail 'no torn state where nothing is synced'
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

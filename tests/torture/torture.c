@@ -26,7 +26,7 @@
 static const char usage[] =
     "usage: torture [OPTION]... [WALK]...\n"
     "Run pipetrain's programs while something fails. WALK: calls, kills, signals, streams, limits,\n"
-    "groups, disks (default: all).\n\n"
+    "groups, disks, power (default: all).\n\n"
     "  -b BUILD    folder of the programs (default: PIPETRAIN_BUILD or the current one)\n"
     "  -s SEED     of what is chosen at random (default: the time)\n"
     "  -n SHARE    of each line of the table at most so many tries (default 2)\n"
@@ -44,7 +44,7 @@ static const struct walk {
 } walks[] = {
     { "calls", plan_calls }, { "kills", plan_kills }, { "signals", plan_signals }, { "streams", plan_streams },
     { "limits", plan_limits }, { "groups", plan_groups },
-    { "disks", plan_disks },
+    { "disks", plan_disks }, { "power", plan_power },
 };
 #define WALK_COUNT (sizeof(walks) / sizeof(walks[0]))
 

@@ -99,6 +99,10 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     char path[PATH_MAX];
     struct child child;
     struct group group;
+    if (trial->power != NULL) {
+        *course_out = (struct course){ .end = { .signal = SIGKILL }, .was_disturbed = true, .has_fired = true };
+        return 0;
+    }
     struct board *const board = trial->has_faults ? board_open(folder, &trial->order, path, sizeof(path)) : NULL;
     if (trial->has_faults && board == NULL)
         return -EIO;
@@ -214,7 +218,9 @@ void trial_run(const struct trials *trials, uint32_t number, struct outcome *out
     stand_folder(trials->stand, "try", text, folder, sizeof(folder));
     stand_folder(trials->stand, "broken", text, broken, sizeof(broken));
     *outcome_out = (struct outcome){ .was_run = true };
-    if (tree_copy(begin, folder) != 0 || mount_disk(trial, begin, folder, place, sizeof(place)) != 0)
+    const int rc = trial->power != NULL ? power_log_write(trial->power, &trial->cut, folder)
+                                        : tree_copy(begin, folder);
+    if (rc != 0 || mount_disk(trial, begin, folder, place, sizeof(place)) != 0)
         snprintf(outcome_out->verdict, VERDICT_BYTES, "its folder cannot be made");
     else
         run_in(trials, trial, folder, outcome_out);
@@ -243,5 +249,32 @@ int trial_count_calls(const struct trials *trials, const struct scenario *scenar
     memcpy(counted_out, board, sizeof(*counted_out));
     board_close(board, path);
     tree_remove(folder);
+    return rc;
+}
+
+int trial_record(const struct trials *trials, const struct scenario *scenario, const char *folder,
+                 struct power_log **log_out)
+{
+    char begin[PATH_MAX], recorder[PATH_MAX + 32], path[PATH_MAX + 8];
+    struct child child;
+    stand_folder(trials->stand, "begin", scenario->name, begin, sizeof(begin));
+    snprintf(recorder, sizeof(recorder), "%s/tests/torture/recorder.so", trials->stand->build);
+    snprintf(path, sizeof(path), "%s.log", folder);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || close(fd) != 0 || tree_copy(begin, folder) != 0)
+        return -EIO;
+    struct power_log *const log = power_log_open(folder);
+    const struct child_spec spec = { .folder = folder, .argv = stand_command(trials->stand, scenario),
+                                    .faults = recorder, .board = path };
+    int rc = log == NULL ? -ENOMEM : child_start(&child, &spec);
+    if (rc == 0) {
+        const struct child_end end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : power_log_read(log, path);
+    }
+    (void)unlink(path);
+    if (rc == 0)
+        *log_out = log;
+    else
+        power_log_close(log);
     return rc;
 }

@@ -4,6 +4,7 @@
 
 #include "tests/torture/board.h"
 #include "tests/torture/judge.h"
+#include "tests/torture/power_log.h"
 
 #define FIRST_PHASE "start"     /* what comes before it is the system's loader, which heeds no signals */
 
@@ -26,6 +27,8 @@ struct trial {
     bool hangs_up;
     uint64_t disk_bytes;            /* of the file system its results are on; 0: that of all others */
     bool is_read_only;              /* that one */
+    const struct power_log *power;  /* nothing is run: its folder is what a power cut left; NULL: it is run */
+    struct power_cut cut;
 };
 
 /* The tries of a torture. */
@@ -57,6 +60,9 @@ struct outcome {
 
 /* Run it in a folder of its own, WORK/try/NUMBER; when it is broken the folder is moved to WORK/broken. */
 void trial_run(const struct trials *trials, uint32_t number, struct outcome *outcome_out);
+/* Run a scenario in a new folder and note what it does to the disk; the log's folder stays. 0 or a negative errno. */
+int trial_record(const struct trials *trials, const struct scenario *scenario, const char *folder,
+                 struct power_log **log_out);
 /* Run a scenario and count its calls. 0 or a negative errno. */
 int trial_count_calls(const struct trials *trials, const struct scenario *scenario, struct board *counted_out);
 
@@ -67,6 +73,7 @@ int plan_signals(struct trials *trials);    /* signals at any moment and in ever
 int plan_streams(struct trials *trials);    /* standard streams that lead nowhere */
 int plan_limits(struct trials *trials);     /* limits of what the system gives a process */
 int plan_groups(struct trials *trials);     /* a control group with little memory */
+int plan_power(struct trials *trials);      /* power cuts: what is on the disk then */
 int plan_disks(struct trials *trials);      /* results on a file system that is full or read only */
 
 #endif

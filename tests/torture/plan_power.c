@@ -1,0 +1,117 @@
+/* Power cuts: what a program did to the disk is noted once, and every state that the disk may be in then is tried: what
+ * is there is whole, and the same command goes on with it. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/torture/tree.h"
+#include "tests/torture/trial.h"
+
+#define CUTS 60u        /* of a line and a scenario, when all is tried */
+
+static const char *const unsynced_words[UNSYNCED_COUNT] = {
+    [UNSYNCED_LOST] = "what is not synced lost", [UNSYNCED_WRITTEN] = "what is not synced there",
+    [UNSYNCED_TORN] = "what is not synced torn", [UNSYNCED_ZEROS] = "what is not synced zeros",
+};
+
+/* The lines of one scenario: how many states each has, and how many of them were seen. */
+struct lines {
+    struct trials *trials;
+    struct trial trial;
+    uint64_t all[2][UNSYNCED_COUNT], seen[2][UNSYNCED_COUNT];
+    bool adds;
+};
+
+/* Those of a share are every so many, from one on that is drawn. */
+static bool is_of_share(const struct lines *lines, const struct power_cut *cut, uint64_t number)
+{
+    const uint64_t all = lines->all[cut->in_order][cut->unsynced];
+    const uint64_t share = trials_share(lines->trials, all < CUTS ? all : CUTS), every = all / share;
+    char line[64];
+    snprintf(line, sizeof(line), "%s power %d", lines->trial.scenario->name, cut->in_order);
+    const uint64_t first = trials_random(lines->trials, line, (uint64_t)cut->unsynced, every);
+    return number % every == first && number / every < share;
+}
+
+static int add_cut(void *arg, const struct power_cut *cut)
+{
+    struct lines *const lines = arg;
+    struct trial *const trial = &lines->trial;
+    const uint64_t number = lines->seen[cut->in_order][cut->unsynced]++;
+    char detail[64];
+    if (!lines->adds || !is_of_share(lines, cut, number))
+        return 0;
+    trial->cut = *cut;
+    snprintf(trial->group, sizeof(trial->group), "power cut%s", cut->in_order ? "" : ", names in any order");
+    snprintf(trial->what, sizeof(trial->what), "%s", unsynced_words[cut->unsynced]);
+    snprintf(detail, sizeof(detail), "behind operation %u, names %llx", cut->ops, (unsigned long long)cut->names);
+    return trials_add(lines->trials, trial, detail);
+}
+
+static int add_cuts(struct trials *trials, const struct scenario *scenario, const struct power_log *log)
+{
+    struct lines lines = { .trials = trials, .trial = { .scenario = scenario, .power = log,
+                                                        .promise = { .may_die = true, .is_silent = true } } };
+    int rc = power_log_visit(log, add_cut, &lines);
+    memcpy(lines.all, lines.seen, sizeof(lines.all));
+    memset(lines.seen, 0, sizeof(lines.seen));
+    lines.adds = true;
+    if (rc == 0)
+        rc = power_log_visit(log, add_cut, &lines);
+    return rc;
+}
+
+struct pair { const char *one, *other; };
+
+static int compare_file(void *arg, const char *file)
+{
+    const struct pair *const pair = arg;
+    if (strcmp(file, "out") == 0 || strcmp(file, "err") == 0)
+        return 0;
+    struct content one = content_read(pair->one, file), other = content_read(pair->other, file);
+    const bool is_equal = content_equal(&one, &other);
+    content_release(&one);
+    content_release(&other);
+    if (!is_equal)
+        fprintf(stderr, "torture: %s/%s is not what the log makes of it\n", pair->one, file);
+    return is_equal ? 0 : -EPROTO;
+}
+
+/* Nothing was missed: all that was done, with nothing lost, is what the process left. */
+static int check_log(const struct power_log *log, const char *folder)
+{
+    char remade[PATH_MAX + 8];
+    const struct power_cut all = { .ops = power_log_ops(log), .names = UINT64_MAX, .unsynced = UNSYNCED_WRITTEN };
+    snprintf(remade, sizeof(remade), "%s.made", folder);
+    int rc = power_log_write(log, &all, remade);
+    if (rc == 0)
+        rc = tree_visit(folder, compare_file, &(struct pair){ folder, remade });
+    if (rc == 0)
+        rc = tree_visit(remade, compare_file, &(struct pair){ remade, folder });
+    tree_remove(remade);
+    return rc;
+}
+
+static int plan_scenario(struct trials *trials, const struct scenario *scenario, struct power_log **log_out)
+{
+    char folder[PATH_MAX], name[64];
+    snprintf(name, sizeof(name), "power-%s", scenario->name);
+    stand_folder(trials->stand, "try", name, folder, sizeof(folder));
+    int rc = trial_record(trials, scenario, folder, log_out);
+    if (rc == 0)
+        rc = check_log(*log_out, folder);
+    tree_remove(folder);
+    return rc == 0 ? add_cuts(trials, scenario, *log_out) : rc;
+}
+
+/* What is loaded into a program cannot be in front of a sanitizer's own functions. */
+int plan_power(struct trials *trials)
+{
+    static struct power_log *logs[32];      /* lent to the tries */
+    int rc = 0;
+    for (uint32_t s = 0; s < scenario_count && rc == 0 && !trials->has_sanitizer; s++)
+        if (scenarios[s].outlasts_power)
+            rc = plan_scenario(trials, &scenarios[s], &logs[s]);
+    return rc;
+}

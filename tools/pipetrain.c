@@ -349,6 +349,7 @@ static int dispatch(const struct arguments *arguments, uint64_t process_start_ns
 {
     if (!arguments->help && !arguments->version && !arguments->describe && !arguments->doctor)
         return run(arguments, process_start_ns);
+    output_end_with_reader();
     (void)output_start();       /* without it writing is direct */
     if (arguments->help)
         return help(arguments->help_name);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,11 +182,21 @@ static bool take(struct lane *lane, struct head *head, char text[PIECE_BYTES])
     return is_taken;
 }
 
+/* Threads begin with signals blocked; a closed pipe may be meant to end the program (output_end_with_reader). */
+static void heed_pipe(void)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_UNBLOCK, &pipe, NULL);
+}
+
 static void lane_loop(void *arg)
 {
     struct lane *const lane = arg;
     struct head head;
     char text[PIECE_BYTES];
+    heed_pipe();
     while (take(lane, &head, text)) {
         const int rc = write_all(descriptors[head.output], text, head.bytes);
         pthread_mutex_lock(&lane->lock);
@@ -287,6 +298,11 @@ void output_fill_closed(void)
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
+}
+
+void output_end_with_reader(void)
+{
+    signal(SIGPIPE, SIG_DFL);
 }
 
 int output_start(void)

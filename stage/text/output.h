@@ -13,6 +13,9 @@ enum output { OUTPUT_RESULTS, OUTPUT_MESSAGES, OUTPUT_COUNT };  /* stdout, stder
 /* A standard stream that is closed gets a place where nothing arrives, so that no file is opened in its place.
  * First of all. */
 void output_fill_closed(void);
+/* What the program is for is what it says: where nobody takes it any more it ends at once, by SIGPIPE, as other filters
+ * do. Before output_start. */
+void output_end_with_reader(void);
 /* From here on nothing that output_write and stdout's stdio functions are given is waited for; each
  * line of stdout goes on its way when it ends. Before, writing is direct. Where both are the
  * same file their texts keep one order. 0, or a negative errno: then writing is direct. Main only. */

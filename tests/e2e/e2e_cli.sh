@@ -57,6 +57,14 @@ run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/taken" --check
 expect_code 0 'a check of a directory that is there'
 expect_equal "$(ls -A "$work/taken")" '' 'what a check leaves'
 
+# Who only prints ends when nobody reads, as others do; without a word.
+for words in '--help' '--describe' '--describe=resnet20_v1'; do
+    at_options='-o broken'
+    at_command never none "$pipetrain" $words
+    expect_code 141 "nobody reads $words"
+    expect_err_lines 0
+done
+
 # What is handed out as an example is a configuration without a mistake, whatever data are there.
 for example in "$(dirname "$0")"/../../examples/*.conf; do
     less=

@@ -157,6 +157,7 @@ int evaluate_command(int argc, char **argv, uint64_t process_start_ns)
         return EXIT_CODE_MEMORY;
     }
     int code = EXIT_CODE_USAGE;
+    output_end_with_reader();
     if (parse_arguments(&arguments, argc - 1, argv + 1) == 0)
         code = arguments.help ? help() : run(&arguments, argv, process_start_ns);
     free(arguments.network.assignments);

@@ -194,9 +194,8 @@ int main(int argc, char **argv)
     log_name(REPORT_PROGRAM);
     output_fill_closed();
     end_request_catch(SA_RESTART);
-    /* A closed pipe and a file that may not grow are errors of the write that meets them. */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
+    output_end_with_reader();
+    signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error of the write that meets it */
     if (report_command_parse(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
     const int code = request.wants_help || request.wants_version ? tell(&request) : run(&request);

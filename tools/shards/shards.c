@@ -38,9 +38,8 @@ int main(int argc, char **argv)
     log_name(SHARDS_PROGRAM);
     output_fill_closed();
     end_request_catch(0);       /* a write that nobody reads ends, too */
-    /* A closed pipe and a file that may not grow are errors of the write that meets them. */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
+    output_end_with_reader();
+    signal(SIGXFSZ, SIG_IGN);   /* a file that may not grow is an error of the write that meets it */
     if (shards_command_parse(&request, argc, argv) < 0)
         return EXIT_CODE_USAGE;
     return request.wants_help || request.wants_version ? tell(&request) : run(&request);

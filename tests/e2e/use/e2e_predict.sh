@@ -115,6 +115,10 @@ classes_of() {
 }
 classes_of out >between
 classes_of own | cmp - between || fail 'a good image between bad ones is another'
+at_options='-o broken'
+at_command never none "$pipetrain" predict -w "$weights" $first
+expect_code 141 'predictions that nobody reads'
+[ ! -s "$work/err" ] || fail 'a word about a pipe that is closed'
 predict empty
 expect_code 3 'an empty folder'
 expect_err '^empty: holds no images'

@@ -57,6 +57,16 @@ run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/taken" --check
 expect_code 0 'a check of a directory that is there'
 expect_equal "$(ls -A "$work/taken")" '' 'what a check leaves'
 
+# A directory that is left empty is the run's own, and no batch is the model's.
+run "$pipetrain" -c "$work/tiny.conf" --check --set run.dir= --set train.batch=0 --set model.name=cifar10_cnn \
+    --set input.source=synthetic --set data.train= --set data.validation=
+expect_code 0 'keys that are left empty'
+expect_out '^steps +batch 32,'
+mkdir "$work/own"
+(cd "$work/own" && "$pipetrain" -c ../tiny.conf --set run.dir= --set train.steps=1 &&
+    "$pipetrain" -c ../tiny.conf --set run.dir= --set train.steps=2) >"$work/out" 2>"$work/err" || fail 'run.dir ='
+expect_out 'run directory runs/tiny-2$'
+
 # Who only prints ends when nobody reads, as others do; without a word.
 for words in '--help' '--describe' '--describe=resnet20_v1'; do
     at_options='-o broken'

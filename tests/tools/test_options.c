@@ -461,6 +461,23 @@ static void distance_counts_changes_additions_drops_and_swaps(void **state)
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 
+static void help_says_one_batch_and_no_unit_without_a_number(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *const out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    option_help_all(out);
+    fclose(out);
+    assert_non_null(strstr(text, "[1 batch]"));
+    assert_non_null(strstr(text, "[1 step]"));
+    assert_non_null(strstr(text, "[4 batches]"));
+    assert_null(strstr(text, "[ "));
+    assert_null(strstr(text, "[1 batches]"));
+    free(text);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -485,6 +502,7 @@ int main(void)
         TEST(command_line_options_are_what_getopt_takes),
         TEST(help_explains_a_key_by_its_short_and_its_full_name),
         TEST(help_for_an_unknown_key_names_the_nearest),
+        TEST(help_says_one_batch_and_no_unit_without_a_number),
         TEST(distance_counts_changes_additions_drops_and_swaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,14 +12,24 @@
 #define KEY_COLUMN 18
 #define VALUE_TEXT_SIZE 128
 
-/* What applies when the key is not given: "4 batches", "chosen"; "" when nothing does. */
+/* How many of the unit's letters one of it has: "batches" 5, "steps" 4. */
+static int singular_bytes(const char *unit)
+{
+    const size_t bytes = strlen(unit);
+    return (int)bytes - (bytes > 4 && strcmp(unit + bytes - 4, "ches") == 0 ? 2 : 1);
+}
+
+/* What applies when the key is not given: "4 batches", "1 batch", "chosen"; "" when nothing does. */
 static void default_text(const struct option_row *option, char *text, size_t text_size)
 {
     if (option->initial_note != NULL)
         snprintf(text, text_size, "%s", option->initial_note);
+    else if (option->unit == NULL || *option->initial == '\0')
+        snprintf(text, text_size, "%s", option->initial);
     else
-        snprintf(text, text_size, "%s%s%s", option->initial, option->unit == NULL ? "" : " ",
-                 option->unit == NULL ? "" : option->unit);
+        snprintf(text, text_size, "%s %.*s", option->initial,
+                 strcmp(option->initial, "1") == 0 ? singular_bytes(option->unit) : (int)strlen(option->unit),
+                 option->unit);
 }
 
 static void help_line(FILE *out, const struct option_row *option)

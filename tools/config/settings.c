@@ -101,13 +101,16 @@ static char *name_of_path(const char *path)
     return name;
 }
 
-static int fill_names(struct run_settings *run, const char *config_path)
+/* A directory that is left empty was not named by hand. */
+static int fill_names(struct settings *settings)
 {
+    struct run_settings *const run = &settings->run;
     int rc = 0;
     if (*run->name == '\0')
-        rc = replace(&run->name, name_of_path(config_path));
+        rc = replace(&run->name, name_of_path(settings->config_path));
     if (rc == 0 && *run->dir == '\0') {
         char *dir;
+        settings_origin(settings, SECTION_RUN, "dir")->origin = ORIGIN_DEFAULT;
         rc = replace(&run->dir, asprintf(&dir, "runs/%s", run->name) < 0 ? NULL : dir);
     }
     return rc;
@@ -202,7 +205,7 @@ static void check_observers(struct settings *settings, struct problems *problems
 int settings_finish(struct settings *settings, struct problems *problems)
 {
     const size_t problems_before = problems->count;
-    const int rc = fill_names(&settings->run, settings->config_path);
+    const int rc = fill_names(settings);
     if (rc != 0) {
         problems_add(problems, "pipetrain", "%s: %s", settings->config_path, strerror(-rc));
         return rc;

@@ -148,7 +148,7 @@ static bool is_open(struct settings *settings, const struct recipe_value *recipe
     if (recipe_section(value) == SECTION_AUGMENT)
         return settings->input.source != INPUT_SYNTHETIC && !is_given_in(settings, SECTION_AUGMENT, key);
     if (strcmp(key, "batch") == 0)
-        return !is_given(settings, key) && !is_given(settings, "batch_per_tower");
+        return settings->train.batch == 0 && settings->train.batch_per_tower == 0;
     if (is_given(settings, "optimizer") && !is_own_optimizer(settings, recipe))
         return false;
     if (strcmp(key, "rate_batch") == 0 && is_given(settings, "learning_rate"))

@@ -16,6 +16,7 @@
 #include "tools/config/config.h"
 #include "tools/config/long_option.h"
 #include "tools/config/option_help.h"
+#include "tools/config/option_needs.h"
 #include "tools/config/options.h"
 #include "tools/config/pixels.h"
 #include "tools/config/settings_model.h"
@@ -326,7 +327,10 @@ static int execute(struct settings *settings, const struct arguments *arguments,
     int code = arguments->quiet ? be_quiet(settings) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK)
         code = start_threads();
-    return code == EXIT_CODE_OK ? run_execute(settings, arguments->kind, process_start_ns) : code;
+    if (code != EXIT_CODE_OK)
+        return code;
+    option_needs_tell(settings);
+    return run_execute(settings, arguments->kind, process_start_ns);
 }
 
 static int run(const struct arguments *arguments, uint64_t process_start_ns)

@@ -67,6 +67,16 @@ mkdir "$work/own"
     "$pipetrain" -c ../tiny.conf --set run.dir= --set train.steps=2) >"$work/out" 2>"$work/err" || fail 'run.dir ='
 expect_out 'run directory runs/tiny-2$'
 
+# Keys that change nothing are told of, not those of the copy that a run leaves.
+unused="--set train.optimizer=momentum --set train.trust=0.5"
+run "$pipetrain" -c "$work/tiny.conf" $unused --set "run.dir=$work/unused" --set sync.max_staleness=3 --set train.steps=1
+expect_code 0 'keys that change nothing'
+expect_err '^--set train.trust = 0.5 changes nothing with train.optimizer = momentum: it is of lars$'
+expect_err '^--set sync.max_staleness = 3 changes nothing with sync.mode = replicated: it is of async$'
+expect_err_lines 2
+run "$pipetrain" -c "$work/unused/run.conf" --check --set "run.dir=$work/unused-2"
+expect_code 0 'the copy of a configuration'
+expect_err_lines 0
 # Who only prints ends when nobody reads, as others do; without a word.
 for words in '--help' '--describe' '--describe=resnet20_v1'; do
     at_options='-o broken'

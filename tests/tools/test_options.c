@@ -14,8 +14,11 @@
 
 #include "stage/text/decimal.h"
 #include "stage/text/nearest.h"
+#include "tests/helpers/capture.h"
+#include "tools/config/config.h"
 #include "tools/config/manual.h"
 #include "tools/config/option_help.h"
+#include "tools/config/option_needs.h"
 #include "tools/config/options.h"
 #include "tools/config/words/pipetrain_options.h"
 
@@ -461,6 +464,67 @@ static void distance_counts_changes_additions_drops_and_swaps(void **state)
     assert_true(nearest_distance(longest, longest) == SIZE_MAX);
 }
 
+static void needs_name_options_and_their_values(void **state)
+{
+    (void)state;
+    for (const struct option_need *need = option_needs; need->key != NULL; need++) {
+        const struct option_row *const of = option_find(need->of, need->of_key);
+        assert_non_null(option_find(need->section, need->key));
+        assert_non_null(of);
+        char words[128] = "", *rest = NULL;
+        snprintf(words, sizeof(words), "%s", need->values != NULL ? need->values : "");
+        for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+            const struct option_choice *choice = of->choices;
+            while (choice->name != NULL && strcmp(choice->name, word) != 0)
+                choice++;
+            if (choice->name == NULL)
+                fail_msg("%s is none of %s", word, need->of_key);
+        }
+    }
+}
+
+/* How many warnings there are with these settings. */
+static int count_told(const char *const *assignments)
+{
+    struct settings settings;
+    struct problems problems;
+    struct capture capture;
+    char text[4096];
+    int lines = 0;
+    problems_init(&problems);
+    assert_int_equal(settings_init(&settings), 0);
+    for (; *assignments != NULL; assignments++)
+        assert_int_equal(config_set(&settings, *assignments, &problems), 0);
+    capture_begin(&capture);
+    option_needs_tell(&settings);
+    capture_end(&capture, text, sizeof(text));
+    for (const char *at = text; *at != '\0'; at++)
+        lines += *at == '\n';
+    settings_release(&settings);
+    problems_release(&problems);
+    return lines;
+}
+
+static void options_that_change_nothing_are_told_of(void **state)
+{
+    (void)state;
+    static const struct { const char *assignments[4]; int lines; } cases[] = {
+        { { NULL }, 0 },
+        { { "train.optimizer=adam", "train.momentum=0.8" }, 1 },
+        { { "train.optimizer=adam", "train.momentum=0.9" }, 0 },       /* the default */
+        { { "train.optimizer=rmsprop", "train.momentum=0.8" }, 0 },
+        { { "train.optimizer=rmsprop_keras", "train.momentum=0.8" }, 1 },
+        { { "train.decay_scope=all" }, 1 },
+        { { "train.decay_scope=all", "train.weight_decay=0.1" }, 0 },
+        { { "sync.max_staleness=3", "sync.every=4" }, 2 },
+        { { "sync.mode=async", "sync.max_staleness=3" }, 0 },
+        { { "devices.kind=cpu", "devices.graph=on", "devices.list=0" }, 2 },
+        { { "devices.graph=on", "devices.convolution=direct" }, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(count_told(cases[i].assignments), cases[i].lines);
+}
+
 static void help_says_one_batch_and_no_unit_without_a_number(void **state)
 {
     (void)state;
@@ -502,6 +566,8 @@ int main(void)
         TEST(command_line_options_are_what_getopt_takes),
         TEST(help_explains_a_key_by_its_short_and_its_full_name),
         TEST(help_for_an_unknown_key_names_the_nearest),
+        TEST(needs_name_options_and_their_values),
+        TEST(options_that_change_nothing_are_told_of),
         TEST(help_says_one_batch_and_no_unit_without_a_number),
         TEST(distance_counts_changes_additions_drops_and_swaps),
     };

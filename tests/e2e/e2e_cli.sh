@@ -77,6 +77,10 @@ expect_err_lines 2
 run "$pipetrain" -c "$work/unused/run.conf" --check --set "run.dir=$work/unused-2"
 expect_code 0 'the copy of a configuration'
 expect_err_lines 0
+run "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=500 --set devices.kind=cpu
+expect_code 0 'more threads than cores'
+expect_err 'devices.threads_per_tower: 500 threads of a tower have [0-9]+ cores?, and wait for each other'
+
 # Who only prints ends when nobody reads, as others do; without a word.
 for words in '--help' '--describe' '--describe=resnet20_v1'; do
     at_options='-o broken'

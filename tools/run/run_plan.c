@@ -308,6 +308,14 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
     wrapped_write(out, line);
 }
 
+static void warn_of_threads(const struct run_plan *plan)
+{
+    if (plan->devices.ops->host_memory && plan->devices.backend->computes && plan->threads_per_tower > plan->cores)
+        log_message(LOG_RUN, "devices.threads_per_tower: %u threads of a tower have %u core%s, and wait for each "
+                    "other: at most %u are of use", plan->threads_per_tower, plan->cores, plan->cores == 1 ? "" : "s",
+                    plan->cores);
+}
+
 static void print_towers(const struct run_plan *plan, const struct settings *settings, FILE *out)
 {
     const uint32_t towers = plan->devices.towers.count;
@@ -380,6 +388,7 @@ void run_plan_print(const struct run_plan *plan, const struct settings *settings
     print_order(plan, settings, datasets, out);
     print_devices(plan, settings, out);
     print_towers(plan, settings, out);
+    warn_of_threads(plan);
     print_steps(&plan->schedule, settings, out);
     print_training(plan, settings, out);
     if (settings->input.source != INPUT_SYNTHETIC)

@@ -64,6 +64,10 @@ resumed clock $many --set 'train.max_time=2 seconds'
 expect_code 0 'the clock, again'
 expect_out_joined 'resume +at step .* from'
 [ "$(summary clock steps)" -gt "$steps" ] || fail 'the run does not go on'
+resumed clock --set train.epochs=1 --set train.steps=1
+expect_code 2 'fewer steps than were done'
+expect_err 'is behind step [0-9,]+, and this run ends at step 1: more train.steps or train.epochs go on from it'
+expect_err 'to begin anew, --set run.dir=OTHER takes another directory, --set run.resume=never this one'
 
 # An end by what was learnt is an end.
 resumed learnt --set train.stop_at=0.05

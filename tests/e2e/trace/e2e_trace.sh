@@ -116,6 +116,13 @@ esac
 try path --set "report.trace=$work/no/such/folder.json"
 expect_code 0 'a trace that cannot be written'
 expect_err "$work/no/such/folder.json: the trace is not written: No such file or directory: the run goes on without"
+expect_err_lines 1
+try checked --set "report.trace=$work/no/such/folder.json" --check
+expect_code 0 'a check of a trace that cannot be written'
+expect_err "$work/no/such/folder.json: the trace is not written: No such file or directory"
+try checked --set "report.trace=$work/checked.json" --check
+expect_err_lines 0
+[ ! -e "$work/checked.json" ] || fail 'a check leaves a trace'
 echo 'not a trace' >"$work/notes"
 cp "$work/notes" "$work/notes.before"
 try others --set "report.trace=$work/notes"

@@ -53,7 +53,10 @@ static int begin(const char **problem)
     struct trace *trace;
     assert_int_equal(trace_open(&trace, &spec), 0);
     assert_int_equal(trace_file_open(&file, trace, (struct tower_range){ 0, 1 }), 0);
-    const int rc = trace_file_begin(file, path, problem);
+    const char *checked;
+    const int check_rc = trace_file_check(path, &checked), rc = trace_file_begin(file, path, problem);
+    assert_int_equal(check_rc, rc);
+    assert_ptr_equal(checked, *problem);
     trace_file_close(file);
     trace_close(trace);
     return rc;

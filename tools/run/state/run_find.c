@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "stage/log.h"
+#include "tools/config/number.h"
 #include "tools/results/run_names.h"
 #include "tools/run/goal/ending.h"
 #include "tools/run/state/run_identity.h"
@@ -139,10 +140,14 @@ static int read_course(struct run_state *state)
 static int seek(struct run_state *state, const struct settings *settings, struct run_plan *plan)
 {
     uint64_t number;
-    if (schedule_seek(&plan->schedule, checkpoint_reader_mark(state->reader)->position, &number) != 0) {
-        log_message(LOG_ERROR, "%s: its place is behind the end of this run: more train.epochs or train.steps go on "
-                    "from it, --set run.resume=never or another run.name begins anew",
-                    checkpoint_reader_path(state->reader));
+    const struct position position = checkpoint_reader_mark(state->reader)->position;
+    if (schedule_seek(&plan->schedule, position, &number) != 0) {
+        log_message(LOG_ERROR, "%s is behind step %s, and this run ends at step %s: more train.steps or train.epochs "
+                    "go on from it; to begin anew, --set %s takes another directory, --set run.resume=never %s",
+                    checkpoint_reader_path(state->reader), number_grouped(position.step).text,
+                    number_grouped(schedule_step_count(&plan->schedule)).text,
+                    run_name_was_given(settings) ? "run.dir=OTHER" : "run.name=OTHER",
+                    run_name_was_given(settings) ? "this one" : "the next free one");
         return EXIT_CODE_USAGE;
     }
     const int code = read_course(state);

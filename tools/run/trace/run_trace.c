@@ -87,6 +87,16 @@ static void release(struct run_trace *run)
     free(run);
 }
 
+/* problem: what goes in front of the error, NULL: nothing. */
+static void tell(const struct run_trace *run, const char *problem, int rc)
+{
+    const char *const error = rc == -EEXIST ? NULL : strerror(-rc);
+    if (rc != 0)
+        log_message(LOG_ERROR, "%s: the trace is not written: %s%s%s: the run goes on without", run->path,
+                    problem != NULL ? problem : "", problem != NULL && error != NULL ? ": " : "",
+                    error != NULL ? error : "");
+}
+
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan)
 {
     range_prepare();
@@ -107,6 +117,10 @@ struct run_trace *run_trace_open(const struct settings *settings, const struct r
         return NULL;
     }
     run->path = settings->report.trace;
+    const char *problem;
+    rc = trace_file_check(run->path, &problem);
+    tell(run, problem, rc);
+    run->is_written = rc != 0;
     run->track = trace_track_add(run->trace, TRACE_MAIN, 0);
     if (spec.first == UINT64_MAX)
         log_message(LOG_RUN, "%s: the run ends before the steps %s: the trace will be empty", run->path,
@@ -124,19 +138,9 @@ struct trace_track *run_trace_track(const struct run_trace *run, enum trace_kind
     return trace_track_add(run_trace_recorder(run), kind, index);
 }
 
-/* problem: what goes in front of the error, NULL: nothing. */
-static void tell(const struct run_trace *run, const char *problem, int rc)
-{
-    const char *const error = rc == -EEXIST ? NULL : strerror(-rc);
-    if (rc != 0)
-        log_message(LOG_ERROR, "%s: the trace is not written: %s%s%s: the run goes on without", run->path,
-                    problem != NULL ? problem : "", problem != NULL && error != NULL ? ": " : "",
-                    error != NULL ? error : "");
-}
-
 void run_trace_begin(struct run_trace *run)
 {
-    if (run == NULL)
+    if (run == NULL || run->is_written)
         return;
     const char *problem;
     const int rc = trace_file_begin(run->file, run->path, &problem);

@@ -14,7 +14,8 @@ struct run_trace;
 /* Host memory that run_trace_open takes; 0: nothing is to be traced. */
 size_t run_trace_bytes(const struct settings *settings, const struct run_plan *plan);
 /* A profiler's ranges are prepared, whatever is to be traced. All room for it; NULL: nothing is to be traced, or there
- * is no room (which is said). The settings are lent until run_trace_close. */
+ * is no room (which is said). That the file cannot be made is said here, too, and so by a run that is only checked. The
+ * settings are lent until run_trace_close. */
 struct run_trace *run_trace_open(const struct settings *settings, const struct run_plan *plan);
 /* For the threads; NULL without a trace. */
 struct trace *run_trace_recorder(const struct run_trace *run);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -138,6 +139,7 @@ static int look_at_beginning(const char *path)
 static int check_there(const char *path, const char **problem_out)
 {
     struct stat status;
+    *problem_out = NULL;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
         return 0;
     const int rc = look_at_beginning(path);
@@ -146,9 +148,33 @@ static int check_there(const char *path, const char **problem_out)
     return rc;
 }
 
+/* May files be made in the folder of this one? */
+static int check_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *const slash = strrchr(path, '/');
+    const size_t bytes = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (bytes >= sizeof(folder))
+        return -ENAMETOOLONG;
+    snprintf(folder, sizeof(folder), "%.*s", (int)bytes, path);
+    return faccessat(AT_FDCWD, bytes > 0 ? folder : ".", W_OK | X_OK, AT_EACCESS) == 0 ? 0 : -errno;
+}
+
+int trace_file_check(const char *path, const char **problem_out)
+{
+    struct stat status;
+    const int rc = check_there(path, problem_out);
+    if (rc != 0)
+        return rc;
+    if (stat(path, &status) != 0)
+        return errno == ENOENT ? check_folder(path) : -errno;
+    if (S_ISDIR(status.st_mode))
+        return -EISDIR;
+    return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? 0 : -errno;
+}
+
 int trace_file_begin(struct trace_file *file, const char *path, const char **problem_out)
 {
-    *problem_out = NULL;
     const int rc = check_there(path, problem_out);
     if (rc != 0)
         return rc;

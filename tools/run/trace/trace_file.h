@@ -12,6 +12,8 @@ struct trace_file;
 size_t trace_file_bytes(const struct trace_spec *spec, struct tower_range towers);
 /* Room for a file of this trace (lent until trace_file_close), of a process with these towers. 0 or -ENOMEM. */
 int trace_file_open(struct trace_file **file_out, const struct trace *trace, struct tower_range towers);
+/* Could trace_file_begin make it? Nothing is opened for writing. As that one says. */
+int trace_file_check(const char *path, const char **problem_out);
 /* Make the file, which empties a trace that is there, and write the names of all tracks. 0, -EEXIST for a file that is
  * no trace, or another negative errno. A file of others, or one of which that cannot be told, stays as it is, and
  * *problem_out says so; else it is NULL. */

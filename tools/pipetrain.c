@@ -261,7 +261,7 @@ static int describe_model(struct settings *settings, bool as_file)
 static int describe(const struct arguments *arguments)
 {
     struct settings settings;
-    if (arguments->describe_name == NULL && arguments->config_path == NULL) {
+    if (arguments->describe_name == NULL && arguments->config_path == NULL && arguments->assignment_count == 0) {
         describe_models(stdout);
         return EXIT_CODE_OK;
     }

@@ -81,6 +81,11 @@ run "$pipetrain" -c "$work/tiny.conf" --check --set devices.threads_per_tower=50
 expect_code 0 'more threads than cores'
 expect_err 'devices.threads_per_tower: 500 threads of a tower have [0-9]+ cores?, and wait for each other'
 
+# A model that --set names is described.
+run "$pipetrain" --describe --set model.name=resnet20_v1
+expect_code 0 'a model of --set'
+expect_out 'layer1'
+
 # Who only prints ends when nobody reads, as others do; without a word.
 for words in '--help' '--describe' '--describe=resnet20_v1'; do
     at_options='-o broken'

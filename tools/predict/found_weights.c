@@ -46,8 +46,11 @@ int found_weights(const struct settings *settings, char path_out[PATH_MAX])
         if (rc == 0)
             rc = find_in(folder, path_out);
     }
-    if (rc == -ENOENT)
+    if (rc == -ENOENT) {
+        log_message(LOG_RUN, "no run has left weights in %s: pipetrain -c %s trains the network, --weights FILE names "
+                    "others", settings->run.dir, *settings->config_path != '\0' ? settings->config_path : "FILE");
         rc = name_weights(settings->run.dir, path_out);
+    }
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "the weights: %s", strerror(-rc));

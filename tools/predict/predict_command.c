@@ -88,6 +88,16 @@ static int take_number(const char *text, uint32_t most, uint32_t *number_out)
     return usage_error(message, text);
 }
 
+static int take_form(struct predict_request *request, enum prediction_form form)
+{
+    if (request->form != PREDICTION_TABLE && request->form != form) {
+        log_message(LOG_ERROR, "predict: --tsv and --json are two forms of the same: give one of them");
+        return -EINVAL;
+    }
+    request->form = form;
+    return 0;
+}
+
 static int take_letter(struct arguments *arguments, int letter, char **argv)
 {
     struct predict_request *const request = &arguments->request;
@@ -98,8 +108,8 @@ static int take_letter(struct arguments *arguments, int letter, char **argv)
     case OPTION_SET: arguments->network.assignments[arguments->network.assignment_count++] = optarg; return 0;
     case OPTION_TOP: return take_number(optarg, TOP_MOST, &request->top);
     case OPTION_BATCH: return take_number(optarg, BATCH_MOST, &request->batch);
-    case OPTION_TSV: request->form = PREDICTION_TSV; return 0;
-    case OPTION_JSON: request->form = PREDICTION_JSON; return 0;
+    case OPTION_TSV: return take_form(request, PREDICTION_TSV);
+    case OPTION_JSON: return take_form(request, PREDICTION_JSON);
     case 'h': arguments->help = true; return 0;
     case ':': return usage_error("needs a value behind it", argv[optind - 1]);
     default: return usage_error("is no option", argv[optind - 1]);

@@ -163,6 +163,7 @@ expect_err_lines 2
 evaluate nothing
 expect_code 3 'no weights'
 expect_err "/runs/nothing/weights.safetensors: cannot be read: No such file"
+expect_err 'no run has left weights in .*runs/nothing: pipetrain -c .*tiny.conf trains the network, --weights FILE names'
 evaluate raw --weights tiny.conf
 expect_code 3 'a text in place of weights'
 expect_err '^tiny.conf: is no safetensors file$'

@@ -115,6 +115,10 @@ classes_of() {
 }
 classes_of out >between
 classes_of own | cmp - between || fail 'a good image between bad ones is another'
+predict --tsv --json $first
+expect_code 2 'two forms'
+expect_err 'predict: --tsv and --json are two forms of the same: give one of them'
+expect_err_lines 1
 at_options='-o broken'
 at_command never none "$pipetrain" predict -w "$weights" $first
 expect_code 141 'predictions that nobody reads'

@@ -40,18 +40,6 @@ static uint32_t columns_of(const struct plan *plan, uint32_t head)
     return value_stored(plan, plan_output(&plan->base, head));
 }
 
-/* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
-static uint32_t find_before(const struct plan *plan, uint32_t head)
-{
-    const struct value *const values = plan->base.values.values;
-    const uint32_t widest = values[plan_input(&plan->base, head, 0)].widest;
-    for (uint32_t i = head; i-- > 0;)
-        if (fusion_is_head(&plan->base.fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
-            values[plan_input(&plan->base, i, 0)].widest == widest)
-            return i;
-    return NET_INPUT;
-}
-
 /* Whole groups of eight: one that has new channels, too, is measured again. */
 static uint32_t known_of(const struct plan *plan, uint32_t head, uint32_t before)
 {
@@ -70,7 +58,7 @@ static int open_training(struct plan *plan, uint32_t head, struct norm *state)
 {
     const size_t rows = value_rows(plan, plan_output(&plan->base, head));
     const uint32_t columns = columns_of(plan, head);
-    state->before = find_before(plan, head);
+    state->before = plan_norm_before(&plan->base, head);
     state->known = state->before != NET_INPUT ? known_of(plan, head, state->before) : 0;
     const size_t fresh = kernel_norm_partials(rows, columns - state->known) * sizeof(float);
     const size_t partials = kernel_norm_partials(rows, columns) * sizeof(float), means = 2 * columns * sizeof(float);

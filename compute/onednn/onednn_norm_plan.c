@@ -69,18 +69,6 @@ static int open_passed(struct plan *plan, uint32_t layer, struct norm *norm)
     return rc;
 }
 
-/* The last normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
-static uint32_t find_before(const struct plan *plan, uint32_t layer)
-{
-    const struct value *const values = plan->base.values.values;
-    const uint32_t widest = values[plan_input(&plan->base, layer, 0)].widest;
-    for (uint32_t i = layer; i-- > 0;)
-        if (fusion_is_head(&plan->base.fusion, i) && plan_layer(plan, i)->kind == LAYER_BATCH_NORM &&
-            values[plan_input(&plan->base, i, 0)].widest == widest)
-            return i;
-    return NET_INPUT;
-}
-
 /* Vectors are filled with channels that are measured again. */
 static size_t known_of(const struct norm *norm, const struct norm *before)
 {
@@ -92,7 +80,7 @@ static size_t known_of(const struct norm *norm, const struct norm *before)
 /* What it has measured is kept until then. */
 static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
 {
-    const uint32_t head = plan->base.training ? find_before(plan, layer) : NET_INPUT;
+    const uint32_t head = plan->base.training ? plan_norm_before(&plan->base, layer) : NET_INPUT;
     if (head == NET_INPUT)
         return 0;
     struct norm *const before = norm->before = plan->states[head];

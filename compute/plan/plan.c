@@ -83,6 +83,17 @@ bool plan_has_inputs(const struct plan_base *base, uint32_t head)
     return false;
 }
 
+uint32_t plan_norm_before(const struct plan_base *base, uint32_t head)
+{
+    const struct value *const values = base->values.values;
+    const uint32_t widest = values[plan_input(base, head, 0)].widest;
+    for (uint32_t i = head; i-- > 0;)
+        if (fusion_is_head(&base->fusion, i) && base->net->layers[i].kind == LAYER_BATCH_NORM &&
+            values[plan_input(base, i, 0)].widest == widest)
+            return i;
+    return NET_INPUT;
+}
+
 /* ---- running ---- */
 
 static int paint_piece(struct plan_base *base, size_t offset, size_t bytes)

@@ -86,6 +86,8 @@ static inline const struct flow *plan_flow(const struct plan_base *base, uint32_
 }
 /* Is the gradient of any input of the group wanted? */
 bool plan_has_inputs(const struct plan_base *base, uint32_t head);
+/* The last batch normalisation in front of this one that reads the same value, or a front of the same; or NET_INPUT. */
+uint32_t plan_norm_before(const struct plan_base *base, uint32_t head);
 /* The shape of a value. */
 static inline struct shape plan_shape(const struct plan_base *base, uint32_t value)
 {

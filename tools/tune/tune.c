@@ -13,6 +13,7 @@
 #include "stage/text/decimal.h"
 #include "tools/config/options.h"
 #include "tools/limits/cgroup.h"
+#include "tools/run/pace/sides.h"
 #include "tools/text/wrapped.h"
 #include "tools/tune/assignments.h"
 #include "tools/tune/config_edit.h"
@@ -229,11 +230,6 @@ static uint32_t usual_value(const char *key)
     return (uint32_t)decimal_read(option_find(SECTION_INPUT, key)->initial);
 }
 
-static uint32_t short_side(uint64_t height, uint64_t width)
-{
-    return (uint32_t)(height < width ? height : width);
-}
-
 static void set_space(struct tuning *tuning)
 {
     const struct trial_result *const now = &tuning->now;
@@ -260,8 +256,8 @@ static void set_space(struct tuning *tuning)
                                                 : space->now.threads;
     space->ring_batch_bytes = now->ring_bytes / space->now.ring;
     space->slot_bytes = now->slots_bytes / space->now.slots;
-    tuning->outcome.stored_side = short_side(now->stored_height, now->stored_width);
-    tuning->outcome.taken_side = short_side(now->taken_height, now->taken_width);
+    tuning->outcome.stored_side = sides_shorter(now->stored_height, now->stored_width);
+    tuning->outcome.taken_side = sides_shorter(now->taken_height, now->taken_width);
     const size_t budget = tuning->request->ram_budget;
     space->spare_bytes = budget == 0 ? SIZE_MAX : budget > now->planned_bytes ? budget - now->planned_bytes : 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/config/number.h"
+#include "tools/run/pace/sides.h"
 #include "tools/text/wrapped.h"
 
 #define STEPS 400u              /* that a prediction is made of */
@@ -139,14 +140,6 @@ uint32_t tune_lines(const struct tune_outcome *outcome, struct tune_line lines_o
     return count;
 }
 
-/* Shards as networks are usually trained from: a seventh more than the network takes, 256 pixels for 224. 0: the images
- * are not larger, or no files. */
-static uint32_t smaller_side(const struct tune_outcome *outcome)
-{
-    const uint32_t side = (8 * outcome->taken_side + 6) / 7;
-    return side < outcome->stored_side ? side : 0;
-}
-
 /* By their pixels, which is about what decoding goes by. */
 static double given_when_smaller(const struct tune_outcome *outcome, uint32_t side)
 {
@@ -157,7 +150,7 @@ static double given_when_smaller(const struct tune_outcome *outcome, uint32_t si
 static void cure_decoding(const struct tune_outcome *outcome, FILE *out)
 {
     const double busy = outcome->candidates[outcome->best].predicted.cores_busy;
-    const uint32_t side = smaller_side(outcome);
+    const uint32_t side = sides_smaller(outcome->stored_side, outcome->taken_side);
     char cure[160];
     if (side > 0)
         snprintf(cure, sizeof(cure), "shards at %u pixels would give about %s: pipetrain-convert tfrecord SHARDS -o "

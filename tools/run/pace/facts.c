@@ -6,6 +6,7 @@
 
 #include "loader/dataset.h"
 #include "stage/clock.h"
+#include "tools/run/pace/sides.h"
 
 static double ratio(double part, double whole)
 {
@@ -35,11 +36,6 @@ static bool is_encoded(const struct dataset *dataset)
     return dataset != NULL && dataset->format.image == &image_encoded_ops;
 }
 
-static uint32_t shorter(uint32_t height, uint32_t width)
-{
-    return height < width ? height : width;
-}
-
 struct verdict_facts facts_of(const struct report *report, const struct report_end *end)
 {
     const struct pipeline_counts *const counts = &end->counts;
@@ -58,7 +54,9 @@ struct verdict_facts facts_of(const struct report *report, const struct report_e
         .others_busy = others_busy(report, busy),
         .images_per_second = tally_images_per_second(account_process(report->account)),
         .is_encoded = is_encoded(dataset),
-        .stored_side = is_encoded(dataset) ? shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
-        .taken_side = is_encoded(dataset) ? shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
+        .stored_side =
+            is_encoded(dataset) ? sides_shorter(dataset->format.stored_height, dataset->format.stored_width) : 0,
+        .taken_side =
+            is_encoded(dataset) ? sides_shorter(dataset->options.shape.height, dataset->options.shape.width) : 0,
     };
 }

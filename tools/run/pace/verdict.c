@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "tools/config/number.h"
+#include "tools/run/pace/sides.h"
 
 /* Of the time of its threads a stage has to work so much to be what others wait for, where nothing else tells. */
 #define BUSY 0.5
@@ -154,17 +155,10 @@ static void advise_threads(struct verdict *verdict, const struct verdict_facts *
         decodes || plan->memory.kept_bytes > 0 ? "" : ", or set input.source = cached to read every shard once");
 }
 
-/* Shards as networks are usually trained from, a seventh more than the network takes; 0: the images are no larger. */
-static uint32_t smaller_side(const struct verdict_facts *facts)
-{
-    const uint32_t side = (8 * facts->taken_side + 6) / 7;
-    return facts->is_encoded && side < facts->stored_side ? side : 0;
-}
-
 /* More threads would take the cores from others. The gain of smaller images goes by their pixels. */
 static void advise_less_work(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan)
 {
-    const uint32_t side = smaller_side(facts);
+    const uint32_t side = facts->is_encoded ? sides_smaller(facts->stored_side, facts->taken_side) : 0;
     char cure[160] = "";
     if (side > 0) {
         const double ratio = (double)facts->stored_side / side;

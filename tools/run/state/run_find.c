@@ -24,19 +24,32 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* What is no directory is told when the run enters it; of those that were not named some may be other people's. */
+static bool has_none(const struct settings *settings, int rc)
+{
+    return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG ||
+           (rc == -EACCES && !run_name_was_given(settings));
+}
+
 /* The newest state in the directory that was named, or in the last of runs/NAME, runs/NAME-2, ... that has one.
- * -ENOENT: there is none; what cannot be entered is told when the run does. */
+ * -ENOENT: there is none. A directory that cannot be looked into may have some, which a new run would replace. */
 static int find_own(struct run_state *state, const struct settings *settings, struct checkpoint_problem *problem)
 {
     const int count = run_name_was_given(settings) ? 1 : run_name_count(settings);
     int rc = -ENOENT;
-    for (int number = count; number > 0 && rc != 0 && rc != -EBADMSG && rc != -ENOMEM; number--)
+    for (int number = count; number > 0 && has_none(settings, rc); number--)
         if (run_name_numbered(state->folder, sizeof(state->folder), settings->run.dir, number) == 0)
             rc = checkpoint_reader_find(&state->reader, state->folder, problem);
-    if (rc == 0 || rc == -EBADMSG || rc == -ENOMEM)
+    if (!has_none(settings, rc))
         return rc;
     state->folder[0] = '\0';
     return -ENOENT;
+}
+
+static int fail_to_look(const char *folder, int rc)
+{
+    log_message(LOG_ERROR, "run directory %s: whether it holds saved states cannot be seen: %s", folder, strerror(-rc));
+    return rc;
 }
 
 static int fail_to_open(const char *path, int rc, const struct checkpoint_problem *problem)
@@ -61,7 +74,9 @@ static int open_reader(struct run_state *state, const struct settings *settings)
     struct checkpoint_problem problem = { "" };
     const bool is_auto = strcmp(resume, "auto") == 0;
     int rc = find_own(state, settings, &problem);
-    if (is_auto || rc == -ENOMEM)
+    if (rc != 0 && rc != -ENOENT && rc != -EBADMSG)
+        return fail_to_look(state->folder, rc);
+    if (is_auto)
         return rc == 0 || rc == -ENOENT ? rc : fail_to_open(state->folder, rc, &problem);
     if (rc == 0 &&
         !run_identity_differs(state->identity, checkpoint_reader_settings(state->reader), words, sizeof(words)))
@@ -86,7 +101,8 @@ static int begin_anew(const struct settings *settings)
 static int keep_off(struct run_state *state, const struct settings *settings)
 {
     struct checkpoint_problem problem;
-    const bool is_there = run_name_was_given(settings) && find_own(state, settings, &problem) != -ENOENT;
+    const int rc = run_name_was_given(settings) ? find_own(state, settings, &problem) : -ENOENT;
+    const bool is_there = rc == 0 || rc == -EBADMSG;
     if (is_there)
         log_message(LOG_ERROR, "%s holds a run that computes: give this one another with --set run.dir=OTHER",
                     settings->run.dir);
@@ -202,7 +218,7 @@ static int keep_configuration(const struct settings *settings)
     const int rc = run_name_is_of_others(settings, &is_of_others);
     if (rc != 0) {
         log_message(LOG_ERROR, "%s/run.conf: cannot be read: %s", settings->run.dir, exit_cause(rc));
-        return exit_code_of(rc, EXIT_CODE_OUTPUT);
+        return exit_code_of(rc, EXIT_CODE_DATA);
     }
     if (!is_of_others)
         return 0;

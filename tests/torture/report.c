@@ -10,10 +10,11 @@ static bool is_same_line(const struct trial *a, const struct trial *b)
     return strcmp(a->group, b->group) == 0 && strcmp(a->what, b->what) == 0;
 }
 
-static bool is_first_of_line(const struct trials *trials, uint32_t number)
+/* Of those that were run: a part of them may have been asked for. */
+static bool is_first_of_line(const struct trials *trials, const struct outcome *outcomes, uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++)
-        if (is_same_line(&trials->list[i], &trials->list[number]))
+        if (outcomes[i].was_run && is_same_line(&trials->list[i], &trials->list[number]))
             return false;
     return true;
 }
@@ -80,7 +81,7 @@ uint32_t report_write(const struct trials *trials, const struct outcome *outcome
     write_head(out);
     for (uint32_t i = 0; i < trials->count; i++) {
         run += outcomes[i].was_run;
-        if (outcomes[i].was_run && is_first_of_line(trials, i))
+        if (outcomes[i].was_run && is_first_of_line(trials, outcomes, i))
             write_line(trials, outcomes, &trials->list[i], out);
     }
     const uint32_t broken = write_broken(trials, outcomes, out);

@@ -12,8 +12,9 @@
 #define LABELS_MAX 12u          /* at ends of curves */
 #define LABEL_HEIGHT 12.0
 #define LOG_RATIO 20            /* from which values are drawn logarithmically */
+#define SHARE_LEAST 0.01        /* that an axis of shares from 0 reaches to: less than that is nothing to look at */
 
-static const struct chart_area area = { .left = 50, .right = CHART_WIDTH - 18, .top = 24, .bottom = HEIGHT - 40 };
+static const struct chart_area area = { .left = 56, .right = CHART_WIDTH - 18, .top = 24, .bottom = HEIGHT - 40 };
 
 struct scales { struct axis x, y; };
 
@@ -72,7 +73,8 @@ static bool make_scales(const struct chart *chart, struct scales *scales)
     const bool is_log = chart->y_may_be_log && ends[2] > 0 && ends[3] / ends[2] > LOG_RATIO;
     const double least = chart->y_from_zero ? fmin(0, ends[2]) : ends[2];
     scales->x = axis_exact(ends[0], ends[1], 6);
-    scales->y = is_log ? axis_log(ends[2], ends[3], 8) : axis_round(least, ends[3], 5);
+    const double most = chart->y_is_share && chart->y_from_zero ? fmax(SHARE_LEAST, ends[3]) : ends[3];
+    scales->y = is_log ? axis_log(ends[2], ends[3], 8) : axis_round(least, most, 5);
     if (chart->y_is_share)
         scales->y.most = fmin(scales->y.most, fmax(1, ends[3]));
     return true;

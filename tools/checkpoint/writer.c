@@ -34,6 +34,7 @@ struct checkpoint_writer {
     struct json header;
     char steps[24], position[72], towers[16], lines[48];
     struct checkpoint_mark mark;        /* of what was taken */
+    const char *broken;                 /* a tensor there with a number that is not finite, NULL: none */
 };
 
 /* A tower that the state stays in has room for it (snapshot_value_room). */
@@ -234,11 +235,29 @@ static int take_tensor(const struct checkpoint_writer *writer, const struct chec
     return 0;
 }
 
+static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
+{
+    const size_t count = tensor->bytes / sizeof(float);
+    const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
+    return !is_value || finite_count(data, count) == count;
+}
+
+/* While it is in the processor's caches. */
+static void look_at(struct checkpoint_writer *writer, uint32_t i, const void *data)
+{
+    const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
+    if (writer->broken == NULL && !is_finite(tensor, data))
+        writer->broken = tensor->name;
+    snprintf(writer->hashes[i].text, sizeof(writer->hashes[i].text), "%016" PRIx64,
+             (uint64_t)XXH3_64bits(data, tensor->bytes));
+}
+
 int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark)
 {
     char *next = writer->data;
     int rc = 0;
+    writer->broken = NULL;
     for (uint32_t i = 0; i < writer->layout.count && rc == 0; i++) {
         const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
         const struct checkpoint_place *const place = &tensor->place;
@@ -247,30 +266,11 @@ int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *co
         next += stays ? 0 : tensor->bytes;
         writer->parts[FRONT_PARTS + i] = (struct file_part){ out, tensor->bytes };
         rc = take_tensor(writer, place, snapshots[place->tower], out);
+        if (rc == 0)
+            look_at(writer, i, out);
     }
     writer->mark = *mark;
     return rc;
-}
-
-static bool is_finite(const struct checkpoint_tensor *tensor, const void *data)
-{
-    const size_t count = tensor->bytes / sizeof(float);
-    const bool is_value = tensor->place.part == CHECKPOINT_VALUE || tensor->place.part == CHECKPOINT_RAW;
-    return !is_value || finite_count(data, count) == count;
-}
-
-/* While each is in the processor's caches: the name of one that is not finite, or NULL when all are hashed. */
-static const char *hash_tensors(struct checkpoint_writer *writer)
-{
-    for (uint32_t i = 0; i < writer->layout.count; i++) {
-        const struct checkpoint_tensor *const tensor = &writer->layout.tensors[i];
-        const void *const data = writer->parts[FRONT_PARTS + i].data;
-        if (!is_finite(tensor, data))
-            return tensor->name;
-        snprintf(writer->hashes[i].text, sizeof(writer->hashes[i].text), "%016" PRIx64,
-                 (uint64_t)XXH3_64bits(data, tensor->bytes));
-    }
-    return NULL;
 }
 
 /* Of the header with zeros in its place, which is the first key's. */
@@ -286,8 +286,8 @@ static void hash_header(struct json *header)
  * a negative errno. */
 static int finish_header(struct checkpoint_writer *writer, struct run_directory *directory, const char **broken_out)
 {
-    *broken_out = hash_tensors(writer);
-    if (*broken_out != NULL)
+    *broken_out = writer->broken;
+    if (writer->broken != NULL)
         return -EDOM;
     const int rc = make_header(writer);
     if (rc != 0)

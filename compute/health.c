@@ -54,18 +54,10 @@ const char *health_broken(const struct tower *tower, const struct health *health
     return NULL;
 }
 
-static size_t most_numbers(const struct net *net)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        most = net->parameters[i].count > most ? net->parameters[i].count : most;
-    return most;
-}
-
 const char *health_search(struct tower *tower)
 {
     const struct net *const net = tower_spec(tower)->net;
-    float *const numbers = malloc(most_numbers(net) * sizeof(*numbers));
+    float *const numbers = malloc(net_most_numbers(net) * sizeof(*numbers));
     const char *name = NULL;
     for (uint32_t i = 0; i < net->parameter_count && numbers != NULL && name == NULL; i++)
         if (tower_read(tower, i, numbers) == 0 &&

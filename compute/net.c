@@ -165,3 +165,11 @@ int net_finish(struct net *net)
     add_totals(net);
     return 0;
 }
+
+size_t net_most_numbers(const struct net *net)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < net->parameter_count; i++)
+        most = net->parameters[i].count > most ? net->parameters[i].count : most;
+    return most;
+}

@@ -188,6 +188,8 @@ int net_initialize(struct net *net, int64_t layer, enum parameter_kind kind, str
 
 /* Derive the totals and check the whole; the net is constant afterwards. 0 or -EINVAL. */
 int net_finish(struct net *net);
+/* How many numbers its largest parameter has; 0 without any. */
+size_t net_most_numbers(const struct net *net);
 /* Freeze a parameter that is trained: as PyTorch's requires_grad = False, it has its part in forward and in the
  * gradients of others, and keeps its numbers. Statistics of its layer go on. Behind net_finish, before the net is used;
  * training needs one that is left. */

@@ -8,26 +8,16 @@
 
 #include "compute/init.h"
 
-/* Of the largest parameter. */
-static size_t plain_count(const struct net *net)
-{
-    size_t most = 1;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        if (net->parameters[i].count > most)
-            most = net->parameters[i].count;
-    return most;
-}
-
 static bool fits_gradients(const struct tower *tower)
 {
     const struct tower_spec *const spec = tower_spec(tower);
     return spec->device->ops->host_memory && !spec->evaluates_only &&
-           plain_count(spec->net) <= tower_arena(tower)->count;
+           net_most_numbers(spec->net) <= tower_arena(tower)->count;
 }
 
 size_t tower_start_bytes(const struct tower *tower)
 {
-    return fits_gradients(tower) ? 0 : plain_count(tower_spec(tower)->net) * sizeof(float);
+    return fits_gradients(tower) ? 0 : net_most_numbers(tower_spec(tower)->net) * sizeof(float);
 }
 
 static int set_weights(struct tower *tower, float *plain)
@@ -85,7 +75,7 @@ static int start_in_gradients(struct tower *tower, size_t most)
 
 int tower_start(struct tower *tower)
 {
-    const size_t most = plain_count(tower_spec(tower)->net);
+    const size_t most = net_most_numbers(tower_spec(tower)->net);
     if (fits_gradients(tower))
         return start_in_gradients(tower, most);
     float *const plain = malloc(most * sizeof(*plain));

@@ -299,14 +299,6 @@ static int write_carried(const struct checkpoint_reader *reader, struct tower *t
     return rc;
 }
 
-static size_t most_numbers(const struct net *net)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        most = net->parameters[i].count > most ? net->parameters[i].count : most;
-    return most;
-}
-
 /* With averages, the plain name is theirs. */
 static int write_values(const struct checkpoint_reader *reader, struct tower *tower, struct checkpoint_place place,
                         bool is_own, float *numbers, double *sum, struct checkpoint_problem *problem)
@@ -343,7 +335,7 @@ int checkpoint_reader_write(const struct checkpoint_reader *reader, struct tower
 {
     const struct net *const net = tower_spec(tower)->net;
     const bool is_own = reader->towers == towers;
-    const size_t most = most_numbers(net);
+    const size_t most = net_most_numbers(net);
     float *const numbers = malloc(most * sizeof(*numbers));
     double *const sum = malloc(most * sizeof(*sum));
     int rc = numbers == NULL || sum == NULL ? -ENOMEM : 0;

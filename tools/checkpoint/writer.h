@@ -21,8 +21,8 @@ int checkpoint_writer_open(struct checkpoint_writer **writer_out, const struct c
                            const char *settings, const struct weights_about *about);
 /* Accepts NULL. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
-/* Copy the state that a snapshot of every tower holds, complete, in the order of the towers: then they may go back,
- * unless the state stays in them. Allocates nothing. 0, or a negative errno of the backend. */
+/* Copy the state that a snapshot of every tower holds, complete, in the order of the towers, and hash it: then they may
+ * go back, unless the state stays in them. Allocates nothing. 0, or a negative errno of the backend. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, struct snapshot *const *snapshots,
                            const struct checkpoint_mark *mark);
 /* Write what was taken as the files of its mark, each appearing whole. Where one of the newest was written all such but

@@ -8,17 +8,9 @@
 
 #define TAG_BYTES 160u
 
-static size_t most_numbers(const struct net *net)
-{
-    size_t most = 1;
-    for (uint32_t i = 0; i < net->parameter_count; i++)
-        most = net->parameters[i].count > most ? net->parameters[i].count : most;
-    return most;
-}
-
 size_t shown_tensors_bytes(const struct net *net)
 {
-    return most_numbers(net) * sizeof(float);
+    return net_most_numbers(net) * sizeof(float);
 }
 
 int shown_tensors_open(struct shown_tensors *tensors, const struct net *net)

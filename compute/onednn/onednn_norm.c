@@ -1,5 +1,5 @@
-/* Batch normalisation with what is folded into it, a sum and a ReLU, in two passes over memory
- * each way: sums by channel, then everything else. The mean of a plane and the squares around
+/* Batch normalisation with what is folded into it, a sum and a ReLU, forward, in two passes over memory: sums by
+ * channel, then everything else. The mean of a plane and the squares around
  * it are taken while the plane is in the cache, and put together over samples by Chan's rule
  * (Chan, Golub, LeVeque 1983) in double: as exact as two passes, as fast as one.
  *
@@ -12,63 +12,12 @@
 #include "compute/onednn/onednn_plan.h"
 #include "compute/team.h"
 
-static float *coefficient(const struct plan *plan, const struct norm *norm, enum coefficient which)
-{
-    return (float *)plan_data(plan, norm->lines) + which * norm->channels;
-}
-
-/* The coefficients of channel block `block`. */
-static struct norm_line line_of(const struct plan *plan, const struct norm *norm, size_t block)
-{
-    const size_t first = block * norm->plane.block;
-    return (struct norm_line){ coefficient(plan, norm, MEAN) + first, coefficient(plan, norm, SCALE) + first,
-                              coefficient(plan, norm, SHIFT) + first };
-}
-
-static struct channel_sums *sums_of(const struct plan *plan, const struct norm *norm, uint32_t member)
-{
-    return (struct channel_sums *)plan_data(plan, norm->sums) + member * norm->channels;
-}
-
-static float *scratch_of(const struct plan *plan, const struct norm *norm, uint32_t member)
-{
-    return (float *)plan_data(plan, norm->scratch) + member * 2 * norm->plane.block;
-}
-
-/* Plane `plane` of a result of the layer or a skip, or of a gradient of theirs. */
-static void *plane_of(const struct norm *norm, const void *values, size_t plane)
-{
-    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.block);
-}
-
-/* Of what is normalised, or of its gradient. */
-static void *value_plane_of(const struct norm *norm, const void *values, size_t plane)
-{
-    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.stride);
-}
-
-/* Plane `plane` of the bits; NULL: there are none. */
-static uint16_t *bits_of_plane(const struct norm *norm, uint16_t *passed, size_t plane)
-{
-    return passed != NULL ? passed + plane * norm->plane.pixels * norm->plane.block / NORM_BITS : NULL;
-}
-
-static uint16_t *passed_of(const struct plan *plan, const struct norm *norm)
-{
-    return norm->passed != BUFFER_NONE ? plan_data(plan, norm->passed) : NULL;
-}
-
-/* ---- forward ---- */
-
 struct norm_work {
     const struct plan *plan;
     const struct norm *norm;
     const void *values, *skip;
-    void *result;               /* forward */
+    void *result;
     uint16_t *passed;           /* bits of the result; NULL: there are none */
-    void *gradient;             /* backward: of the result */
-    void *to;                   /* of the values */
-    bool adds, by_line;
 };
 
 /* One more plane of `pixels` numbers per channel joins those of `before` planes. */
@@ -105,12 +54,12 @@ static void measure_samples(void *arg, uint32_t member, size_t first, size_t end
 {
     const struct norm_work *const work = arg;
     const struct norm *const norm = work->norm;
-    struct channel_sums *const sums = sums_of(work->plan, norm, member);
-    float *const scratch = scratch_of(work->plan, norm, member);
+    struct channel_sums *const sums = norm_sums_of(work->plan, norm, member);
+    float *const scratch = norm_scratch_of(work->plan, norm, member);
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++)
-            measure_new(norm, value_plane_of(norm, work->values, i * norm->blocks + b), scratch,
+            measure_new(norm, norm_value_plane(norm, work->values, i * norm->blocks + b), scratch,
                         sums + b * norm->plane.block, i - first);
 }
 
@@ -122,17 +71,10 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
             const size_t plane = i * norm->blocks + b;
-            norm_apply(norm->plane, line_of(work->plan, norm, b), value_plane_of(norm, work->values, plane),
-                       work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL, norm->relu,
-                       plane_of(norm, work->result, plane), bits_of_plane(norm, work->passed, plane));
+            norm_apply(norm->plane, norm_line_of(work->plan, norm, b), norm_value_plane(norm, work->values, plane),
+                       work->skip != NULL ? norm_plane_of(norm, work->skip, plane) : NULL, norm->relu,
+                       norm_plane_of(norm, work->result, plane), norm_bits_of(norm, work->passed, plane));
         }
-}
-
-/* How many samples team_run gives to a member. */
-static size_t share_of(const struct plan *plan, uint32_t member)
-{
-    const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;
-    return count * (member + 1) / threads - count * member / threads;
 }
 
 /* The mean of a channel and its squared distances, over all threads. */
@@ -142,8 +84,8 @@ static struct channel_sums join_threads(const struct plan *plan, const struct no
     struct channel_sums all = { 0, 0 };
     double planes = 0;
     for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
-        const struct channel_sums *const part = sums_of(plan, norm, member) + channel;
-        const double more = (double)share_of(plan, member), step = part->first - all.first;
+        const struct channel_sums *const part = norm_sums_of(plan, norm, member) + channel;
+        const double more = (double)norm_share_of(plan, member), step = part->first - all.first;
         if (more == 0)
             continue;
         all.first += step * more / (planes + more);
@@ -159,10 +101,10 @@ static void set_line(const struct plan *plan, const struct norm *norm, uint32_t 
     const float *const gamma = plan_weights(plan, layer, PARAMETER_GAMMA);
     const float *const beta = plan_weights(plan, layer, PARAMETER_BETA);
     const double inverse = 1.0 / sqrt(variance + norm->layer->epsilon);
-    coefficient(plan, norm, MEAN)[c] = (float)mean;
-    coefficient(plan, norm, INVERSE)[c] = (float)inverse;
-    coefficient(plan, norm, SCALE)[c] = (float)(inverse * (gamma != NULL ? gamma[c] : 1.0));
-    coefficient(plan, norm, SHIFT)[c] = beta[c];
+    norm_coefficient(plan, norm, MEAN)[c] = (float)mean;
+    norm_coefficient(plan, norm, INVERSE)[c] = (float)inverse;
+    norm_coefficient(plan, norm, SCALE)[c] = (float)(inverse * (gamma != NULL ? gamma[c] : 1.0));
+    norm_coefficient(plan, norm, SHIFT)[c] = beta[c];
 }
 
 static void update_running(const struct plan *plan, const struct norm *norm, uint32_t layer, size_t c, double mean,
@@ -214,7 +156,7 @@ static int norm_forward(struct plan *plan, uint32_t layer)
         .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
         .skip = norm->adds_skip ? plan_value(plan, plan_input(&plan->base, layer, 1)) : NULL,
         .result = plan_value(plan, plan_output(&plan->base, layer)),
-        .passed = passed_of(plan, norm),
+        .passed = norm_passed_of(plan, norm),
     };
     if (plan->base.training) {
         if (norm->known < norm->layer->out.channels)
@@ -224,110 +166,6 @@ static int norm_forward(struct plan *plan, uint32_t layer)
         take_running(plan, norm, layer);
     }
     team_run(threads, plan->base.count, 1, apply_samples, &work);
-    return 0;
-}
-
-/* ---- backward ---- */
-
-static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
-{
-    const struct norm *const norm = plan->states[layer];
-    const uint32_t value = plan_output(&plan->base, layer);
-    return (struct norm_work){
-        .plan = plan,
-        .norm = norm,
-        .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
-        .skip = norm->adds_skip && norm->relu && norm->passed == BUFFER_NONE ? plan_value(plan, value) : NULL,
-        .passed = passed_of(plan, norm),
-        .gradient = plan_gradient(plan, value),
-        .by_line = norm->relu && !norm->adds_skip,
-    };
-}
-
-/* With a skip and a ReLU, `skip` is the result unless there are bits: what is above 0 in it passes. */
-static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct norm_work *const work = arg;
-    const struct norm *const norm = work->norm;
-    const size_t block = norm->plane.block;
-    struct channel_sums *const sums = sums_of(work->plan, norm, member);
-    float *const scratch = scratch_of(work->plan, norm, member);
-    memset(sums, 0, norm->channels * sizeof(*sums));
-    for (size_t i = first; i < end; i++)
-        for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t plane = i * norm->blocks + b;
-            const struct norm_mask mask = { work->by_line,
-                                           work->skip != NULL ? plane_of(norm, work->skip, plane) : NULL,
-                                           bits_of_plane(norm, work->passed, plane) };
-            memset(scratch, 0, 2 * block * sizeof(*scratch));
-            norm_add_products(norm->plane, line_of(work->plan, norm, b), mask,
-                              value_plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane),
-                              scratch, scratch + block);
-            for (size_t c = 0; c < block; c++) {
-                sums[b * block + c].first += scratch[c];
-                sums[b * block + c].second += scratch[block + c];
-            }
-        }
-}
-
-static void set_gradients(const struct plan *plan, const struct norm *norm, uint32_t layer)
-{
-    const double count = (double)plan->base.count * (double)norm->plane.pixels;
-    float *const gamma = plan_weight_gradients(plan, layer, PARAMETER_GAMMA);
-    float *const beta = plan_weight_gradients(plan, layer, PARAMETER_BETA);
-    for (size_t c = 0; c < norm->layer->out.channels; c++) {
-        double gradient = 0, product = 0;
-        for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
-            if (share_of(plan, member) == 0)
-                continue;
-            gradient += sums_of(plan, norm, member)[c].first;
-            product += sums_of(plan, norm, member)[c].second;
-        }
-        const double inverse = coefficient(plan, norm, INVERSE)[c], scale = coefficient(plan, norm, SCALE)[c];
-        beta[c] = (float)gradient;
-        if (gamma != NULL)
-            gamma[c] = (float)(product * inverse);
-        coefficient(plan, norm, SLOPE)[c] = (float)(-scale * inverse * inverse * product / count);
-        coefficient(plan, norm, OFFSET)[c] = (float)(-scale * gradient / count);
-    }
-}
-
-static int norm_backward_parameters(struct plan *plan, uint32_t layer)
-{
-    struct norm_work work = backward_work(plan, layer);
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, sum_samples, &work);
-    set_gradients(plan, work.norm, layer);
-    return 0;
-}
-
-static void give_samples(void *arg, uint32_t member, size_t first, size_t end)
-{
-    const struct norm_work *const work = arg;
-    const struct norm *const norm = work->norm;
-    (void)member;
-    for (size_t i = first; i < end; i++)
-        for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t plane = i * norm->blocks + b, channel = b * norm->plane.block;
-            const struct norm_slope slope = { coefficient(work->plan, norm, SLOPE) + channel,
-                                             coefficient(work->plan, norm, OFFSET) + channel };
-            norm_give_back(norm->plane, line_of(work->plan, norm, b), slope, work->by_line,
-                           value_plane_of(norm, work->values, plane), plane_of(norm, work->gradient, plane),
-                           work->adds, value_plane_of(norm, work->to, plane));
-        }
-}
-
-static int norm_backward_inputs(struct plan *plan, uint32_t layer)
-{
-    struct norm_work work = backward_work(plan, layer);
-    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    if (flow->buffer != BUFFER_NONE) {
-        work.to = plan_data(plan, flow->buffer);
-        work.adds = flow->adds;
-        team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, give_samples, &work);
-    }
-    if (work.norm->adds_skip)
-        gradient_hand_on(plan, work.gradient, plan_flow(&plan->base, layer, 1),
-                         value_total(plan, plan_output(&plan->base, layer)));
     return 0;
 }
 

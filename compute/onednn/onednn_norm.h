@@ -1,5 +1,6 @@
-/* What the three files of batch normalisation share: the row of the layer table (onednn_norm.c), what is planned
- * for it (onednn_norm_plan.c) and the loops over a part of the values (onednn_norm_loops.c). Private to them. */
+/* What the four files of batch normalisation share: forward and the row of the layer table (onednn_norm.c), backward
+ * (onednn_norm_back.c), what is planned for both (onednn_norm_plan.c) and the loops over a part of the values
+ * (onednn_norm_loops.c). Private to them. */
 #ifndef PIPETRAIN_ONEDNN_NORM_H
 #define PIPETRAIN_ONEDNN_NORM_H
 
@@ -37,13 +38,11 @@ enum coefficient { MEAN, SCALE, SHIFT, INVERSE, SLOPE, OFFSET, COEFFICIENTS };
 void norm_use(const struct plan *plan, uint32_t layer, struct value_use *use_out);
 int norm_plan(struct plan *plan, uint32_t layer);
 void norm_release(struct plan *plan, uint32_t layer);
+int norm_backward_parameters(struct plan *plan, uint32_t layer);
+int norm_backward_inputs(struct plan *plan, uint32_t layer);
 
 /* By channel of a block: result = (value - mean) * scale + shift. */
 struct norm_line { const float *mean, *scale, *shift; };
-
-/* sum[c] += values, and squares[c] += (values - mean)^2, both over the plane. */
-void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
-void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
 /* Numbers of a plane whose bits are together, as many as channels that are worked off at once: whether a plane can
  * have a bit for each of its numbers. */
@@ -52,6 +51,68 @@ static inline bool norm_has_bits(struct norm_plane plane)
 {
     return plane.block % NORM_BITS == 0;
 }
+
+/* ---- of one normalisation, while the plan runs ---- */
+
+/* By channel, and what threads use each for itself. */
+static inline float *norm_coefficient(const struct plan *plan, const struct norm *norm, enum coefficient which)
+{
+    return (float *)plan_data(plan, norm->lines) + which * norm->channels;
+}
+
+/* The coefficients of channel block `block`. */
+static inline struct norm_line norm_line_of(const struct plan *plan, const struct norm *norm, size_t block)
+{
+    const size_t first = block * norm->plane.block;
+    return (struct norm_line){ norm_coefficient(plan, norm, MEAN) + first, norm_coefficient(plan, norm, SCALE) + first,
+                              norm_coefficient(plan, norm, SHIFT) + first };
+}
+
+static inline struct channel_sums *norm_sums_of(const struct plan *plan, const struct norm *norm, uint32_t member)
+{
+    return (struct channel_sums *)plan_data(plan, norm->sums) + member * norm->channels;
+}
+
+static inline float *norm_scratch_of(const struct plan *plan, const struct norm *norm, uint32_t member)
+{
+    return (float *)plan_data(plan, norm->scratch) + member * 2 * norm->plane.block;
+}
+
+/* Plane `plane` of a result of the layer or a skip, or of a gradient of theirs. */
+static inline void *norm_plane_of(const struct norm *norm, const void *values, size_t plane)
+{
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.block);
+}
+
+/* Of what is normalised, or of its gradient. */
+static inline void *norm_value_plane(const struct norm *norm, const void *values, size_t plane)
+{
+    return value_at(norm->plane.type, values, plane * norm->plane.pixels * norm->plane.stride);
+}
+
+/* Plane `plane` of the bits; NULL: there are none. */
+static inline uint16_t *norm_bits_of(const struct norm *norm, uint16_t *passed, size_t plane)
+{
+    return passed != NULL ? passed + plane * norm->plane.pixels * norm->plane.block / NORM_BITS : NULL;
+}
+
+static inline uint16_t *norm_passed_of(const struct plan *plan, const struct norm *norm)
+{
+    return norm->passed != BUFFER_NONE ? plan_data(plan, norm->passed) : NULL;
+}
+
+/* How many samples team_run gives to a member. */
+static inline size_t norm_share_of(const struct plan *plan, uint32_t member)
+{
+    const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;
+    return count * (member + 1) / threads - count * member / threads;
+}
+
+/* ---- loops ---- */
+
+/* sum[c] += values, and squares[c] += (values - mean)^2, both over the plane. */
+void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
+void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
 /* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. passed: with skip and relu, the
  * bits of struct norm_mask are written there; or NULL. */

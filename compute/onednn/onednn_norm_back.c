@@ -1,0 +1,119 @@
+/* Batch normalisation backward, with the mask of a ReLU, in two passes over memory: sums by channel, then what is
+ * given back to the values. Threads' sums are added in thread order, as forward. */
+#include <string.h>
+
+#include "compute/onednn/onednn_norm.h"
+#include "compute/onednn/onednn_plan.h"
+#include "compute/team.h"
+
+struct norm_work {
+    const struct plan *plan;
+    const struct norm *norm;
+    const void *values, *skip;
+    uint16_t *passed;           /* bits of the result; NULL: there are none */
+    void *gradient;             /* of the result */
+    void *to;                   /* of the values */
+    bool adds, by_line;
+};
+
+static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    const uint32_t value = plan_output(&plan->base, layer);
+    return (struct norm_work){
+        .plan = plan,
+        .norm = norm,
+        .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
+        .skip = norm->adds_skip && norm->relu && norm->passed == BUFFER_NONE ? plan_value(plan, value) : NULL,
+        .passed = norm_passed_of(plan, norm),
+        .gradient = plan_gradient(plan, value),
+        .by_line = norm->relu && !norm->adds_skip,
+    };
+}
+
+/* With a skip and a ReLU, `skip` is the result unless there are bits: what is above 0 in it passes. */
+static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    const size_t block = norm->plane.block;
+    struct channel_sums *const sums = norm_sums_of(work->plan, norm, member);
+    float *const scratch = norm_scratch_of(work->plan, norm, member);
+    memset(sums, 0, norm->channels * sizeof(*sums));
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            const size_t plane = i * norm->blocks + b;
+            const struct norm_mask mask = { work->by_line,
+                                           work->skip != NULL ? norm_plane_of(norm, work->skip, plane) : NULL,
+                                           norm_bits_of(norm, work->passed, plane) };
+            memset(scratch, 0, 2 * block * sizeof(*scratch));
+            norm_add_products(norm->plane, norm_line_of(work->plan, norm, b), mask,
+                              norm_value_plane(norm, work->values, plane), norm_plane_of(norm, work->gradient, plane),
+                              scratch, scratch + block);
+            for (size_t c = 0; c < block; c++) {
+                sums[b * block + c].first += scratch[c];
+                sums[b * block + c].second += scratch[block + c];
+            }
+        }
+}
+
+static void set_gradients(const struct plan *plan, const struct norm *norm, uint32_t layer)
+{
+    const double count = (double)plan->base.count * (double)norm->plane.pixels;
+    float *const gamma = plan_weight_gradients(plan, layer, PARAMETER_GAMMA);
+    float *const beta = plan_weight_gradients(plan, layer, PARAMETER_BETA);
+    for (size_t c = 0; c < norm->layer->out.channels; c++) {
+        double gradient = 0, product = 0;
+        for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
+            if (norm_share_of(plan, member) == 0)
+                continue;
+            gradient += norm_sums_of(plan, norm, member)[c].first;
+            product += norm_sums_of(plan, norm, member)[c].second;
+        }
+        const double inverse = norm_coefficient(plan, norm, INVERSE)[c], scale = norm_coefficient(plan, norm, SCALE)[c];
+        beta[c] = (float)gradient;
+        if (gamma != NULL)
+            gamma[c] = (float)(product * inverse);
+        norm_coefficient(plan, norm, SLOPE)[c] = (float)(-scale * inverse * inverse * product / count);
+        norm_coefficient(plan, norm, OFFSET)[c] = (float)(-scale * gradient / count);
+    }
+}
+
+int norm_backward_parameters(struct plan *plan, uint32_t layer)
+{
+    struct norm_work work = backward_work(plan, layer);
+    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, sum_samples, &work);
+    set_gradients(plan, work.norm, layer);
+    return 0;
+}
+
+static void give_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            const size_t plane = i * norm->blocks + b, channel = b * norm->plane.block;
+            const struct norm_slope slope = { norm_coefficient(work->plan, norm, SLOPE) + channel,
+                                             norm_coefficient(work->plan, norm, OFFSET) + channel };
+            norm_give_back(norm->plane, norm_line_of(work->plan, norm, b), slope, work->by_line,
+                           norm_value_plane(norm, work->values, plane), norm_plane_of(norm, work->gradient, plane),
+                           work->adds, norm_value_plane(norm, work->to, plane));
+        }
+}
+
+int norm_backward_inputs(struct plan *plan, uint32_t layer)
+{
+    struct norm_work work = backward_work(plan, layer);
+    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
+    if (flow->buffer != BUFFER_NONE) {
+        work.to = plan_data(plan, flow->buffer);
+        work.adds = flow->adds;
+        team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, give_samples, &work);
+    }
+    if (work.norm->adds_skip)
+        gradient_hand_on(plan, work.gradient, plan_flow(&plan->base, layer, 1),
+                         value_total(plan, plan_output(&plan->base, layer)));
+    return 0;
+}

@@ -1,6 +1,6 @@
-/* What the four files of batch normalisation share: forward and the row of the layer table (onednn_norm.c), backward
+/* What the files of batch normalisation share: forward and the row of the layer table (onednn_norm.c), backward
  * (onednn_norm_back.c), what is planned for both (onednn_norm_plan.c) and the loops over a part of the values
- * (onednn_norm_loops.c). Private to them. */
+ * (onednn_norm_loops.c, onednn_norm_back_loops.c). Private to them. */
 #ifndef PIPETRAIN_ONEDNN_NORM_H
 #define PIPETRAIN_ONEDNN_NORM_H
 

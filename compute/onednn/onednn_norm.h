@@ -26,7 +26,14 @@ struct norm {
     uint32_t passed;            /* buffer: a bit a number, struct norm_mask; BUFFER_NONE: the results are the mask */
     struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
     size_t known;               /* channels of it that are not measured again */
+    uint32_t owed;              /* buffer: by channel of the widest of the values, struct norm_owed, which it shares
+                                 * with others of them, see onednn_norm_back.c; BUFFER_NONE: nothing is owed */
+    bool is_last;               /* of those others: the first to go backward */
 };
+
+/* What is owed to the gradient of a channel's values by all normalisations of them that have gone backward:
+ * slope * (value - mean) + offset. The mean is that of all of them. */
+struct norm_owed { float slope, offset; };
 
 /* Of the values one thread has seen: their mean and squared distances from it; backward, the sums
  * of gradients and of gradients times distances. */
@@ -132,8 +139,16 @@ struct norm_mask {
 void norm_add_products(struct norm_plane plane, struct norm_line line, struct norm_mask mask, const void *values,
                        void *gradient, float *gradient_sum, float *product_sum);
 
+/* norm_add_products without a mask, or one by_line, which leaves the gradient as it is; and on the way
+ * to (+)= scale * gradient. `to` may be `gradient`. */
+void norm_pass_products(struct norm_plane plane, struct norm_line line, bool masked_by_line, const void *values,
+                        const void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to);
+
 /* By channel: value's gradient = scale * gradient + slope * (value - mean) + offset. */
 struct norm_slope { const float *slope, *offset; };
+
+/* to += slope * (value - mean) + offset. */
+void norm_pay(struct norm_plane plane, const float *mean, struct norm_slope slope, const void *values, void *to);
 
 /* to (+)= the gradient of the values; the mask only by_line, else the gradient is masked already.
  * `to` may be `gradient`. */

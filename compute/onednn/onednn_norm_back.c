@@ -1,5 +1,10 @@
 /* Batch normalisation backward, with the mask of a ReLU, in two passes over memory: sums by channel, then what is
- * given back to the values. Threads' sums are added in thread order, as forward. */
+ * given back to the values. Threads' sums are added in thread order, as forward.
+ *
+ * Several normalisations of the same values, as in a densely connected block, have one mean and one deviation, and what
+ * each gives back is scale * gradient, known at once, and slope * (value - mean) + offset, known when it has summed. So
+ * each takes one pass, which sums and gives back the former; the latter are added up by channel, and paid to the
+ * values by the one that measured them, which goes backward last. */
 #include <string.h>
 
 #include "compute/onednn/onednn_norm.h"
@@ -31,7 +36,26 @@ static struct norm_work backward_work(const struct plan *plan, uint32_t layer)
     };
 }
 
-/* With a skip and a ReLU, `skip` is the result unless there are bits: what is above 0 in it passes. */
+/* A plane's products, and, with `to`, what is known of its gradient. With a skip and a ReLU, `skip` is the result
+ * unless there are bits: what is above 0 in it passes. */
+static void sum_plane(const struct norm_work *work, size_t plane, size_t block, float *scratch)
+{
+    const struct norm *const norm = work->norm;
+    const struct norm_line line = norm_line_of(work->plan, norm, block);
+    const void *const values = norm_value_plane(norm, work->values, plane);
+    void *const gradient = norm_plane_of(norm, work->gradient, plane);
+    float *const products = scratch + norm->plane.block;
+    if (work->to != NULL) {
+        norm_pass_products(norm->plane, line, work->by_line, values, gradient, scratch, products, work->adds,
+                           norm_value_plane(norm, work->to, plane));
+        return;
+    }
+    const struct norm_mask mask = { work->by_line,
+                                   work->skip != NULL ? norm_plane_of(norm, work->skip, plane) : NULL,
+                                   norm_bits_of(norm, work->passed, plane) };
+    norm_add_products(norm->plane, line, mask, values, gradient, scratch, products);
+}
+
 static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
 {
     const struct norm_work *const work = arg;
@@ -42,14 +66,8 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
     memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
-            const size_t plane = i * norm->blocks + b;
-            const struct norm_mask mask = { work->by_line,
-                                           work->skip != NULL ? norm_plane_of(norm, work->skip, plane) : NULL,
-                                           norm_bits_of(norm, work->passed, plane) };
             memset(scratch, 0, 2 * block * sizeof(*scratch));
-            norm_add_products(norm->plane, norm_line_of(work->plan, norm, b), mask,
-                              norm_value_plane(norm, work->values, plane), norm_plane_of(norm, work->gradient, plane),
-                              scratch, scratch + block);
+            sum_plane(work, i * norm->blocks + b, b, scratch);
             for (size_t c = 0; c < block; c++) {
                 sums[b * block + c].first += scratch[c];
                 sums[b * block + c].second += scratch[block + c];
@@ -79,11 +97,44 @@ static void set_gradients(const struct plan *plan, const struct norm *norm, uint
     }
 }
 
+static bool owes(const struct norm *norm)
+{
+    return norm->owed != BUFFER_NONE;
+}
+
+/* Does one before this one owe the same values? */
+static bool joins(const struct norm *norm)
+{
+    return norm->before != NULL && norm->before->owed == norm->owed;
+}
+
+static void owe(const struct plan *plan, const struct norm *norm)
+{
+    struct norm_owed *const owed = plan_data(plan, norm->owed);
+    const float *const slope = norm_coefficient(plan, norm, SLOPE);
+    const float *const offset = norm_coefficient(plan, norm, OFFSET);
+    for (size_t c = 0; c < norm->channels; c++) {
+        const struct norm_owed before = norm->is_last ? (struct norm_owed){ 0, 0 } : owed[c];
+        owed[c] = (struct norm_owed){ before.slope + slope[c], before.offset + offset[c] };
+    }
+}
+
+static void set_flow(const struct plan *plan, uint32_t layer, struct norm_work *work)
+{
+    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
+    work->to = plan_data(plan, flow->buffer);
+    work->adds = flow->adds;
+}
+
 int norm_backward_parameters(struct plan *plan, uint32_t layer)
 {
     struct norm_work work = backward_work(plan, layer);
+    if (owes(work.norm))
+        set_flow(plan, layer, &work);
     team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, sum_samples, &work);
     set_gradients(plan, work.norm, layer);
+    if (owes(work.norm))
+        owe(plan, work.norm);
     return 0;
 }
 
@@ -103,16 +154,52 @@ static void give_samples(void *arg, uint32_t member, size_t first, size_t end)
         }
 }
 
+/* Channels that are paid by one before are in front of those of this one, or lie in vectors with them. */
+static void pay_samples(void *arg, uint32_t member, size_t first, size_t end)
+{
+    const struct norm_work *const work = arg;
+    const struct norm *const norm = work->norm;
+    const size_t paid = joins(norm) ? norm->known : 0;
+    struct norm_plane plane = norm->plane;
+    (void)member;
+    plane.block -= paid;
+    for (size_t i = first; i < end; i++)
+        for (size_t b = 0; b < norm->blocks; b++) {
+            const size_t at = i * norm->blocks + b, channel = b * norm->plane.block + paid;
+            const struct norm_slope slope = { norm_coefficient(work->plan, norm, SLOPE) + channel,
+                                             norm_coefficient(work->plan, norm, OFFSET) + channel };
+            norm_pay(plane, norm_coefficient(work->plan, norm, MEAN) + channel, slope,
+                     value_at(plane.type, norm_value_plane(norm, work->values, at), paid),
+                     value_at(plane.type, norm_value_plane(norm, work->to, at), paid));
+        }
+}
+
+/* What all normalisations owe to the channels that no one before this one pays. */
+static void pay(const struct plan *plan, struct norm_work *work)
+{
+    const struct norm *const norm = work->norm;
+    const struct norm_owed *const owed = plan_data(plan, norm->owed);
+    const size_t paid = joins(norm) ? norm->before->layer->out.channels : 0;
+    if (paid == norm->layer->out.channels)
+        return;
+    for (size_t c = 0; c < norm->channels; c++) {
+        norm_coefficient(plan, norm, SLOPE)[c] = c < paid ? 0 : owed[c].slope;
+        norm_coefficient(plan, norm, OFFSET)[c] = c < paid ? 0 : owed[c].offset;
+    }
+    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, pay_samples, work);
+}
+
 int norm_backward_inputs(struct plan *plan, uint32_t layer)
 {
     struct norm_work work = backward_work(plan, layer);
-    const struct flow *const flow = plan_flow(&plan->base, layer, 0);
-    if (flow->buffer != BUFFER_NONE) {
-        work.to = plan_data(plan, flow->buffer);
-        work.adds = flow->adds;
+    const struct norm *const norm = work.norm;
+    if (plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE)
+        set_flow(plan, layer, &work);
+    if (owes(norm))
+        pay(plan, &work);
+    else if (work.to != NULL)
         team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, give_samples, &work);
-    }
-    if (work.norm->adds_skip)
+    if (norm->adds_skip)
         gradient_hand_on(plan, work.gradient, plan_flow(&plan->base, layer, 1),
                          value_total(plan, plan_output(&plan->base, layer)));
     return 0;

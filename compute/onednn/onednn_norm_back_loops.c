@@ -73,6 +73,70 @@ void norm_add_products(struct norm_plane plane, struct norm_line line, struct no
 #undef BODY
 }
 
+/* What is passed on from what, on the way to its sums. */
+struct passing { const void *values, *gradient; void *to; };
+
+ALWAYS_INLINE void pass_products(enum value_type type, struct norm_plane plane, const struct wide_line *line,
+                                 struct passing of, bool by_line, bool adds, struct product_sums *sums,
+                                 struct channels these)
+{
+    for (size_t p = 0; p < plane.pixels; p++) {
+        const size_t at = p * plane.stride + these.first;
+        wide value, gradient, other;
+        wide_read(type, of.values, at, these.count, &value);
+        wide_read(type, of.gradient, p * plane.block + these.first, these.count, &gradient);
+        value -= line->mean;
+        if (by_line) {
+            other = value * line->scale + line->shift;
+            gradient = WIDE_SELECT(other > 0.0f, gradient, (wide){ 0 });
+        }
+        sums->gradient += gradient;
+        sums->product += gradient * value;
+        gradient *= line->scale;
+        if (adds) {
+            wide_read(type, of.to, at, these.count, &other);
+            gradient += other;
+        }
+        write_new(type, of.to, at, &gradient, these);
+    }
+}
+
+/* Where sums of the products are added. */
+struct sums_out { float *gradient, *product; };
+
+ALWAYS_INLINE void pass_products_any(enum value_type type, struct norm_plane plane, struct norm_line line,
+                                     struct passing of, bool by_line, bool adds, struct sums_out out,
+                                     struct channels these)
+{
+    struct product_sums sums = { .gradient = { 0 } };
+    struct wide_line wide_line;
+    load_line(line, these, &wide_line);
+    if (by_line && adds)
+        pass_products(type, plane, &wide_line, of, true, true, &sums, these);
+    else if (by_line)
+        pass_products(type, plane, &wide_line, of, true, false, &sums, these);
+    else if (adds)
+        pass_products(type, plane, &wide_line, of, false, true, &sums, these);
+    else
+        pass_products(type, plane, &wide_line, of, false, false, &sums, these);
+    add_new(out.gradient, &sums.gradient, these);
+    add_new(out.product, &sums.product, these);
+}
+
+VECTOR_LOOPS
+void norm_pass_products(struct norm_plane plane, struct norm_line line, bool masked_by_line, const void *values,
+                        const void *gradient, float *gradient_sum, float *product_sum, bool adds, void *to)
+{
+#define BODY(type, these) pass_products_any(type, slice_of(plane, p), line, of, masked_by_line, adds, out, these)
+    const struct sums_out out = { gradient_sum, product_sum };
+    for (size_t p = 0; p < plane.pixels; p += SLICE) {
+        const struct passing of = { value_pixel_of(plane, values, p), pixel_of(plane, gradient, p),
+                                    value_pixel_of(plane, to, p) };
+        FOR_CHANNELS(plane, BODY);
+    }
+#undef BODY
+}
+
 /* What is given back to what. */
 struct giving { const void *values, *gradient; void *to; };
 
@@ -130,5 +194,32 @@ void norm_give_back(struct norm_plane plane, struct norm_line line, struct norm_
                                    value_pixel_of(plane, to, p) };
         FOR_CHANNELS(plane, BODY);
     }
+#undef BODY
+}
+
+ALWAYS_INLINE void pay(enum value_type type, struct norm_plane plane, const float *mean_of, struct norm_slope by,
+                       const void *values, void *to, struct channels these)
+{
+    wide mean, slope, offset;
+    WIDE_LOAD(mean, mean_of + these.first, these.count);
+    WIDE_LOAD(slope, by.slope + these.first, these.count);
+    WIDE_LOAD(offset, by.offset + these.first, these.count);
+    for (size_t p = 0; p < plane.pixels; p++) {
+        const size_t at = p * plane.stride + these.first;
+        wide value, gradient;
+        wide_read(type, values, at, these.count, &value);
+        wide_read(type, to, at, these.count, &gradient);
+        gradient += (value - mean) * slope + offset;
+        write_new(type, to, at, &gradient, these);
+    }
+}
+
+VECTOR_LOOPS
+void norm_pay(struct norm_plane plane, const float *mean, struct norm_slope slope, const void *values, void *to)
+{
+#define BODY(type, these) \
+    pay(type, slice_of(plane, p), mean, slope, value_pixel_of(plane, values, p), value_pixel_of(plane, to, p), these)
+    for (size_t p = 0; p < plane.pixels; p += SLICE)
+        FOR_CHANNELS(plane, BODY);
 #undef BODY
 }

@@ -77,6 +77,39 @@ static size_t known_of(const struct norm *norm, const struct norm *before)
     return known == all || more > all ? known : all - more;
 }
 
+/* What is owed passes from this one backward to the others, and the gradient is begun with the sums. */
+static void use_owed(struct plan *plan, uint32_t layer, struct norm *norm, uint32_t owed)
+{
+    norm->owed = owed;
+    plan_use(plan, owed, layer, PHASE_PARAMETERS, PHASE_INPUTS);
+    plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, layer, PHASE_PARAMETERS, PHASE_INPUTS);
+}
+
+static bool may_owe(const struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    return !norm->adds_skip && plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE;
+}
+
+/* Two that go backward over the same values owe them together. */
+static int open_owed(struct plan *plan, uint32_t layer, uint32_t head_before)
+{
+    struct norm *const norm = plan->states[layer], *const before = plan->states[head_before];
+    const struct edge *const in = in_edge(plan, layer, 0);
+    uint32_t owed = before->owed;
+    if (!may_owe(plan, layer) || !may_owe(plan, head_before))
+        return 0;
+    const size_t channels = in->width != 0 ? in->width : norm->channels;
+    const int rc = owed != BUFFER_NONE ? 0 : plan_buffer(plan, channels * sizeof(struct norm_owed), &owed);
+    if (rc != 0)
+        return rc;
+    use_owed(plan, head_before, before, owed);
+    use_owed(plan, layer, norm, owed);
+    before->is_last = false;
+    norm->is_last = true;
+    return 0;
+}
+
 /* What it has measured is kept until then. */
 static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
 {
@@ -91,7 +124,7 @@ static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
         return rc;
     plan_use(plan, before->moments, head, PHASE_FORWARD, PHASE_FORWARD);
     plan_use(plan, before->moments, layer, PHASE_FORWARD, PHASE_FORWARD);
-    return 0;
+    return open_owed(plan, layer, head);
 }
 
 int norm_plan(struct plan *plan, uint32_t layer)
@@ -109,6 +142,7 @@ int norm_plan(struct plan *plan, uint32_t layer)
         .relu = fusion_has(&plan->base.fusion, layer, LAYER_RELU),
         .channels = edge_blocks(in) * in->block,
         .moments = BUFFER_NONE,
+        .owed = BUFFER_NONE,
         .passed = BUFFER_NONE,
     };
     int rc = open_norm_buffers(plan, layer, norm);

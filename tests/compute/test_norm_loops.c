@@ -1,4 +1,5 @@
-/* The loops of batch normalisation: a bit a result masks as the results do. */
+/* The loops of batch normalisation: a bit a result masks as the results do, and a gradient that is given back in two
+ * parts is the same as in one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,11 +99,67 @@ static void a_bit_is_set_where_the_result_is_above_0(void **state)
     free(numbers);
 }
 
+static void assert_close(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabsf(a[i] - b[i]) <= 1e-5f * (1 + fabsf(b[i])));
+}
+
+static const float means[BLOCK_MAX] = { [2] = 0.25f, [40] = -0.5f };
+
+/* Front channels of values with STRIDE channels, at once and in two passes. */
+static void pass_and_give(struct norm_plane plane, bool by_line, bool adds, struct plane_numbers *at_once,
+                          struct plane_numbers *in_two)
+{
+    float scales[BLOCK_MAX], shifts[BLOCK_MAX], slopes[BLOCK_MAX], offsets[BLOCK_MAX];
+    for (size_t c = 0; c < BLOCK_MAX; c++) {
+        scales[c] = 0.5f + (float)(c % 7) / 4;
+        shifts[c] = (float)(c % 3) / 4 - 0.25f;
+        slopes[c] = (float)(c % 4) / 8 - 0.25f;
+        offsets[c] = (float)(c % 5) / 16;
+    }
+    const struct norm_line line = { means, scales, shifts };
+    const struct norm_slope slope = { slopes, offsets };
+    struct plane_numbers *const both[] = { at_once, in_two };
+    for (int i = 0; i < 2; i++) {
+        memset(both[i]->sums, 0, sizeof(both[i]->sums));
+        fill(both[i]->values, 1);
+        fill(both[i]->gradient, 2);
+        fill(both[i]->result, 3);
+    }
+    norm_pass_products(plane, line, by_line, at_once->values, at_once->gradient, at_once->sums,
+                       at_once->sums + BLOCK_MAX, adds, at_once->result);
+    norm_pay(plane, means, slope, at_once->values, at_once->result);
+    norm_add_products(plane, line, (struct norm_mask){ by_line, NULL, NULL }, in_two->values, in_two->gradient,
+                      in_two->sums, in_two->sums + BLOCK_MAX);
+    norm_give_back(plane, line, slope, by_line, in_two->values, in_two->gradient, adds, in_two->result);
+}
+
+static void what_is_paid_later_is_the_same(void **state)
+{
+    static const size_t blocks[] = { 1, 4, 8, 12, 16, 28, 40, 64 }, pixels[] = { 1, 129, PIXELS_MAX };
+    struct plane_numbers *const at_once = calloc(1, sizeof(*at_once)), *const in_two = calloc(1, sizeof(*in_two));
+    (void)state;
+    assert_non_null(at_once);
+    assert_non_null(in_two);
+    for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++)
+        for (size_t p = 0; p < sizeof(pixels) / sizeof(pixels[0]); p++)
+            for (int how = 0; how < 4; how++) {
+                const struct norm_plane plane = { VALUE_FP32, pixels[p], blocks[b], BLOCK_MAX };
+                pass_and_give(plane, how & 1, how & 2, at_once, in_two);
+                assert_close(at_once->result, in_two->result, COUNT_MAX);
+                assert_close(at_once->sums, in_two->sums, sizeof(at_once->sums) / sizeof(float));
+            }
+    free(at_once);
+    free(in_two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_mask_as_the_results_do),
         cmocka_unit_test(a_bit_is_set_where_the_result_is_above_0),
+        cmocka_unit_test(what_is_paid_later_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

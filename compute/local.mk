@@ -30,7 +30,7 @@ compute_libcompute_a_SOURCES += \
 	%D%/onednn/onednn_loss.c %D%/onednn/onednn_pointwise.c %D%/onednn/onednn_pool.c \
 	%D%/onednn/onednn_average.c %D%/onednn/onednn_response.c %D%/onednn/onednn_branch.c \
 	%D%/onednn/onednn_norm.c %D%/onednn/onednn_norm_back.c %D%/onednn/onednn_norm_back_loops.c \
-	%D%/onednn/onednn_norm_loops.c %D%/onednn/onednn_norm_plan.c
+	%D%/onednn/onednn_norm_loops.c %D%/onednn/onednn_norm_plan.c %D%/onednn/onednn_slices.c
 endif
 if HAVE_CUDA
 compute_libcompute_a_LIBADD = $(kernels:.cu=.$(OBJEXT))

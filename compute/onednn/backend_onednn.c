@@ -13,6 +13,7 @@
 #include "compute/update/bf16.h"
 
 #define NOTED_BYTES ((size_t)32 << 20)  /* a batch's values that no cache holds */
+#define SLICE_BYTES ((size_t)2 << 20)   /* of two threads, what each one's nearest large cache holds */
 #define UPDATE_GRAIN 16u        /* floats: 64 bytes, a multiple of every vector */
 
 static void onednn_close(struct backend *backend)
@@ -83,6 +84,7 @@ static int onednn_open(struct backend **backend_out, const struct backend_spec *
     backend->spec = *spec;
     backend->type = spec->precision == PRECISION_BF16 ? VALUE_BF16 : VALUE_FP32;
     backend->noted_bytes = NOTED_BYTES;
+    backend->slice_bytes = SLICE_BYTES;
     nn_room_join();
     rc = nn_room_result(backend_init(backend));
     if (rc) {

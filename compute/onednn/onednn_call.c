@@ -188,7 +188,7 @@ static int run_scratch(struct plan *plan, struct nn_run *run, const_dnnl_primiti
         struct lifetime *const scratch = &plan->base.values.buffers[plan->scratch];
         if (bytes > scratch->bytes)
             scratch->bytes = bytes;
-        rc = plan_memory(plan, md, (struct place){ PLACE_BUFFER, plan->scratch }, &memory);
+        rc = plan_memory(plan, md, (struct place){ PLACE_BUFFER, plan->scratch, 0 }, &memory);
         if (rc == 0)
             run_operand(run, DNNL_ARG_SCRATCHPAD, memory);
     }
@@ -248,7 +248,7 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
     if (rc)
         return rc;
     plan_use(plan, buffer, time.head, time.phase, time.phase);
-    return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, buffer }, &bound->given);
+    return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, buffer, 0 }, &bound->given);
 }
 
 static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction direction,

@@ -77,6 +77,13 @@ static void apply_samples(void *arg, uint32_t member, size_t first, size_t end)
         }
 }
 
+/* How many samples team_run gives to a member. */
+static size_t share_of(const struct plan *plan, uint32_t member)
+{
+    const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;
+    return count * (member + 1) / threads - count * member / threads;
+}
+
 /* The mean of a channel and its squared distances, over all threads. */
 static struct channel_sums join_threads(const struct plan *plan, const struct norm *norm, size_t channel)
 {
@@ -85,7 +92,7 @@ static struct channel_sums join_threads(const struct plan *plan, const struct no
     double planes = 0;
     for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
         const struct channel_sums *const part = norm_sums_of(plan, norm, member) + channel;
-        const double more = (double)norm_share_of(plan, member), step = part->first - all.first;
+        const double more = (double)share_of(plan, member), step = part->first - all.first;
         if (more == 0)
             continue;
         all.first += step * more / (planes + more);
@@ -146,26 +153,40 @@ static void take_running(const struct plan *plan, const struct norm *norm, uint3
         set_line(plan, norm, layer, c, mean[c], variance[c]);
 }
 
-static int norm_forward(struct plan *plan, uint32_t layer)
+void norm_forward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *result)
 {
     const struct norm *const norm = plan->states[layer];
-    const uint32_t threads = plan_backend(plan)->spec.threads;
+    const void *const values = plan_value(plan, plan_input(&plan->base, layer, 0));
     struct norm_work work = {
         .plan = plan,
         .norm = norm,
-        .values = plan_value(plan, plan_input(&plan->base, layer, 0)),
+        .values = norm_value_plane(norm, values, slice.first * norm->blocks),
         .skip = norm->adds_skip ? plan_value(plan, plan_input(&plan->base, layer, 1)) : NULL,
-        .result = plan_value(plan, plan_output(&plan->base, layer)),
+        .result = result,
         .passed = norm_passed_of(plan, norm),
     };
-    if (plan->base.training) {
-        if (norm->known < norm->layer->out.channels)
-            team_run(threads, plan->base.count, 1, measure_samples, &work);
-        find_lines(plan, norm, layer);
-    } else {
+    team_run(plan_backend(plan)->spec.threads, slice.count, 1, apply_samples, &work);
+}
+
+static void measure(const struct plan *plan, const struct norm *norm, uint32_t layer)
+{
+    struct norm_work work = { .plan = plan, .norm = norm,
+                              .values = plan_value(plan, plan_input(&plan->base, layer, 0)) };
+    if (norm->known < norm->layer->out.channels)
+        team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, measure_samples, &work);
+    find_lines(plan, norm, layer);
+}
+
+static int norm_forward(struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    if (plan->base.training)
+        measure(plan, norm, layer);
+    else
         take_running(plan, norm, layer);
-    }
-    team_run(threads, plan->base.count, 1, apply_samples, &work);
+    if (norm->slice == 0)
+        norm_forward_slice(plan, layer, (struct slice){ 0, plan->base.count },
+                           plan_value(plan, plan_output(&plan->base, layer)));
     return 0;
 }
 

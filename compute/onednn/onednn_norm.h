@@ -26,6 +26,7 @@ struct norm {
     uint32_t passed;            /* buffer: a bit a number, struct norm_mask; BUFFER_NONE: the results are the mask */
     struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
     size_t known;               /* channels of it that are not measured again */
+    uint32_t slice;             /* samples of the result that are made together, see value_slice; 0: all */
     uint32_t owed;              /* buffer: by channel of the widest of the values, struct norm_owed, which it shares
                                  * with others of them, see onednn_norm_back.c; BUFFER_NONE: nothing is owed */
     bool is_last;               /* of those others: the first to go backward */
@@ -106,13 +107,6 @@ static inline uint16_t *norm_bits_of(const struct norm *norm, uint16_t *passed, 
 static inline uint16_t *norm_passed_of(const struct plan *plan, const struct norm *norm)
 {
     return norm->passed != BUFFER_NONE ? plan_data(plan, norm->passed) : NULL;
-}
-
-/* How many samples team_run gives to a member. */
-static inline size_t norm_share_of(const struct plan *plan, uint32_t member)
-{
-    const size_t threads = plan_backend(plan)->spec.threads, count = plan->base.count;
-    return count * (member + 1) / threads - count * member / threads;
 }
 
 /* ---- loops ---- */

@@ -63,7 +63,6 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
     const size_t block = norm->plane.block;
     struct channel_sums *const sums = norm_sums_of(work->plan, norm, member);
     float *const scratch = norm_scratch_of(work->plan, norm, member);
-    memset(sums, 0, norm->channels * sizeof(*sums));
     for (size_t i = first; i < end; i++)
         for (size_t b = 0; b < norm->blocks; b++) {
             memset(scratch, 0, 2 * block * sizeof(*scratch));
@@ -75,6 +74,12 @@ static void sum_samples(void *arg, uint32_t member, size_t first, size_t end)
         }
 }
 
+static void begin_sums(const struct plan *plan, const struct norm *norm)
+{
+    for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++)
+        memset(norm_sums_of(plan, norm, member), 0, norm->channels * sizeof(struct channel_sums));
+}
+
 static void set_gradients(const struct plan *plan, const struct norm *norm, uint32_t layer)
 {
     const double count = (double)plan->base.count * (double)norm->plane.pixels;
@@ -83,8 +88,6 @@ static void set_gradients(const struct plan *plan, const struct norm *norm, uint
     for (size_t c = 0; c < norm->layer->out.channels; c++) {
         double gradient = 0, product = 0;
         for (uint32_t member = 0; member < plan_backend(plan)->spec.threads; member++) {
-            if (norm_share_of(plan, member) == 0)
-                continue;
             gradient += norm_sums_of(plan, norm, member)[c].first;
             product += norm_sums_of(plan, norm, member)[c].second;
         }
@@ -126,15 +129,30 @@ static void set_flow(const struct plan *plan, uint32_t layer, struct norm_work *
     work->adds = flow->adds;
 }
 
-int norm_backward_parameters(struct plan *plan, uint32_t layer)
+void norm_backward_slice(const struct plan *plan, uint32_t layer, struct slice slice, void *gradient)
 {
     struct norm_work work = backward_work(plan, layer);
+    const size_t before = slice.first * work.norm->blocks;
+    if (slice.first == 0)
+        begin_sums(plan, work.norm);
     if (owes(work.norm))
         set_flow(plan, layer, &work);
-    team_run(plan_backend(plan)->spec.threads, plan->base.count, 1, sum_samples, &work);
-    set_gradients(plan, work.norm, layer);
-    if (owes(work.norm))
-        owe(plan, work.norm);
+    work.gradient = gradient;
+    work.values = norm_value_plane(work.norm, work.values, before);
+    work.to = work.to != NULL ? norm_value_plane(work.norm, work.to, before) : NULL;
+    team_run(plan_backend(plan)->spec.threads, slice.count, 1, sum_samples, &work);
+}
+
+/* In slices the sums are there. */
+int norm_backward_parameters(struct plan *plan, uint32_t layer)
+{
+    const struct norm *const norm = plan->states[layer];
+    if (norm->slice == 0)
+        norm_backward_slice(plan, layer, (struct slice){ 0, plan->base.count },
+                            plan_gradient(plan, plan_output(&plan->base, layer)));
+    set_gradients(plan, norm, layer);
+    if (owes(norm))
+        owe(plan, norm);
     return 0;
 }
 

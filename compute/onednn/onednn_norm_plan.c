@@ -91,16 +91,23 @@ static bool may_owe(const struct plan *plan, uint32_t layer)
     return !norm->adds_skip && plan_flow(&plan->base, layer, 0)->buffer != BUFFER_NONE;
 }
 
+/* For all channels of the widest of the values. */
+static int open_owed_buffer(struct plan *plan, uint32_t layer, uint32_t *owed_out)
+{
+    const struct norm *const norm = plan->states[layer];
+    const struct edge *const in = in_edge(plan, layer, 0);
+    const size_t channels = in->width != 0 ? in->width : norm->channels;
+    return plan_buffer(plan, channels * sizeof(struct norm_owed), owed_out);
+}
+
 /* Two that go backward over the same values owe them together. */
 static int open_owed(struct plan *plan, uint32_t layer, uint32_t head_before)
 {
     struct norm *const norm = plan->states[layer], *const before = plan->states[head_before];
-    const struct edge *const in = in_edge(plan, layer, 0);
     uint32_t owed = before->owed;
     if (!may_owe(plan, layer) || !may_owe(plan, head_before))
         return 0;
-    const size_t channels = in->width != 0 ? in->width : norm->channels;
-    const int rc = owed != BUFFER_NONE ? 0 : plan_buffer(plan, channels * sizeof(struct norm_owed), &owed);
+    const int rc = owed != BUFFER_NONE ? 0 : open_owed_buffer(plan, layer, &owed);
     if (rc != 0)
         return rc;
     use_owed(plan, head_before, before, owed);
@@ -127,6 +134,35 @@ static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
     return open_owed(plan, layer, head);
 }
 
+/* What is normalised again where the result is read is there then. */
+static void use_later(struct plan *plan, uint32_t layer, const struct norm *norm)
+{
+    const uint32_t reader = fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, layer));
+    plan_use(plan, norm->lines, reader, PHASE_FORWARD, PHASE_FORWARD);
+    plan_use(plan, plan->base.values.values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD,
+             PHASE_FORWARD);
+    if (plan->base.training && may_owe(plan, layer))
+        plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PHASE_INPUTS, PHASE_INPUTS);
+}
+
+/* In slices what is given back at once is given while the one that reads the result goes backward. */
+static int open_slices(struct plan *plan, uint32_t layer, struct norm *norm)
+{
+    norm->slice = value_slice(plan, plan_output(&plan->base, layer));
+    if (norm->slice == 0)
+        return 0;
+    use_later(plan, layer, norm);
+    if (norm->owed != BUFFER_NONE || !plan->base.training || !may_owe(plan, layer))
+        return 0;
+    uint32_t owed;
+    const int rc = open_owed_buffer(plan, layer, &owed);
+    if (rc != 0)
+        return rc;
+    use_owed(plan, layer, norm, owed);
+    norm->is_last = true;
+    return 0;
+}
+
 int norm_plan(struct plan *plan, uint32_t layer)
 {
     const struct edge *const in = in_edge(plan, layer, 0);
@@ -148,7 +184,9 @@ int norm_plan(struct plan *plan, uint32_t layer)
     int rc = open_norm_buffers(plan, layer, norm);
     if (rc == 0)
         rc = open_passed(plan, layer, norm);
-    return rc == 0 ? open_before(plan, layer, norm) : rc;
+    if (rc == 0)
+        rc = open_before(plan, layer, norm);
+    return rc == 0 ? open_slices(plan, layer, norm) : rc;
 }
 
 void norm_release(struct plan *plan, uint32_t layer)

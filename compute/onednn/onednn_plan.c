@@ -134,6 +134,12 @@ float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum param
     return parameter != NET_NO_PARAMETER ? at_parameter(plan, parameter, gradients, NULL) : NULL;
 }
 
+nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
+{
+    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
+    return parameter != NET_NO_PARAMETER ? plan_backend(plan)->stored[parameter] : NULL;
+}
+
 /* ---- making a plan ---- */
 
 /* Overflow of sizes: a plan holds a few copies of the largest edge, in bytes. */
@@ -141,7 +147,8 @@ static size_t value_bytes(const struct plan *plan, uint32_t value)
 {
     const size_t count = edge_count(&plan->edges[value]), bytes = value_size(plan_type(plan));
     const size_t most = SIZE_MAX / 64 / bytes / plan->base.count / plan->base.net->layer_count;
-    return count < most ? plan->base.count * count * bytes : 0;
+    const uint32_t slice = count < most ? value_slice(plan, value) : 0;
+    return count < most ? (slice != 0 ? slice : plan->base.count) * count * bytes : 0;
 }
 
 static int add_gradient(struct plan *plan, uint32_t value, uint32_t from, uint32_t to)
@@ -237,7 +244,7 @@ static void *place_find(const struct plan *plan, struct place place)
 {
     const struct backend_memory *const memory = &plan_backend(plan)->memory;
     if (place.kind == PLACE_BUFFER)
-        return plan_data(plan, place.index);
+        return (char *)plan_data(plan, place.index) + place.offset;
     return at_parameter(plan, place.index, place.kind == PLACE_WEIGHTS ? memory->weights : memory->gradients, NULL);
 }
 

@@ -27,6 +27,7 @@ struct backend {
     const struct arenas *arenas;        /* lent */
     struct backend_memory memory;       /* of the arenas, lent */
     size_t noted_bytes;         /* values larger than this are not kept as ReLU masks, see relu_note */
+    size_t slice_bytes;         /* of a value that is made in slices, see value_slice */
     char *pool;                 /* one block of memory for all plans: only one runs at a time */
     size_t pool_bytes;          /* of it as it is */
     size_t pool_needed;         /* by the plans made so far */
@@ -34,8 +35,8 @@ struct backend {
 
 enum place_kind { PLACE_BUFFER, PLACE_WEIGHTS, PLACE_GRADIENTS };
 
-/* Where an operand lies: a buffer of the plan, or a parameter's range of an arena. */
-struct place { enum place_kind kind; uint32_t index; };
+/* Where an operand lies: `offset` bytes into a buffer of the plan, or a parameter's range of an arena. */
+struct place { enum place_kind kind; uint32_t index; size_t offset; };
 
 struct plan_memory { dnnl_memory_t memory; struct place place; };
 
@@ -111,6 +112,9 @@ static inline const struct edge *out_edge(const struct plan *plan, uint32_t head
 /* A parameter of the layer in an arena; NULL when it has none of the kind. */
 float *plan_weights(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 float *plan_weight_gradients(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
+
+/* How it lies there; NULL alike. */
+nn_md plan_stored(const struct plan *plan, uint32_t layer, enum parameter_kind kind);
 
 /* Sizes of an edge. */
 static inline size_t edge_blocks(const struct edge *edge)
@@ -233,6 +237,38 @@ int folded_norm_into_weights(struct plan *plan, nn_md weights, struct folded_nor
 void folded_norm_close(struct folded_norm *folded);
 /* From the parameters and the running statistics as they are now. */
 void folded_norm_find(const struct plan *plan, const struct folded_norm *folded);
+
+/* Slices (onednn_slices.c): a normalised value that one convolution reads is made a few samples at a time, which a
+ * cache holds, and its gradient alike: neither is ever there as a whole. The samples of a slice, or 0: the value is
+ * made at once. Decided by sizes, so that all towers decide alike. */
+uint32_t value_slice(const struct plan *plan, uint32_t value);
+/* What of the batch is worked off together. */
+struct slice { uint32_t first, count; };
+/* Of a normalisation `head` whose result is made in slices: these samples of it, to `result`; and `gradient` of them
+ * goes to its sums and to the gradient of its values. Backward the slices come in order, before the row of the head. */
+void norm_forward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *result);
+void norm_backward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *gradient);
+
+/* What runs for some samples of the batch, and all parts of a layer with weights, in order: more than one where what
+ * it reads is made in slices. */
+struct part { struct slice slice; struct nn_call forward, weights, data; };
+struct parts {
+    struct part *parts;
+    uint32_t count;
+    uint32_t source;            /* the head that makes the slices; NET_INPUT: what is read is there as a whole */
+    uint32_t again;             /* buffer: a slice of it, made again backward */
+    uint32_t more_weights, more_bias;   /* buffers: gradients of a part, to be added to those of the first */
+};
+static inline bool parts_are_slices(const struct parts *parts)
+{
+    return parts->source != NET_INPUT;
+}
+/* Without the calls, which the caller opens. 0 or -ENOMEM; what is there is closed in any case. */
+int parts_open(struct plan *plan, uint32_t head, struct parts *parts);
+void parts_close(struct parts *parts);
+int parts_forward(const struct plan *plan, uint32_t head, const struct parts *parts);
+int parts_backward_weights(const struct plan *plan, uint32_t head, const struct parts *parts);
+int parts_backward_data(const struct plan *plan, uint32_t head, const struct parts *parts);
 
 /* The weight gradient of a convolution with few input channels (onednn_first.c). */
 struct first_conv;

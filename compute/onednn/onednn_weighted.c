@@ -11,7 +11,7 @@
 #define OWN_PLACES_MAX 64u      /* of a window, all its channels, whose gradient in bf16 is a loop of ours */
 
 struct weighted {
-    struct nn_call forward, weights, data;
+    struct parts parts;
     struct folded_norm norm;
     struct first_conv *first;   /* replaces weights when there is one */
     bool masks;                 /* backward begins with this layer's own ReLU mask */
@@ -48,7 +48,7 @@ static void weighted_use(const struct plan *plan, uint32_t layer, struct value_u
 {
     const bool keeps = mask_is_left(plan, layer) && !mask_is_noted(plan, layer);
     *use_out = (struct value_use){
-        .in_until = PHASE_PARAMETERS,
+        .in_until = value_slice(plan, plan_input(&plan->base, layer, 0)) != 0 ? PHASE_FORWARD : PHASE_PARAMETERS,
         .out_until = keeps ? PHASE_PARAMETERS : PHASE_FORWARD,
         .out_sign = true,
         .in_place = adds_value(plan, layer),
@@ -77,12 +77,20 @@ struct operands { struct operand operand[6]; uint32_t count; };
 
 static void add_operand(struct operands *operands, int arg, nn_md md, enum place_kind kind, uint32_t index)
 {
-    operands->operand[operands->count++] = (struct operand){ arg, md, { kind, index } };
+    operands->operand[operands->count++] = (struct operand){ arg, md, { kind, index, 0 } };
 }
 
 static void add_buffer(struct operands *operands, int arg, nn_md md, uint32_t buffer)
 {
     add_operand(operands, arg, md, PLACE_BUFFER, buffer);
+}
+
+/* Samples of the result or its gradient, which are there as a whole. */
+static void add_result(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
+                       uint32_t buffer, uint32_t first)
+{
+    const size_t sample = edge_count(out_edge(plan, layer)) * value_size(plan_type(plan));
+    operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
 }
 
 static const struct value *in_value(const struct plan *plan, uint32_t layer)
@@ -123,10 +131,10 @@ static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_
     return rc == -ENOTSUP ? 0 : rc;
 }
 
-static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
+static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                        const struct folded_norm *norm, struct part *part)
 {
     const struct layer *const about = plan_layer(plan, layer);
-    const struct folded_norm *const norm = &state->norm;
     const bool is_multiplied = folded_norm_is_in_weights(norm);
     struct operands operands = { .count = 0 };
     struct nn_op op;
@@ -140,12 +148,19 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
         add_buffer(&operands, DNNL_ARG_BIAS, norm->bias, norm->shifts);
     else if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_BIAS, mds->bias, PLACE_WEIGHTS, about->parameters[PARAMETER_BIAS]);
-    add_buffer(&operands, DNNL_ARG_DST, mds->dst, out_value(plan, layer)->buffer);
+    add_result(&operands, DNNL_ARG_DST, mds->dst, plan, layer, out_value(plan, layer)->buffer, part->slice.first);
     if (norm->line != NULL) {
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
         add_buffer(&operands, NN_ARG_SHIFT, norm->line, norm->shifts);
     }
-    return call_open(plan, &state->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD);
+    return call_open(plan, &part->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD);
+}
+
+static void weights_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct nn_op *op)
+{
+    weighted_op(op, plan_layer(plan, layer), mds,
+                (struct weighted_how){ .direction = NN_BACKWARD_WEIGHTS, .winograd = room_of(plan, layer),
+                                       .training = true });
 }
 
 /* Is the gradient of the weights left to our own loop? oneDNN's fp32 kernels waste most of their work on few
@@ -163,75 +178,99 @@ static bool is_own_loop(const struct plan *plan, uint32_t layer, const struct nn
     return pd_class_of_best(plan_backend(plan)->engine, op, forward) != PD_FAST;
 }
 
-static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
+static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                        const struct parts *parts, struct part *part)
 {
     const struct layer *const about = plan_layer(plan, layer);
+    const uint32_t weight = about->parameters[PARAMETER_WEIGHT], bias = about->parameters[PARAMETER_BIAS];
+    const bool adds = part->slice.first > 0;
     struct operands operands = { .count = 0 };
     struct nn_op op;
-    weighted_op(&op, about, mds,
-                (struct weighted_how){ .direction = NN_BACKWARD_WEIGHTS, .winograd = room_of(plan, layer),
-                                       .training = true });
-    state->masks = mask_is_left(plan, layer);
-    const int rc = open_active(plan, layer, state);
-    if (rc != 0)
-        return rc;
-    if (is_own_loop(plan, layer, &op, state->forward.pd)) {
-        const bool with_relu = state->masks && !plan_has_inputs(&plan->base, layer);
-        state->masks = state->masks && !with_relu;
-        return first_conv_open(plan, layer, with_relu, state->active, &state->first);
-    }
-    add_buffer(&operands, DNNL_ARG_SRC, mds->src, in_value(plan, layer)->buffer);
-    add_operand(&operands, DNNL_ARG_DIFF_WEIGHTS, mds->weights, PLACE_GRADIENTS, about->parameters[PARAMETER_WEIGHT]);
+    add_buffer(&operands, DNNL_ARG_SRC, mds->src,
+               parts_are_slices(parts) ? parts->again : in_value(plan, layer)->buffer);
+    add_operand(&operands, DNNL_ARG_DIFF_WEIGHTS, mds->weights, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
+                adds ? parts->more_weights : weight);
     if (mds->bias != NULL)
-        add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, PLACE_GRADIENTS, about->parameters[PARAMETER_BIAS]);
-    add_buffer(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_value(plan, layer)->gradient);
-    return call_open(plan, &state->weights, layer, &op, state->forward.pd, operands.operand, operands.count,
+        add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
+                    adds ? parts->more_bias : bias);
+    add_result(&operands, DNNL_ARG_DIFF_DST, mds->dst, plan, layer, out_value(plan, layer)->gradient,
+               part->slice.first);
+    weights_op(plan, layer, mds, &op);
+    return call_open(plan, &part->weights, layer, &op, part->forward.pd, operands.operand, operands.count,
                      PHASE_PARAMETERS);
 }
 
-static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
+static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct part *part)
 {
     const struct layer *const about = plan_layer(plan, layer);
     struct operands operands = { .count = 0 };
     struct nn_op op;
     add_buffer(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan_flow(&plan->base, layer, 0)->buffer);
     add_operand(&operands, DNNL_ARG_WEIGHTS, mds->weights, PLACE_WEIGHTS, about->parameters[PARAMETER_WEIGHT]);
-    add_buffer(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_value(plan, layer)->gradient);
+    add_result(&operands, DNNL_ARG_DIFF_DST, mds->dst, plan, layer, out_value(plan, layer)->gradient,
+               part->slice.first);
     weighted_op(&op, about, mds,
                 (struct weighted_how){ .direction = NN_BACKWARD_DATA, .winograd = room_of(plan, layer),
                                        .training = true });
-    return call_open(plan, &state->data, layer, &op, state->forward.pd, operands.operand, operands.count, PHASE_INPUTS);
+    return call_open(plan, &part->data, layer, &op, part->forward.pd, operands.operand, operands.count, PHASE_INPUTS);
 }
 
-static nn_md stored_md(const struct plan *plan, uint32_t layer, enum parameter_kind kind)
+/* Who masks the gradient by a ReLU of the layer's own, and who makes the gradient of the weights. */
+static int open_backward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct weighted *state)
 {
-    const uint32_t parameter = plan_layer(plan, layer)->parameters[kind];
-    return parameter != NET_NO_PARAMETER ? plan_backend(plan)->stored[parameter] : NULL;
+    struct nn_op op;
+    const int rc = open_active(plan, layer, state);
+    if (rc != 0)
+        return rc;
+    state->masks = mask_is_left(plan, layer);
+    weights_op(plan, layer, mds, &op);
+    if (!is_own_loop(plan, layer, &op, state->parts.parts[0].forward.pd))
+        return 0;
+    const bool with_relu = state->masks && !plan_has_inputs(&plan->base, layer);
+    state->masks = state->masks && !with_relu;
+    return first_conv_open(plan, layer, with_relu, state->active, &state->first);
+}
+
+static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, struct weighted_mds *mds)
+{
+    return weighted_mds_open(mds, plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer), count,
+                             plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
+}
+
+/* The first part decides for all. */
+static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, struct part *part)
+{
+    const bool is_first = part->slice.first == 0, goes_back = value_plan_goes_back(&plan->base.values, layer);
+    struct weighted_mds mds;
+    int rc = open_mds(plan, layer, part->slice.count, &mds);
+    if (rc != 0)
+        return rc;
+    if (is_first)
+        rc = choose_fold(plan, layer, &mds, &state->norm);
+    if (rc == 0)
+        rc = open_forward(plan, layer, &mds, &state->norm, part);
+    if (rc == 0 && goes_back && is_first)
+        rc = open_backward(plan, layer, &mds, state);
+    if (rc == 0 && goes_back && state->first == NULL)
+        rc = open_weights(plan, layer, &mds, &state->parts, part);
+    if (rc == 0 && plan_has_inputs(&plan->base, layer))
+        rc = open_data(plan, layer, &mds, part);
+    weighted_mds_close(&mds);
+    return rc;
 }
 
 static int weighted_plan(struct plan *plan, uint32_t layer)
 {
     struct weighted *const state = calloc(1, sizeof(*state));
-    struct weighted_mds mds;
     if (state == NULL)
         return -ENOMEM;
     plan->states[layer] = state;
     state->active = BUFFER_NONE;
-    int rc = weighted_mds_open(&mds, plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer),
-                               plan->base.count, stored_md(plan, layer, PARAMETER_WEIGHT),
-                               stored_md(plan, layer, PARAMETER_BIAS));
-    if (rc != 0)
-        return rc;
-    rc = folded_norm_open(plan, layer, &state->norm);
+    int rc = parts_open(plan, layer, &state->parts);
     if (rc == 0)
-        rc = choose_fold(plan, layer, &mds, &state->norm);
-    if (rc == 0)
-        rc = open_forward(plan, layer, &mds, state);
-    if (rc == 0 && value_plan_goes_back(&plan->base.values, layer))
-        rc = open_weights(plan, layer, &mds, state);
-    if (rc == 0 && plan_has_inputs(&plan->base, layer))
-        rc = open_data(plan, layer, &mds, state);
-    weighted_mds_close(&mds);
+        rc = folded_norm_open(plan, layer, &state->norm);
+    for (uint32_t i = 0; i < state->parts.count && rc == 0; i++)
+        rc = open_part(plan, layer, state, &state->parts.parts[i]);
     return rc;
 }
 
@@ -240,9 +279,7 @@ static void weighted_release(struct plan *plan, uint32_t layer)
     struct weighted *const state = plan->states[layer];
     if (state == NULL)
         return;
-    call_close(&state->data);
-    call_close(&state->weights);
-    call_close(&state->forward);
+    parts_close(&state->parts);
     first_conv_close(state->first);
     folded_norm_close(&state->norm);
     free(state);
@@ -266,7 +303,7 @@ static int weighted_forward(struct plan *plan, uint32_t layer)
         folded_norm_find(plan, &state->norm);
     if (adds_value(plan, layer))
         bring_added(plan, layer);
-    const int rc = call_run(plan, &state->forward);
+    const int rc = parts_forward(plan, layer, &state->parts);
     if (rc == 0 && state->active != BUFFER_NONE)
         relu_note(plan, plan_output(&plan->base, layer), state->active);
     return rc;
@@ -291,7 +328,7 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
     if (state->masks)
         mask_gradient(plan, layer, state);
     if (state->first == NULL)
-        return call_run(plan, &state->weights);
+        return parts_backward_weights(plan, layer, &state->parts);
     first_conv_run(plan, state->first, layer);
     return 0;
 }
@@ -299,17 +336,17 @@ static int weighted_backward_parameters(struct plan *plan, uint32_t layer)
 static int weighted_backward_inputs(struct plan *plan, uint32_t layer)
 {
     const struct weighted *const state = plan->states[layer];
-    return call_run(plan, &state->data);
+    return parts_backward_data(plan, layer, &state->parts);
 }
 
 void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)
 {
     const struct weighted *const state = plan->states[layer];
     char stored[64], forward[64], weights[64], data[64];
-    nn_md_describe(stored_md(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
-    call_describe(&state->forward, forward, sizeof(forward));
-    call_describe(&state->weights, weights, sizeof(weights));
-    call_describe(&state->data, data, sizeof(data));
+    nn_md_describe(plan_stored(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
+    call_describe(&state->parts.parts[0].forward, forward, sizeof(forward));
+    call_describe(&state->parts.parts[0].weights, weights, sizeof(weights));
+    call_describe(&state->parts.parts[0].data, data, sizeof(data));
     snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", adds_value(plan, layer) ? " with sum" : "",
              has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data);

@@ -132,13 +132,14 @@ static void assert_near_loss(struct backend_result result, struct backend_result
     assert_int_equal(result.counted, wanted.counted);
 }
 
-/* With large values noted as masks, and with values that are their own masks. */
+/* With large values noted as masks, and with values that are their own masks; in slices, and at once. */
 static void compare_with_reference(const struct net *net, uint32_t seed, struct distances *distances)
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
     open_bf16(&network, net, seed);
     network.backend->noted_bytes = seed % 2 == 0 ? 0 : network.backend->noted_bytes;
+    network.backend->slice_bytes = seed % 3 == 0 ? 1 : network.backend->slice_bytes;
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&reference, seed);
     for (uint32_t count = COUNT; count >= COUNT - 2; count -= 2) {

@@ -14,7 +14,7 @@
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/network/network_check.h"
 
-enum { COUNT = 5, LAYERS = 4 };
+enum { COUNT = 5, SAMPLES = 7, LAYERS = 4 };
 
 /* What else a block has than a normalisation and a convolution in each layer. */
 enum extra { EXTRA_NONE, EXTRA_SECOND_NORM, EXTRA_POOL, EXTRA_TWICE, EXTRA_SIDE, EXTRA_LATER, EXTRAS };
@@ -123,18 +123,50 @@ static void check_blocks(const char *backend)
     for_each_block(check_block_together, backend);
 }
 
+static uint32_t count_slices(struct network *network, const struct net *net, bool training)
+{
+    struct plan *plan;
+    uint32_t count = 0;
+    assert_int_equal(network->ops->plan(network->backend, SAMPLES, training, &plan), 0);
+    for (uint32_t v = 0; v <= net->layer_count; v++)
+        count += value_slice(plan, v) != 0;
+    network->ops->plan_close(plan);
+    return count;
+}
+
+/* Slices of a sample for each thread, the last one smaller. */
+static void check_block_in_slices(const char *backend, struct net *net, uint32_t seed)
+{
+    struct network network;
+    network_open(&network, backend, net, SAMPLES, 1 + seed % 3);
+    network.backend->slice_bytes = 1;
+    for (int training = 0; training <= 1; training++)
+        assert_in_range(count_slices(&network, net, training != 0), 1, NET_LAYERS_MAX);
+    network_compare_with_reference(&network, SAMPLES, seed);
+    network_close(&network);
+    net_close(net);
+}
+
+static void slices_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    for_each_block(check_block_in_slices, "onednn");
+}
+
 static void blocks_give_what_the_reference_gives(void **state)
 {
     (void)state;
     network_for_each_backend(check_blocks);
 }
 
-static void check_painted(const char *backend, struct net *net, uint32_t seed)
+static void compare_painted(const char *backend, struct net *net, uint32_t seed, bool in_slices)
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, painted;
     network_open(&network, backend, net, COUNT, 1);
     network_open_painted(&painted, backend, net, COUNT);
+    if (in_slices)
+        network.backend->slice_bytes = painted.backend->slice_bytes = 1;
     network_draw_weights(&network, seed);
     network_draw_weights(&painted, seed);
     network_compare_bits(&painted, &network, &input, COUNT);
@@ -142,6 +174,16 @@ static void check_painted(const char *backend, struct net *net, uint32_t seed)
     network_close(&painted);
     network_input_release(&input);
     net_close(net);
+}
+
+static void check_painted(const char *backend, struct net *net, uint32_t seed)
+{
+    compare_painted(backend, net, seed, false);
+}
+
+static void check_slices_painted(const char *backend, struct net *net, uint32_t seed)
+{
+    compare_painted(backend, net, seed, true);
 }
 
 static void check_all_painted(const char *backend)
@@ -153,6 +195,7 @@ static void memory_that_holds_nothing_is_never_read(void **state)
 {
     (void)state;
     network_for_each_backend(check_all_painted);
+    for_each_block(check_slices_painted, "onednn");
 }
 
 /* ---- where it is done ---- */
@@ -257,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_give_what_the_reference_gives),
+        cmocka_unit_test(slices_give_what_the_reference_gives),
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),
         cmocka_unit_test(only_channels_that_lie_together_grow),
         cmocka_unit_test(nothing_grows_that_others_read_in_another_way),

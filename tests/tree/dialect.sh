@@ -27,14 +27,21 @@ refuse "the outcome of a call is called rc" "$(grep -nE '^ +(const )?int (err|er
 
 # A text as its words, one a line, whatever lines it had.
 words() {
-    tr '\n\t\\' '   ' <"$1" | sed -E 's/ +/ /g; s/([(]|\[) /\1/g; s/ ([])])/\1/g; s/" "/ /g' | tr ' ' '\n'
+    tr '\n\t\\' '   ' | sed -E 's/ +/ /g; s/([(]|\[) /\1/g; s/ ([])])/\1/g; s/" "/ /g' | tr ' ' '\n'
+}
+
+# same_words FILE...: leaves them as they are in $work/ours and as clang-format has them in $work/theirs.
+same_words() {
+    cat "$@" | words >"$work/ours"
+    clang-format --style=file "$@" >"$work/formatted" && words <"$work/formatted" >"$work/theirs" &&
+        cmp -s "$work/ours" "$work/theirs"
 }
 
 if [ -f .clang-format ] && command -v clang-format >/dev/null 2>&1; then
-    for file in $sources; do
-        words "$file" >"$work/ours"
-        clang-format --style=file "$file" >"$work/formatted" && words "$work/formatted" >"$work/theirs"
-        refuse "$file: clang-format has other spaces" "$(diff "$work/ours" "$work/theirs" | grep '^[<>]' | head -n 12)"
+    # All at once, which starts it once, and file by file only to say which.
+    same_words $sources || for file in $sources; do
+        same_words "$file" || refuse "$file: clang-format has other spaces" \
+            "$(diff "$work/ours" "$work/theirs" | grep '^[<>]' | head -n 12)"
     done
 else
     skipped="$skipped clang-format"

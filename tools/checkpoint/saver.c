@@ -55,18 +55,18 @@ static void tell(const struct checkpoint_saver *saver, int rc, const char *broke
                     run_directory_path(saver->spec.directory), name, strerror(-rc));
 }
 
-void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t begun_ns)
+void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t took_ns)
 {
     counts->saved += rc == 0;
     counts->failures += rc != 0;
     if (rc == 0)
-        counts->latest_ns = clock_now_ns() - begun_ns;
+        counts->latest_ns = took_ns;
 }
 
-static void count(struct checkpoint_saver *saver, int rc, uint64_t begun_ns)
+static void count(struct checkpoint_saver *saver, int rc, uint64_t took_ns)
 {
     pthread_mutex_lock(&saver->lock);
-    checkpoint_counts_add(&saver->counts, rc, begun_ns);
+    checkpoint_counts_add(&saver->counts, rc, took_ns);
     pthread_mutex_unlock(&saver->lock);
 }
 
@@ -80,7 +80,7 @@ static void save(struct checkpoint_saver *saver)
         spec->give_back(spec->arg, d, saver->taken[d]);
     if (rc == 0)
         rc = checkpoint_writer_write(spec->writer, spec->directory, spec->keep, &broken);
-    count(saver, rc, begun_ns);
+    count(saver, rc, clock_now_ns() - begun_ns);
     if (rc != 0)
         tell(saver, rc, broken);
 }

@@ -30,7 +30,7 @@ void checkpoint_saver_put(struct checkpoint_saver *saver, struct snapshot *const
 /* Of all that was put and is written by now. Accepts NULL: then it stays as it is. */
 void checkpoint_saver_count(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 /* A state was written, in that time, or was not. */
-void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t begun_ns);
+void checkpoint_counts_add(struct checkpoint_counts *counts, int rc, uint64_t took_ns);
 /* What was put is written and counted, and the thread is no more. Accepts NULL. */
 void checkpoint_saver_end(struct checkpoint_saver *saver, struct checkpoint_counts *counts_out);
 

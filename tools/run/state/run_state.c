@@ -226,7 +226,7 @@ static void prepare_last(struct run_state *state, const struct checkpoint_mark *
     state->last_rc = checkpoint_writer_take(state->writer, state->snapshots, mark);
     if (state->last_rc == 0)
         state->last_rc = checkpoint_writer_prepare(state->writer, state->directory, &state->broken);
-    checkpoint_counts_add(&state->counts, state->last_rc, begun_ns);
+    state->last_ns = clock_now_ns() - begun_ns;
     state->has_last = true;
 }
 
@@ -274,6 +274,7 @@ int run_state_write_last(struct run_state *state, const struct settings *setting
     const uint32_t keep = (uint32_t)settings->checkpoint.keep;
     const int rc = state->last_rc == 0 ? checkpoint_writer_appear(state->writer, state->directory, keep)
                                        : state->last_rc;
+    checkpoint_counts_add(&state->counts, rc, state->last_ns);
     if (rc == 0)
         return 0;
     log_message(LOG_ERROR, "%s: the state behind the last step could not be saved: %s: what was saved before stays",

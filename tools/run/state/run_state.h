@@ -42,6 +42,7 @@ struct run_state {                      /* begins as all 0, but for `back` */
     bool saves;
     bool has_last;              /* the state behind the last step was taken and does not yet have its name */
     int last_rc;                /* how that went; -EDOM: `broken` is not finite in it */
+    uint64_t last_ns;           /* how long it took */
     const char *broken;
     bool only_on_stop;          /* nothing is saved but where the run ends before its end */
     bool needs_none;            /* and it has come to it: nothing is left to go on with */

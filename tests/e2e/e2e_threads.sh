@@ -59,4 +59,29 @@ done
 train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
 [ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'
+
+# threads_of OPTION...: a run's threads, by name, once all are there: feeders are started last.
+threads_of() {
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/named" --set run.resume=never \
+        --set train.epochs=100000 "$@" >"$work/out" 2>"$work/err" &
+    pid=$!
+    until grep -qs '^feeder' /proc/$pid/task/*/comm || ! kill -0 $pid 2>/dev/null; do
+        sleep 0.01
+    done
+    sleep 0.2                   # each names itself
+    cat /proc/$pid/task/*/comm
+    kill -TERM $pid
+    wait $pid
+}
+
+# One saves states, where any are saved beside the training.
+if [ -e /proc/self/task ]; then
+    threads_of >"$work/threads"
+    grep -q '^feeder' "$work/threads" || fail 'no feeder among the threads'
+    grep -q '^saver' "$work/threads" && fail 'a thread that saves where only the last state may be saved'
+    for option in checkpoint.every=1000 'checkpoint.every=1 hours' checkpoint.every=epoch checkpoint.keep_best=yes; do
+        threads_of --set "$option" >"$work/threads"
+        grep -q '^saver' "$work/threads" || fail "no thread saves states with $option"
+    done
+fi
 finish

@@ -64,13 +64,18 @@ void run_state_print(const struct run_state *state, const struct run_plan *plan)
 
 /* ---- saving ---- */
 
-/* Is the state behind the last step the only one there may be, and in the host's memory? Then it needs no copy. */
-static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+/* Is the state behind the last step the only one there may be? Then nothing is saved beside the training. */
+static bool saves_only_last(const struct run_state *state, const struct settings *settings)
 {
     const struct checkpoint_settings *const checkpoint = &settings->checkpoint;
-    const bool is_only = checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch &&
-                         !state->keeps_best;
-    return is_only && plan->devices.ops->host_memory && plan->devices.mode->ends_whole && settings->train.ema <= 0;
+    return checkpoint->steps == 0 && checkpoint->seconds == 0 && !checkpoint->each_epoch && !state->keeps_best;
+}
+
+/* And in the host's memory? Then it needs no copy. */
+static bool stays(const struct run_state *state, const struct settings *settings, const struct run_plan *plan)
+{
+    return saves_only_last(state, settings) && plan->devices.ops->host_memory && plan->devices.mode->ends_whole &&
+           settings->train.ema <= 0;
 }
 
 static struct checkpoint_shape shape_of(const struct run_state *state, const struct settings *settings,
@@ -112,7 +117,7 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
         return;
     const struct checkpoint_shape shape = shape_of(state, settings, plan, net, CARRIED_BYTES_GUESS);
     memory_share_add(&plan->memory.host, MEMORY_RESULTS, checkpoint_writer_bytes(&shape, state->identity));
-    plan->memory.aside += limits_thread_bytes();
+    plan->memory.aside += saves_only_last(state, settings) ? 0 : limits_thread_bytes();
 }
 
 /* One more than are kept, while one is written; those of a run that goes on are there. The same of the best one. */
@@ -146,7 +151,7 @@ int run_state_open(struct run_state *state, const struct settings *settings, con
     state->snapshots = calloc(shape.towers, sizeof(*state->snapshots));
     int rc = state->snapshots == NULL ? -ENOMEM : checkpoint_writer_open(&state->writer, &shape, state->identity,
                                                                               weights_about(results->weights));
-    if (rc != 0)
+    if (rc != 0 || saves_only_last(state, settings))
         return rc;
     const struct checkpoint_saver_spec spec = { .writer = state->writer, .directory = directory,
                                                 .towers = shape.towers, .keep = (uint32_t)settings->checkpoint.keep,
@@ -257,13 +262,14 @@ static bool is_complete(const struct run_state *state, const struct settings *se
 /* Who asked for the end finds a state, wherever the run was, so that the same command never begins anew. */
 void run_state_finish(struct run_state *state, const struct settings *settings, const struct run_last *last)
 {
-    if (state->saver == NULL)
+    if (state->pipeline == NULL)
         return;
     checkpoint_saver_end(state->saver, &state->counts);
     state->saver = NULL;
     state->needs_none = state->only_on_stop && !last->was_asked_for && is_complete(state, settings, last->next);
     if (last->can_be_taken && !state->needs_none)
         take_last(state, last->next);
+    state->pipeline = NULL;
 }
 
 int run_state_write_last(struct run_state *state, const struct settings *settings)
@@ -284,7 +290,7 @@ int run_state_write_last(struct run_state *state, const struct settings *setting
 
 void run_state_release(struct run_state *state)
 {
-    assert(state->saver == NULL);
+    assert(state->pipeline == NULL);
     if (state->has_last && state->last_rc == 0)
         checkpoint_writer_drop(state->writer, state->directory);
     checkpoint_writer_close(state->writer);

@@ -47,12 +47,12 @@ struct run_state {                      /* begins as all 0, but for `back` */
     bool only_on_stop;          /* nothing is saved but where the run ends before its end */
     bool needs_none;            /* and it has come to it: nothing is left to go on with */
     struct checkpoint_writer *writer;
-    struct checkpoint_saver *saver;
+    struct checkpoint_saver *saver;     /* NULL: only the last state may be saved, which main does */
     struct checkpoint_counts counts;    /* of states of this process, when a batch was followed last or later */
     uint64_t period_ns, saved_ns;       /* between two states by the clock, 0 = not by it; when the last was saved */
     bool is_asked;                      /* the towers will make snapshots behind a batch that is not reported yet */
     struct snapshot **snapshots;        /* room for one of each tower */
-    struct pipeline *pipeline;          /* lent while there is a saver */
+    struct pipeline *pipeline;          /* lent until run_state_finish */
     const struct run_plan *plan;        /* lent from run_state_open on, as are these */
     const struct account *account;
     struct run_directory *directory;
@@ -76,7 +76,8 @@ void run_state_plan(const struct run_state *state, const struct settings *settin
 uint64_t run_state_room(const struct run_state *state, const struct settings *settings, size_t state_bytes);
 /* NULL: the run has a new directory. */
 const struct run_past *run_state_past(const struct run_state *state);
-/* Take what saving needs, and start the thread that does it; the pipeline is planned. 0 or a negative errno. */
+/* Take what saving needs, and start the thread that does it beside the training, if that is to be; the pipeline is
+ * planned. 0 or a negative errno. */
 int run_state_open(struct run_state *state, const struct settings *settings, const struct run_plan *plan,
                    struct pipeline *pipeline, struct account *account, const struct results *results);
 /* Write the state that the run goes on from to its towers, and to the account. 0, or an exit code after a message. */

@@ -94,8 +94,12 @@ compiler=${CC:-cc}
 tool=$work/nvtx_tool.so
 case ${PIPETRAIN_CPPFLAGS:-}:$sanitizer in
 *-isystem*:no)
-    if $compiler -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC $PIPETRAIN_CPPFLAGS -o "$tool" \
+    if ! command -v "${compiler%% *}" >/dev/null; then
+        echo "not looked at, without $compiler: ranges of a profiler"
+    elif ! $compiler -std=c11 -D_GNU_SOURCE -O2 -shared -fPIC $PIPETRAIN_CPPFLAGS -o "$tool" \
         "$(dirname "$0")/nvtx_tool.c" 2>"$work/err"; then
+        fail "$compiler does not compile nvtx_tool.c: $(cat "$work/err")"
+    else
         NVTX_INJECTION64_PATH=$tool NVTX_TOOL_OUTPUT=$work/ranges
         export NVTX_INJECTION64_PATH NVTX_TOOL_OUTPUT
         train ranges $two_towers

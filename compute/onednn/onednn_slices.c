@@ -11,7 +11,9 @@
 #include "compute/vector.h"
 
 #define CACHED 4u               /* slices: values of no more bytes may be in a cache as a whole, and are made at once */
-#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger ones are not to be read for each slice */
+#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger ones are not to be read for each slice, unless that is */
+#define WEIGHT_SHARE 4u         /* so many times as large */
+#define WINOGRAD_BLOCK 16u
 
 static bool is_plain_norm(const struct plan *plan, uint32_t value)
 {
@@ -29,15 +31,26 @@ static bool is_next(const struct plan *plan, uint32_t reader, uint32_t value)
     return true;
 }
 
-/* Winograd's algorithm brings all weights to where it multiplies, for each slice again. */
+/* It brings all weights to where it multiplies, for each slice again; only from blocks of values. */
+static bool has_winograd(const struct plan *plan, uint32_t reader)
+{
+    const struct edge *const in = in_edge(plan, reader, 0);
+    const bool is_in_blocks = !in->is_nhwc && in->block <= WINOGRAD_BLOCK;
+    return is_in_blocks && winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
+}
+
 static bool suits(const struct plan *plan, uint32_t reader, uint32_t value)
+{
+    return plan_layer(plan, reader)->kind == LAYER_CONV2D && plan_input(&plan->base, reader, 0) == value &&
+           is_next(plan, reader, value) && !has_winograd(plan, reader) &&
+           !first_conv_fits(plan_layer(plan, reader), in_edge(plan, reader, 0), out_edge(plan, reader));
+}
+
+static bool are_weights_small(const struct plan *plan, uint32_t reader, size_t slice_bytes)
 {
     const struct layer *const layer = plan_layer(plan, reader);
     const size_t weights = (size_t)layer->in.channels * layer->out.channels * layer->kernel_h * layer->kernel_w;
-    return layer->kind == LAYER_CONV2D && plan_input(&plan->base, reader, 0) == value && is_next(plan, reader, value) &&
-           weights * sizeof(float) <= WEIGHT_BYTES &&
-           winograd_room(plan_backend(plan), layer, plan->base.count, NULL) == 0 &&
-           !first_conv_fits(layer, in_edge(plan, reader, 0), out_edge(plan, reader));
+    return weights * sizeof(float) <= WEIGHT_BYTES || weights * sizeof(float) <= slice_bytes / WEIGHT_SHARE;
 }
 
 uint32_t value_slice(const struct plan *plan, uint32_t value)
@@ -49,7 +62,8 @@ uint32_t value_slice(const struct plan *plan, uint32_t value)
     if (reader == NET_INPUT || plan->base.count * bytes <= together * CACHED || !suits(plan, reader, value))
         return 0;
     const size_t fitting = together / bytes / threads * threads, slice = fitting > threads ? fitting : threads;
-    return slice * 2 <= plan->base.count ? (uint32_t)slice : 0;
+    const bool is_worth_it = slice * 2 <= plan->base.count && are_weights_small(plan, reader, slice * bytes);
+    return is_worth_it ? (uint32_t)slice : 0;
 }
 
 /* ---- parts ---- */

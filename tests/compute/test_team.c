@@ -37,6 +37,27 @@ static void every_member_count_does_everything_once(void **state)
     }
 }
 
+static void add_seen(void *arg, uint32_t member, size_t first, size_t end)
+{
+    uint8_t *seen = arg;
+    (void)member;
+    for (size_t i = first; i < end; i++)
+        seen[i]++;
+}
+
+static void a_team_does_everything_once_in_whole_grains(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 5; threads++)
+        for (size_t count = 0; count < 100; count += 7)
+            for (size_t grain = 1; grain <= 16; grain *= 4) {
+                uint8_t seen[100] = { 0 };
+                team_run(threads, count, grain, add_seen, seen);
+                for (size_t i = 0; i < sizeof(seen); i++)
+                    assert_int_equal(seen[i], i < count);
+            }
+}
+
 /* In a process of its own: OpenMP would end it. */
 static int code_of(int (*work)(void))
 {
@@ -70,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_team_that_cannot_be_had_is_an_error_and_no_end),
         cmocka_unit_test(every_member_count_does_everything_once),
+        cmocka_unit_test(a_team_does_everything_once_in_whole_grains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -595,6 +595,34 @@ static void nothing_goes_back_to_where_nothing_is_trained(void **state)
     }
 }
 
+static void buffers_alive_together_never_overlap(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const struct random_key key = random_key(seed, RANDOM_DRAW, 2);
+        uint64_t drawn = 0;
+        struct lifetime buffers[24];
+        size_t sum = 0;
+        for (size_t i = 0; i < 24; i++) {
+            const uint32_t first = (uint32_t)(random_u64(key, drawn++) % 20);
+            const size_t bytes = random_u64(key, drawn++) % 5000;
+            buffers[i] = (struct lifetime){ bytes, first, first + (uint32_t)(random_u64(key, drawn++) % 6), 0 };
+            sum += buffers[i].bytes + LIFETIME_ALIGN;
+        }
+        const size_t total = lifetime_plan(buffers, 24);
+        assert_true(total <= sum);
+        for (size_t i = 0; i < 24; i++) {
+            assert_int_equal(buffers[i].offset % LIFETIME_ALIGN, 0);
+            assert_true(buffers[i].bytes == 0 || buffers[i].offset + buffers[i].bytes <= total);
+            for (size_t j = 0; j < i; j++)
+                assert_true(buffers[i].last < buffers[j].first || buffers[j].last < buffers[i].first ||
+                            buffers[i].bytes == 0 || buffers[j].bytes == 0 ||
+                            buffers[i].offset + buffers[i].bytes <= buffers[j].offset ||
+                            buffers[j].offset + buffers[j].bytes <= buffers[i].offset);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -604,6 +632,7 @@ int main(void)
         cmocka_unit_test(values_that_grow_lie_in_one_buffer_and_so_do_their_gradients),
         cmocka_unit_test(the_block_holds_the_most_at_any_time_and_no_more_than_all),
         cmocka_unit_test(nothing_goes_back_to_where_nothing_is_trained),
+        cmocka_unit_test(buffers_alive_together_never_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

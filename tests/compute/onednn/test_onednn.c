@@ -1,0 +1,362 @@
+/* Tests of the oneDNN backend: it matches the reference on random nets, its plans share
+ * storage and memory, and "ref" is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/onednn/onednn_plan.h"
+#include "tests/helpers/capture.h"
+#include "tests/helpers/network/step_rig.h"
+
+static void random_nets_match_the_reference_in_every_layout(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct net *net = net_of_seed(seed);
+        struct samples samples;
+        const uint32_t count = 1 + (uint32_t)seed % 6;
+        samples_draw(&samples, net, seed);
+        struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
+                                                &samples, count);
+        for (int layout = LAYOUT_AUTO; layout <= LAYOUT_NCHW; layout++) {
+            const struct rig_options options = { 1 + (uint32_t)seed % 3, 0, (enum layout)layout };
+            struct outcome actual = step_rig_once(&backend_onednn_ops, net, options, &samples, count);
+            outcome_assert_close(&actual, &expected, 1e-4);
+            free(actual.gradients);
+        }
+        free(expected.gradients);
+        free(samples.pixels);
+        net_close(net);
+    }
+}
+
+static void the_models_match_the_reference_with_dropout(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    struct samples samples;
+    samples_draw(&samples, net, 11);
+    struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
+                                            &samples, 3);
+    struct outcome actual = step_rig_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
+                                          &samples, 3);
+    outcome_assert_close(&actual, &expected, 1e-4);
+    assert_int_equal(actual.result.correct, expected.result.correct);
+    free(actual.gradients);
+    free(expected.gradients);
+    free(samples.pixels);
+    net_close(net);
+}
+
+/* oneDNN 2.6 fails with the gradient of such a layer's inputs in its own layout of weights. */
+static void few_values_that_many_units_read_match_the_reference_on_several_threads(void **state)
+{
+    (void)state;
+    for (uint32_t inputs = 1; inputs <= 32; inputs *= 2) {
+        struct net *net;
+        struct samples samples;
+        assert_int_equal(net_open(&net, "narrow", (struct shape){ 3, 4, 4 }, 5), 0);
+        int64_t at = net_relu(net, "relu1", (uint32_t)net_dense(net, "fc1", NET_INPUT, inputs, true));
+        at = net_relu(net, "relu2", (uint32_t)net_dense(net, "fc2", (uint32_t)at, 2048, true));
+        net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "fc3", (uint32_t)at, net->classes, true));
+        assert_int_equal(net_finish(net), 0);
+        samples_draw(&samples, net, 7);
+        struct outcome expected = step_rig_once(&backend_reference_ops, net, (struct rig_options){ 1, 0, LAYOUT_AUTO },
+                                                &samples, 4);
+        struct outcome actual = step_rig_once(&backend_onednn_ops, net, (struct rig_options){ 2, 0, LAYOUT_AUTO },
+                                              &samples, 4);
+        outcome_assert_close(&actual, &expected, 1e-4);
+        free(actual.gradients);
+        free(expected.gradients);
+        free(samples.pixels);
+        net_close(net);
+    }
+}
+
+static void outcome_add(struct outcome *sum, const struct outcome *part)
+{
+    for (size_t i = 0; i < sum->count; i++)
+        sum->gradients[i] += part->gradients[i];
+    sum->result.loss_sum += part->result.loss_sum;
+    sum->result.counted += part->result.counted;
+}
+
+static void slices_of_any_size_share_storage_and_sum_to_the_whole(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    struct samples samples;
+    struct step_rig rig;
+    samples_draw(&samples, net, 4);
+    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 9, LAYOUT_AUTO });
+    struct outcome whole = step_rig_run(&rig, &samples, 0, 9);
+    struct outcome sum = step_rig_run(&rig, &samples, 0, 1);
+    for (uint32_t first = 1, count = 2; first < 9; first += count, count = 6) {
+        struct outcome part = step_rig_run(&rig, &samples, first, count);
+        outcome_add(&sum, &part);
+        free(part.gradients);
+    }
+    outcome_assert_close(&sum, &whole, 1e-5);
+    free(sum.gradients);
+    free(whole.gradients);
+    step_rig_close(&rig);
+    free(samples.pixels);
+    net_close(net);
+}
+
+static void a_step_gives_the_same_bits_again_whatever_ran_between(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    struct samples samples;
+    struct step_rig rig;
+    struct plan *plan, *larger;
+    samples_draw(&samples, net, 8);
+    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 12, LAYOUT_AUTO });
+    assert_int_equal(rig.ops->plan(rig.backend, 5, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    step_rig_run_plan(&rig, plan, &samples, 3);
+    float *once = malloc(rig.arenas.trained.count * sizeof(*once));
+    memcpy(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
+    assert_int_equal(rig.ops->plan(rig.backend, 12, true, &larger), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    step_rig_run_plan(&rig, larger, &samples, 0);
+    assert_memory_not_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
+    step_rig_run_plan(&rig, plan, &samples, 3);
+    assert_memory_equal(once, rig.gradients, rig.arenas.trained.count * sizeof(*once));
+    free(once);
+    rig.ops->plan_close(larger);
+    rig.ops->plan_close(plan);
+    step_rig_close(&rig);
+    free(samples.pixels);
+    net_close(net);
+}
+
+static void noted_relu_masks_give_the_same_bits(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    struct samples samples;
+    struct outcome outcomes[2];
+    samples_draw(&samples, net, 9);
+    for (int i = 0; i < 2; i++) {
+        struct step_rig rig;
+        struct plan *plan;
+        step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 2, 11, LAYOUT_AUTO });
+        rig.backend->noted_bytes = i ? 0 : SIZE_MAX;
+        assert_int_equal(rig.ops->plan(rig.backend, 11, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+        step_rig_run_plan(&rig, plan, &samples, 0);
+        outcome_read(&rig, &outcomes[i]);
+        rig.ops->plan_close(plan);
+        step_rig_close(&rig);
+    }
+    assert_memory_equal(outcomes[0].gradients, outcomes[1].gradients, outcomes[0].count * sizeof(float));
+    free(outcomes[0].gradients);
+    free(outcomes[1].gradients);
+    free(samples.pixels);
+    net_close(net);
+}
+
+/* Two convolutions with a ReLU, whose results meet, and one that reads what comes of that. */
+static struct net *net_of_branches(void)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "branches", (struct shape){ 3, 12, 12 }, 4), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        net_conv2d(net, i == 0 ? "a" : "b", NET_INPUT, 16, window_square(3, 1, PADDING_SAME), true);
+        net_relu(net, i == 0 ? "a.relu" : "b.relu", 2 * i);
+    }
+    net_concat(net, "both", (const uint32_t[]){ 1, 3 }, 2);
+    net_conv2d(net, "c", 4, 16, window_square(3, 1, PADDING_SAME), true);
+    net_relu(net, "c.relu", 5);
+    net_dense(net, "fc", 6, 4, true);
+    net_softmax_loss(net, "loss", 7);
+    assert_int_equal(net_finish(net), 0);
+    return net;
+}
+
+/* Until which instant the result of a layer with its ReLU is held. */
+static uint32_t held_until(const struct plan *plan, uint32_t layer)
+{
+    const uint32_t value = plan_output(&plan->base, layer);
+    return plan->base.values.buffers[plan->base.values.values[value].buffer].last;
+}
+
+static void results_that_are_only_copied_are_not_kept_for_their_relu(void **state)
+{
+    (void)state;
+    struct net *const net = net_of_branches();
+    struct plan *plan;
+    struct step_rig rig;
+    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, SAMPLES_MAX, LAYOUT_AUTO });
+    assert_int_equal(rig.ops->plan(rig.backend, SAMPLES_MAX, true, &plan), 0);
+    assert_int_equal(held_until(plan, 0), time_forward(4));
+    assert_int_equal(held_until(plan, 2), time_forward(4));
+    assert_int_equal(held_until(plan, 5), time_parameters(&plan->base.values, 5));
+    rig.ops->plan_close(plan);
+    step_rig_close(&rig);
+    net_close(net);
+}
+
+static void a_smaller_plan_takes_no_more_memory(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    struct step_rig rig;
+    struct plan *large, *small, *evaluation;
+    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 12, LAYOUT_AUTO });
+    struct backend_needs needs, of_all;
+    assert_int_equal(rig.ops->plan(rig.backend, 12, true, &large), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    rig.ops->needs(rig.backend, &needs);
+    assert_int_equal(rig.ops->plan(rig.backend, 5, true, &small), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    assert_int_equal(rig.ops->plan(rig.backend, 12, false, &evaluation), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    rig.ops->needs(rig.backend, &of_all);
+    /* At least the values and gradients of the second convolution. */
+    assert_true(needs.values > 12 * 32 * (26 * 26 + 24 * 24) * sizeof(float));
+    assert_int_equal(of_all.values, needs.values);
+    rig.ops->plan_close(evaluation);
+    rig.ops->plan_close(small);
+    rig.ops->plan_close(large);
+    step_rig_close(&rig);
+    net_close(net);
+}
+
+static void evaluation_sees_every_value_and_training_drops_some(void **state)
+{
+    (void)state;
+    struct net *with = net_of_model("mnist_cnn", true), *without = net_of_model("mnist_cnn", false);
+    struct samples samples;
+    double losses[2];
+    struct net *nets[] = { with, without };
+    samples_draw(&samples, with, 6);
+    for (int i = 0; i < 2; i++) {
+        const struct backend_input input = { .pixels = samples.pixels, .labels = samples.labels };
+        struct backend_result result;
+        struct step_rig rig;
+        struct plan *plan;
+        step_rig_open(&rig, &backend_onednn_ops, nets[i], (struct rig_options){ 1, 8, LAYOUT_AUTO });
+        assert_int_equal(rig.ops->plan(rig.backend, 8, false, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+        assert_int_equal(rig.ops->input(plan, &input), 0);
+        assert_int_equal(rig.ops->forward(plan), 0);
+        assert_int_equal(rig.ops->result(plan, &result), 0);
+        losses[i] = result.loss_sum;
+        rig.ops->plan_close(plan);
+        struct outcome trained = step_rig_run(&rig, &samples, 0, 8);
+        assert_int_equal(fabs(trained.result.loss_sum - losses[i]) < 1e-5, i == 1);
+        free(trained.gradients);
+        step_rig_close(&rig);
+    }
+    assert_true(fabs(losses[0] - losses[1]) < 1e-9);
+    free(samples.pixels);
+    net_close(with);
+    net_close(without);
+}
+
+struct description { uint32_t lines; bool names_ref, names_relu; };
+
+static void line_note(void *arg, const char *line)
+{
+    struct description *description = arg;
+    description->lines++;
+    description->names_ref |= strstr(line, "ref") != NULL;
+    description->names_relu |= strstr(line, "with ReLU") != NULL;
+}
+
+static void the_description_names_every_layer_and_no_ref_implementation(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "mnist_cnn", "mnist_cnn2" };
+    for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++)
+        for (uint32_t count = 1; count <= 10; count += 9) {
+            struct net *net = net_of_model(models[m], true);
+            struct description description = { 0 };
+            struct step_rig rig;
+            struct plan *plan;
+            step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, count, LAYOUT_AUTO });
+            assert_int_equal(rig.ops->plan(rig.backend, count, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+            rig.ops->plan_describe(plan, line_note, &description);
+            assert_int_equal(description.lines, net->layer_count);
+            assert_false(description.names_ref);
+            assert_true(description.names_relu);
+            rig.ops->plan_close(plan);
+            step_rig_close(&rig);
+            net_close(net);
+        }
+}
+
+/* A pooling in a layout that only oneDNN's plain loops take. */
+static void ref_op_init(struct nn_op *op)
+{
+    const dnnl_dim_t src[] = { 2, 3, 6, 6 }, dst[] = { 2, 3, 3, 3 };
+    *op = (struct nn_op){
+        .kind = NN_MAX_POOL, .direction = NN_FORWARD, .training = true, .src = nn_md_tag(4, src, dnnl_cdba, dnnl_f32),
+        .dst = nn_md_tag(4, dst, dnnl_cdba, dnnl_f32), .strides = { 2, 2 }, .kernel = { 2, 2 },
+    };
+}
+
+static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
+{
+    (void)state;
+    struct net *net = net_of_model("mnist_cnn", true);
+    char text[1024];
+    struct capture capture;
+    struct nn_call call;
+    struct nn_op op;
+    struct step_rig rig;
+    struct plan *plan;
+    step_rig_open(&rig, &backend_onednn_ops, net, (struct rig_options){ 1, 2, LAYOUT_AUTO });
+    assert_int_equal(rig.ops->plan(rig.backend, 2, true, &plan), 0);
+    assert_int_equal(rig.ops->allocate(rig.backend), 0);
+    ref_op_init(&op);
+    capture_begin(&capture);
+    const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0);
+    capture_end(&capture, text, sizeof(text));
+    assert_int_equal(refused, -ENOTSUP);
+    assert_non_null(strstr(text, "conv1"));
+    assert_non_null(strstr(text, "forward"));
+    assert_non_null(strstr(text, "28x28"));
+    assert_non_null(strstr(text, "devices.allow_ref"));
+    call_close(&call);
+    rig.backend->spec.allow_ref = true;
+    assert_int_equal(call_open(plan, &call, 0, &op, NULL, NULL, 0, 0), 0);
+    assert_true(nn_pd_is_ref(call.pd));
+    call_close(&call);
+    nn_md_release(op.src);
+    nn_md_release(op.dst);
+    rig.ops->plan_close(plan);
+    step_rig_close(&rig);
+    net_close(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
+        cmocka_unit_test(the_models_match_the_reference_with_dropout),
+        cmocka_unit_test(few_values_that_many_units_read_match_the_reference_on_several_threads),
+        cmocka_unit_test(slices_of_any_size_share_storage_and_sum_to_the_whole),
+        cmocka_unit_test(a_step_gives_the_same_bits_again_whatever_ran_between),
+        cmocka_unit_test(noted_relu_masks_give_the_same_bits),
+        cmocka_unit_test(results_that_are_only_copied_are_not_kept_for_their_relu),
+        cmocka_unit_test(a_smaller_plan_takes_no_more_memory),
+        cmocka_unit_test(evaluation_sees_every_value_and_training_drops_some),
+        cmocka_unit_test(the_description_names_every_layer_and_no_ref_implementation),
+        cmocka_unit_test(ref_implementations_are_refused_by_name_unless_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -134,13 +134,15 @@ static int open_before(struct plan *plan, uint32_t layer, struct norm *norm)
     return open_owed(plan, layer, head);
 }
 
-/* What is normalised again where the result is read is there then. */
+/* What is normalised where the result is read, and again where that goes backward, is there then: also where nothing
+ * in front of it learns. */
 static void use_later(struct plan *plan, uint32_t layer, const struct norm *norm)
 {
+    const struct value_plan *const values = &plan->base.values;
     const uint32_t reader = fusion_only_reader(&plan->base.fusion, plan_output(&plan->base, layer));
-    plan_use(plan, norm->lines, reader, PHASE_FORWARD, PHASE_FORWARD);
-    plan_use(plan, plan->base.values.values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD,
-             PHASE_FORWARD);
+    const enum value_phase last = value_plan_goes_back(values, reader) ? PHASE_PARAMETERS : PHASE_FORWARD;
+    plan_use(plan, norm->lines, reader, PHASE_FORWARD, last);
+    plan_use(plan, values->values[plan_input(&plan->base, layer, 0)].buffer, reader, PHASE_FORWARD, last);
     if (plan->base.training && may_owe(plan, layer))
         plan_use(plan, plan_flow(&plan->base, layer, 0)->buffer, reader, PHASE_INPUTS, PHASE_INPUTS);
 }

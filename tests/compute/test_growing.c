@@ -153,6 +153,26 @@ static void slices_give_what_the_reference_gives(void **state)
     for_each_block(check_block_in_slices, "onednn");
 }
 
+/* Everything in front of a parameter is frozen: of a convolution, too, whose normalisation then does not go back. */
+static void check_front_frozen(const char *backend, struct net *net, uint32_t seed)
+{
+    struct network network;
+    for (uint32_t p = 0; p < 1 + seed % (net->parameter_count - 2); p++)
+        if (net->parameters[p].is_trained)
+            net_freeze(net, p);
+    network_open_painted(&network, backend, net, SAMPLES);
+    network.backend->slice_bytes = 1;
+    network_compare_with_reference(&network, SAMPLES, seed);
+    network_close(&network);
+    net_close(net);
+}
+
+static void slices_are_made_again_where_nothing_in_front_learns(void **state)
+{
+    (void)state;
+    for_each_block(check_front_frozen, "onednn");
+}
+
 static void blocks_give_what_the_reference_gives(void **state)
 {
     (void)state;
@@ -301,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_give_what_the_reference_gives),
         cmocka_unit_test(slices_give_what_the_reference_gives),
+        cmocka_unit_test(slices_are_made_again_where_nothing_in_front_learns),
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),
         cmocka_unit_test(only_channels_that_lie_together_grow),
         cmocka_unit_test(nothing_grows_that_others_read_in_another_way),

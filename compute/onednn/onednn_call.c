@@ -233,9 +233,26 @@ struct bound_operand {
 /* When the call runs. */
 struct call_time { uint32_t head; enum value_phase phase; };
 
-static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
-                        struct call_time time, struct bound_operand *bound)
+/* A buffer of at least so many bytes for a copy: that of the call beside this one, or a new one. */
+static int copy_buffer(struct plan *plan, size_t bytes, uint32_t beside, struct call_time time, uint32_t *buffer_out)
 {
+    if (beside != BUFFER_NONE) {
+        struct lifetime *const life = &plan->base.values.buffers[beside];
+        life->bytes = bytes > life->bytes ? bytes : life->bytes;
+        *buffer_out = beside;
+        return 0;
+    }
+    const int rc = plan_buffer(plan, bytes, buffer_out);
+    if (rc == 0)
+        plan_use(plan, *buffer_out, time.head, time.phase, time.phase);
+    return rc;
+}
+
+static int operand_bind(struct plan *plan, const struct nn_call *call, const struct operand *operand,
+                        struct call_time time, struct bound_operand *bound, uint32_t *copy)
+{
+    const uint32_t beside = *copy;
+    *copy = BUFFER_NONE;
     bound->wanted = nn_md_of(call->pd, operand->arg);
     if (bound->wanted == NULL)
         return -ENOMEM;
@@ -243,12 +260,10 @@ static int operand_bind(struct plan *plan, const struct nn_call *call, const str
     bound->given = bound->own;
     if (rc || nn_md_equal(bound->wanted, operand->md))
         return rc;
-    uint32_t buffer;
-    rc = plan_buffer(plan, nn_md_bytes(bound->wanted), &buffer);
+    rc = copy_buffer(plan, nn_md_bytes(bound->wanted), beside, time, copy);
     if (rc)
         return rc;
-    plan_use(plan, buffer, time.head, time.phase, time.phase);
-    return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, buffer, 0 }, &bound->given);
+    return plan_memory(plan, bound->wanted, (struct place){ PLACE_BUFFER, *copy, 0 }, &bound->given);
 }
 
 static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction direction,
@@ -274,13 +289,16 @@ static int runs_open(struct plan *plan, struct nn_call *call, enum nn_direction 
 
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              enum value_phase phase)
+              enum value_phase phase, const struct nn_call *beside)
 {
-    struct bound_operand bound[CALL_RUNS_MAX - 1] = { { 0 } };
+    struct bound_operand bound[CALL_OPERANDS_MAX] = { { 0 } };
     *call = (struct nn_call){ 0 };
+    for (uint32_t i = 0; i < CALL_OPERANDS_MAX; i++)
+        call->copies[i] = beside != NULL ? beside->copies[i] : BUFFER_NONE;
     int rc = primitive_find(plan, call, layer, op, forward);
     for (uint32_t i = 0; i < operand_count && rc == 0; i++)
-        rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, phase }, &bound[i]);
+        rc = operand_bind(plan, call, &operands[i], (struct call_time){ layer, phase }, &bound[i],
+                          &call->copies[i]);
     if (rc == 0)
         rc = runs_open(plan, call, op->direction, operands, bound, operand_count);
     for (uint32_t i = 0; i < operand_count; i++)

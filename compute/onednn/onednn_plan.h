@@ -155,9 +155,11 @@ struct operand { int arg; nn_md md; struct place place; };
 /* A primitive with what it needs around it: reorders of inputs, itself, reorders of
  * outputs, run in this order. */
 #define CALL_RUNS_MAX 8
+#define CALL_OPERANDS_MAX (CALL_RUNS_MAX - 1)
 struct nn_run { dnnl_primitive_t primitive; int arg_count; dnnl_exec_arg_t args[8]; };
 struct nn_call {
     dnnl_primitive_desc_t pd;
+    uint32_t copies[CALL_OPERANDS_MAX]; /* by operand: the buffer of its reordered copy, or BUFFER_NONE */
     uint32_t run_count;
     struct nn_run runs[CALL_RUNS_MAX];
 };
@@ -173,10 +175,12 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
 /* Make the best primitive for `op` and `operands` in a phase of the head: with exactly these layouts,
  * or with layouts of oneDNN's choice and reorders around it when that is a better
- * class. Logs and returns -ENOTSUP when only a "ref" one exists and they are refused. */
+ * class. Logs and returns -ENOTSUP when only a "ref" one exists and they are refused.
+ * beside: another call of the same operands in the same phase, whose copies share their memory with those of this one;
+ * or NULL. */
 int call_open(struct plan *plan, struct nn_call *call, uint32_t layer, const struct nn_op *op,
               const_dnnl_primitive_desc_t forward, const struct operand *operands, uint32_t operand_count,
-              enum value_phase phase);
+              enum value_phase phase, const struct nn_call *beside);
 void call_close(struct nn_call *call);
 int call_run(const struct plan *plan, const struct nn_call *call);
 /* "jit:avx2", with "+2 reorders" when there are some. */

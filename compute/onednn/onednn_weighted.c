@@ -132,7 +132,7 @@ static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_
 }
 
 static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct folded_norm *norm, struct part *part)
+                        const struct folded_norm *norm, struct part *part, const struct part *beside)
 {
     const struct layer *const about = plan_layer(plan, layer);
     const bool is_multiplied = folded_norm_is_in_weights(norm);
@@ -153,7 +153,8 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
         add_buffer(&operands, NN_ARG_SHIFT, norm->line, norm->shifts);
     }
-    return call_open(plan, &part->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD);
+    return call_open(plan, &part->forward, layer, &op, NULL, operands.operand, operands.count, PHASE_FORWARD,
+                     beside != NULL ? &beside->forward : NULL);
 }
 
 static void weights_op(const struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct nn_op *op)
@@ -179,7 +180,7 @@ static bool is_own_loop(const struct plan *plan, uint32_t layer, const struct nn
 }
 
 static int open_weights(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct parts *parts, struct part *part)
+                        const struct parts *parts, struct part *part, const struct part *beside)
 {
     const struct layer *const about = plan_layer(plan, layer);
     const uint32_t weight = about->parameters[PARAMETER_WEIGHT], bias = about->parameters[PARAMETER_BIAS];
@@ -197,10 +198,11 @@ static int open_weights(struct plan *plan, uint32_t layer, const struct weighted
                part->slice.first);
     weights_op(plan, layer, mds, &op);
     return call_open(plan, &part->weights, layer, &op, part->forward.pd, operands.operand, operands.count,
-                     PHASE_PARAMETERS);
+                     PHASE_PARAMETERS, beside != NULL ? &beside->weights : NULL);
 }
 
-static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct part *part)
+static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct part *part,
+                     const struct part *beside)
 {
     const struct layer *const about = plan_layer(plan, layer);
     struct operands operands = { .count = 0 };
@@ -212,7 +214,8 @@ static int open_data(struct plan *plan, uint32_t layer, const struct weighted_md
     weighted_op(&op, about, mds,
                 (struct weighted_how){ .direction = NN_BACKWARD_DATA, .winograd = room_of(plan, layer),
                                        .training = true });
-    return call_open(plan, &part->data, layer, &op, part->forward.pd, operands.operand, operands.count, PHASE_INPUTS);
+    return call_open(plan, &part->data, layer, &op, part->forward.pd, operands.operand, operands.count, PHASE_INPUTS,
+                     beside != NULL ? &beside->data : NULL);
 }
 
 /* Who masks the gradient by a ReLU of the layer's own, and who makes the gradient of the weights. */
@@ -241,6 +244,7 @@ static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, str
 static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, struct part *part)
 {
     const bool is_first = part->slice.first == 0, goes_back = value_plan_goes_back(&plan->base.values, layer);
+    const struct part *const beside = is_first ? NULL : &state->parts.parts[0];
     struct weighted_mds mds;
     int rc = open_mds(plan, layer, part->slice.count, &mds);
     if (rc != 0)
@@ -248,13 +252,13 @@ static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, 
     if (is_first)
         rc = choose_fold(plan, layer, &mds, &state->norm);
     if (rc == 0)
-        rc = open_forward(plan, layer, &mds, &state->norm, part);
+        rc = open_forward(plan, layer, &mds, &state->norm, part, beside);
     if (rc == 0 && goes_back && is_first)
         rc = open_backward(plan, layer, &mds, state);
     if (rc == 0 && goes_back && state->first == NULL)
-        rc = open_weights(plan, layer, &mds, &state->parts, part);
+        rc = open_weights(plan, layer, &mds, &state->parts, part, beside);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
-        rc = open_data(plan, layer, &mds, part);
+        rc = open_data(plan, layer, &mds, part, beside);
     weighted_mds_close(&mds);
     return rc;
 }

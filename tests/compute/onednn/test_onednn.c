@@ -324,7 +324,7 @@ static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
     assert_int_equal(rig.ops->allocate(rig.backend), 0);
     ref_op_init(&op);
     capture_begin(&capture);
-    const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0);
+    const int refused = call_open(plan, &call, 0, &op, NULL, NULL, 0, 0, NULL);
     capture_end(&capture, text, sizeof(text));
     assert_int_equal(refused, -ENOTSUP);
     assert_non_null(strstr(text, "conv1"));
@@ -333,7 +333,7 @@ static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
     assert_non_null(strstr(text, "devices.allow_ref"));
     call_close(&call);
     rig.backend->spec.allow_ref = true;
-    assert_int_equal(call_open(plan, &call, 0, &op, NULL, NULL, 0, 0), 0);
+    assert_int_equal(call_open(plan, &call, 0, &op, NULL, NULL, 0, 0, NULL), 0);
     assert_true(nn_pd_is_ref(call.pd));
     call_close(&call);
     nn_md_release(op.src);

@@ -248,8 +248,9 @@ void folded_norm_find(const struct plan *plan, const struct folded_norm *folded)
 uint32_t value_slice(const struct plan *plan, uint32_t value);
 /* What of the batch is worked off together. */
 struct slice { uint32_t first, count; };
-/* Of a normalisation `head` whose result is made in slices: these samples of it, to `result`; and `gradient` of them
- * goes to its sums and to the gradient of its values. Backward the slices come in order, before the row of the head. */
+/* Of a normalisation `head`: these samples of its result, to `result`; and their `gradient` goes to its sums and, where
+ * it owes the rest, to the gradient of its values. Slices come in order, backward before the row of the head; one that
+ * is not made in slices takes the whole batch as one. */
 void norm_forward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *result);
 void norm_backward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *gradient);
 

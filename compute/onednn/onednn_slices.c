@@ -11,9 +11,9 @@
 #include "compute/vector.h"
 
 #define CACHED 4u               /* slices: values of no more bytes may be in a cache as a whole, and are made at once */
-#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger ones are not to be read for each slice, unless that is */
-#define WEIGHT_SHARE 4u         /* so many times as large */
-#define WINOGRAD_BLOCK 16u
+#define WEIGHT_BYTES ((size_t)512 << 10)        /* larger weights are not to be read again for each slice, */
+#define WEIGHT_SHARE 4u         /* unless a slice is so many times as large as they are */
+#define WINOGRAD_BLOCK 16u      /* channels, at most, of the blocks it reads */
 
 static bool is_plain_norm(const struct plan *plan, uint32_t value)
 {
@@ -31,7 +31,7 @@ static bool is_next(const struct plan *plan, uint32_t reader, uint32_t value)
     return true;
 }
 
-/* It brings all weights to where it multiplies, for each slice again; only from blocks of values. */
+/* Winograd's algorithm would bring all weights to where it multiplies for each slice again. It reads blocks only. */
 static bool has_winograd(const struct plan *plan, uint32_t reader)
 {
     const struct edge *const in = in_edge(plan, reader, 0);

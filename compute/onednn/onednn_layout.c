@@ -235,11 +235,12 @@ static bool meets(const struct net *net)
     return false;
 }
 
+/* Of those between layers: what reads the image wants it as it comes, which says nothing of other values. */
 static uint32_t largest_conv(const struct net *net)
 {
     uint32_t most = net->layer_count;
     for (uint32_t i = 0; i < net->layer_count; i++)
-        if (net->layers[i].kind == LAYER_CONV2D &&
+        if (net->layers[i].kind == LAYER_CONV2D && net->layers[i].inputs[0] != NET_INPUT &&
             (most == net->layer_count || net->layers[i].macs > net->layers[most].macs))
             most = i;
     return most;

@@ -1,8 +1,31 @@
 #!/bin/sh
-# What the oneDNN backend computes as it would on CPUs with less: there other kernels read other layouts.
+# The oneDNN backend as it is on CPUs with less: there other kernels read other layouts. What it computes, and that
+# `devices.layout = auto` finds layouts in which those kernels are.
 test=$PIPETRAIN_BUILD/tests/compute/test_graph
+pipetrain=$PIPETRAIN_BUILD/pipetrain
 [ "${PIPETRAIN_SANITIZER-no}" = no ] || { echo 'skipped: the same loops as on this CPU, and slow ones around them'; exit 77; }
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 for set in SSE41 AVX2 AVX512_CORE; do
     echo "== $set"
     ONEDNN_MAX_CPU_ISA=$set "$test" 2>&1 || exit 1
 done
+
+# Values between layers lie as the kernels want them: the image alone may be as it comes.
+failed=0
+for set in AVX2 AVX512_CORE DEFAULT; do
+    for model in resnet20_v2 resnet50_v1 torchvision_resnet18 densenet40_k12 googlenet; do
+        for precision in fp32 bf16; do
+            ONEDNN_MAX_CPU_ISA=$set "$pipetrain" -c /dev/null --set input.source=synthetic --set model.name=$model \
+                --set train.batch=4 --set train.steps=1 --set devices.kind=cpu --set devices.precision=$precision \
+                --set run.dir="$folder/run" --dry-run > "$folder/plan" 2> "$folder/error" ||
+                { grep -q 'bf16' "$folder/error" && continue; cat "$folder/error"; exit 1; }
+            awk -v words="$set $model $precision" '
+                /: (nchw|nhwc|nChw[0-9]*c) -> / { layers++; plain += / nchw -> / }
+                END { printf "%s: %d of %d layers read nchw\n", words, plain, layers; exit layers < 20 || plain > 1 }
+                ' "$folder/plan" || failed=1
+        done
+    done
+done
+exit $failed

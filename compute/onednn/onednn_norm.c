@@ -17,7 +17,7 @@ struct norm_work {
     const struct norm *norm;
     const void *values, *skip;
     void *result;
-    uint16_t *passed;           /* bits of the result; NULL: there are none */
+    uint32_t *passed;           /* bits of the result; NULL: there are none */
 };
 
 /* One more plane of `pixels` numbers per channel joins those of `before` planes. */

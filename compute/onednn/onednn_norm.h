@@ -23,7 +23,7 @@ struct norm {
     uint32_t scratch;           /* buffer: by thread, two floats a channel */
     uint32_t lines;             /* buffer: COEFFICIENTS floats a channel, of the last forward */
     uint32_t moments;           /* buffer: by channel, struct channel_sums, of one that is `before` another */
-    uint32_t passed;            /* buffer: a bit a number, struct norm_mask; BUFFER_NONE: the results are the mask */
+    uint32_t passed;            /* buffer: by plane, norm_bit_words; BUFFER_NONE: the results are the mask */
     struct norm *before;        /* of the same value or a front of it, in training; NULL: there is none */
     size_t known;               /* channels of it that are not measured again */
     uint32_t slice;             /* samples of the result that are made together, see value_slice; 0: all */
@@ -52,12 +52,18 @@ int norm_backward_inputs(struct plan *plan, uint32_t layer);
 /* By channel of a block: result = (value - mean) * scale + shift. */
 struct norm_line { const float *mean, *scale, *shift; };
 
-/* Numbers of a plane whose bits are together, as many as channels that are worked off at once: whether a plane can
- * have a bit for each of its numbers. */
-#define NORM_BITS 16u
+/* A plane's bits, where it has one for each of its numbers: a word by channel for every NORM_NOTED pixels, the
+ * lowest bit that of the first of them. */
+#define NORM_NOTED 32u
 static inline bool norm_has_bits(struct norm_plane plane)
 {
-    return plane.block % NORM_BITS == 0;
+    return plane.block % LANES == 0;
+}
+
+/* Words of it. */
+static inline size_t norm_bit_words(struct norm_plane plane)
+{
+    return (plane.pixels + NORM_NOTED - 1) / NORM_NOTED * plane.block;
 }
 
 /* ---- of one normalisation, while the plan runs ---- */
@@ -99,12 +105,12 @@ static inline void *norm_value_plane(const struct norm *norm, const void *values
 }
 
 /* Plane `plane` of the bits; NULL: there are none. */
-static inline uint16_t *norm_bits_of(const struct norm *norm, uint16_t *passed, size_t plane)
+static inline uint32_t *norm_bits_of(const struct norm *norm, uint32_t *passed, size_t plane)
 {
-    return passed != NULL ? passed + plane * norm->plane.pixels * norm->plane.block / NORM_BITS : NULL;
+    return passed != NULL ? passed + plane * norm_bit_words(norm->plane) : NULL;
 }
 
-static inline uint16_t *norm_passed_of(const struct plan *plan, const struct norm *norm)
+static inline uint32_t *norm_passed_of(const struct plan *plan, const struct norm *norm)
 {
     return norm->passed != BUFFER_NONE ? plan_data(plan, norm->passed) : NULL;
 }
@@ -116,16 +122,15 @@ void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
 void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
 /* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. passed: with skip and relu, the
- * bits of struct norm_mask are written there; or NULL. */
+ * bits of what is above 0 are written there; or NULL. */
 void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
-                void *result, uint16_t *passed);
+                void *result, uint32_t *passed);
 
 /* What of the gradient of the result passes on to the normalised value. */
 struct norm_mask {
     bool by_line;               /* where line(value) is above 0 */
     const void *results;        /* where these are above 0; NULL: everywhere */
-    const uint16_t *passed;     /* in place of results: where the bit is set that the number's place counts, from the
-                                 * lowest one of the first; NULL: there are none */
+    const uint32_t *passed;     /* in place of results: where the number's bit is set; NULL: there are none */
 };
 
 /* gradient_sum[c] += gradient, product_sum[c] += gradient * (value - mean), of what passes the mask.

@@ -15,7 +15,7 @@ struct norm_work {
     const struct plan *plan;
     const struct norm *norm;
     const void *values, *skip;
-    uint16_t *passed;           /* bits of the result; NULL: there are none */
+    uint32_t *passed;           /* bits of the result; NULL: there are none */
     void *gradient;             /* of the result */
     void *to;                   /* of the values */
     bool adds, by_line;

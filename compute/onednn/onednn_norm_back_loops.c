@@ -3,36 +3,49 @@
 
 enum masking { MASK_NONE, MASK_BY_LINE, MASK_BY_RESULTS, MASK_BY_BITS };
 
-struct product_sums { wide gradient, product; };
+struct product_sums { lanes gradient[OCTETS_MAX], product[OCTETS_MAX]; };
+
+/* Those of the pixels from this one on, of all octets. */
+ALWAYS_INLINE void read_bits(const uint32_t *passed, struct norm_plane plane, size_t pixel,
+                             lane_bits noted_out[OCTETS_MAX], struct channels these)
+{
+    for (uint32_t k = 0; k < octets_of(these); k++)
+        LANES_LOAD(noted_out[k], passed + bits_before(plane, pixel) + octet_first(these, k), LANES);
+}
 
 /* A gradient that was masked before is masked again where channels were handled before: it stays as it is. */
-ALWAYS_INLINE void add_products(enum value_type type, struct norm_plane plane, const struct wide_line *line,
+ALWAYS_INLINE void add_products(enum value_type type, struct norm_plane plane, const struct lanes_line line[OCTETS_MAX],
                                 enum masking masking, struct norm_mask mask, const void *values, void *gradients,
                                 struct product_sums *sums, struct channels these)
 {
+    lane_bits noted[OCTETS_MAX] = { { 0 } };
+    const uint32_t count = octet_count(these);
     for (size_t p = 0; p < plane.pixels; p++) {
-        const size_t at = p * plane.block + these.first;
-        wide value, gradient, result;
-        wide_read(type, values, p * plane.stride + these.first, these.count, &value);
-        wide_read(type, gradients, at, these.count, &gradient);
-        value -= line->mean;
-        if (masking == MASK_BY_LINE) {
-            result = value * line->scale + line->shift;
-            gradient = WIDE_SELECT(result > 0.0f, gradient, (wide){ 0 });
+        if (masking == MASK_BY_BITS && p % NORM_NOTED == 0)
+            read_bits(mask.passed, plane, p, noted, these);
+        for (uint32_t k = 0; k < octets_of(these); k++) {
+            const size_t at = p * plane.block + octet_first(these, k);
+            lanes value, gradient, result;
+            lanes_read(type, values, p * plane.stride + octet_first(these, k), count, &value);
+            lanes_read(type, gradients, at, count, &gradient);
+            value -= line[k].mean;
+            if (masking == MASK_BY_LINE) {
+                result = value * line[k].scale + line[k].shift;
+                gradient = LANES_SELECT(result > 0.0f, gradient, (lanes){ 0 });
+            }
+            if (masking == MASK_BY_RESULTS) {
+                lanes_read(type, mask.results, at, count, &result);
+                gradient = LANES_SELECT(result > 0.0f, gradient, (lanes){ 0 });
+            }
+            if (masking == MASK_BY_BITS) {
+                const lane_bits passes = (noted[k] & (int32_t)(1u << p % NORM_NOTED)) != 0;
+                gradient = LANES_SELECT(passes, gradient, (lanes){ 0 });
+            }
+            if (masking == MASK_BY_RESULTS || masking == MASK_BY_BITS)
+                lanes_write(type, gradients, at, count, &gradient);
+            sums->gradient[k] += gradient;
+            sums->product[k] += gradient * value;
         }
-        if (masking == MASK_BY_RESULTS) {
-            wide_read(type, mask.results, at, these.count, &result);
-            gradient = WIDE_SELECT(result > 0.0f, gradient, (wide){ 0 });
-        }
-        if (masking == MASK_BY_BITS) {
-            wide_bits passes;
-            from_bits(mask.passed[at / NORM_BITS], &passes);
-            gradient = WIDE_SELECT(passes, gradient, (wide){ 0 });
-        }
-        if (masking == MASK_BY_RESULTS || masking == MASK_BY_BITS)
-            wide_write(type, gradients, at, these.count, &gradient);
-        sums->gradient += gradient;
-        sums->product += gradient * value;
     }
 }
 
@@ -40,19 +53,19 @@ ALWAYS_INLINE void add_products_any(enum value_type type, struct norm_plane plan
                                     struct norm_mask mask, const void *values, void *gradient, float *gradient_sum,
                                     float *product_sum, struct channels these)
 {
-    struct product_sums sums = { .gradient = { 0 } };
-    struct wide_line of;
-    load_line(line, these, &of);
+    struct product_sums sums = { .gradient = { { 0 } } };
+    struct lanes_line of[OCTETS_MAX];
+    load_line(line, these, of);
     if (mask.passed != NULL)
-        add_products(type, plane, &of, MASK_BY_BITS, mask, values, gradient, &sums, these);
+        add_products(type, plane, of, MASK_BY_BITS, mask, values, gradient, &sums, these);
     else if (mask.results != NULL)
-        add_products(type, plane, &of, MASK_BY_RESULTS, mask, values, gradient, &sums, these);
+        add_products(type, plane, of, MASK_BY_RESULTS, mask, values, gradient, &sums, these);
     else if (mask.by_line)
-        add_products(type, plane, &of, MASK_BY_LINE, mask, values, gradient, &sums, these);
+        add_products(type, plane, of, MASK_BY_LINE, mask, values, gradient, &sums, these);
     else
-        add_products(type, plane, &of, MASK_NONE, mask, values, gradient, &sums, these);
-    add_new(gradient_sum, &sums.gradient, these);
-    add_new(product_sum, &sums.product, these);
+        add_products(type, plane, of, MASK_NONE, mask, values, gradient, &sums, these);
+    add_new(gradient_sum, sums.gradient, these);
+    add_new(product_sum, sums.product, these);
 }
 
 VECTOR_LOOPS
@@ -67,7 +80,7 @@ void norm_add_products(struct norm_plane plane, struct norm_line line, struct no
         if (mask.results != NULL)
             slice_mask.results = pixel_of(plane, mask.results, p);
         if (mask.passed != NULL)
-            slice_mask.passed = mask.passed + p * plane.block / NORM_BITS;
+            slice_mask.passed = mask.passed + bits_before(plane, p);
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY
@@ -76,29 +89,31 @@ void norm_add_products(struct norm_plane plane, struct norm_line line, struct no
 /* What is passed on from what, on the way to its sums. */
 struct passing { const void *values, *gradient; void *to; };
 
-ALWAYS_INLINE void pass_products(enum value_type type, struct norm_plane plane, const struct wide_line *line,
-                                 struct passing of, bool by_line, bool adds, struct product_sums *sums,
-                                 struct channels these)
+ALWAYS_INLINE void pass_products(enum value_type type, struct norm_plane plane,
+                                 const struct lanes_line line[OCTETS_MAX], struct passing of, bool by_line, bool adds,
+                                 struct product_sums *sums, struct channels these)
 {
-    for (size_t p = 0; p < plane.pixels; p++) {
-        const size_t at = p * plane.stride + these.first;
-        wide value, gradient, other;
-        wide_read(type, of.values, at, these.count, &value);
-        wide_read(type, of.gradient, p * plane.block + these.first, these.count, &gradient);
-        value -= line->mean;
-        if (by_line) {
-            other = value * line->scale + line->shift;
-            gradient = WIDE_SELECT(other > 0.0f, gradient, (wide){ 0 });
+    const uint32_t count = octet_count(these);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < octets_of(these); k++) {
+            const size_t at = p * plane.stride + octet_first(these, k);
+            lanes value, gradient, other;
+            lanes_read(type, of.values, at, count, &value);
+            lanes_read(type, of.gradient, p * plane.block + octet_first(these, k), count, &gradient);
+            value -= line[k].mean;
+            if (by_line) {
+                other = value * line[k].scale + line[k].shift;
+                gradient = LANES_SELECT(other > 0.0f, gradient, (lanes){ 0 });
+            }
+            sums->gradient[k] += gradient;
+            sums->product[k] += gradient * value;
+            gradient *= line[k].scale;
+            if (adds) {
+                lanes_read(type, of.to, at, count, &other);
+                gradient += other;
+            }
+            write_new(type, of.to, at, &gradient, these, k);
         }
-        sums->gradient += gradient;
-        sums->product += gradient * value;
-        gradient *= line->scale;
-        if (adds) {
-            wide_read(type, of.to, at, these.count, &other);
-            gradient += other;
-        }
-        write_new(type, of.to, at, &gradient, these);
-    }
 }
 
 /* Where sums of the products are added. */
@@ -108,19 +123,19 @@ ALWAYS_INLINE void pass_products_any(enum value_type type, struct norm_plane pla
                                      struct passing of, bool by_line, bool adds, struct sums_out out,
                                      struct channels these)
 {
-    struct product_sums sums = { .gradient = { 0 } };
-    struct wide_line wide_line;
-    load_line(line, these, &wide_line);
+    struct product_sums sums = { .gradient = { { 0 } } };
+    struct lanes_line of_lanes[OCTETS_MAX];
+    load_line(line, these, of_lanes);
     if (by_line && adds)
-        pass_products(type, plane, &wide_line, of, true, true, &sums, these);
+        pass_products(type, plane, of_lanes, of, true, true, &sums, these);
     else if (by_line)
-        pass_products(type, plane, &wide_line, of, true, false, &sums, these);
+        pass_products(type, plane, of_lanes, of, true, false, &sums, these);
     else if (adds)
-        pass_products(type, plane, &wide_line, of, false, true, &sums, these);
+        pass_products(type, plane, of_lanes, of, false, true, &sums, these);
     else
-        pass_products(type, plane, &wide_line, of, false, false, &sums, these);
-    add_new(out.gradient, &sums.gradient, these);
-    add_new(out.product, &sums.product, these);
+        pass_products(type, plane, of_lanes, of, false, false, &sums, these);
+    add_new(out.gradient, sums.gradient, these);
+    add_new(out.product, sums.product, these);
 }
 
 VECTOR_LOOPS
@@ -141,46 +156,57 @@ void norm_pass_products(struct norm_plane plane, struct norm_line line, bool mas
 struct giving { const void *values, *gradient; void *to; };
 
 /* The coefficients of some channels for it. */
-struct wide_giving { struct wide_line line; wide slope, offset; };
+struct lanes_slope { lanes slope, offset; };
 
-ALWAYS_INLINE void give_back(enum value_type type, struct norm_plane plane, const struct wide_giving *by,
-                             struct giving of, bool by_line, bool adds, struct channels these)
+ALWAYS_INLINE void load_slope(struct norm_slope slope, struct channels these, struct lanes_slope slope_out[OCTETS_MAX])
 {
-    for (size_t p = 0; p < plane.pixels; p++) {
-        const size_t at = p * plane.stride + these.first;
-        wide value, gradient, other;
-        wide_read(type, of.values, at, these.count, &value);
-        wide_read(type, of.gradient, p * plane.block + these.first, these.count, &gradient);
-        value -= by->line.mean;
-        if (by_line) {
-            other = value * by->line.scale + by->line.shift;
-            gradient = WIDE_SELECT(other > 0.0f, gradient, (wide){ 0 });
-        }
-        gradient = gradient * by->line.scale + value * by->slope + by->offset;
-        if (adds) {
-            wide_read(type, of.to, at, these.count, &other);
-            gradient += other;
-        }
-        write_new(type, of.to, at, &gradient, these);
+    for (uint32_t k = 0; k < octets_of(these); k++) {
+        octet_load(slope.slope, these, k, &slope_out[k].slope);
+        octet_load(slope.offset, these, k, &slope_out[k].offset);
     }
+}
+
+ALWAYS_INLINE void give_back(enum value_type type, struct norm_plane plane, const struct lanes_line line[OCTETS_MAX],
+                             const struct lanes_slope slope[OCTETS_MAX], struct giving of, bool by_line, bool adds,
+                             struct channels these)
+{
+    const uint32_t count = octet_count(these);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < octets_of(these); k++) {
+            const size_t at = p * plane.stride + octet_first(these, k);
+            lanes value, gradient, other;
+            lanes_read(type, of.values, at, count, &value);
+            lanes_read(type, of.gradient, p * plane.block + octet_first(these, k), count, &gradient);
+            value -= line[k].mean;
+            if (by_line) {
+                other = value * line[k].scale + line[k].shift;
+                gradient = LANES_SELECT(other > 0.0f, gradient, (lanes){ 0 });
+            }
+            gradient = gradient * line[k].scale + value * slope[k].slope + slope[k].offset;
+            if (adds) {
+                lanes_read(type, of.to, at, count, &other);
+                gradient += other;
+            }
+            write_new(type, of.to, at, &gradient, these, k);
+        }
 }
 
 ALWAYS_INLINE void give_back_any(enum value_type type, struct norm_plane plane, struct norm_line line,
                                  struct norm_slope slope, bool by_line, struct giving of, bool adds,
                                  struct channels these)
 {
-    struct wide_giving by;
-    load_line(line, these, &by.line);
-    WIDE_LOAD(by.slope, slope.slope + these.first, these.count);
-    WIDE_LOAD(by.offset, slope.offset + these.first, these.count);
+    struct lanes_line of_lanes[OCTETS_MAX];
+    struct lanes_slope slope_lanes[OCTETS_MAX];
+    load_line(line, these, of_lanes);
+    load_slope(slope, these, slope_lanes);
     if (by_line && adds)
-        give_back(type, plane, &by, of, true, true, these);
+        give_back(type, plane, of_lanes, slope_lanes, of, true, true, these);
     else if (by_line)
-        give_back(type, plane, &by, of, true, false, these);
+        give_back(type, plane, of_lanes, slope_lanes, of, true, false, these);
     else if (adds)
-        give_back(type, plane, &by, of, false, true, these);
+        give_back(type, plane, of_lanes, slope_lanes, of, false, true, these);
     else
-        give_back(type, plane, &by, of, false, false, these);
+        give_back(type, plane, of_lanes, slope_lanes, of, false, false, these);
 }
 
 VECTOR_LOOPS
@@ -200,18 +226,21 @@ void norm_give_back(struct norm_plane plane, struct norm_line line, struct norm_
 ALWAYS_INLINE void pay(enum value_type type, struct norm_plane plane, const float *mean_of, struct norm_slope by,
                        const void *values, void *to, struct channels these)
 {
-    wide mean, slope, offset;
-    WIDE_LOAD(mean, mean_of + these.first, these.count);
-    WIDE_LOAD(slope, by.slope + these.first, these.count);
-    WIDE_LOAD(offset, by.offset + these.first, these.count);
-    for (size_t p = 0; p < plane.pixels; p++) {
-        const size_t at = p * plane.stride + these.first;
-        wide value, gradient;
-        wide_read(type, values, at, these.count, &value);
-        wide_read(type, to, at, these.count, &gradient);
-        gradient += (value - mean) * slope + offset;
-        write_new(type, to, at, &gradient, these);
-    }
+    const uint32_t count = octet_count(these);
+    struct lanes_slope slope[OCTETS_MAX];
+    lanes mean[OCTETS_MAX];
+    load_slope(by, these, slope);
+    for (uint32_t k = 0; k < octets_of(these); k++)
+        octet_load(mean_of, these, k, &mean[k]);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (uint32_t k = 0; k < octets_of(these); k++) {
+            const size_t at = p * plane.stride + octet_first(these, k);
+            lanes value, gradient;
+            lanes_read(type, values, at, count, &value);
+            lanes_read(type, to, at, count, &gradient);
+            gradient += (value - mean[k]) * slope[k].slope + slope[k].offset;
+            write_new(type, to, at, &gradient, these, k);
+        }
 }
 
 VECTOR_LOOPS

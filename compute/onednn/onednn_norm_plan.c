@@ -62,8 +62,8 @@ static int open_passed(struct plan *plan, uint32_t layer, struct norm *norm)
 {
     if (!is_noted(plan, layer))
         return 0;
-    const size_t words = value_total(plan, plan_output(&plan->base, layer)) / NORM_BITS;
-    const int rc = plan_buffer(plan, words * sizeof(uint16_t), &norm->passed);
+    const size_t words = plan->base.count * norm->blocks * norm_bit_words(norm->plane);
+    const int rc = plan_buffer(plan, words * sizeof(uint32_t), &norm->passed);
     if (rc == 0)
         plan_use(plan, norm->passed, layer, PHASE_FORWARD, PHASE_PARAMETERS);
     return rc;

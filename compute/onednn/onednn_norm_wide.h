@@ -1,8 +1,9 @@
 /* What the loops of batch normalisation over one plane share (onednn_norm_loops.c, onednn_norm_back_loops.c): 16
- * channels at a time, a cache line of each pixel, where the block allows it, else 8 or one. All channels of a slice of
- * the pixels come before the next slice: sums are kept in registers, of few pixels at a time (the longer a sum in
- * single precision gets, the more every number added to it is rounded), and where a pixel has many channels the nearest
- * cache holds a slice. Private to them. */
+ * channels at a time, a cache line of each pixel, where the block allows it, else 8 or one. They are handled in octets:
+ * GCC takes vectors apart that are wider than the machine's, and comparisons of them number by number. All channels of
+ * a slice of the pixels come before the next slice: sums are kept in registers, of few pixels at a time (the longer a
+ * sum in single precision gets, the more every number added to it is rounded), and where a pixel has many channels the
+ * nearest cache holds a slice. Private to them. */
 #ifndef PIPETRAIN_ONEDNN_NORM_WIDE_H
 #define PIPETRAIN_ONEDNN_NORM_WIDE_H
 
@@ -10,110 +11,82 @@
 #include "compute/onednn/onednn_norm.h"
 #include "compute/vector.h"
 
-#define WIDE 16u
-#define SLICE 128u              /* pixels at a time */
+#define OCTETS_MAX 2u
+#define WIDE (OCTETS_MAX * LANES)
+#define SLICE 128u              /* pixels at a time; the bits of NORM_NOTED pixels are not cut */
 
-typedef float wide __attribute__((vector_size(64)));
-typedef int32_t wide_bits __attribute__((vector_size(64)));
-typedef uint32_t wide_words __attribute__((vector_size(64)));
-typedef uint16_t wide_shorts __attribute__((vector_size(32)));
-typedef int8_t wide_chars __attribute__((vector_size(16)));
-
-/* The first `count` numbers, the others 0; count is a constant where speed matters. */
-#define WIDE_LOAD(to, from, count) \
-    do { \
-        if ((count) < WIDE) \
-            memset(&(to), 0, sizeof(to)); \
-        memcpy(&(to), (from), (count) * sizeof(float)); \
-    } while (0)
-#define WIDE_STORE(to, value, count) memcpy((to), &(value), (count) * sizeof(float))
-#define WIDE_SELECT(bits, a, b) ((wide)(((bits) & (wide_bits)(a)) | (~(bits) & (wide_bits)(b))))
-
-/* Channels that are handled together: `count` from `first` on, the first `done` of which were before. Both numbers
- * are constants where speed matters, but `done` of the last ones. */
+/* Channels that are handled together: `count` (WIDE, LANES or 1) from `first` on, the first `done` < LANES of which
+ * were before. Both numbers are constants where speed matters, but `done` of the last ones. */
 struct channels { size_t first, done; uint32_t count; };
 
-/* lanes_read and lanes_write, for WIDE numbers. */
-ALWAYS_INLINE void wide_read(enum value_type type, const void *values, size_t at, uint32_t count, wide *wide_out)
+ALWAYS_INLINE uint32_t octets_of(struct channels these)
 {
-    if (type == VALUE_BF16) {
-        wide_shorts halves = { 0 };
-        memcpy(&halves, (const uint16_t *)values + at, count * sizeof(uint16_t));
-        *wide_out = (wide)(__builtin_convertvector(halves, wide_words) << 16);
-    } else {
-        WIDE_LOAD(*wide_out, (const float *)values + at, count);
-    }
+    return these.count > LANES ? OCTETS_MAX : 1;
 }
 
-ALWAYS_INLINE void wide_write(enum value_type type, void *values, size_t at, uint32_t count, const wide *numbers)
+/* Channels of one octet. */
+ALWAYS_INLINE uint32_t octet_count(struct channels these)
 {
-    if (type == VALUE_BF16) {
-        const wide_words bits = (wide_words)*numbers;
-        const wide_words rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 1u << 22;
-        const wide_words kept = (wide_words)WIDE_SELECT(*numbers == *numbers, rounded, quiet);
-        const wide_shorts halves = __builtin_convertvector(kept >> 16, wide_shorts);
-        memcpy((uint16_t *)values + at, &halves, count * sizeof(uint16_t));
-    } else {
-        WIDE_STORE((float *)values + at, *numbers, count);
-    }
+    return these.count > LANES ? LANES : these.count;
 }
 
-/* The lowest bit of each, which all are 0 or all ones: those of eight are brought to one byte by a product, none of
- * whose sums carries. */
-ALWAYS_INLINE uint16_t bits_of(const wide_bits *which)
+/* Octet k's first channel. */
+ALWAYS_INLINE size_t octet_first(struct channels these, uint32_t k)
 {
-    const wide_chars chars = __builtin_convertvector(*which, wide_chars);
-    uint64_t halves[2];
-    memcpy(halves, &chars, sizeof(halves));
-    for (int i = 0; i < 2; i++)
-        halves[i] = (halves[i] & 0x8040201008040201) * 0x0101010101010101 >> 56;
-    return (uint16_t)(halves[0] | halves[1] << 8);
+    return these.first + k * LANES;
 }
 
-/* All ones where the bit is set. */
-ALWAYS_INLINE void from_bits(uint16_t bits, wide_bits *which_out)
+/* a where a channel of octet k was not handled before, else b. */
+ALWAYS_INLINE void keep_new(struct channels these, uint32_t k, lanes *a, const lanes *b)
 {
-    const wide_bits own = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768 };
-    *which_out = (own & (int32_t)bits) != 0;
+    const lane_bits order = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    if (these.done > 0 && k == 0)
+        *a = LANES_SELECT(order >= (int32_t)these.done, *a, *b);
 }
 
-/* Where a channel was not handled before. */
-#define NEW_OF(these) \
-    ((wide_bits){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } >= (int32_t)(these).done)
+/* Octet k of what there is by channel. */
+ALWAYS_INLINE void octet_load(const float *from, struct channels these, uint32_t k, lanes *lanes_out)
+{
+    LANES_LOAD(*lanes_out, from + octet_first(these, k), octet_count(these));
+}
 
 /* to[channel] += more[channel], of those that were not handled before. */
-ALWAYS_INLINE void add_new(float *to, const wide *more, struct channels these)
+ALWAYS_INLINE void add_new(float *to, const lanes more[OCTETS_MAX], struct channels these)
 {
-    wide sum;
-    WIDE_LOAD(sum, to + these.first, these.count);
-    sum += these.done > 0 ? WIDE_SELECT(NEW_OF(these), *more, (wide){ 0 }) : *more;
-    WIDE_STORE(to + these.first, sum, these.count);
-}
-
-/* wide_write, of channels that were not handled before. */
-ALWAYS_INLINE void write_new(enum value_type type, void *values, size_t at, const wide *numbers, struct channels these)
-{
-    wide all = *numbers, before;
-    if (these.done > 0) {
-        wide_read(type, values, at, these.count, &before);
-        all = WIDE_SELECT(NEW_OF(these), all, before);
+    for (uint32_t k = 0; k < octets_of(these); k++) {
+        lanes before, sum;
+        octet_load(to, these, k, &before);
+        sum = before + more[k];
+        keep_new(these, k, &sum, &before);
+        LANES_STORE(to + octet_first(these, k), sum, octet_count(these));
     }
-    wide_write(type, values, at, these.count, &all);
 }
 
-/* Calls body(type, struct channels) for all channels of a plane's block; the last ones that fill no 16 together
+/* lanes_write of octet k, of channels that were not handled before. */
+ALWAYS_INLINE void write_new(enum value_type type, void *values, size_t at, const lanes *numbers,
+                             struct channels these, uint32_t k)
+{
+    lanes all = *numbers, before;
+    if (these.done > 0 && k == 0) {
+        lanes_read(type, values, at, octet_count(these), &before);
+        keep_new(these, k, &all, &before);
+    }
+    lanes_write(type, values, at, octet_count(these), &all);
+}
+
+/* Calls body(type, struct channels) for all channels of a plane's block; the last ones that fill no octet together
  * with those in front of them. */
 #define FOR_CHANNELS_OF(type, plane, body) \
     do { \
         size_t first = 0; \
         for (; first + WIDE <= (plane).block; first += WIDE) \
             body(type, ((struct channels){ first, 0, WIDE })); \
-        if (first > 0 && first < (plane).block) { \
-            body(type, ((struct channels){ (plane).block - WIDE, first + WIDE - (plane).block, WIDE })); \
-            break; \
-        } \
         for (; first + LANES <= (plane).block; first += LANES) \
             body(type, ((struct channels){ first, 0, LANES })); \
+        if (first > 0 && first < (plane).block) { \
+            body(type, ((struct channels){ (plane).block - LANES, first + LANES - (plane).block, LANES })); \
+            break; \
+        } \
         for (; first < (plane).block; first++) \
             body(type, ((struct channels){ first, 0, 1 })); \
     } while (0)
@@ -145,14 +118,22 @@ static inline void *value_pixel_of(struct norm_plane plane, const void *values, 
     return value_at(plane.type, values, pixel * plane.stride);
 }
 
-/* A line's numbers of some channels. */
-struct wide_line { wide mean, scale, shift; };
-
-ALWAYS_INLINE void load_line(struct norm_line line, struct channels these, struct wide_line *line_out)
+/* The bits of pixel `pixel`, a multiple of NORM_NOTED, and those behind it. */
+static inline size_t bits_before(struct norm_plane plane, size_t pixel)
 {
-    WIDE_LOAD(line_out->mean, line.mean + these.first, these.count);
-    WIDE_LOAD(line_out->scale, line.scale + these.first, these.count);
-    WIDE_LOAD(line_out->shift, line.shift + these.first, these.count);
+    return pixel / NORM_NOTED * plane.block;
+}
+
+/* A line's numbers of some channels. */
+struct lanes_line { lanes mean, scale, shift; };
+
+ALWAYS_INLINE void load_line(struct norm_line line, struct channels these, struct lanes_line line_out[OCTETS_MAX])
+{
+    for (uint32_t k = 0; k < octets_of(these); k++) {
+        octet_load(line.mean, these, k, &line_out[k].mean);
+        octet_load(line.scale, these, k, &line_out[k].scale);
+        octet_load(line.shift, these, k, &line_out[k].shift);
+    }
 }
 
 #endif

@@ -19,7 +19,7 @@ enum { BLOCK_MAX = 64, PIXELS_MAX = 300, COUNT_MAX = BLOCK_MAX * PIXELS_MAX };
 struct plane_numbers {
     float values[COUNT_MAX], skip[COUNT_MAX], result[COUNT_MAX], gradient[COUNT_MAX];
     float sums[2 * BLOCK_MAX];
-    uint16_t passed[COUNT_MAX / NORM_BITS];
+    uint32_t passed[COUNT_MAX];
 };
 
 /* Around 0, and 0 now and then. */
@@ -66,7 +66,7 @@ static void apply_and_mask(struct norm_plane plane, struct plane_numbers *number
 
 static void bits_mask_as_the_results_do(void **state)
 {
-    static const size_t blocks[] = { 16, 48, 64 }, pixels[] = { 1, 7, 128, 129, PIXELS_MAX };
+    static const size_t blocks[] = { 8, 16, 24, 64 }, pixels[] = { 1, 7, 128, 129, PIXELS_MAX };
     struct plane_numbers *const bits = calloc(1, sizeof(*bits)), *const results = calloc(1, sizeof(*results));
     (void)state;
     assert_non_null(bits);
@@ -86,16 +86,19 @@ static void bits_mask_as_the_results_do(void **state)
     free(results);
 }
 
-/* One at a time, in the order of the numbers. */
+/* Of each pixel of 32, a word by channel. */
 static void a_bit_is_set_where_the_result_is_above_0(void **state)
 {
-    const struct norm_plane plane = { VALUE_FP32, 130, 32, 32 };
+    const struct norm_plane plane = { VALUE_FP32, 130, 24, 24 };
     struct plane_numbers *const numbers = calloc(1, sizeof(*numbers));
     (void)state;
     assert_non_null(numbers);
     apply_and_mask(plane, numbers, true);
-    for (size_t i = 0; i < plane.pixels * plane.block; i++)
-        assert_int_equal(numbers->passed[i / NORM_BITS] >> i % NORM_BITS & 1, numbers->result[i] > 0);
+    assert_int_equal(norm_bit_words(plane), 5 * plane.block);
+    for (size_t p = 0; p < plane.pixels; p++)
+        for (size_t c = 0; c < plane.block; c++)
+            assert_int_equal(numbers->passed[p / 32 * plane.block + c] >> p % 32 & 1,
+                             numbers->result[p * plane.block + c] > 0);
     free(numbers);
 }
 

@@ -69,7 +69,7 @@ static uint32_t score_mds(const struct choice *choice, const struct weighted_mds
         worst = class > worst ? class : worst;
     }
     dnnl_primitive_desc_destroy(forward);
-    return worst * 100 + sum;
+    return worst * CHOICE_CLASS + sum;
 }
 
 /* Score of the layouts with the weights `weights`, or with weights in any layout. */

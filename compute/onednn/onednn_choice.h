@@ -17,6 +17,8 @@ struct choice {
 /* The descriptor of a layer's bias in any layout, NULL when it has none; and whether that is the reason. */
 nn_md bias_any(const struct layer *layer);
 bool bias_is_made(const struct layer *layer, nn_md bias);
+/* A score is so many times the worst class of the three directions, and the sum of their classes. */
+#define CHOICE_CLASS 100u
 /* How bad these layouts are with the weights `weights`, or with weights in any layout (NULL);
  * UINT32_MAX when there is no implementation. */
 uint32_t choice_score(const struct choice *choice, nn_md weights);

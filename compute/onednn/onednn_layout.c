@@ -275,6 +275,30 @@ static bool has_brgconv(const struct layouts *layouts, uint32_t layer)
     return found;
 }
 
+/* Are there concatenations that put more behind what one before them has put together, as in densely connected blocks?
+ * With all channels together such values grow where they are, and without a copy. */
+static bool grows(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->layer_count; i++) {
+        const uint32_t first = net->layers[i].kind == LAYER_CONCAT ? net->layers[i].inputs[0] : NET_INPUT;
+        if (first != NET_INPUT && net->layers[first].kind == LAYER_CONCAT)
+            return true;
+    }
+    return false;
+}
+
+/* Has oneDNN fast kernels of a convolution for NHWC, in all directions? */
+static bool has_fast_nhwc(const struct layouts *layouts, uint32_t layer)
+{
+    const struct layer *const conv = &layouts->net->layers[layer];
+    const enum value_type type = layouts->backend->type;
+    const struct choice choice = {
+        .backend = layouts->backend, .layer = conv, .has_data = true, .with_relu = with_relu(layouts, layer),
+        .in = { type, conv->in, conv->in.channels, true, 0 }, .out = { type, conv->out, conv->out.channels, true, 0 },
+    };
+    return choice_score(&choice, NULL) / CHOICE_CLASS <= PD_FAST;
+}
+
 #define SAVING_SHARE 0.03       /* of all that the convolutions multiply */
 
 /* The block that Winograd's algorithm wants, when it saves enough of the net's work; or 0. */
@@ -312,7 +336,7 @@ static uint32_t find_uniform(const struct layouts *layouts)
     const uint32_t winograd = find_winograd(layouts);
     if (winograd != 0)
         return winograd;
-    if (has_brgconv(layouts, layer))
+    if (has_brgconv(layouts, layer) || (grows(layouts->net) && has_fast_nhwc(layouts, layer)))
         return NHWC;
     const struct layer *const conv = &layouts->net->layers[layer];
     conv_wish(layouts->backend, conv, with_relu(layouts, layer), &source, &unused);

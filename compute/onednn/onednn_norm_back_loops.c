@@ -86,30 +86,38 @@ void norm_add_products(struct norm_plane plane, struct norm_line line, struct no
 #undef BODY
 }
 
-/* What is passed on from what, on the way to its sums. */
-struct passing { const void *values, *gradient; void *to; };
+/* What is given back to what. */
+struct giving { const void *values, *gradient; void *to; };
+
+/* Of octet k of pixel `pixel`: values less their mean, and gradients that pass. */
+ALWAYS_INLINE void read_both(enum value_type type, struct norm_plane plane, const struct lanes_line *line,
+                             const struct giving *of, bool by_line, size_t pixel, struct channels these, uint32_t k,
+                             lanes *value_out, lanes *gradient_out)
+{
+    const size_t first = octet_first(these, k);
+    lanes_read(type, of->values, pixel * plane.stride + first, octet_count(these), value_out);
+    lanes_read(type, of->gradient, pixel * plane.block + first, octet_count(these), gradient_out);
+    *value_out -= line->mean;
+    if (by_line) {
+        const lanes result = *value_out * line->scale + line->shift;
+        *gradient_out = LANES_SELECT(result > 0.0f, *gradient_out, (lanes){ 0 });
+    }
+}
 
 ALWAYS_INLINE void pass_products(enum value_type type, struct norm_plane plane,
-                                 const struct lanes_line line[OCTETS_MAX], struct passing of, bool by_line, bool adds,
+                                 const struct lanes_line line[OCTETS_MAX], struct giving of, bool by_line, bool adds,
                                  struct product_sums *sums, struct channels these)
 {
-    const uint32_t count = octet_count(these);
     for (size_t p = 0; p < plane.pixels; p++)
         for (uint32_t k = 0; k < octets_of(these); k++) {
             const size_t at = p * plane.stride + octet_first(these, k);
             lanes value, gradient, other;
-            lanes_read(type, of.values, at, count, &value);
-            lanes_read(type, of.gradient, p * plane.block + octet_first(these, k), count, &gradient);
-            value -= line[k].mean;
-            if (by_line) {
-                other = value * line[k].scale + line[k].shift;
-                gradient = LANES_SELECT(other > 0.0f, gradient, (lanes){ 0 });
-            }
+            read_both(type, plane, &line[k], &of, by_line, p, these, k, &value, &gradient);
             sums->gradient[k] += gradient;
             sums->product[k] += gradient * value;
             gradient *= line[k].scale;
             if (adds) {
-                lanes_read(type, of.to, at, count, &other);
+                lanes_read(type, of.to, at, octet_count(these), &other);
                 gradient += other;
             }
             write_new(type, of.to, at, &gradient, these, k);
@@ -120,7 +128,7 @@ ALWAYS_INLINE void pass_products(enum value_type type, struct norm_plane plane,
 struct sums_out { float *gradient, *product; };
 
 ALWAYS_INLINE void pass_products_any(enum value_type type, struct norm_plane plane, struct norm_line line,
-                                     struct passing of, bool by_line, bool adds, struct sums_out out,
+                                     struct giving of, bool by_line, bool adds, struct sums_out out,
                                      struct channels these)
 {
     struct product_sums sums = { .gradient = { { 0 } } };
@@ -145,15 +153,12 @@ void norm_pass_products(struct norm_plane plane, struct norm_line line, bool mas
 #define BODY(type, these) pass_products_any(type, slice_of(plane, p), line, of, masked_by_line, adds, out, these)
     const struct sums_out out = { gradient_sum, product_sum };
     for (size_t p = 0; p < plane.pixels; p += SLICE) {
-        const struct passing of = { value_pixel_of(plane, values, p), pixel_of(plane, gradient, p),
-                                    value_pixel_of(plane, to, p) };
+        const struct giving of = { value_pixel_of(plane, values, p), pixel_of(plane, gradient, p),
+                                   value_pixel_of(plane, to, p) };
         FOR_CHANNELS(plane, BODY);
     }
 #undef BODY
 }
-
-/* What is given back to what. */
-struct giving { const void *values, *gradient; void *to; };
 
 /* The coefficients of some channels for it. */
 struct lanes_slope { lanes slope, offset; };
@@ -170,21 +175,14 @@ ALWAYS_INLINE void give_back(enum value_type type, struct norm_plane plane, cons
                              const struct lanes_slope slope[OCTETS_MAX], struct giving of, bool by_line, bool adds,
                              struct channels these)
 {
-    const uint32_t count = octet_count(these);
     for (size_t p = 0; p < plane.pixels; p++)
         for (uint32_t k = 0; k < octets_of(these); k++) {
             const size_t at = p * plane.stride + octet_first(these, k);
             lanes value, gradient, other;
-            lanes_read(type, of.values, at, count, &value);
-            lanes_read(type, of.gradient, p * plane.block + octet_first(these, k), count, &gradient);
-            value -= line[k].mean;
-            if (by_line) {
-                other = value * line[k].scale + line[k].shift;
-                gradient = LANES_SELECT(other > 0.0f, gradient, (lanes){ 0 });
-            }
+            read_both(type, plane, &line[k], &of, by_line, p, these, k, &value, &gradient);
             gradient = gradient * line[k].scale + value * slope[k].slope + slope[k].offset;
             if (adds) {
-                lanes_read(type, of.to, at, count, &other);
+                lanes_read(type, of.to, at, octet_count(these), &other);
                 gradient += other;
             }
             write_new(type, of.to, at, &gradient, these, k);

@@ -1,13 +1,16 @@
 /* The yardstick of the CPU backend: what the bare oneDNN primitives of a model take.
  *
- *     primitives [MODEL [BATCH [THREADS [REPEATS]]]]
+ *     primitives [MODEL [BATCH [THREADS [REPEATS [COLD]]]]]
  *
  * For every convolution, dense, max-pool and batch normalisation layer and every direction a training step needs, all
  * of oneDNN's implementations, those by Winograd's algorithm too, are tried in its own choice of layouts, in nhwc, nchw
  * and the blocked layouts, in turns, so that a slow moment of the machine meets all of them. Printed are the fastest of
  * each (median and least of the repeats) and their sum, with the share of batch normalisation: a training step of
  * these primitives cannot be faster. ReLU is fused into forward, and behind batch normalisation into backward, too;
- * dropout, loss, update and what joins branches are not counted. A layer as another one before it is measured once. */
+ * dropout, loss, update and what joins branches are not counted. A layer as another one before it is measured once.
+ *
+ * Repeats find in the caches what fits there. With COLD, so many MiB of other memory, more than the caches hold, are
+ * written before each: in a step that works through its values the truth is between the two. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +49,8 @@ struct bench {
     int repeats;
     size_t bytes[ARG_KINDS];    /* largest need of the candidates of one direction */
     void *memory[ARG_KINDS];    /* shared by them: only one runs at a time */
+    char *others;               /* memory that is written between the runs; NULL: none is */
+    size_t others_bytes;
     struct taken *taken;        /* what layers have taken so far: 3 directions each */
     double sum_ms, least_sum_ms;
     double norm_ms;             /* of sum_ms, batch normalisation */
@@ -143,6 +148,8 @@ static int memory_attach(const struct bench *bench, const struct candidate *cand
 
 static double candidate_run(const struct bench *bench, const struct candidate *candidate)
 {
+    if (bench->others != NULL)
+        memset(bench->others, bench->others[0] + 1, bench->others_bytes);
     const uint64_t begin = clock_now_ns();
     dnnl_primitive_execute(candidate->primitive, bench->stream, candidate->arg_count, candidate->args);
     dnnl_stream_wait(bench->stream);
@@ -362,6 +369,7 @@ int main(int argc, char **argv)
     const uint32_t threads = (uint32_t)number(argc, argv, 3, 1);
     struct bench bench = { .batch = number(argc, argv, 2, 128), .repeats = (int)number(argc, argv, 4, 15) };
     struct net *net = NULL;
+    bench.others_bytes = (size_t)number(argc, argv, 5, 0) << 20;
     if (model_open(&net, model, &options)) {
         fprintf(stderr, "primitives: no model '%s'\n", model);
         return 2;
@@ -376,7 +384,10 @@ int main(int argc, char **argv)
                version->patch, model, (long)bench.batch, threads, bench.repeats);
         bench.net = net;
         bench.taken = calloc((size_t)net->layer_count * 3, sizeof(*bench.taken));
-        rc = bench.taken != NULL ? layers_run(&bench) : -ENOMEM;
+        bench.others = bench.others_bytes > 0 ? calloc(1, bench.others_bytes) : NULL;
+        const bool is_made = bench.taken != NULL && (bench.others != NULL || bench.others_bytes == 0);
+        rc = is_made ? layers_run(&bench) : -ENOMEM;
+        free(bench.others);
         free(bench.taken);
     }
     if (rc == 0)

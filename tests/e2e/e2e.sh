@@ -197,3 +197,17 @@ interval = 1
 progress = none
 END
 }
+
+# A network in $work/smooth.net with neither ReLU nor maximum: where both are, one rounding may turn a gradient aside, or
+# hide what is no number.
+make_smooth() {
+    cat >"$work/smooth.net" <<'END'
+model smooth
+image 28x28x1
+classes 10
+conv2d c1 filters 6 kernel 3 stride 2
+average_pool p1 kernel 2 stride 2
+dense fc1 units classes
+softmax_loss loss
+END
+}

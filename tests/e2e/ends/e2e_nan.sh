@@ -2,6 +2,7 @@
 # Numbers that are not finite: a run ends at the first one, or leaves the step out and is as if it had never been.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_smooth
 
 # One image of 96 is not black, and divided by almost nothing: infinite. It is met once an epoch.
 mkdir "$work/dark"
@@ -22,7 +23,7 @@ expect_err '(the loss is no longer a finite number|holds a number that is not fi
 expect_err ', rate 0\.001.*: try a smaller learning rate than 0\.001'
 # A loss that is not finite names the rate and a layer, also between two looks at the weights.
 for towers in 1 2; do
-    try layer --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=1e30 --set devices.towers=$towers \
+    try layer --set model.file="$work/smooth.net" --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=1e30 --set devices.towers=$towers \
         --set report.interval=1000 --set run.resume=never
     expect_code 73 'a rate that ruins the weights'
     expect_err 'tower [01], rate 1e\+30, first of the weights that are not [a-z]+[0-9]\.(weight|bias): try'

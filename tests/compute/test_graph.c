@@ -181,7 +181,7 @@ static void check_layouts(const char *backend)
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *const net = network_random_graph(3000 + seed, rate_of(seed));
         struct network network;
-        network_open_laid_out(&network, backend, net, COUNT, layouts[seed / 2 % 2]);
+        network_open_laid_out(&network, backend, net, COUNT, 1, layouts[seed / 2 % 2]);
         network_compare_with_reference(&network, COUNT, seed);
         network_close(&network);
         net_close(net);
@@ -192,6 +192,47 @@ static void every_layout_gives_what_the_reference_gives(void **state)
 {
     (void)state;
     network_for_each_backend(check_layouts);
+}
+
+/* Values of one pixel are both rows, as of a dense layer, and maps: what is added and what is normalised may lie in
+ * different blocks of channels. */
+static struct net *net_of_one_pixel(bool normalised_first)
+{
+    static const struct window one = { .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1 };
+    struct net *net;
+    assert_int_equal(net_open(&net, "one pixel", (struct shape){ 3, 6, 6 }, 4), 0);
+    net_conv2d(net, "stem", NET_INPUT, 16, square, true);
+    net_global_average(net, "mean", 0);
+    net_dense(net, "row", 1, 64, true);
+    net_conv2d(net, "conv", 1, 64, one, false);
+    net_batch_norm(net, "norm", 3, soft);
+    net_add(net, "sum", normalised_first ? 4 : 2, normalised_first ? 2 : 4);
+    net_relu(net, "relu", 5);
+    net_dense(net, "classes", 6, 4, true);
+    net_softmax_loss(net, "loss", 7);
+    net_finish(net);
+    assert_string_equal(net_error(net), "");
+    return net;
+}
+
+static void check_one_pixel(const char *backend)
+{
+    static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
+    enum { CASES = 12 };
+    for (uint32_t seed = 0; seed < CASES; seed++) {
+        struct net *const net = net_of_one_pixel(seed % 2 != 0);
+        struct network network;
+        network_open_laid_out(&network, backend, net, COUNT, 1 + seed / 2 % 2, layouts[seed / 4]);
+        network_compare_with_reference(&network, COUNT, seed);
+        network_close(&network);
+        net_close(net);
+    }
+}
+
+static void rows_and_maps_of_one_pixel_are_added(void **state)
+{
+    (void)state;
+    network_for_each_backend(check_one_pixel);
 }
 
 /* ---- painted memory ---- */
@@ -225,6 +266,7 @@ int main(void)
         cmocka_unit_test(logits_may_have_several_losses_and_be_read_by_layers),
         cmocka_unit_test(every_backend_gives_what_the_reference_gives),
         cmocka_unit_test(every_layout_gives_what_the_reference_gives),
+        cmocka_unit_test(rows_and_maps_of_one_pixel_are_added),
         cmocka_unit_test(memory_that_holds_nothing_is_never_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

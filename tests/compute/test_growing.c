@@ -113,7 +113,7 @@ static void check_block(const char *backend, struct net *net, uint32_t seed)
 static void check_block_together(const char *backend, struct net *net, uint32_t seed)
 {
     struct network network;
-    network_open_laid_out(&network, backend, net, COUNT, LAYOUT_NHWC);
+    network_open_laid_out(&network, backend, net, COUNT, 1, LAYOUT_NHWC);
     compare(&network, net, seed);
 }
 
@@ -225,7 +225,7 @@ static uint32_t count_fronts(struct net *net, enum layout layout, bool training)
     struct network network;
     struct plan *plan;
     uint32_t count = 0;
-    network_open_laid_out(&network, "onednn", net, COUNT, layout);
+    network_open_laid_out(&network, "onednn", net, COUNT, 1, layout);
     assert_int_equal(network.ops->plan(network.backend, COUNT, training, &plan), 0);
     for (uint32_t v = 0; v <= net->layer_count; v++)
         count += value_is_front(&plan->base.values, v);
@@ -280,7 +280,7 @@ static void all_blocks_of_the_models_grow_in_place(void **state)
         if (strncmp(model->name, "densenet", strlen("densenet")) != 0)
             continue;
         assert_int_equal(model_open(&net, model->name, &(const struct model_options){ .dropout = true }), 0);
-        network_open_laid_out(&network, "onednn", net, COUNT, LAYOUT_NHWC);
+        network_open_laid_out(&network, "onednn", net, COUNT, 1, LAYOUT_NHWC);
         for (int training = 0; training <= 1; training++) {
             struct plan *plan;
             assert_int_equal(network.ops->plan(network.backend, COUNT, training != 0, &plan), 0);
@@ -300,7 +300,7 @@ static size_t bytes_of(struct net *net, enum layout layout)
 {
     struct network network;
     struct plan *plan;
-    network_open_laid_out(&network, "onednn", net, COUNT, layout);
+    network_open_laid_out(&network, "onednn", net, COUNT, 1, layout);
     assert_int_equal(network.ops->plan(network.backend, COUNT, false, &plan), 0);
     const size_t bytes = plan->base.values.bytes;
     network.ops->plan_close(plan);

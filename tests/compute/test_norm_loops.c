@@ -81,6 +81,8 @@ static void bits_mask_as_the_results_do(void **state)
                 assert_memory_equal(bits->result, results->result, sizeof(bits->result));
                 assert_memory_equal(bits->gradient, results->gradient, sizeof(bits->gradient));
                 assert_memory_equal(bits->sums, results->sums, sizeof(bits->sums));
+                for (size_t i = norm_bit_words(plane); i < COUNT_MAX; i++)
+                    assert_int_equal(bits->passed[i], 0x55555555);
             }
     free(bits);
     free(results);

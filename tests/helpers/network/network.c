@@ -168,10 +168,10 @@ void network_open(struct network *network, const char *backend, const struct net
 }
 
 void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                           enum layout layout)
+                           uint32_t threads, enum layout layout)
 {
     open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = 1, .slice_max = slice_max, .layout = layout });
+                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .layout = layout });
 }
 
 void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,

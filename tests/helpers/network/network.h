@@ -40,9 +40,9 @@ void network_for_each_backend(void (*check)(const char *backend));
 /* All assert that they succeed. */
 void network_open(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                   uint32_t threads);
-/* With one thread, and values in the layout asked for. */
+/* Values in the layout asked for. */
 void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                           enum layout layout);
+                           uint32_t threads, enum layout layout);
 /* Convolutions computed as asked for. */
 void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                              uint32_t threads, enum convolution convolution);

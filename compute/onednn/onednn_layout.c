@@ -322,8 +322,9 @@ static uint32_t find_winograd(const struct layouts *layouts)
     return source;
 }
 
-/* Where branches meet, all values lie alike: as is asked for, or as the convolution with most to compute
- * wants its own, or as Winograd's algorithm does. */
+/* Where branches meet, all values lie alike: as is asked for; or as Winograd's algorithm wants them; or in NHWC where
+ * the convolution with most to compute has kernels of small matrix products, or where values grow and that convolution
+ * has fast kernels; or as that convolution asks for. */
 static uint32_t find_uniform(const struct layouts *layouts)
 {
     const uint32_t layer = largest_conv(layouts->net);

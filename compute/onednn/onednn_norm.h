@@ -4,6 +4,7 @@
 #ifndef PIPETRAIN_ONEDNN_NORM_H
 #define PIPETRAIN_ONEDNN_NORM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -107,6 +108,7 @@ static inline void *norm_value_plane(const struct norm *norm, const void *values
 /* Plane `plane` of the bits; NULL: there are none. */
 static inline uint32_t *norm_bits_of(const struct norm *norm, uint32_t *passed, size_t plane)
 {
+    assert(passed == NULL || norm_has_bits(norm->plane));
     return passed != NULL ? passed + plane * norm_bit_words(norm->plane) : NULL;
 }
 
@@ -121,8 +123,8 @@ static inline uint32_t *norm_passed_of(const struct plan *plan, const struct nor
 void norm_add_sums(struct norm_plane plane, const void *values, float *sum);
 void norm_add_squares(struct norm_plane plane, const void *values, const float *mean, float *squares);
 
-/* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. passed: with skip and relu, the
- * bits of what is above 0 are written there; or NULL. */
+/* result = line(value), + skip (NULL: nothing is added), and at least 0 with relu. passed: with skip and relu,
+ * where norm_has_bits, the bits of what is above 0 are written there; or NULL. */
 void norm_apply(struct norm_plane plane, struct norm_line line, const void *values, const void *skip, bool relu,
                 void *result, uint32_t *passed);
 

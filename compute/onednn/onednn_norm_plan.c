@@ -20,8 +20,8 @@ static bool is_masked(const struct plan *plan, uint32_t layer)
     return plan->base.training && fusion_has(fusion, layer, LAYER_ADD) && fusion_has(fusion, layer, LAYER_RELU);
 }
 
-/* Is that kept as bits, of which 32 are read where one result would be? They are of the values that are normalised:
- * where a pixel is all there is, the results may lie in other blocks. */
+/* Is that kept as bits, a word for 32 pixels of a channel? They are of the values that are normalised: where a pixel is
+ * all there is, the results may lie in other blocks. */
 static bool is_noted(const struct plan *plan, uint32_t layer)
 {
     return is_masked(plan, layer) && norm_has_bits(plane_of_edge(plan, in_edge(plan, layer, 0)));

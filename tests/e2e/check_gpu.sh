@@ -4,8 +4,17 @@
 # that has only the built tree:
 #
 #     tests/e2e/check_gpu.sh [-s] [BUILD]      -s: under compute-sanitizer as well
+#     tests/e2e/check_gpu.sh -l                lists the programs
 set -u
 
+kernels='cuda/test_kernels cuda/test_kernels_channels
+    cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_step'
+programs="stage/test_device stage/test_device_events stage/test_slots $kernels
+    compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update
+    sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
+scripts='batches threads towers gpu'
+
+[ "${1-}" != -l ] || { echo "$programs"; exit 0; }
 sanitize=no
 [ "${1-}" != -s ] || { sanitize=yes; shift; }
 build=$(cd "${1:-.}" && pwd) || exit 99
@@ -13,13 +22,6 @@ source_dir=$(cd "$(dirname "$0")" && pwd)
 passed=0 failed=0
 
 export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1 PIPETRAIN_SANITIZER=no
-
-kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_norm cuda/test_kernels_pool
-    cuda/test_kernels_step'
-programs="stage/test_device stage/test_device_events stage/test_slots $kernels
-    compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update
-    sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
-scripts='batches threads towers gpu'
 
 # check NAME COMMAND...: passed when the exit code is 0; 77 (skipped) is a failure here.
 check() {

@@ -14,9 +14,7 @@ source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e/resume bench lib data; do mkdir -p "$2/$folder"; done
 bundle=$(cd "$2" && pwd)
 
-tests='stage/test_device stage/test_device_events stage/test_slots cuda/test_kernels
-    cuda/test_kernels_step compute/test_layers compute/test_tower compute/test_update
-    sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline'
+tests=$(sh "$source_dir/tests/e2e/check_gpu.sh" -l)
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/resume/tensors_near tests/e2e/run_at
     tests/e2e/shard_maker'
 for name in $tests; do
@@ -26,6 +24,8 @@ done
 for program in $programs; do
     cp "$build/$program" "$bundle/$program"
     strip "$bundle/$program"
+done
+for program in $programs; do
     ldd "$build/$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda[^/]*|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti)\.so' |
     while read -r library; do

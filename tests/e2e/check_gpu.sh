@@ -7,7 +7,7 @@
 #     tests/e2e/check_gpu.sh -l                lists the programs
 set -u
 
-kernels='cuda/test_kernels cuda/test_kernels_channels
+kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_input cuda/test_kernels_loss
     cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_step'
 programs="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update

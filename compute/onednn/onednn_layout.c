@@ -301,6 +301,15 @@ static bool has_fast_nhwc(const struct layouts *layouts, uint32_t layer)
 
 #define SAVING_SHARE 0.03       /* of all that the convolutions multiply */
 
+/* In blocks, values that could grow where they are are copied again and again. Is that little memory: no more samples
+ * than Winograd's algorithm has scratch memory for at once? */
+static bool may_copy(const struct layouts *layouts, uint32_t layer)
+{
+    const struct backend *const backend = layouts->backend;
+    const uint32_t count = backend->spec.slice_max;
+    return !grows(layouts->net) || winograd_samples(backend, &layouts->net->layers[layer], count, true) == count;
+}
+
 /* The block that Winograd's algorithm wants, when it saves enough of the net's work; or 0. */
 static uint32_t find_winograd(const struct layouts *layouts)
 {
@@ -316,7 +325,7 @@ static uint32_t find_winograd(const struct layouts *layouts)
         best = one > most ? i : best;
         most = one > most ? one : most;
     }
-    if (best == net->layer_count || saved < all * SAVING_SHARE ||
+    if (best == net->layer_count || saved < all * SAVING_SHARE || !may_copy(layouts, best) ||
         conv_wish(backend, &net->layers[best], with_relu(layouts, best), &source, &result) != PD_WINOGRAD)
         return 0;
     return source;

@@ -205,6 +205,9 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
  * computed directly. And how many multiplications, or what takes as long, it saves (all, where it is asked for);
  * saved_out may be NULL. */
 size_t winograd_room(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out);
+/* So many of `count` samples are computed by it at a time, forward and for the gradient of the input: all, or as its
+ * scratch memory holds of them; 0: it is not to be, or oneDNN has no kernel for it. */
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, uint32_t count, bool training);
 
 /* Fill in backend->blocks and backend->stored for slices of spec.slice_max samples: by
  * rule, so that all towers and all runs on one machine decide alike. */
@@ -255,7 +258,8 @@ void norm_forward_slice(const struct plan *plan, uint32_t head, struct slice sli
 void norm_backward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *gradient);
 
 /* What runs for some samples of the batch, and all parts of a layer with weights, in order: more than one where what
- * it reads is made in slices. */
+ * it reads is made in slices, or where Winograd's algorithm has no room for all samples. Then the first part makes the
+ * gradient of the weights of all of them. */
 struct part { struct slice slice; struct nn_call forward, weights, data; };
 struct parts {
     struct part *parts;

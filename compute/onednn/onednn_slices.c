@@ -1,4 +1,5 @@
-/* Normalised values that are made in slices, and what runs for each of them. A normalisation and the convolution
+/* What runs for some samples at a time. Convolutions by Winograd's algorithm, where its scratch memory has no room for
+ * all. And normalised values that are made in slices. A normalisation and the convolution
  * behind it both wait for memory where what passes between them does not fit into a cache: it is written, read, and
  * read again for the gradient of the weights, and its gradient is written and read. A few samples at a time it stays in
  * the cache, and what backward needs of it is normalised again from the values, which it reads anyway. */
@@ -31,12 +32,16 @@ static bool is_next(const struct plan *plan, uint32_t reader, uint32_t value)
     return true;
 }
 
+static bool is_in_blocks(const struct edge *edge)
+{
+    return !edge->is_nhwc && edge->block <= WINOGRAD_BLOCK;
+}
+
 /* Winograd's algorithm would bring all weights to where it multiplies for each slice again. It reads blocks only. */
 static bool has_winograd(const struct plan *plan, uint32_t reader)
 {
-    const struct edge *const in = in_edge(plan, reader, 0);
-    const bool is_in_blocks = !in->is_nhwc && in->block <= WINOGRAD_BLOCK;
-    return is_in_blocks && winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
+    return is_in_blocks(in_edge(plan, reader, 0)) &&
+           winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
 }
 
 static bool suits(const struct plan *plan, uint32_t reader, uint32_t value)
@@ -90,10 +95,20 @@ static int open_buffers(struct plan *plan, uint32_t head, struct parts *parts)
     return rc == 0 && bias != NULL ? backward_buffer(plan, head, nn_md_bytes(bias), &parts->more_bias) : rc;
 }
 
+/* Samples that a layer with weights takes at a time, where nobody makes its input in slices. */
+static uint32_t samples_together(const struct plan *plan, uint32_t head)
+{
+    const uint32_t count = plan->base.count;
+    const bool are_blocks = is_in_blocks(in_edge(plan, head, 0)) && is_in_blocks(out_edge(plan, head));
+    const uint32_t samples = !are_blocks ? 0 : winograd_samples(plan_backend(plan), plan_layer(plan, head), count,
+                                                                plan->base.training);
+    return samples != 0 ? samples : count;
+}
+
 int parts_open(struct plan *plan, uint32_t head, struct parts *parts)
 {
     const uint32_t value = plan_input(&plan->base, head, 0), slice = value_slice(plan, value);
-    const uint32_t count = plan->base.count, each = slice != 0 ? slice : count;
+    const uint32_t count = plan->base.count, each = slice != 0 ? slice : samples_together(plan, head);
     *parts = (struct parts){ .count = (count + each - 1) / each,
                              .source = slice != 0 ? plan_group(&plan->base, value - 1)->head : NET_INPUT };
     parts->parts = calloc(parts->count, sizeof(*parts->parts));
@@ -165,8 +180,9 @@ static int backward_weights(const struct plan *plan, uint32_t head, const struct
 
 int parts_backward_weights(const struct plan *plan, uint32_t head, const struct parts *parts)
 {
+    const uint32_t count = parts_are_slices(parts) ? parts->count : 1;
     int rc = 0;
-    for (uint32_t i = 0; i < parts->count && rc == 0; i++)
+    for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = backward_weights(plan, head, parts, &parts->parts[i]);
     return rc;
 }

@@ -85,12 +85,25 @@ static void add_buffer(struct operands *operands, int arg, nn_md md, uint32_t bu
     add_operand(operands, arg, md, PLACE_BUFFER, buffer);
 }
 
-/* Samples of the result or its gradient, which are there as a whole. */
-static void add_result(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
-                       uint32_t buffer, uint32_t first)
+static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, struct weighted_mds *mds)
 {
-    const size_t sample = edge_count(out_edge(plan, layer)) * value_size(plan_type(plan));
+    return weighted_mds_open(mds, plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer), count,
+                             plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
+}
+
+/* Samples from `first` on of a value or a gradient of the edge, which is there as a whole. */
+static void add_samples(struct operands *operands, int arg, nn_md md, const struct edge *edge, uint32_t buffer,
+                        uint32_t first)
+{
+    const size_t sample = edge_count(edge) * value_size(edge->type);
     operands->operand[operands->count++] = (struct operand){ arg, md, { PLACE_BUFFER, buffer, first * sample } };
+}
+
+/* The same of the input or its gradient, where a slice has the buffer for itself. */
+static void add_input(struct operands *operands, int arg, nn_md md, const struct plan *plan, uint32_t layer,
+                      const struct parts *parts, uint32_t buffer, uint32_t first)
+{
+    add_samples(operands, arg, md, in_edge(plan, layer, 0), buffer, parts_are_slices(parts) ? 0 : first);
 }
 
 static const struct value *in_value(const struct plan *plan, uint32_t layer)
@@ -132,14 +145,16 @@ static int choose_fold(struct plan *plan, uint32_t layer, const struct weighted_
 }
 
 static int open_forward(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
-                        const struct folded_norm *norm, struct part *part, const struct part *beside)
+                        const struct weighted *state, struct part *part, const struct part *beside)
 {
+    const struct folded_norm *const norm = &state->norm;
     const struct layer *const about = plan_layer(plan, layer);
     const bool is_multiplied = folded_norm_is_in_weights(norm);
     struct operands operands = { .count = 0 };
     struct nn_op op;
     forward_op(plan, layer, mds, norm, &op);
-    add_buffer(&operands, DNNL_ARG_SRC, mds->src, in_value(plan, layer)->buffer);
+    add_input(&operands, DNNL_ARG_SRC, mds->src, plan, layer, &state->parts, in_value(plan, layer)->buffer,
+              part->slice.first);
     if (is_multiplied)
         add_buffer(&operands, DNNL_ARG_WEIGHTS, mds->weights, norm->weights);
     else
@@ -148,7 +163,8 @@ static int open_forward(struct plan *plan, uint32_t layer, const struct weighted
         add_buffer(&operands, DNNL_ARG_BIAS, norm->bias, norm->shifts);
     else if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_BIAS, mds->bias, PLACE_WEIGHTS, about->parameters[PARAMETER_BIAS]);
-    add_result(&operands, DNNL_ARG_DST, mds->dst, plan, layer, out_value(plan, layer)->buffer, part->slice.first);
+    add_samples(&operands, DNNL_ARG_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->buffer,
+                part->slice.first);
     if (norm->line != NULL) {
         add_buffer(&operands, NN_ARG_FACTOR, norm->line, norm->factors);
         add_buffer(&operands, NN_ARG_SHIFT, norm->line, norm->shifts);
@@ -194,23 +210,41 @@ static int open_weights(struct plan *plan, uint32_t layer, const struct weighted
     if (mds->bias != NULL)
         add_operand(&operands, DNNL_ARG_DIFF_BIAS, mds->bias, adds ? PLACE_BUFFER : PLACE_GRADIENTS,
                     adds ? parts->more_bias : bias);
-    add_result(&operands, DNNL_ARG_DIFF_DST, mds->dst, plan, layer, out_value(plan, layer)->gradient,
-               part->slice.first);
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->gradient,
+                part->slice.first);
     weights_op(plan, layer, mds, &op);
     return call_open(plan, &part->weights, layer, &op, part->forward.pd, operands.operand, operands.count,
                      PHASE_PARAMETERS, beside != NULL ? &beside->weights : NULL);
 }
 
-static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, struct part *part,
-                     const struct part *beside)
+/* Slices make their own; else the first part makes the gradient of all samples. */
+static int open_weights_part(struct plan *plan, uint32_t layer, const struct weighted_mds *mds,
+                             const struct parts *parts, struct part *part, const struct part *beside)
+{
+    struct weighted_mds all;
+    if (parts_are_slices(parts))
+        return open_weights(plan, layer, mds, parts, part, beside);
+    if (part->slice.first > 0)
+        return 0;
+    int rc = open_mds(plan, layer, plan->base.count, &all);
+    if (rc != 0)
+        return rc;
+    rc = open_weights(plan, layer, &all, parts, part, NULL);
+    weighted_mds_close(&all);
+    return rc;
+}
+
+static int open_data(struct plan *plan, uint32_t layer, const struct weighted_mds *mds, const struct parts *parts,
+                     struct part *part, const struct part *beside)
 {
     const struct layer *const about = plan_layer(plan, layer);
     struct operands operands = { .count = 0 };
     struct nn_op op;
-    add_buffer(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan_flow(&plan->base, layer, 0)->buffer);
+    add_input(&operands, DNNL_ARG_DIFF_SRC, mds->src, plan, layer, parts, plan_flow(&plan->base, layer, 0)->buffer,
+              part->slice.first);
     add_operand(&operands, DNNL_ARG_WEIGHTS, mds->weights, PLACE_WEIGHTS, about->parameters[PARAMETER_WEIGHT]);
-    add_result(&operands, DNNL_ARG_DIFF_DST, mds->dst, plan, layer, out_value(plan, layer)->gradient,
-               part->slice.first);
+    add_samples(&operands, DNNL_ARG_DIFF_DST, mds->dst, out_edge(plan, layer), out_value(plan, layer)->gradient,
+                part->slice.first);
     weighted_op(&op, about, mds,
                 (struct weighted_how){ .direction = NN_BACKWARD_DATA, .winograd = room_of(plan, layer),
                                        .training = true });
@@ -234,12 +268,6 @@ static int open_backward(struct plan *plan, uint32_t layer, const struct weighte
     return first_conv_open(plan, layer, with_relu, state->active, &state->first);
 }
 
-static int open_mds(const struct plan *plan, uint32_t layer, uint32_t count, struct weighted_mds *mds)
-{
-    return weighted_mds_open(mds, plan_layer(plan, layer), in_edge(plan, layer, 0), out_edge(plan, layer), count,
-                             plan_stored(plan, layer, PARAMETER_WEIGHT), plan_stored(plan, layer, PARAMETER_BIAS));
-}
-
 /* The first part decides for all. */
 static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, struct part *part)
 {
@@ -252,13 +280,13 @@ static int open_part(struct plan *plan, uint32_t layer, struct weighted *state, 
     if (is_first)
         rc = choose_fold(plan, layer, &mds, &state->norm);
     if (rc == 0)
-        rc = open_forward(plan, layer, &mds, &state->norm, part, beside);
+        rc = open_forward(plan, layer, &mds, state, part, beside);
     if (rc == 0 && goes_back && is_first)
         rc = open_backward(plan, layer, &mds, state);
     if (rc == 0 && goes_back && state->first == NULL)
-        rc = open_weights(plan, layer, &mds, &state->parts, part, beside);
+        rc = open_weights_part(plan, layer, &mds, &state->parts, part, beside);
     if (rc == 0 && plan_has_inputs(&plan->base, layer))
-        rc = open_data(plan, layer, &mds, part, beside);
+        rc = open_data(plan, layer, &mds, &state->parts, part, beside);
     weighted_mds_close(&mds);
     return rc;
 }
@@ -346,14 +374,17 @@ static int weighted_backward_inputs(struct plan *plan, uint32_t layer)
 void weighted_describe(const struct plan *plan, uint32_t layer, char *text, size_t text_size)
 {
     const struct weighted *const state = plan->states[layer];
-    char stored[64], forward[64], weights[64], data[64];
+    const struct parts *const parts = &state->parts;
+    char stored[64], forward[64], weights[64], data[64], together[40] = "";
     nn_md_describe(plan_stored(plan, layer, PARAMETER_WEIGHT), stored, sizeof(stored));
-    call_describe(&state->parts.parts[0].forward, forward, sizeof(forward));
-    call_describe(&state->parts.parts[0].weights, weights, sizeof(weights));
-    call_describe(&state->parts.parts[0].data, data, sizeof(data));
-    snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s", stored, forward,
+    call_describe(&parts->parts[0].forward, forward, sizeof(forward));
+    call_describe(&parts->parts[0].weights, weights, sizeof(weights));
+    call_describe(&parts->parts[0].data, data, sizeof(data));
+    if (parts->count > 1)
+        snprintf(together, sizeof(together), ", %u samples at a time", parts->parts[0].slice.count);
+    snprintf(text, text_size, "weights %s, forward %s%s%s%s, gradient of weights %s, of input %s%s", stored, forward,
              folded_norm_has(&state->norm) ? " with batch norm" : "", adds_value(plan, layer) ? " with sum" : "",
-             has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data);
+             has_relu(plan, layer) ? " with ReLU" : "", state->first != NULL ? "own loop" : weights, data, together);
 }
 
 const struct layer_ops onednn_weighted_ops = {

@@ -62,3 +62,40 @@ size_t winograd_room(const struct backend *backend, const struct layer *layer, u
         *saved_out = direct - winograd;
     return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
 }
+
+/* Has oneDNN a kernel of it for `count` samples, in layouts of its own choice? */
+static bool has_kernel(const struct backend *backend, const struct layer *layer, uint32_t count,
+                       struct weighted_how how)
+{
+    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
+    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
+    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
+    struct weighted_mds mds = {
+        .src = nn_md_any(4, src, dnnl_f32), .factors = nn_md_any(4, weights, dnnl_f32),
+        .dst = nn_md_any(4, dst, dnnl_f32),
+    };
+    struct nn_op op;
+    weighted_op(&op, layer, &mds, how);
+    const bool found = mds.src != NULL && mds.factors != NULL && mds.dst != NULL &&
+                       pd_class_of_best(backend->engine, &op, NULL) == PD_WINOGRAD;
+    weighted_mds_close(&mds);
+    return found;
+}
+
+/* The gradient of the weights is the sum over all samples, which slices would make one after the other: it is not
+ * looked at. */
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, uint32_t count, bool training)
+{
+    for (uint32_t samples = count;; samples = (samples + 1) / 2) {
+        const size_t room = winograd_room(backend, layer, samples, NULL);
+        const struct weighted_how forward = { .direction = NN_FORWARD, .winograd = room, .training = training };
+        const struct weighted_how data = { .direction = NN_BACKWARD_DATA, .winograd = room, .training = true };
+        if (room == 0)
+            return 0;
+        if (has_kernel(backend, layer, samples, forward) &&
+            (!training || has_kernel(backend, layer, samples, data)))
+            return samples;
+        if (samples == 1)
+            return 0;
+    }
+}

@@ -33,39 +33,48 @@ static struct net *net_end(struct net *net, uint32_t from)
     return net;
 }
 
-/* Two convolutions, the second one with batch normalisation and a branch around it, on images that whole tiles do
- * not fill. */
-static struct net *net_of_threes(struct shape shape, uint32_t channels, enum padding padding)
+/* Three convolutions, the second one with batch normalisation and a branch around it, on images that whole tiles do
+ * not fill. with_relu: gradients have steps where a value is next to 0. */
+static struct net *net_with_or_without_relu(struct shape shape, uint32_t channels, enum padding padding, bool with_relu)
 {
     const struct batch_norm how = { .decay = 0.75, .epsilon = 0.05f, .with_gamma = true };
     struct window window = three;
     struct net *const net = net_begin(shape);
     window.padding = padding;
     uint32_t at = (uint32_t)net_conv2d(net, "conv1", NET_INPUT, channels, window, true);
-    at = (uint32_t)net_relu(net, "relu1", at);
+    if (with_relu)
+        at = (uint32_t)net_relu(net, "relu1", at);
     uint32_t branch = (uint32_t)net_conv2d(net, "conv2", at, channels, three, false);
     branch = (uint32_t)net_batch_norm(net, "norm2", branch, how);
     at = (uint32_t)net_add(net, "sum", branch, at);
-    at = (uint32_t)net_relu(net, "relu2", at);
+    if (with_relu)
+        at = (uint32_t)net_relu(net, "relu2", at);
     return net_end(net, (uint32_t)net_conv2d(net, "conv3", at, channels + 8, three, true));
+}
+
+static struct net *net_of_threes(struct shape shape, uint32_t channels, enum padding padding)
+{
+    return net_with_or_without_relu(shape, channels, padding, true);
 }
 
 /* ---- how it is computed ---- */
 
-struct lines { const char *layer; bool found; };
+struct lines { const char *layer, *what; bool found; };
 
-static void look_for_winograd(void *arg, const char *line)
+static void look_for(void *arg, const char *line)
 {
     struct lines *const lines = arg;
-    lines->found = lines->found || (strstr(line, lines->layer) != NULL && strstr(line, "wino") != NULL);
+    lines->found = lines->found || (strstr(line, lines->layer) != NULL && strstr(line, "wino") != NULL &&
+                                    strstr(line, lines->what) != NULL);
 }
 
-static bool is_winograd(struct network *network, const char *layer, uint32_t count)
+/* Is the layer computed by it, and is `what` said of it? */
+static bool is_winograd(struct network *network, const char *layer, const char *what, uint32_t count)
 {
-    struct lines lines = { .layer = layer };
+    struct lines lines = { .layer = layer, .what = what };
     struct plan *plan;
     assert_int_equal(network->ops->plan(network->backend, count, true, &plan), 0);
-    network->ops->plan_describe(plan, look_for_winograd, &lines);
+    network->ops->plan_describe(plan, look_for, &lines);
     network->ops->plan_close(plan);
     return lines.found;
 }
@@ -73,8 +82,8 @@ static bool is_winograd(struct network *network, const char *layer, uint32_t cou
 static bool is_taken(const struct net *net, uint32_t count, enum convolution convolution, const char *layer)
 {
     struct network network;
-    network_open_convolving(&network, "onednn", net, count, 1, convolution);
-    const bool taken = is_winograd(&network, layer, count);
+    network_open_convolving(&network, "onednn", net, count, 1, convolution, 0);
+    const bool taken = is_winograd(&network, layer, "", count);
     network_close(&network);
     return taken;
 }
@@ -140,12 +149,17 @@ static void it_pays_for_windows_of_three_and_many_channels_in_fp32(void **state)
 
 /* ---- what it computes ---- */
 
-static void compare(struct net *net, uint32_t threads, uint64_t seed)
+static void compare_in(const struct net *net, uint32_t threads, uint64_t seed, size_t room)
 {
     struct network network;
-    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD);
+    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
     network_compare_with_reference(&network, COUNT, seed);
     network_close(&network);
+}
+
+static void compare(struct net *net, uint32_t threads, uint64_t seed)
+{
+    compare_in(net, threads, seed, 0);
     net_close(net);
 }
 
@@ -166,6 +180,91 @@ static void random_graphs_match_the_reference(void **state)
         compare(network_random_graph(5000 + seed, 0), 1 + seed % 2, seed);
 }
 
+/* ---- some samples at a time ---- */
+
+/* The first room, from a small one up, in which samples are taken in slices; 0: there is none. */
+static size_t find_narrow_room(const struct net *net, uint32_t threads)
+{
+    for (size_t room = (size_t)1 << 20; room < (size_t)64 << 20; room += room / 4) {
+        struct network network;
+        network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
+        const bool is_narrow = is_winograd(&network, "conv2", "samples at a time", COUNT);
+        network_close(&network);
+        if (is_narrow)
+            return room;
+    }
+    return 0;
+}
+
+static void compare_forward_in(const struct net *net, uint32_t threads, uint64_t seed, size_t room)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, reference;
+    network_open_convolving(&network, "onednn", net, COUNT, threads, CONVOLUTION_WINOGRAD, room);
+    network_open(&reference, "reference", net, COUNT, 1);
+    network_draw_weights(&network, seed);
+    network_draw_weights(&reference, seed);
+    for (int training = 0; training <= 1; training++)
+        network_assert_same_result(network_forward(&network, &input, COUNT, training != 0),
+                                   network_forward(&reference, &input, COUNT, training != 0));
+    network_close(&reference);
+    network_close(&network);
+    network_input_release(&input);
+}
+
+static bool compare_in_narrow_room(struct shape shape, uint32_t threads, bool with_relu)
+{
+    struct net *const net = net_with_or_without_relu(shape, 64, PADDING_SAME, with_relu);
+    const size_t room = find_narrow_room(net, threads);
+    if (room != 0 && with_relu)
+        compare_forward_in(net, threads, threads, room);
+    else if (room != 0)
+        compare_in(net, threads, threads, room);
+    net_close(net);
+    return room != 0;
+}
+
+static void what_has_no_room_is_computed_some_samples_at_a_time(void **state)
+{
+    enum { SHAPES = 3 };
+    static const struct shape shapes[SHAPES] = { { 16, 24, 20 }, { 24, 24, 24 }, { 16, 22, 21 } };
+    uint32_t found = 0;
+    (void)state;
+    need_winograd();
+    for (uint32_t i = 0; i < SHAPES; i++)
+        for (uint32_t threads = 1; threads <= 2; threads++)
+            for (int with_relu = 0; with_relu <= 1; with_relu++)
+                found += compare_in_narrow_room(shapes[i], threads, with_relu != 0);
+    assert_in_range(found, 1, 4 * SHAPES);
+}
+
+static uint32_t samples_of(size_t room, uint32_t count, bool training)
+{
+    struct net *const net = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
+    struct network network;
+    network_open_convolving(&network, "onednn", net, count, 1, CONVOLUTION_AUTO, room);
+    const uint32_t samples = winograd_samples(network.backend, &net->layers[2], count, training);
+    network_close(&network);
+    net_close(net);
+    return samples;
+}
+
+static void so_many_samples_are_taken_as_there_is_room_for(void **state)
+{
+    (void)state;
+    need_winograd();
+    for (int training = 0; training <= 1; training++) {
+        uint32_t before = 0;
+        for (size_t room = (size_t)1 << 10; room <= (size_t)64 << 20; room *= 2) {
+            const uint32_t samples = samples_of(room, 32, training != 0);
+            assert_in_range(samples, before, 32);
+            before = samples;
+        }
+        assert_int_equal(before, 32);
+        assert_int_equal(samples_of((size_t)1 << 10, 32, training != 0), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +272,8 @@ int main(void)
         cmocka_unit_test(it_pays_for_windows_of_three_and_many_channels_in_fp32),
         cmocka_unit_test(all_shapes_match_the_reference),
         cmocka_unit_test(random_graphs_match_the_reference),
+        cmocka_unit_test(what_has_no_room_is_computed_some_samples_at_a_time),
+        cmocka_unit_test(so_many_samples_are_taken_as_there_is_room_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

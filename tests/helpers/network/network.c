@@ -175,10 +175,11 @@ void network_open_laid_out(struct network *network, const char *backend, const s
 }
 
 void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                             uint32_t threads, enum convolution convolution)
+                             uint32_t threads, enum convolution convolution, size_t workspace)
 {
     open_on_device(network, backend, net,
-                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .convolution = convolution });
+                   (struct backend_spec){ .threads = threads, .slice_max = slice_max, .convolution = convolution,
+                                          .workspace_max = workspace });
 }
 
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max)

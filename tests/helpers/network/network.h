@@ -43,9 +43,9 @@ void network_open(struct network *network, const char *backend, const struct net
 /* Values in the layout asked for. */
 void network_open_laid_out(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
                            uint32_t threads, enum layout layout);
-/* Convolutions computed as asked for. */
+/* Convolutions computed as asked for, in so many bytes of scratch memory at most; 0: as a run has. */
 void network_open_convolving(struct network *network, const char *backend, const struct net *net, uint32_t slice_max,
-                             uint32_t threads, enum convolution convolution);
+                             uint32_t threads, enum convolution convolution, size_t workspace);
 /* With one thread, and with memory that holds nothing painted between layers. */
 void network_open_painted(struct network *network, const char *backend, const struct net *net, uint32_t slice_max);
 /* Painted, and in the precision asked for. */

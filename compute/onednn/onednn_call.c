@@ -80,6 +80,17 @@ enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_p
     return find_best(engine, &direct, forward, pd_out);
 }
 
+size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    size_t bytes = SIZE_MAX;
+    if (find_best(engine, op, NULL, &pd) == PD_WINOGRAD)
+        bytes = nn_pd_scratch_bytes(pd);
+    if (pd != NULL)
+        dnnl_primitive_desc_destroy(pd);
+    return bytes;
+}
+
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward)
 {
     dnnl_primitive_desc_t pd = NULL;

@@ -16,11 +16,13 @@ bool bias_is_made(const struct layer *layer, nn_md bias)
     return bias != NULL || !layer_has(layer, PARAMETER_BIAS);
 }
 
-/* Samples at a time, by which a layer is judged. */
-static uint32_t samples_of(const struct backend *backend, const struct layer *layer)
+/* Samples at a time, by which the layouts around a layer are judged. */
+static uint32_t samples_of(const struct choice *choice)
 {
-    const uint32_t samples = winograd_samples(backend, layer, backend->spec.slice_max, true);
-    return samples != 0 ? samples : backend->spec.slice_max;
+    const uint32_t count = choice->backend->spec.slice_max;
+    const uint32_t samples = winograd_samples(choice->backend, choice->layer, &choice->in, &choice->out, count,
+                                              choice->has_data);
+    return samples != 0 ? samples : count;
 }
 
 static struct weighted_how how_of(const struct choice *choice, enum nn_direction direction)
@@ -89,8 +91,7 @@ uint32_t choice_score(const struct choice *choice, nn_md weights)
     uint32_t result = UINT32_MAX;
     if (any != NULL && bias_is_made(choice->layer, bias) &&
         weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
-                                         samples_of(choice->backend, choice->layer), weights != NULL ? weights : any,
-                                         bias) == 0) {
+                                         samples_of(choice), weights != NULL ? weights : any, bias) == 0) {
         result = score_mds(choice, &mds);
         weighted_mds_close(&mds);
     }
@@ -103,7 +104,8 @@ uint32_t choice_score(const struct choice *choice, nn_md weights)
 enum pd_class conv_wish(const struct backend *backend, const struct layer *layer, bool with_relu, uint32_t *src_out,
                         uint32_t *dst_out)
 {
-    const uint32_t count = samples_of(backend, layer);
+    const uint32_t together = winograd_samples(backend, layer, NULL, NULL, backend->spec.slice_max, true);
+    const uint32_t count = together != 0 ? together : backend->spec.slice_max;
     const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
     const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
     const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
@@ -169,8 +171,7 @@ static int wishes_open(const struct choice *choice, nn_md wishes[WISHES])
     struct weighted_mds mds;
     int rc = -ENOMEM;
     if (any != NULL && bias_is_made(choice->layer, bias))
-        rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out,
-                               samples_of(choice->backend, choice->layer), any, bias);
+        rc = weighted_mds_open(&mds, choice->layer, &choice->in, &choice->out, samples_of(choice), any, bias);
     if (rc == 0) {
         const bool is_fp32 = choice->in.type == VALUE_FP32, is_free = !is_narrow(choice->layer);
         if (is_free)

@@ -307,7 +307,8 @@ static bool may_copy(const struct layouts *layouts, uint32_t layer)
 {
     const struct backend *const backend = layouts->backend;
     const uint32_t count = backend->spec.slice_max;
-    return !grows(layouts->net) || winograd_samples(backend, &layouts->net->layers[layer], count, true) == count;
+    return !grows(layouts->net) ||
+           winograd_samples(backend, &layouts->net->layers[layer], NULL, NULL, count, true) == count;
 }
 
 /* The block that Winograd's algorithm wants, when it saves enough of the net's work; or 0. */

@@ -171,7 +171,9 @@ enum pd_class { PD_WINOGRAD, PD_FAST, PD_GEMM, PD_REF, PD_NONE };
  * class is PD_NONE. */
 enum pd_class pd_find(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward,
                       dnnl_primitive_desc_t *pd_out);
-/* The same without the implementation. */
+/* The scratch memory of oneDNN's kernel by Winograd's algorithm for the convolution; SIZE_MAX: there is none. */
+size_t pd_winograd_bytes(dnnl_engine_t engine, const struct nn_op *op);
+/* pd_find without the implementation. */
 enum pd_class pd_class_of_best(dnnl_engine_t engine, const struct nn_op *op, const_dnnl_primitive_desc_t forward);
 /* Make the best primitive for `op` and `operands` in a phase of the head: with exactly these layouts,
  * or with layouts of oneDNN's choice and reorders around it when that is a better
@@ -205,9 +207,12 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
  * computed directly. And how many multiplications, or what takes as long, it saves (all, where it is asked for);
  * saved_out may be NULL. */
 size_t winograd_room(const struct backend *backend, const struct layer *layer, uint32_t count, double *saved_out);
-/* So many of `count` samples are computed by it at a time, forward and for the gradient of the input: all, or as its
- * scratch memory holds of them; 0: it is not to be, or oneDNN has no kernel for it. */
-uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, uint32_t count, bool training);
+/* So many of `count` samples are computed by it at a time, forward and, with_data, for the gradient of the input: all,
+ * or half of them, or half of that, until its scratch memory holds them; 0: it is not to be, or oneDNN has no kernel
+ * for values that lie as `in` and `out` do (NULL: as the kernel wants). The gradient of the weights, the sum over all
+ * samples, is not looked at: where all have no room it is computed directly. */
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct edge *in,
+                          const struct edge *out, uint32_t count, bool with_data);
 
 /* Fill in backend->blocks and backend->stored for slices of spec.slice_max samples: by
  * rule, so that all towers and all runs on one machine decide alike. */
@@ -258,8 +263,8 @@ void norm_forward_slice(const struct plan *plan, uint32_t head, struct slice sli
 void norm_backward_slice(const struct plan *plan, uint32_t head, struct slice slice, void *gradient);
 
 /* What runs for some samples of the batch, and all parts of a layer with weights, in order: more than one where what
- * it reads is made in slices, or where Winograd's algorithm has no room for all samples. Then the first part makes the
- * gradient of the weights of all of them. */
+ * it reads is made in slices, or where Winograd's algorithm has no room for all samples. In the latter case the first
+ * part makes the gradient of the weights of all of them. */
 struct part { struct slice slice; struct nn_call forward, weights, data; };
 struct parts {
     struct part *parts;

@@ -1,8 +1,8 @@
-/* What runs for some samples at a time. Convolutions by Winograd's algorithm, where its scratch memory has no room for
- * all. And normalised values that are made in slices. A normalisation and the convolution
- * behind it both wait for memory where what passes between them does not fit into a cache: it is written, read, and
- * read again for the gradient of the weights, and its gradient is written and read. A few samples at a time it stays in
- * the cache, and what backward needs of it is normalised again from the values, which it reads anyway. */
+/* What runs for some samples at a time: convolutions by Winograd's algorithm, where its scratch memory has no room for
+ * all, and normalised values that are made in slices. A normalisation and the convolution behind it both wait for
+ * memory where what passes between them does not fit into a cache: it is written, read, and read again for the gradient
+ * of the weights, and its gradient is written and read. A few samples at a time it stays in the cache, and what
+ * backward needs of it is normalised again from the values, which it reads anyway. */
 #include "compute/onednn/onednn_plan.h"
 
 #include <errno.h>
@@ -32,16 +32,12 @@ static bool is_next(const struct plan *plan, uint32_t reader, uint32_t value)
     return true;
 }
 
-static bool is_in_blocks(const struct edge *edge)
-{
-    return !edge->is_nhwc && edge->block <= WINOGRAD_BLOCK;
-}
-
 /* Winograd's algorithm would bring all weights to where it multiplies for each slice again. It reads blocks only. */
 static bool has_winograd(const struct plan *plan, uint32_t reader)
 {
-    return is_in_blocks(in_edge(plan, reader, 0)) &&
-           winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
+    const struct edge *const in = in_edge(plan, reader, 0);
+    const bool is_in_blocks = !in->is_nhwc && in->block <= WINOGRAD_BLOCK;
+    return is_in_blocks && winograd_room(plan_backend(plan), plan_layer(plan, reader), plan->base.count, NULL) != 0;
 }
 
 static bool suits(const struct plan *plan, uint32_t reader, uint32_t value)
@@ -99,9 +95,8 @@ static int open_buffers(struct plan *plan, uint32_t head, struct parts *parts)
 static uint32_t samples_together(const struct plan *plan, uint32_t head)
 {
     const uint32_t count = plan->base.count;
-    const bool are_blocks = is_in_blocks(in_edge(plan, head, 0)) && is_in_blocks(out_edge(plan, head));
-    const uint32_t samples = !are_blocks ? 0 : winograd_samples(plan_backend(plan), plan_layer(plan, head), count,
-                                                                plan->base.training);
+    const uint32_t samples = winograd_samples(plan_backend(plan), plan_layer(plan, head), in_edge(plan, head, 0),
+                                              out_edge(plan, head), count, plan_has_inputs(&plan->base, head));
     return samples != 0 ? samples : count;
 }
 

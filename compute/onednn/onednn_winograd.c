@@ -3,6 +3,8 @@
  * Convolutional Neural Networks"). Decided by counting, never by timing, so that all towers decide alike. */
 #include "compute/onednn/onednn_plan.h"
 
+#include <errno.h>
+
 enum { TILE = 4, TILE_PRODUCTS = 36, VECTOR = 16 };
 
 /* Bringing a number to where tiles are multiplied, or back, takes as long as about so many multiplications: 0.4 ns
@@ -63,39 +65,52 @@ size_t winograd_room(const struct backend *backend, const struct layer *layer, u
     return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
 }
 
-/* Has oneDNN a kernel of it for `count` samples, in layouts of its own choice? */
-static bool has_kernel(const struct backend *backend, const struct layer *layer, uint32_t count,
-                       struct weighted_how how)
+/* The descriptors of a convolution of `count` samples: as its values lie, or in layouts of oneDNN's choice. */
+static int mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
+                    uint32_t count)
 {
     const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
     const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
     const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
-    struct weighted_mds mds = {
-        .src = nn_md_any(4, src, dnnl_f32), .factors = nn_md_any(4, weights, dnnl_f32),
-        .dst = nn_md_any(4, dst, dnnl_f32),
+    *mds = (struct weighted_mds){
+        .src = in != NULL ? edge_md(in, count, 4) : nn_md_any(4, src, dnnl_f32),
+        .factors = nn_md_any(4, weights, dnnl_f32),
+        .dst = out != NULL ? edge_md(out, count, 4) : nn_md_any(4, dst, dnnl_f32),
     };
-    struct nn_op op;
-    weighted_op(&op, layer, &mds, how);
-    const bool found = mds.src != NULL && mds.factors != NULL && mds.dst != NULL &&
-                       pd_class_of_best(backend->engine, &op, NULL) == PD_WINOGRAD;
-    weighted_mds_close(&mds);
-    return found;
+    if (mds->src != NULL && mds->factors != NULL && mds->dst != NULL)
+        return 0;
+    weighted_mds_close(mds);
+    return -ENOMEM;
 }
 
-/* The gradient of the weights is the sum over all samples, which slices would make one after the other: it is not
- * looked at. */
-uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, uint32_t count, bool training)
+/* The scratch memory that the kernels of these directions take; SIZE_MAX where there is none. */
+static size_t scratch_bytes(const struct backend *backend, const struct layer *layer, const struct weighted_mds *mds,
+                            bool with_data)
+{
+    size_t most = 0;
+    for (int i = NN_FORWARD; i <= (with_data ? NN_BACKWARD_DATA : NN_FORWARD); i++) {
+        const struct weighted_how how = { .direction = (enum nn_direction)i, .winograd = SIZE_MAX, .training = true };
+        struct nn_op op;
+        weighted_op(&op, layer, mds, how);
+        const size_t bytes = pd_winograd_bytes(backend->engine, &op);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+uint32_t winograd_samples(const struct backend *backend, const struct layer *layer, const struct edge *in,
+                          const struct edge *out, uint32_t count, bool with_data)
 {
     for (uint32_t samples = count;; samples = (samples + 1) / 2) {
         const size_t room = winograd_room(backend, layer, samples, NULL);
-        const struct weighted_how forward = { .direction = NN_FORWARD, .winograd = room, .training = training };
-        const struct weighted_how data = { .direction = NN_BACKWARD_DATA, .winograd = room, .training = true };
-        if (room == 0)
+        struct weighted_mds mds;
+        if (room == 0 || mds_open(&mds, layer, in, out, samples) != 0)
             return 0;
-        if (has_kernel(backend, layer, samples, forward) &&
-            (!training || has_kernel(backend, layer, samples, data)))
+        const size_t bytes = scratch_bytes(backend, layer, &mds, with_data);
+        weighted_mds_close(&mds);
+        if (bytes <= room)
             return samples;
-        if (samples == 1)
+        if (bytes == SIZE_MAX || samples == 1)
             return 0;
     }
 }

@@ -243,7 +243,7 @@ static uint32_t samples_of(size_t room, uint32_t count, bool training)
     struct net *const net = net_of_threes((struct shape){ 3, 28, 28 }, 64, PADDING_SAME);
     struct network network;
     network_open_convolving(&network, "onednn", net, count, 1, CONVOLUTION_AUTO, room);
-    const uint32_t samples = winograd_samples(network.backend, &net->layers[2], count, training);
+    const uint32_t samples = winograd_samples(network.backend, &net->layers[2], NULL, NULL, count, training);
     network_close(&network);
     net_close(net);
     return samples;

@@ -218,8 +218,8 @@ static struct net *net_of_one_pixel(bool normalised_first)
 static void check_one_pixel(const char *backend)
 {
     static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_NCHW };
-    enum { CASES = 12 };
-    for (uint32_t seed = 0; seed < CASES; seed++) {
+    const uint32_t cases = strcmp(backend, "onednn") == 0 ? 12 : 4;     /* elsewhere there is one layout */
+    for (uint32_t seed = 0; seed < cases; seed++) {
         struct net *const net = net_of_one_pixel(seed % 2 != 0);
         struct network network;
         network_open_laid_out(&network, backend, net, COUNT, 1 + seed / 2 % 2, layouts[seed / 4]);

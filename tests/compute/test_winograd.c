@@ -180,6 +180,22 @@ static void random_graphs_match_the_reference(void **state)
         compare(network_random_graph(5000 + seed, 0), 1 + seed % 2, seed);
 }
 
+static void every_padding_matches_the_reference(void **state)
+{
+    (void)state;
+    for (uint32_t sides = 0; sides < 16; sides++) {
+        struct net *const net = net_begin((struct shape){ 16, 12, 13 });
+        struct window window = window_square(3, 1, PADDING_EXPLICIT);
+        window.top = sides & 1;
+        window.bottom = sides >> 1 & 1;
+        window.left = sides >> 2 & 1;
+        window.right = sides >> 3;
+        net_conv2d(net, "one", NET_INPUT, 16, window_square(1, 1, PADDING_SAME), true);
+        net_conv2d(net, "padded", 0, 16, window, true);
+        compare(net_end(net, 1), 1 + sides % 2, sides);
+    }
+}
+
 /* ---- some samples at a time ---- */
 
 /* The first room, from a small one up, in which samples are taken in slices; 0: there is none. */
@@ -272,6 +288,7 @@ int main(void)
         cmocka_unit_test(it_pays_for_windows_of_three_and_many_channels_in_fp32),
         cmocka_unit_test(all_shapes_match_the_reference),
         cmocka_unit_test(random_graphs_match_the_reference),
+        cmocka_unit_test(every_padding_matches_the_reference),
         cmocka_unit_test(what_has_no_room_is_computed_some_samples_at_a_time),
         cmocka_unit_test(so_many_samples_are_taken_as_there_is_room_for),
     };

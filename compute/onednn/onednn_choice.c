@@ -106,23 +106,19 @@ enum pd_class conv_wish(const struct backend *backend, const struct layer *layer
 {
     const uint32_t together = winograd_samples(backend, layer, NULL, NULL, backend->spec.slice_max, true);
     const uint32_t count = together != 0 ? together : backend->spec.slice_max;
-    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
-    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
-    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
-    const dnnl_data_type_t type = nn_type(backend->type);
-    struct weighted_mds mds = {
-        .src = nn_md_any(4, src, type), .factors = nn_md_any(4, weights, type), .bias = bias_any(layer),
-        .dst = nn_md_any(4, dst, type),
-    };
+    nn_md bias = bias_any(layer);
+    struct weighted_mds mds;
     dnnl_primitive_desc_t pd = NULL;
-    struct nn_op op;
-    weighted_op(&op, layer, &mds,
-                (struct weighted_how){ .direction = NN_FORWARD, .winograd = winograd_room(backend, layer, count, NULL),
-                                       .training = true, .with_relu = with_relu });
-    *src_out = *dst_out = 0;
     enum pd_class class = PD_NONE;
-    if (mds.src != NULL && mds.factors != NULL && bias_is_made(layer, mds.bias) && mds.dst != NULL)
+    *src_out = *dst_out = 0;
+    if (conv_mds_open(&mds, layer, NULL, NULL, count, backend->type) == 0 && bias_is_made(layer, bias)) {
+        struct nn_op op;
+        mds.bias = bias;
+        weighted_op(&op, layer, &mds,
+                    (struct weighted_how){ .direction = NN_FORWARD, .training = true, .with_relu = with_relu,
+                                           .winograd = winograd_room(backend, layer, count, NULL) });
         class = pd_find(backend->engine, &op, NULL, &pd);
+    }
     if (class != PD_NONE) {
         nn_md src_md = nn_md_of(pd, DNNL_ARG_SRC), dst_md = nn_md_of(pd, DNNL_ARG_DST);
         if (src_md != NULL && dst_md != NULL) {
@@ -133,7 +129,7 @@ enum pd_class conv_wish(const struct backend *backend, const struct layer *layer
         nn_md_release(dst_md);
         dnnl_primitive_desc_destroy(pd);
     }
-    nn_md_release(mds.bias);
+    nn_md_release(bias);
     weighted_mds_close(&mds);
     return class;
 }

@@ -75,6 +75,23 @@ int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const
     return -ENOMEM;
 }
 
+int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
+                  uint32_t count, enum value_type type)
+{
+    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
+    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
+    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
+    *mds = (struct weighted_mds){
+        .src = in != NULL ? edge_md(in, count, 4) : nn_md_any(4, src, nn_type(type)),
+        .factors = nn_md_any(4, weights, nn_type(type)),
+        .dst = out != NULL ? edge_md(out, count, 4) : nn_md_any(4, dst, nn_type(type)),
+    };
+    if (mds->src != NULL && mds->dst != NULL && mds->factors != NULL)
+        return 0;
+    weighted_mds_close(mds);
+    return -ENOMEM;
+}
+
 void weighted_mds_close(struct weighted_mds *mds)
 {
     nn_md_release(mds->src);

@@ -196,6 +196,9 @@ struct weighted_mds {
 };
 int weighted_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in,
                       const struct edge *out, uint32_t count, nn_md weights, nn_md bias);
+/* Those of a convolution alone, without a bias, and the weights in any layout; in, out NULL: these values, too. */
+int conv_mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
+                  uint32_t count, enum value_type type);
 void weighted_mds_close(struct weighted_mds *mds);
 /* The logical dimensions of its weights as the primitive sees them; returns the rank. */
 int weighted_dims(const struct layer *layer, const struct edge *in, dnnl_dim_t dims_out[NN_RANK_MAX]);

@@ -3,8 +3,6 @@
  * Convolutional Neural Networks"). Decided by counting, never by timing, so that all towers decide alike. */
 #include "compute/onednn/onednn_plan.h"
 
-#include <errno.h>
-
 enum { TILE = 4, TILE_PRODUCTS = 36, VECTOR = 16 };
 
 /* Bringing a number to where tiles are multiplied, or back, takes as long as about so many multiplications: 0.4 ns
@@ -67,24 +65,6 @@ size_t winograd_room(const struct backend *backend, const struct layer *layer, u
     return direct > winograd * LEAST_GAIN ? backend_workspace(&backend->spec) : 0;
 }
 
-/* The descriptors of a convolution of `count` samples: as its values lie, or in layouts of oneDNN's choice. */
-static int mds_open(struct weighted_mds *mds, const struct layer *layer, const struct edge *in, const struct edge *out,
-                    uint32_t count)
-{
-    const dnnl_dim_t src[] = { count, layer->in.channels, layer->in.height, layer->in.width };
-    const dnnl_dim_t dst[] = { count, layer->out.channels, layer->out.height, layer->out.width };
-    const dnnl_dim_t weights[] = { layer->out.channels, layer->in.channels, layer->kernel_h, layer->kernel_w };
-    *mds = (struct weighted_mds){
-        .src = in != NULL ? edge_md(in, count, 4) : nn_md_any(4, src, dnnl_f32),
-        .factors = nn_md_any(4, weights, dnnl_f32),
-        .dst = out != NULL ? edge_md(out, count, 4) : nn_md_any(4, dst, dnnl_f32),
-    };
-    if (mds->src != NULL && mds->factors != NULL && mds->dst != NULL)
-        return 0;
-    weighted_mds_close(mds);
-    return -ENOMEM;
-}
-
 /* The scratch memory that the kernels of these directions take; SIZE_MAX where there is none. */
 static size_t scratch_bytes(const struct backend *backend, const struct layer *layer, const struct weighted_mds *mds,
                             bool with_data)
@@ -106,7 +86,7 @@ uint32_t winograd_samples(const struct backend *backend, const struct layer *lay
     for (uint32_t samples = count;; samples = (samples + 1) / 2) {
         const size_t room = winograd_room(backend, layer, samples, NULL);
         struct weighted_mds mds;
-        if (room == 0 || mds_open(&mds, layer, in, out, samples) != 0)
+        if (room == 0 || conv_mds_open(&mds, layer, in, out, samples, VALUE_FP32) != 0)
             return 0;
         const size_t bytes = scratch_bytes(backend, layer, &mds, with_data);
         weighted_mds_close(&mds);

@@ -8,6 +8,7 @@
 #include "loader/augment/mixing.h"
 #include "loader/work.h"
 #include "stage/clock.h"
+#include "stage/thread.h"
 #include "stage/trace/range.h"
 
 /* Records that are asked for before they are wanted. */
@@ -223,6 +224,7 @@ static void close_contexts(struct worker *decoder)
 void decoder_loop(void *worker)
 {
     struct worker *const decoder = worker;
+    thread_give_way();
     int rc = decoder->open_result = open_contexts(decoder);
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)

@@ -7,6 +7,7 @@
 #include "loader/work.h"
 #include "stage/clock.h"
 #include "stage/log.h"
+#include "stage/thread.h"
 #include "stage/trace/range.h"
 
 static size_t frame_bytes(const struct work_record *record)
@@ -251,6 +252,7 @@ static int read_next(struct worker *reader)
 void reader_loop(void *worker)
 {
     struct worker *const reader = worker;
+    thread_give_way();
     while (read_next(reader) >= 0)
         ;
     tally_add(&reader->tally.cpu_ns, clock_thread_ns());

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
+#define WAY 3                   /* steps of niceness: each is 1.25 times less of a core */
 #define TIMER_SLACK_NS 1000u    /* Linux adds 50000 otherwise: more than the naps of those who wait for a GPU */
 
 struct thread {
@@ -76,4 +78,9 @@ void thread_bind(const uint32_t *cpus, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         CPU_SET(cpus[i], &set);
     pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+void thread_give_way(void)
+{
+    (void)!nice(WAY);   /* -1 may be a niceness; becoming nicer is always allowed */
 }

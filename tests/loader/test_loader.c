@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -491,6 +493,63 @@ static void a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+static void read_name(const char *task, char name_out[16])
+{
+    char path[300];
+    snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+    FILE *const file = fopen(path, "r");
+    name_out[0] = '\0';
+    if (file == NULL)
+        return;     /* it has ended */
+    (void)!fscanf(file, "%15s", name_out);
+    fclose(file);
+}
+
+/* Threads of that name with that niceness or a greater one. */
+static uint32_t count_nice(const char *name, int least)
+{
+    uint32_t count = 0;
+    DIR *const tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        char found[16];
+        read_name(entry->d_name, found);
+        count += strcmp(found, name) == 0 && getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name)) >= least;
+    }
+    closedir(tasks);
+    return count;
+}
+
+static void await_nice(const char *name, int least)
+{
+    for (int i = 0; i < 10000 && count_nice(name, least) == 0; i++)
+        usleep(1000);       /* it may be about to begin */
+    assert_int_equal(count_nice(name, least), 1);
+}
+
+static void look_at_niceness(struct harness *harness)
+{
+    const int own = getpriority(PRIO_PROCESS, 0), nicer = own < 19 ? own + 1 : 19;
+    assert_int_equal(harness->start_result, 0);
+    await_nice("reader0", nicer);
+    await_nice("decoder0", nicer);
+    await_nice("decoder1", nicer);
+}
+
+/* A step that stands still because a decoder has the core costs more than a batch that comes later. */
+static void its_threads_give_way_to_those_that_compute(void **state)
+{
+    (void)state;
+    const int own = getpriority(PRIO_PROCESS, 0);
+    struct harness harness = make_harness(5, 1);
+    harness.spec.decode_threads = 2;
+    harness.after_start = look_at_niceness;
+    harness_run(&harness);
+    assert_string_equal(harness.message, "");
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+    harness_release(&harness);
+}
+
 /* The file is cut after it was opened: an error with a name, not a signal. */
 static void a_shard_cut_while_it_is_read_is_named(void **state)
 {
@@ -537,6 +596,7 @@ int main(void)
         cmocka_unit_test(the_plan_knows_the_memory_before_the_start),
         cmocka_unit_test(ends_early_after_any_number_of_batches),
         cmocka_unit_test(a_work_that_never_came_back_is_noticed_even_when_the_run_ended_early),
+        cmocka_unit_test(its_threads_give_way_to_those_that_compute),
         cmocka_unit_test(a_shard_cut_while_it_is_read_is_named),
     };
     return cmocka_run_group_tests(tests, make_sets, remove_sets);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
-#define WAY 3                   /* steps of niceness: each is 1.25 times less of a core */
+#define WAY 3                   /* steps of niceness, of 1.25 each: THREAD_WAY_WEIGHT */
 #define TIMER_SLACK_NS 1000u    /* Linux adds 50000 otherwise: more than the naps of those who wait for a GPU */
 
 struct thread {

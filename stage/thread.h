@@ -14,7 +14,8 @@ void thread_join(struct thread *thread);
 /* The calling thread runs on these CPUs from now on, where the system lets it. */
 void thread_bind(const uint32_t *cpus, uint32_t count);
 /* The calling thread gives way from now on to the process's others where cores are short: on a core that both want it
- * gets about half of what they get. Only it, not the process (nice(2), on Linux). */
+ * gets THREAD_WAY_WEIGHT times what they get. Only it, not the process (nice(2), on Linux). */
+#define THREAD_WAY_WEIGHT 0.51
 void thread_give_way(void);
 
 #endif

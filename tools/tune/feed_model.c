@@ -240,24 +240,38 @@ static double cores_wanted(const struct feed *feed)
     return busy_team_cores(feed) + loader_cores(feed);
 }
 
-/* Shares of a core: of a thread of the loader, and of the slowest one of the towers. */
+/* Shares of a core: of a thread of the loader, and what a team gets done. */
 struct shares { double loader, team; };
 
-/* Threads are spread evenly, but whole: with more threads than cores some cores have one more than the others, and
- * those on it less. The threads of a team wait for the slowest of them and keep their cores meanwhile, so that what the
- * loader gets is what they leave. */
-static struct shares shares_of(double cores, double team, double loader)
+/* What disturbs a team costs it `crowding` times what its share of the cores tells. */
+static double disturbed(double crowding, double share)
 {
-    const double all = team + loader;
-    if (all <= cores)
+    return 1 / (1 + crowding * (1 / share - 1));
+}
+
+/* It waits for its slowest thread and keeps its cores meanwhile: it takes no less than its share. */
+static double taken(double crowding, double share)
+{
+    return fmax(share, disturbed(crowding, share));
+}
+
+/* The loader's threads take the cores that towers leave, as many of them on one as weigh no more than a tower's thread.
+ * The others are beside towers' threads, spread evenly, but whole: some cores have one more than the rest, and a team
+ * is as slow as its thread on such a core. */
+static struct shares shares_of(const struct feed_model *model, double team, double loader)
+{
+    const double cores = model->cores, weight = model->loader_weight, crowding = model->crowding;
+    if (team + loader <= cores)
         return (struct shares){ 1, 1 };
-    if (team == 0 || loader == 0)
-        return (struct shares){ cores / all, cores / all };
-    const double least = floor(all / cores), more = all - least * cores;        /* threads of a core; cores with more */
-    const double shared = more / cores, met = fmin(more * fmin(team / cores, 1), 1);
-    const double team_mean = shared / (least + 1) + (1 - shared) / least;
-    return (struct shares){ .loader = fmin(fmax((cores - team * team_mean) / loader, 0.01), 1),
-                            .team = met / (least + 1) + (1 - met) / least };
+    if (team == 0)
+        return (struct shares){ .loader = cores / loader, .team = 1 };
+    const double held = fmin(team, cores), each = team / held;      /* cores with towers' threads; how many each has */
+    const double beside = fmax(loader - (cores - held) / weight, 0) / held;
+    const double least = floor(beside), shared = beside - least, met = fmin(shared * held, 1);
+    const double fewer = 1 / (each + least * weight), more = 1 / (each + (least + 1) * weight);
+    const double mean = shared * taken(crowding, more) + (1 - shared) * taken(crowding, fewer);
+    return (struct shares){ .loader = fmin(fmax((cores - team * mean) / loader, 0.01), 1),
+                            .team = disturbed(crowding, met * more + (1 - met) * fewer) };
 }
 
 /* Of what takes `cores` of a core where it has one for itself and waits otherwise. */
@@ -269,12 +283,11 @@ static double slowed(double cores, double share)
 static struct rates rates_now(const struct feed *feed)
 {
     const struct feed_model *const model = feed->model;
-    const struct shares shares = shares_of(model->cores, busy_team_cores(feed), loader_cores(feed));
-    const bool is_crowded = shares.team < 1 && model->steps_on_cores;
+    const struct shares shares = shares_of(model, busy_team_cores(feed), loader_cores(feed));
     return (struct rates){ .read = slowed(model->read_cores, shares.loader),
                            .decode = slowed(model->decode_cores, shares.loader),
                            .copy = model->copies_on_cores ? shares.loader : 1,
-                           .step = is_crowded ? shares.team / model->crowding : 1 };
+                           .step = shares.team };
 }
 
 static double soonest(const struct server *servers, uint32_t count, double rate, double best)

@@ -4,11 +4,11 @@
  *   readers -> (pieces of work) -> decoders -> ring -> feeder -> slots -> towers
  *
  * Every stage serves in order, a server takes its next piece when it is done with the last and there is room behind
- * it, and what computes at the same time shares the cores: where there are more threads than cores, some cores have
- * one more than others, a step takes as long as the slowest thread of its team, and the loader gets what the towers
- * leave. While towers wait for input, it has all the cores. Nothing is drawn at random: service times are used in the
- * order they were measured in, so that slow ones that came together come together, and the same model gives the same
- * answer.
+ * it, and what computes at the same time shares the cores: where there are more threads than cores, the loader's give
+ * way, but on a core that has one beside a tower's thread this gets less, a step takes as long as the slowest thread of
+ * its team, and the loader gets what the towers leave. While towers wait for input, it has all the cores. Nothing is
+ * drawn at random: service times are used in the order they were measured in, so that slow ones that came together come
+ * together, and the same model gives the same answer.
  * Towers of a process step together, as gradients are reduced. */
 #ifndef PIPETRAIN_FEED_MODEL_H
 #define PIPETRAIN_FEED_MODEL_H
@@ -40,13 +40,15 @@ struct feed_model {
     uint32_t towers, batch;             /* batch: samples of a step, of all towers */
     double cores;                       /* that the process may use; INFINITY: nothing is shared */
     double read_cores, decode_cores;    /* share of a read or a decode that it computes; the rest waits */
+    double loader_weight;               /* of a core that a tower's thread wants, too, a thread of the loader gets so
+                                         * many times what that gets. > 0 */
     bool copies_on_cores, steps_on_cores;       /* of the host, as with CPU towers */
     double slot_free;                   /* share of a step, its last part, in which the slot that it began with may be
                                          * filled: a tower gives it back behind its forward pass, a GPU behind the
                                          * first layer. 0: it is taken to the end */
-    double crowding;                    /* how much longer a step takes, where there are not enough cores, than by the
-                                         * share of its slowest thread: a team meets after every layer, and waits
-                                         * each time for whoever has no core just then. >= 1 */
+    double crowding;                    /* how many times more a step is delayed, where there are not enough cores, than
+                                         * by the share of its slowest thread: a team meets after every layer, and waits
+                                         * each time for whoever has no core just then. 0: not at all */
 };
 
 struct feed_setting {

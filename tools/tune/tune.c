@@ -11,6 +11,7 @@
 #include "stage/log.h"
 #include "stage/stop.h"
 #include "stage/text/decimal.h"
+#include "stage/thread.h"
 #include "tools/config/options.h"
 #include "tools/limits/cgroup.h"
 #include "tools/run/pace/sides.h"
@@ -236,7 +237,7 @@ static void set_space(struct tuning *tuning)
     struct feed_model *const model = &tuning->outcome.model;
     struct search_space *const space = &tuning->outcome.space;
     const double quota = cgroup_cpu("").cpus;
-    *model = (struct feed_model){ .between = BETWEEN, .crowding = 1 };
+    *model = (struct feed_model){ .between = BETWEEN, .loader_weight = THREAD_WAY_WEIGHT, .crowding = 1 };
     model->cores = fmin((double)now->cores, quota);
     model->slot_free = trials_slot_free(now);
     model->steps_on_cores = model->copies_on_cores = strcmp(now->device, "cpu") == 0;
@@ -388,7 +389,8 @@ static int measure(struct tuning *tuning)
 static int search(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    if (crowding_fit(&outcome->model, &outcome->space.now, tuning->now.images_per_second) != 0 ||
+    const double step = (1 - wait_of(&tuning->now)) * tuning->step_seconds;
+    if (crowding_fit(&outcome->model, &outcome->space.now, step) != 0 ||
         search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
         return out_of_memory(tuning);
     take_candidates(tuning);

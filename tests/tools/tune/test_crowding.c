@@ -19,47 +19,64 @@ static struct feed_model on_cores(double cores)
 {
     return (struct feed_model){ .decode = TIMES(half), .step = { TIMES(one) }, .step_threads = { 2 }, .step_kinds = 1,
                                 .pieces = 2, .between = 4, .towers = 1, .batch = 10, .cores = cores,
-                                .decode_cores = 1, .steps_on_cores = true, .crowding = 3 };
+                                .decode_cores = 1, .loader_weight = 0.5, .steps_on_cores = true, .crowding = 3 };
 }
 
-static double fitted(struct feed_model model, double speed)
+static const struct feed_setting now = { 1, 1, 2, 4, 2 };
+
+static double fitted(struct feed_model model, double seconds)
 {
-    static const struct feed_setting now = { 1, 1, 2, 4, 2 };
-    assert_int_equal(crowding_fit(&model, &now, speed), 0);
+    assert_int_equal(crowding_fit(&model, &now, seconds), 0);
     return model.crowding;
 }
 
-static void the_model_then_says_what_was_measured(void **state)
+/* Of the model, without what is waited. */
+static double step_seconds(const struct feed_model *model)
 {
-    static const struct feed_setting now = { 1, 1, 2, 4, 2 };
-    (void)state;
-    struct feed_model model = on_cores(2);
     struct feed_prediction prediction;
-    model.crowding = 1.7;
-    assert_int_equal(feed_predict(&model, &now, 300, &prediction), 0);
-    assert_float_equal(fitted(model, prediction.images_per_second), 1.7, 0.02);
+    assert_int_equal(feed_predict(model, &now, 300, &prediction), 0);
+    return (1 - prediction.input_wait) * 10 / prediction.images_per_second;
 }
 
-static void what_is_as_fast_as_it_can_be_is_not_crowded(void **state)
+static void steps_then_take_as_long_as_was_measured(void **state)
 {
     (void)state;
-    assert_float_equal(fitted(on_cores(2), 1000), 1, 0.01);
+    static const double long_decode[] = { 1.5 };
+    for (int is_fed = 0; is_fed < 2; is_fed++) {
+        struct feed_model model = on_cores(2);
+        if (!is_fed)
+            model.decode = (struct feed_times)TIMES(long_decode);   /* what is waited is no step */
+        model.crowding = 1.7;
+        const double seconds = step_seconds(&model);
+        assert_true(seconds > 1.5);
+        assert_float_equal(fitted(model, seconds), 1.7, 0.02);
+    }
+}
+
+/* The loader does not disturb it at all. */
+static void a_step_as_short_as_alone_has_its_cores(void **state)
+{
+    (void)state;
+    struct feed_model model = on_cores(2);
+    model.crowding = fitted(model, 1);
+    assert_float_equal(step_seconds(&model), 1, 0.01);
+    assert_float_equal(fitted(model, 0.5), 0, 0.01);
 }
 
 static void a_setting_with_cores_enough_tells_nothing(void **state)
 {
     (void)state;
-    assert_float_equal(fitted(on_cores(3), 5), 1, 0);   /* slower than the model says, but not for want of cores */
+    assert_float_equal(fitted(on_cores(3), 2), 1, 0);   /* slower than the model says, but not for want of cores */
     struct feed_model model = on_cores(2);
     model.steps_on_cores = false;
-    assert_float_equal(fitted(model, 5), 1, 0);
+    assert_float_equal(fitted(model, 2), 1, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_then_says_what_was_measured),
-        cmocka_unit_test(what_is_as_fast_as_it_can_be_is_not_crowded),
+        cmocka_unit_test(steps_then_take_as_long_as_was_measured),
+        cmocka_unit_test(a_step_as_short_as_alone_has_its_cores),
         cmocka_unit_test(a_setting_with_cores_enough_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static struct feed_model plenty(void)
     return (struct feed_model){ .read = TIMES(tenth), .decode = TIMES(half), .step = { TIMES(one) },
                                 .step_threads = { 1 }, .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1,
                                 .batch = 10, .cores = INFINITY, .decode_cores = 1,
-                                .crowding = 1 };
+                                .loader_weight = 1, .crowding = 1 };
 }
 
 static struct feed_prediction predicted(const struct feed_model *model, struct feed_setting setting)
@@ -130,7 +130,7 @@ static void what_computes_at_once_shares_the_cores(void **state)
     model.cores = 2;
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 10, 1e-3);
     model.cores = 1;
-    model.crowding = 2;         /* now a step takes twice as long wherever it is disturbed */
+    model.crowding = 2;         /* now a step is delayed twice as long */
     assert_true(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second < 4.5);
     model.steps_on_cores = false;       /* a GPU: decoding has the core for itself */
     assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 1, 4, 2 }).images_per_second, 10, 1e-3);
@@ -156,10 +156,14 @@ static void a_decoder_beside_a_team_is_slowed_too(void **state)
     assert_float_equal(is.images_per_second, 10 / 3.4, 1e-2);
     assert_float_equal(is.input_wait, 1.4 / 3.4, 1e-2);
     assert_float_equal(is.cores_busy, (2 * 2 + 1 * 1.4) / 3.4, 1e-2);
-    model.crowding = 1.5;       /* and 1.5 during one of 3 */
+    model.crowding = 2;         /* and 1.5 during one of 3: delayed by two seconds instead of one */
     is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
     assert_float_equal(is.images_per_second, 10 / 3.9, 1e-2);
     assert_float_equal(is.input_wait, 0.9 / 3.9, 1e-2);
+    model.crowding = 0;         /* a step of 1 s that has its cores: the decoder waits for them */
+    is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / 3.4, 0.03);
+    assert_float_equal(is.input_wait, 2.4 / 3.4, 1e-2);
     model.crowding = 1;
     model.cores = 3;            /* room for all */
     is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
@@ -168,6 +172,29 @@ static void a_decoder_beside_a_team_is_slowed_too(void **state)
     model.decode_cores = 0;     /* decoding that waits shares nothing */
     is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
     assert_float_equal(is.images_per_second, 10 / 2.4, 1e-2);
+}
+
+/* As before, but that on a core of both the decoder gets half of what the tower's thread gets, a third of it: a step
+ * takes 1.5 s, and the decoder does 0.5 s of its work meanwhile. */
+static void a_loader_that_gives_way_holds_teams_up_less(void **state)
+{
+    (void)state;
+    static const double long_decode[] = { 1.2 }, longer_decode[] = { 1.7 };
+    struct feed_model model = plenty();
+    model.read = (struct feed_times){ NULL, 0 };
+    model.decode = (struct feed_times)TIMES(long_decode);   /* 2.4 s a batch */
+    model.steps_on_cores = true;
+    model.step_threads[0] = 2;
+    model.cores = 2;
+    model.loader_weight = 0.5;
+    struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / (1.5 + 1.9), 1e-2);
+    assert_float_equal(is.input_wait, 1.9 / (1.5 + 1.9), 1e-2);
+    model.step_threads[0] = 1;      /* two decoders on the other core weigh as much as it does */
+    model.decode = (struct feed_times)TIMES(longer_decode);     /* 3.4 s a batch, of which 1 s during the step */
+    is = predicted(&model, (struct feed_setting){ 1, 2, 1, 4, 2 });
+    assert_float_equal(is.images_per_second, 10 / (1 + 1.2), 1e-2);
+    assert_float_equal(is.input_wait, 1.2 / (1 + 1.2), 1e-2);
 }
 
 static void records_in_memory_are_not_waited_for(void **state)
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(depth_takes_up_spread_and_no_deficit),
         cmocka_unit_test(what_computes_at_once_shares_the_cores),
         cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),
+        cmocka_unit_test(a_loader_that_gives_way_holds_teams_up_less),
         cmocka_unit_test(records_in_memory_are_not_waited_for),
         cmocka_unit_test(towers_step_together),
         cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),

@@ -36,7 +36,7 @@ static struct tune_outcome three(double now, double more_decoders, double more_d
     return (struct tune_outcome){
         .model = { .read = TIMES(half), .decode = TIMES(half), .step = { TIMES(second) }, .step_threads = { 1 },
                    .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1, .batch = 10, .cores = 8, .decode_cores = 1,
-                   .crowding = 1 },
+                   .loader_weight = 1, .crowding = 1 },
         .candidates = { ran((struct feed_setting){ 1, 1, 1, 4, 2 }, now, 0.2, 3),
                         ran((struct feed_setting){ 1, 2, 1, 4, 2 }, more_decoders, 0.1, 3),
                         ran((struct feed_setting){ 1, 1, 1, 8, 2 }, more_depth, 0.1, 3) },

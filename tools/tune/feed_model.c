@@ -95,7 +95,7 @@ static void choose_steps(struct feed *feed)
         kind++;
     const double mean = feed_mean(&model->step[kind]);
     feed->step = &model->step[kind];
-    feed->step_factor = mean > 0 ? feed_step_seconds(model, threads) / mean : 1;
+    feed->step_factor = (1 - model->hurry) * (mean > 0 ? feed_step_seconds(model, threads) / mean : 1);
 }
 
 static double service(const struct feed_times *times, uint64_t n)

@@ -35,6 +35,7 @@ struct feed_model {
     struct feed_times step[FEED_STEP_KINDS];    /* of all towers together, with input that is there */
     uint32_t step_threads[FEED_STEP_KINDS];     /* threads of a tower they took, rising */
     uint32_t step_kinds;                /* >= 1 */
+    double hurry;                       /* share by which steps are shorter than they were measured; 0: they are not */
     uint32_t pieces;                    /* of work, of a tower's batch; 0: input is there */
     uint32_t between;                   /* pieces of work beside one for each reader and decoder */
     uint32_t towers, batch;             /* batch: samples of a step, of all towers */

@@ -8,12 +8,18 @@
 #define DEEP_RING 16u           /* what has no effect any more where the feed is fast enough on average */
 #define DEEP_SLOTS 4u
 #define SHALLOW 0.005           /* of images/s that less depth may cost */
+#define HURRY 0.15              /* measured again, steps are shorter or longer by about so much */
+
+struct tried {
+    struct found found;
+    double hurried;             /* images/s with towers in a hurry: a feed that just suffices falls behind */
+};
 
 struct search {
     const struct feed_model *model;
     const struct search_space *space;
     struct search_result *result;
-    struct found threads[SEARCH_FOUND_MAX];     /* the best of their kind at great depth, the best first */
+    struct tried threads[SEARCH_FOUND_MAX];     /* the best of their kind at great depth, the best first */
     uint32_t count;
 };
 
@@ -59,17 +65,9 @@ static uint32_t changes(const struct feed_setting *setting, const struct feed_se
            (setting->threads != from->threads);
 }
 
-/* Is a better than b: clearly faster, or as fast with less change or fewer threads? */
-static bool is_better(const struct search *search, const struct found *a, const struct found *b)
+static double speed(const struct found *found)
 {
-    const double fast = a->prediction.images_per_second, other = b->prediction.images_per_second;
-    if (fast > other * (1 + SEARCH_ALIKE) || other > fast * (1 + SEARCH_ALIKE))
-        return fast > other;
-    const uint32_t changed = changes(&a->setting, &search->space->now);
-    const uint32_t changed_other = changes(&b->setting, &search->space->now);
-    if (changed != changed_other)
-        return changed < changed_other;
-    return a->setting.readers + a->setting.decoders < b->setting.readers + b->setting.decoders;
+    return found->prediction.images_per_second;
 }
 
 static bool is_alike(const struct feed_setting *a, const struct feed_setting *b)
@@ -77,35 +75,58 @@ static bool is_alike(const struct feed_setting *a, const struct feed_setting *b)
     return a->decoders == b->decoders && a->threads == b->threads;
 }
 
+/* Is a better than b: clearly faster, or as fast with less change or fewer threads? Readers have to keep up with towers
+ * in a hurry, too. */
+static bool is_better(const struct search *search, const struct tried *a, const struct tried *b)
+{
+    const struct feed_setting *const one = &a->found.setting, *const other = &b->found.setting;
+    const bool only_readers = is_alike(one, other);
+    const double fast = only_readers ? a->hurried : speed(&a->found);
+    const double slow = only_readers ? b->hurried : speed(&b->found);
+    if (fast > slow * (1 + SEARCH_ALIKE) || slow > fast * (1 + SEARCH_ALIKE))
+        return fast > slow;
+    const uint32_t changed = changes(one, &search->space->now), changed_other = changes(other, &search->space->now);
+    if (changed != changed_other)
+        return changed < changed_other;
+    return one->readers + one->decoders < other->readers + other->decoders;
+}
+
 /* Keep it among the best, one of each number of decoders and threads of a tower. */
-static void keep(struct search *search, const struct found *found)
+static void keep(struct search *search, const struct tried *tried)
 {
     uint32_t at = 0;
-    while (at < search->count && !is_alike(&search->threads[at].setting, &found->setting))
+    while (at < search->count && !is_alike(&search->threads[at].found.setting, &tried->found.setting))
         at++;
-    if (at < search->count && !is_better(search, found, &search->threads[at]))
+    if (at < search->count && !is_better(search, tried, &search->threads[at]))
         return;
     if (at == search->count && search->count == SEARCH_FOUND_MAX) {
         at--;
-        if (!is_better(search, found, &search->threads[at]))
+        if (!is_better(search, tried, &search->threads[at]))
             return;
     }
     search->count += at == search->count;
-    while (at > 0 && is_better(search, found, &search->threads[at - 1])) {
+    while (at > 0 && is_better(search, tried, &search->threads[at - 1])) {
         search->threads[at] = search->threads[at - 1];
         at--;
     }
-    search->threads[at] = *found;
+    search->threads[at] = *tried;
 }
 
 static int try_threads(struct search *search, uint32_t threads, uint32_t decoders, uint32_t readers)
 {
     const struct feed_setting setting = { readers, decoders, threads, DEEP_RING, DEEP_SLOTS };
-    struct found found;
-    const int rc = predict(search, &setting, &found);
+    struct feed_model hurried = *search->model;
+    struct feed_prediction prediction;
+    struct tried tried;
+    hurried.hurry = HURRY;
+    int rc = predict(search, &setting, &tried.found);
     if (rc == 0)
-        keep(search, &found);
-    return rc;
+        rc = feed_predict(&hurried, &setting, STEPS, &prediction);
+    if (rc != 0)
+        return rc;
+    tried.hurried = prediction.images_per_second;
+    keep(search, &tried);
+    return 0;
 }
 
 static int search_threads(struct search *search)
@@ -177,11 +198,6 @@ static int search_depth(struct search *search, const struct found *deep, struct 
     return rc;
 }
 
-static double speed(const struct found *found)
-{
-    return found->prediction.images_per_second;
-}
-
 /* What is worth a trial: not what is configured, nor what is said to be slower than that. */
 static void take(struct search_result *result, const struct found *found)
 {
@@ -202,10 +218,10 @@ int search_feed(const struct feed_model *model, const struct search_space *space
         rc = search_threads(&search);
     if (rc != 0)
         return rc;
-    result_out->deepest = speed(&search.threads[0]);
+    result_out->deepest = speed(&search.threads[0].found);
     for (uint32_t i = 0; i < search.count && rc == 0; i++) {
         struct found found = { 0 };
-        rc = search_depth(&search, &search.threads[i], &found);
+        rc = search_depth(&search, &search.threads[i].found, &found);
         if (rc == 0 && found.setting.ring > 0)
             take(result_out, &found);
     }

@@ -64,16 +64,30 @@ static void a_feed_that_keeps_up_stays_as_it_is(void **state)
 static void a_slow_reader_gets_company_and_no_more_than_it_needs(void **state)
 {
     (void)state;
+    static const double slow[] = { 0.8 };
     struct feed_model model = fed();
     const struct search_space where = space();
-    model.read = (struct feed_times)TIMES(slow_read);           /* 1.8 s a batch by one */
+    model.read = (struct feed_times)TIMES(slow);                /* 1.6 s a batch by one */
     const struct search_result result = searched(&model, &where);
-    assert_float_equal(result.now.prediction.images_per_second, 10 / 1.8, 0.1);
+    assert_float_equal(result.now.prediction.images_per_second, 10 / 1.6, 0.1);
     assert_true(result.count > 0);
     assert_int_equal(result.found[0].setting.readers, 2);
     assert_int_equal(result.found[0].setting.decoders, 1);
     assert_int_equal(result.found[0].setting.ring, 4);
     assert_float_equal(result.found[0].prediction.images_per_second, 10, 0.1);
+}
+
+/* Two would do for steps as long as they were measured, but not for shorter ones. */
+static void readers_that_just_suffice_are_too_few(void **state)
+{
+    (void)state;
+    struct feed_model model = fed();
+    const struct search_space where = space();
+    model.read = (struct feed_times)TIMES(slow_read);           /* 1.8 s a batch by one */
+    const struct search_result result = searched(&model, &where);
+    assert_true(result.count > 0);
+    assert_int_equal(result.found[0].setting.readers, 4);
+    assert_float_equal(result.found[0].prediction.images_per_second, 10, 0.1);      /* of steps as measured */
 }
 
 static void slow_decoders_get_company(void **state)
@@ -165,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_feed_that_keeps_up_stays_as_it_is),
         cmocka_unit_test(a_slow_reader_gets_company_and_no_more_than_it_needs),
+        cmocka_unit_test(readers_that_just_suffice_are_too_few),
         cmocka_unit_test(slow_decoders_get_company),
         cmocka_unit_test(bursts_get_depth_within_the_memory_there_is),
         cmocka_unit_test(depth_that_does_nothing_goes_back_to_the_usual),

@@ -249,18 +249,12 @@ static double disturbed(double crowding, double share)
     return 1 / (1 + crowding * (1 / share - 1));
 }
 
-/* It waits for its slowest thread and keeps its cores meanwhile: it takes no less than its share. */
-static double taken(double crowding, double share)
-{
-    return fmax(share, disturbed(crowding, share));
-}
-
 /* The loader's threads take the cores that towers leave, as many of them on one as weigh no more than a tower's thread.
  * The others are beside towers' threads, spread evenly, but whole: some cores have one more than the rest, and a team
- * is as slow as its thread on such a core. */
+ * is as slow as its thread on such a core and keeps its others meanwhile. */
 static struct shares shares_of(const struct feed_model *model, double team, double loader)
 {
-    const double cores = model->cores, weight = model->loader_weight, crowding = model->crowding;
+    const double cores = model->cores, weight = model->loader_weight;
     if (team + loader <= cores)
         return (struct shares){ 1, 1 };
     if (team == 0)
@@ -269,9 +263,9 @@ static struct shares shares_of(const struct feed_model *model, double team, doub
     const double beside = fmax(loader - (cores - held) / weight, 0) / held;
     const double least = floor(beside), shared = beside - least, met = fmin(shared * held, 1);
     const double fewer = 1 / (each + least * weight), more = 1 / (each + (least + 1) * weight);
-    const double mean = shared * taken(crowding, more) + (1 - shared) * taken(crowding, fewer);
+    const double mean = shared * more + (1 - shared) * fewer;
     return (struct shares){ .loader = fmin(fmax((cores - team * mean) / loader, 0.01), 1),
-                            .team = disturbed(crowding, met * more + (1 - met) * fewer) };
+                            .team = disturbed(model->crowding, met * more + (1 - met) * fewer) };
 }
 
 /* Of what takes `cores` of a core where it has one for itself and waits otherwise. */

@@ -224,7 +224,8 @@ static void close_contexts(struct worker *decoder)
 void decoder_loop(void *worker)
 {
     struct worker *const decoder = worker;
-    thread_give_way();
+    if (decoder->loader->spec.gives_way)
+        thread_give_way();
     int rc = decoder->open_result = open_contexts(decoder);
     (void)queue_put(decoder->loader->opened, decoder);
     while (rc == 0)

@@ -36,6 +36,7 @@ struct loader_spec {
     uint64_t seed;
     const struct augment *augment;      /* NULL: images are changed only where they have to be to fit */
     uint32_t read_threads, decode_threads;
+    bool gives_way;                     /* its threads do, to towers that compute on the same cores (thread.h) */
     uint32_t chunk_records;             /* records per piece of work, 0 = chosen */
     size_t keep_bytes;                  /* data sets whose shards are no larger are kept in memory as read, so that
                                          * later epochs read no file; verified and decoded at every use; 0 = chosen */

@@ -252,7 +252,8 @@ static int read_next(struct worker *reader)
 void reader_loop(void *worker)
 {
     struct worker *const reader = worker;
-    thread_give_way();
+    if (reader->loader->spec.gives_way)
+        thread_give_way();
     while (read_next(reader) >= 0)
         ;
     tally_add(&reader->tally.cpu_ns, clock_thread_ns());

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define THREAD_NAME_BYTES 16    /* what Linux shows, with the terminator */
-#define WAY 3                   /* steps of niceness, of 1.25 each: THREAD_WAY_WEIGHT */
 #define TIMER_SLACK_NS 1000u    /* Linux adds 50000 otherwise: more than the naps of those who wait for a GPU */
 
 struct thread {
@@ -82,5 +81,5 @@ void thread_bind(const uint32_t *cpus, uint32_t count)
 
 void thread_give_way(void)
 {
-    (void)!nice(WAY);   /* -1 may be a niceness; becoming nicer is always allowed */
+    (void)!nice(THREAD_WAY);    /* -1 may be a niceness, too */
 }

@@ -148,7 +148,8 @@ static int fill_next(struct worker *worker)
 static void worker_loop(void *arg)
 {
     struct worker *const worker = arg;
-    thread_give_way();
+    if (run_plan_uses_cores(worker->source->spec.plan))
+        thread_give_way();
     int rc = image_encoded_ops.open(&worker->codec);
     while (rc == 0)
         rc = fill_next(worker);

@@ -251,6 +251,11 @@ static size_t window_bytes(const struct settings *settings)
     return share > 0 && share < WINDOW_BYTES ? (size_t)share : WINDOW_BYTES;
 }
 
+bool run_plan_uses_cores(const struct run_plan *plan)
+{
+    return plan->devices.ops->host_memory && plan->devices.backend->computes;
+}
+
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
                                    const struct dataset *const datasets[PASS_COUNT])
 {
@@ -265,6 +270,7 @@ struct loader_spec run_plan_loader(const struct run_plan *plan, const struct set
         .augment = &plan->augment,
         .read_threads = plan->read_threads,
         .decode_threads = plan->decode_threads,
+        .gives_way = run_plan_uses_cores(plan),
         .chunk_records = (uint32_t)settings->input.chunk,
         .keep_bytes = keep_bytes(&settings->input),
         .skip_corrupt = settings->data.on_corrupt == ON_CORRUPT_SKIP,
@@ -299,7 +305,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
             text_add(&text, "%s%u", i == 0 ? " " : ", ", devices->index[i]);
     if (devices->idle > 0)
         text_add(&text, " (%u more: devices.towers = %u uses all)", devices->idle, devices->count + devices->idle);
-    if (devices->backend->computes && devices->ops->host_memory)
+    if (run_plan_uses_cores(plan))
         text_add(&text, ", %s", devices->backend->name);
     if (devices->backend->computes)
         text_add(&text, ", %s", precision_name(settings->devices.precision));
@@ -310,7 +316,7 @@ static void print_devices(const struct run_plan *plan, const struct settings *se
 
 static void warn_of_threads(const struct run_plan *plan)
 {
-    if (plan->devices.ops->host_memory && plan->devices.backend->computes && plan->threads_per_tower > plan->cores)
+    if (run_plan_uses_cores(plan) && plan->threads_per_tower > plan->cores)
         log_message(LOG_RUN, "devices.threads_per_tower: %u threads of a tower have %u core%s, and wait for each "
                     "other: at most %u are of use", plan->threads_per_tower, plan->cores, plan->cores == 1 ? "" : "s",
                     plan->cores);

@@ -41,6 +41,8 @@ struct run_plan {
  * (synthetic input, no training, no validation). 0, or -EINVAL with one message per problem in `problems`. */
 int run_plan_init(struct run_plan *plan, const struct settings *settings, const struct net *net,
                   const struct dataset *const datasets[PASS_COUNT], struct problems *problems);
+/* Towers compute on cores, which the loader wants, too. */
+bool run_plan_uses_cores(const struct run_plan *plan);
 /* What the loader is told, but for rings and stop. */
 struct loader_spec run_plan_loader(const struct run_plan *plan, const struct settings *settings,
                                    const struct dataset *const datasets[PASS_COUNT]);

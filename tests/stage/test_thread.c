@@ -1,0 +1,72 @@
+/* Tests of named threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "stage/thread.h"
+
+struct seen { char name[16]; int niceness, before, error; bool takes_signals, takes_mistakes; };
+
+static void look(void *arg)
+{
+    struct seen *const seen = arg;
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    seen->takes_signals = !sigismember(&blocked, SIGTERM);
+    seen->takes_mistakes = !sigismember(&blocked, SIGSEGV);
+    pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
+    seen->before = getpriority(PRIO_PROCESS, 0);
+    thread_give_way();
+    errno = 0;
+    seen->niceness = getpriority(PRIO_PROCESS, 0);
+    seen->error = errno;
+}
+
+static struct seen seen_by(const char *name)
+{
+    struct seen seen = { 0 };
+    struct thread *thread;
+    assert_int_equal(thread_start(&thread, name, look, &seen), 0);
+    thread_join(thread);
+    return seen;
+}
+
+static void it_has_its_name_and_only_signals_of_its_own_mistakes(void **state)
+{
+    (void)state;
+    assert_string_equal(seen_by("decoder12").name, "decoder12");
+    assert_string_equal(seen_by("a name of more than 15").name, "a name of more ");
+    assert_false(seen_by("decoder12").takes_signals);
+    assert_true(seen_by("decoder12").takes_mistakes);
+}
+
+static void it_alone_gives_way(void **state)
+{
+    (void)state;
+    const int own = getpriority(PRIO_PROCESS, 0), wanted = own + THREAD_WAY;
+    for (int i = 0; i < 2; i++) {
+        const struct seen seen = seen_by("decoder0");
+        assert_int_equal(seen.error, 0);
+        assert_int_equal(seen.before, own);
+        assert_int_equal(seen.niceness, wanted < 19 ? wanted : 19);
+    }
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_has_its_name_and_only_signals_of_its_own_mistakes),
+        cmocka_unit_test(it_alone_gives_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -226,22 +226,25 @@ static double busy_team_cores(const struct feed *feed)
 /* How fast each kind of server is now. */
 struct rates { double read, decode, copy, step; };
 
-/* What wants a core beside the towers' threads. */
-static double loader_cores(const struct feed *feed)
+/* What wants a core: threads of towers, of the loader, and copies. */
+struct wanted { double team, loader, copies; };
+
+static struct wanted wanted_now(const struct feed *feed)
 {
     const struct feed_model *const model = feed->model;
-    return model->read_cores * busy_count(feed->readers, feed->setting->readers) +
-           model->decode_cores * busy_count(feed->decoders, feed->setting->decoders) +
-           (model->copies_on_cores ? busy_count(feed->feeders, model->towers) : 0);
+    return (struct wanted){ .team = busy_team_cores(feed),
+                            .loader = model->read_cores * busy_count(feed->readers, feed->setting->readers) +
+                                      model->decode_cores * busy_count(feed->decoders, feed->setting->decoders),
+                            .copies = model->copies_on_cores ? busy_count(feed->feeders, model->towers) : 0 };
 }
 
-static double cores_wanted(const struct feed *feed)
+static double cores_wanted(const struct wanted *wanted)
 {
-    return busy_team_cores(feed) + loader_cores(feed);
+    return wanted->team + wanted->loader + wanted->copies;
 }
 
-/* Shares of a core: of a thread of the loader, and what a team gets done. */
-struct shares { double loader, team; };
+/* Shares of a core: of a thread of the loader, of a copy, and what a team gets done. */
+struct shares { double loader, copy, team; };
 
 /* What disturbs a team costs it `crowding` times what its share of the cores tells. */
 static double disturbed(double crowding, double share)
@@ -251,21 +254,27 @@ static double disturbed(double crowding, double share)
 
 /* The loader's threads take the cores that towers leave, as many of them on one as weigh no more than a tower's thread.
  * The others are beside towers' threads, spread evenly, but whole: some cores have one more than the rest, and a team
- * is as slow as its thread on such a core and keeps its others meanwhile. */
-static struct shares shares_of(const struct feed_model *model, double team, double loader)
+ * is as slow as its thread on such a core and keeps its others meanwhile. What the loader gets is its share, whatever
+ * crowding says of the team. A copy weighs as much as a tower's thread. Steps were measured with all of a team's
+ * threads, so that the cores that these share are in their times. */
+static struct shares shares_of(const struct feed_model *model, const struct wanted *wanted)
 {
-    const double cores = model->cores, weight = model->loader_weight;
-    if (team + loader <= cores)
-        return (struct shares){ 1, 1 };
-    if (team == 0)
-        return (struct shares){ .loader = cores / loader, .team = 1 };
+    const double cores = model->cores, weight = model->loader_weight, team = wanted->team;
+    const double loader = wanted->loader + wanted->copies / weight;     /* in threads that weigh so much */
+    if (cores_wanted(wanted) <= cores || loader == 0)
+        return (struct shares){ 1, 1, 1 };
+    if (team == 0) {
+        const double share = fmin(cores / loader, 1);
+        return (struct shares){ .loader = share, .copy = fmin(share / weight, 1), .team = 1 };
+    }
     const double held = fmin(team, cores), each = team / held;      /* cores with towers' threads; how many each has */
     const double beside = fmax(loader - (cores - held) / weight, 0) / held;
     const double least = floor(beside), shared = beside - least, met = fmin(shared * held, 1);
     const double fewer = 1 / (each + least * weight), more = 1 / (each + (least + 1) * weight);
     const double mean = shared * more + (1 - shared) * fewer;
-    return (struct shares){ .loader = fmin(fmax((cores - team * mean) / loader, 0.01), 1),
-                            .team = disturbed(model->crowding, met * more + (1 - met) * fewer) };
+    const double share = fmin(fmax((cores - team * mean) / loader, 0.01), 1);
+    return (struct shares){ .loader = share, .copy = fmin(share / weight, 1),
+                            .team = disturbed(model->crowding, each * (met * more + (1 - met) * fewer)) };
 }
 
 /* Of what takes `cores` of a core where it has one for itself and waits otherwise. */
@@ -277,10 +286,11 @@ static double slowed(double cores, double share)
 static struct rates rates_now(const struct feed *feed)
 {
     const struct feed_model *const model = feed->model;
-    const struct shares shares = shares_of(model, busy_team_cores(feed), loader_cores(feed));
+    const struct wanted wanted = wanted_now(feed);
+    const struct shares shares = shares_of(model, &wanted);
     return (struct rates){ .read = slowed(model->read_cores, shares.loader),
                            .decode = slowed(model->decode_cores, shares.loader),
-                           .copy = model->copies_on_cores ? shares.loader : 1,
+                           .copy = model->copies_on_cores ? shares.copy : 1,
                            .step = shares.team };
 }
 
@@ -308,6 +318,7 @@ static bool next_event(struct feed *feed)
 {
     const struct feed_setting *const setting = feed->setting;
     const uint32_t towers = feed->model->towers;
+    const struct wanted wanted = wanted_now(feed);
     const struct rates rates = rates_now(feed);
     double seconds = soonest(feed->readers, setting->readers, rates.read, INFINITY);
     seconds = soonest(feed->decoders, setting->decoders, rates.decode, seconds);
@@ -318,7 +329,7 @@ static bool next_event(struct feed *feed)
     if (!isfinite(seconds))
         return false;
     feed->now += seconds;
-    feed->core_seconds += seconds * fmin(cores_wanted(feed), feed->model->cores);
+    feed->core_seconds += seconds * fmin(cores_wanted(&wanted), feed->model->cores);
     if (!feed->team.is_busy)
         feed->waited += seconds;
     for (uint32_t i = 0; i < setting->readers; i++)

@@ -5,10 +5,10 @@
  *
  * Every stage serves in order, a server takes its next piece when it is done with the last and there is room behind
  * it, and what computes at the same time shares the cores: where there are more threads than cores, the loader's give
- * way, but on a core that has one beside a tower's thread this gets less, a step takes as long as the slowest thread of
- * its team, and the loader gets what the towers leave. While towers wait for input, it has all the cores. Nothing is
- * drawn at random: service times are used in the order they were measured in, so that slow ones that came together come
- * together, and the same model gives the same answer.
+ * way, but on a core that has one beside a tower's thread this gets less, and a step takes as long as the slowest
+ * thread of its team. While towers wait for input, it has all the cores. Nothing is drawn at random: service times
+ * are used in the order they were measured in, so that slow ones that came together come together, and the same model
+ * gives the same answer.
  * Towers of a process step together, as gradients are reduced. */
 #ifndef PIPETRAIN_FEED_MODEL_H
 #define PIPETRAIN_FEED_MODEL_H

@@ -197,6 +197,23 @@ static void a_loader_that_gives_way_holds_teams_up_less(void **state)
     assert_float_equal(is.input_wait, 1.2 / (1 + 1.2), 1e-2);
 }
 
+/* Cores that the towers' threads share among them are in the steps that were measured with them. */
+static void more_threads_than_cores_are_as_slow_as_they_were_measured(void **state)
+{
+    (void)state;
+    struct feed_model model = plenty();
+    model.read = (struct feed_times){ NULL, 0 };
+    model.steps_on_cores = true;
+    model.step_threads[0] = 2;
+    model.cores = 1.5;          /* a quota */
+    model.pieces = 0;
+    assert_float_equal(predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 }).images_per_second, 10, 1e-3);
+    model.pieces = 2;           /* a decoder on one of them, which gets half as much as each of 1.33 threads there */
+    model.loader_weight = 0.5;
+    const struct feed_prediction is = predicted(&model, (struct feed_setting){ 1, 1, 2, 4, 2 });
+    assert_float_equal((1 - is.input_wait) * 10 / is.images_per_second, (4 / 3.0 + 0.5) / (4 / 3.0), 0.05);
+}
+
 static void records_in_memory_are_not_waited_for(void **state)
 {
     (void)state;
@@ -274,6 +291,7 @@ int main(void)
         cmocka_unit_test(what_computes_at_once_shares_the_cores),
         cmocka_unit_test(a_decoder_beside_a_team_is_slowed_too),
         cmocka_unit_test(a_loader_that_gives_way_holds_teams_up_less),
+        cmocka_unit_test(more_threads_than_cores_are_as_slow_as_they_were_measured),
         cmocka_unit_test(records_in_memory_are_not_waited_for),
         cmocka_unit_test(towers_step_together),
         cmocka_unit_test(steps_with_other_numbers_of_threads_lie_on_a_line),

@@ -1,8 +1,11 @@
 /* Halving between the least and the most there can be. */
 #include "tools/tune/crowding.h"
 
+#include <math.h>
+
 #define LEAST 0.0
 #define MOST 12.0
+#define TOLD 0.15               /* by how much of a step the most delays it at least */
 #define STEPS 300u              /* that a prediction is made of */
 #define HALVINGS 14
 
@@ -23,7 +26,7 @@ int crowding_fit(struct feed_model *model, const struct feed_setting *setting, d
     int rc = predict(model, setting, least, &shortest);
     if (rc == 0)
         rc = predict(model, setting, most, &longest);
-    const bool is_told = rc == 0 && longest > shortest;
+    const bool is_told = rc == 0 && longest > shortest * (1 + TOLD) && isfinite(seconds);
     for (int i = 0; i < HALVINGS && rc == 0 && is_told; i++) {
         const double middle = (least + most) / 2;
         double tried;

@@ -119,6 +119,16 @@ bool trials_have_room(const struct tune_request *request)
     return request->ram_budget == 0 || run(request, NULL, 0, "/dev/null", true, 0, &result) == 0;
 }
 
+double trials_wait(const struct trial_result *result)
+{
+    return result->fractions.input_wait + result->fractions.exposed_copy;
+}
+
+double trials_step_seconds(const struct trial_result *result)
+{
+    return (1 - trials_wait(result)) * (double)result->batch / result->speed.mean;
+}
+
 /* On cores a slot goes back behind the forward pass of its step, on GPUs when that is queued. */
 double trials_slot_free(const struct trial_result *now)
 {

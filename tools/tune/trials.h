@@ -19,6 +19,11 @@ int trials_run(const struct tune_request *request, const char *const *own, size_
 /* As trial_check. Says nothing. */
 int trials_check(const struct tune_request *request, const char *const *own, size_t count,
                  struct trial_result *result_out);
+/* Share of their time that towers waited for input and its copies. */
+double trials_wait(const struct trial_result *result);
+/* Seconds of a step without that wait, on average. One of several towers may wait for another that waits for input:
+ * that is in it. */
+double trials_step_seconds(const struct trial_result *result);
 /* Of a run with a loader, the share of a step in which the slot it began with may be filled (feed_model.h). */
 double trials_slot_free(const struct trial_result *now);
 /* Is there room for a trace in the budget, beside the configuration as it is? */

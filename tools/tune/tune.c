@@ -97,11 +97,6 @@ static double phase_seconds(const struct tuning *tuning)
     return tuning->runs == 0 ? most : fmin(fmax(each, phase_least(tuning)), most);
 }
 
-static double wait_of(const struct trial_result *result)
-{
-    return result->fractions.input_wait + result->fractions.exposed_copy;
-}
-
 static int refuse(struct tuning *tuning, const char *why)
 {
     log_message(LOG_ERROR, "--tune: %s", why);
@@ -119,7 +114,7 @@ static int measure_now(struct tuning *tuning)
     if (!isfinite(tuning->now.images_per_second))
         return refuse(tuning, "too few steps were done to measure: give it more time");
     log_message(LOG_RUN, "as configured: %.1f images/s, towers wait %.1f %% for input",
-                tuning->now.images_per_second, 100 * wait_of(&tuning->now));
+                tuning->now.images_per_second, 100 * trials_wait(&tuning->now));
     return 0;
 }
 
@@ -341,7 +336,7 @@ static int run_candidate(struct tuning *tuning, uint32_t i)
     if (rc != 0)
         return rc;
     candidate->speeds[candidate->rounds] = result.images_per_second;
-    candidate->waits[candidate->rounds++] = wait_of(&result);
+    candidate->waits[candidate->rounds++] = trials_wait(&result);
     candidate->planned_bytes = result.planned_bytes;
     return 0;
 }
@@ -389,8 +384,7 @@ static int measure(struct tuning *tuning)
 static int search(struct tuning *tuning)
 {
     struct tune_outcome *const outcome = &tuning->outcome;
-    const double step = (1 - wait_of(&tuning->now)) * tuning->step_seconds;
-    if (crowding_fit(&outcome->model, &outcome->space.now, step) != 0 ||
+    if (crowding_fit(&outcome->model, &outcome->space.now, trials_step_seconds(&tuning->now)) != 0 ||
         search_feed(&outcome->model, &outcome->space, &outcome->search) != 0)
         return out_of_memory(tuning);
     take_candidates(tuning);

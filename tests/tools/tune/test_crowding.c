@@ -66,6 +66,12 @@ static void a_step_as_short_as_alone_has_its_cores(void **state)
 static void a_setting_with_cores_enough_tells_nothing(void **state)
 {
     (void)state;
+    static const double copy[] = { 0.02 };
+    struct feed_model nearly = on_cores(3);     /* only a copy now and then is one too many */
+    nearly.copy = (struct feed_times)TIMES(copy);
+    nearly.copies_on_cores = true;
+    assert_float_equal(fitted(nearly, 1.04), 1, 0);
+    assert_float_equal(fitted(on_cores(2), NAN), 1, 0);
     assert_float_equal(fitted(on_cores(3), 2), 1, 0);   /* slower than the model says, but not for want of cores */
     struct feed_model model = on_cores(2);
     model.steps_on_cores = false;

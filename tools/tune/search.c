@@ -10,16 +10,11 @@
 #define SHALLOW 0.005           /* of images/s that less depth may cost */
 #define HURRY 0.15              /* measured again, steps are shorter or longer by about so much */
 
-struct tried {
-    struct found found;
-    double hurried;             /* images/s with towers in a hurry: a feed that just suffices falls behind */
-};
-
 struct search {
     const struct feed_model *model;
     const struct search_space *space;
     struct search_result *result;
-    struct tried threads[SEARCH_FOUND_MAX];     /* the best of their kind at great depth, the best first */
+    struct found threads[SEARCH_FOUND_MAX];     /* the best of their kind at great depth, the best first */
     uint32_t count;
 };
 
@@ -65,9 +60,17 @@ static uint32_t changes(const struct feed_setting *setting, const struct feed_se
            (setting->threads != from->threads);
 }
 
-static double speed(const struct found *found)
+/* Is a better than b: clearly faster, or as fast with less change or fewer threads? */
+static bool is_better(const struct search *search, const struct found *a, const struct found *b)
 {
-    return found->prediction.images_per_second;
+    const double fast = a->prediction.images_per_second, other = b->prediction.images_per_second;
+    if (fast > other * (1 + SEARCH_ALIKE) || other > fast * (1 + SEARCH_ALIKE))
+        return fast > other;
+    const uint32_t changed = changes(&a->setting, &search->space->now);
+    const uint32_t changed_other = changes(&b->setting, &search->space->now);
+    if (changed != changed_other)
+        return changed < changed_other;
+    return a->setting.readers + a->setting.decoders < b->setting.readers + b->setting.decoders;
 }
 
 static bool is_alike(const struct feed_setting *a, const struct feed_setting *b)
@@ -75,58 +78,35 @@ static bool is_alike(const struct feed_setting *a, const struct feed_setting *b)
     return a->decoders == b->decoders && a->threads == b->threads;
 }
 
-/* Is a better than b: clearly faster, or as fast with less change or fewer threads? Readers have to keep up with towers
- * in a hurry, too. */
-static bool is_better(const struct search *search, const struct tried *a, const struct tried *b)
-{
-    const struct feed_setting *const one = &a->found.setting, *const other = &b->found.setting;
-    const bool only_readers = is_alike(one, other);
-    const double fast = only_readers ? a->hurried : speed(&a->found);
-    const double slow = only_readers ? b->hurried : speed(&b->found);
-    if (fast > slow * (1 + SEARCH_ALIKE) || slow > fast * (1 + SEARCH_ALIKE))
-        return fast > slow;
-    const uint32_t changed = changes(one, &search->space->now), changed_other = changes(other, &search->space->now);
-    if (changed != changed_other)
-        return changed < changed_other;
-    return one->readers + one->decoders < other->readers + other->decoders;
-}
-
 /* Keep it among the best, one of each number of decoders and threads of a tower. */
-static void keep(struct search *search, const struct tried *tried)
+static void keep(struct search *search, const struct found *found)
 {
     uint32_t at = 0;
-    while (at < search->count && !is_alike(&search->threads[at].found.setting, &tried->found.setting))
+    while (at < search->count && !is_alike(&search->threads[at].setting, &found->setting))
         at++;
-    if (at < search->count && !is_better(search, tried, &search->threads[at]))
+    if (at < search->count && !is_better(search, found, &search->threads[at]))
         return;
     if (at == search->count && search->count == SEARCH_FOUND_MAX) {
         at--;
-        if (!is_better(search, tried, &search->threads[at]))
+        if (!is_better(search, found, &search->threads[at]))
             return;
     }
     search->count += at == search->count;
-    while (at > 0 && is_better(search, tried, &search->threads[at - 1])) {
+    while (at > 0 && is_better(search, found, &search->threads[at - 1])) {
         search->threads[at] = search->threads[at - 1];
         at--;
     }
-    search->threads[at] = *tried;
+    search->threads[at] = *found;
 }
 
 static int try_threads(struct search *search, uint32_t threads, uint32_t decoders, uint32_t readers)
 {
     const struct feed_setting setting = { readers, decoders, threads, DEEP_RING, DEEP_SLOTS };
-    struct feed_model hurried = *search->model;
-    struct feed_prediction prediction;
-    struct tried tried;
-    hurried.hurry = HURRY;
-    int rc = predict(search, &setting, &tried.found);
+    struct found found;
+    const int rc = predict(search, &setting, &found);
     if (rc == 0)
-        rc = feed_predict(&hurried, &setting, STEPS, &prediction);
-    if (rc != 0)
-        return rc;
-    tried.hurried = prediction.images_per_second;
-    keep(search, &tried);
-    return 0;
+        keep(search, &found);
+    return rc;
 }
 
 static int search_threads(struct search *search)
@@ -141,6 +121,39 @@ static int search_threads(struct search *search)
              d = next_count(d, space->decoders_most))
             for (uint32_t r = 1; r <= (has_loader ? space->readers_most : 1) && rc == 0; r *= 2)
                 rc = try_threads(search, t, d, r);
+    }
+    return rc;
+}
+
+/* With steps that are shorter than they were measured. */
+static int predict_hurried(const struct search *search, const struct feed_setting *setting, double *speed_out)
+{
+    struct feed_model hurried = *search->model;
+    struct feed_prediction prediction;
+    hurried.hurry = HURRY;
+    const int rc = feed_predict(&hurried, setting, STEPS, &prediction);
+    if (rc == 0)
+        *speed_out = prediction.images_per_second;
+    return rc;
+}
+
+/* Readers that just suffice are too few on another day: more of them, as long as towers in a hurry are faster for it
+ * and those measured no slower. */
+static int add_readers(struct search *search, struct found *found)
+{
+    double speed, more_speed;
+    int rc = predict_hurried(search, &found->setting, &speed);
+    while (rc == 0 && search->model->pieces > 0 && 2 * found->setting.readers <= search->space->readers_most) {
+        struct found more = { .setting = found->setting };
+        more.setting.readers *= 2;
+        rc = predict_hurried(search, &more.setting, &more_speed);
+        if (rc != 0 || more_speed <= speed * (1 + SEARCH_ALIKE))
+            break;
+        rc = predict(search, &more.setting, &more);
+        if (rc != 0 || more.prediction.images_per_second < found->prediction.images_per_second * (1 - SEARCH_ALIKE))
+            break;
+        *found = more;
+        speed = more_speed;
     }
     return rc;
 }
@@ -198,6 +211,11 @@ static int search_depth(struct search *search, const struct found *deep, struct 
     return rc;
 }
 
+static double speed(const struct found *found)
+{
+    return found->prediction.images_per_second;
+}
+
 /* What is worth a trial: not what is configured, nor what is said to be slower than that. */
 static void take(struct search_result *result, const struct found *found)
 {
@@ -218,10 +236,13 @@ int search_feed(const struct feed_model *model, const struct search_space *space
         rc = search_threads(&search);
     if (rc != 0)
         return rc;
-    result_out->deepest = speed(&search.threads[0].found);
+    result_out->deepest = speed(&search.threads[0]);
     for (uint32_t i = 0; i < search.count && rc == 0; i++) {
         struct found found = { 0 };
-        rc = search_depth(&search, &search.threads[i].found, &found);
+        rc = add_readers(&search, &search.threads[i]);
+        if (rc != 0)
+            break;
+        rc = search_depth(&search, &search.threads[i], &found);
         if (rc == 0 && found.setting.ring > 0)
             take(result_out, &found);
     }

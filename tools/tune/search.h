@@ -31,7 +31,8 @@ struct found {
 struct search_result {
     struct found now;                   /* as it is */
     struct found found[SEARCH_FOUND_MAX];       /* others, the best first; the first is what the model proposes */
-    uint32_t count;                     /* of found; 0: nothing is better by more than SEARCH_ALIKE */
+    uint32_t count;                     /* of found; 0: nothing is better by more than SEARCH_ALIKE, or would be with
+                                         * shorter steps */
     double deepest;                     /* images/s of the proposed threads (or of `now`) at any depth */
     uint32_t predicted;                 /* settings that were looked at */
 };

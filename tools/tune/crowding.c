@@ -5,7 +5,7 @@
 
 #define LEAST 0.0
 #define MOST 12.0
-#define TOLD 0.15               /* by how much of a step the most delays it at least */
+#define TOLD 1.0                /* the most has to delay a step by so many times what it takes, or it is not told */
 #define STEPS 300u              /* that a prediction is made of */
 #define HALVINGS 14
 

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#define THREAD_WAY 3            /* steps of niceness by which a thread gives way */
-#define THREAD_WAY_WEIGHT (0.8 * 0.8 * 0.8)     /* of each, 1.25 times less of a core (sched(7)) */
+#define THREAD_WAY 5            /* steps of niceness by which a thread gives way */
+#define THREAD_WAY_WEIGHT (0.8 * 0.8 * 0.8 * 0.8 * 0.8)    /* of each, 1.25 times less of a core (sched(7)) */
 
 struct thread;
 

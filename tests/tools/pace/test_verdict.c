@@ -139,6 +139,8 @@ static void a_loader_that_is_idle_at_times_needs_depth(void **state)
     trial.facts.busy.decoders = 0.7;
     wait_for_input(&trial, 0.6);        /* more than the decoders could give */
     expect(&trial, LIMIT_BURSTS, "input.prefetch_depth", 1 / 0.7 - 1);
+    trial.facts.cores_busy = 0.95;      /* they wait for a core, which more depth has not */
+    expect(&trial, LIMIT_BURSTS, NULL, NAN);
     trial.settings.input.source = INPUT_SYNTHETIC;
     expect(&trial, LIMIT_SLOTS, "input.staging_depth", 1.5);
 }

@@ -231,6 +231,21 @@ static void advise_on_copies(struct verdict *verdict, const struct verdict_facts
         advise_another_way(verdict, facts, plan);
 }
 
+/* Where all cores are busy, the loader's threads are idle for want of one another, and more depth does not help. */
+static void advise_on_bursts(struct verdict *verdict, const struct verdict_facts *facts, const struct run_plan *plan,
+                             const struct settings *settings)
+{
+    if (facts->cores_busy > CORES_BUSY) {
+        say(verdict, "input limits (towers waited %.1f %% of their time) and all %u cores are busy, which towers, "
+                     "readers and decoders share: pipetrain --tune finds how many threads each should have",
+            100 * verdict->share, plan->cores);
+        return;
+    }
+    verdict->gain = fmin(gain_without(verdict->share), 1 / fmax(busiest(facts), 0.01) - 1);
+    advise_depth(verdict, "input.prefetch_depth", settings->input.prefetch_depth,
+                 "input limits although its stages are idle at times: batches come in bursts");
+}
+
 static void advise_on_compute(struct verdict *verdict, const struct verdict_facts *facts)
 {
     say(verdict, "compute limits (towers computed %.1f %% of their time, waited %.1f %% for input): the feed keeps up",
@@ -263,11 +278,7 @@ static void advise(struct verdict *verdict, const struct verdict_facts *facts, c
 {
     switch (verdict->limit) {
     case LIMIT_READING: case LIMIT_DECODING: advise_on_loader(verdict, facts, plan); break;
-    case LIMIT_BURSTS:
-        verdict->gain = fmin(gain_without(verdict->share), 1 / fmax(busiest(facts), 0.01) - 1);
-        advise_depth(verdict, "input.prefetch_depth", settings->input.prefetch_depth,
-                     "input limits although its stages are idle at times: batches come in bursts");
-        break;
+    case LIMIT_BURSTS: advise_on_bursts(verdict, facts, plan, settings); break;
     case LIMIT_COPY: advise_on_copies(verdict, facts, plan, settings); break;
     case LIMIT_SLOTS:
         advise_depth(verdict, "input.staging_depth", settings->input.staging_depth, "towers waited for slots");

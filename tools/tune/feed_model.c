@@ -283,11 +283,9 @@ static double slowed(double cores, double share)
     return 1 / (cores / share + 1 - cores);
 }
 
-static struct rates rates_now(const struct feed *feed)
+static struct rates rates_of(const struct feed_model *model, const struct wanted *wanted)
 {
-    const struct feed_model *const model = feed->model;
-    const struct wanted wanted = wanted_now(feed);
-    const struct shares shares = shares_of(model, &wanted);
+    const struct shares shares = shares_of(model, wanted);
     return (struct rates){ .read = slowed(model->read_cores, shares.loader),
                            .decode = slowed(model->decode_cores, shares.loader),
                            .copy = model->copies_on_cores ? shares.copy : 1,
@@ -319,7 +317,7 @@ static bool next_event(struct feed *feed)
     const struct feed_setting *const setting = feed->setting;
     const uint32_t towers = feed->model->towers;
     const struct wanted wanted = wanted_now(feed);
-    const struct rates rates = rates_now(feed);
+    const struct rates rates = rates_of(feed->model, &wanted);
     double seconds = soonest(feed->readers, setting->readers, rates.read, INFINITY);
     seconds = soonest(feed->decoders, setting->decoders, rates.decode, seconds);
     seconds = soonest(feed->feeders, towers, rates.copy, seconds);

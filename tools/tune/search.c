@@ -240,9 +240,8 @@ int search_feed(const struct feed_model *model, const struct search_space *space
     for (uint32_t i = 0; i < search.count && rc == 0; i++) {
         struct found found = { 0 };
         rc = add_readers(&search, &search.threads[i]);
-        if (rc != 0)
-            break;
-        rc = search_depth(&search, &search.threads[i], &found);
+        if (rc == 0)
+            rc = search_depth(&search, &search.threads[i], &found);
         if (rc == 0 && found.setting.ring > 0)
             take(result_out, &found);
     }

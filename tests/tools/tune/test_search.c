@@ -20,7 +20,7 @@ static struct feed_model fed(void)
     return (struct feed_model){ .read = TIMES(quick), .decode = TIMES(quick), .step = { TIMES(step) },
                                 .step_threads = { 1 }, .step_kinds = 1, .pieces = 2, .between = 4, .towers = 1,
                                 .batch = 10, .cores = 8, .decode_cores = 1,
-                   .loader_weight = 1, .crowding = 1 };
+                                .loader_weight = 1, .crowding = 1 };
 }
 
 static struct search_space space(void)

@@ -13,19 +13,16 @@ static const char *const direction_names[] = {
     [NN_FORWARD] = "forward", [NN_BACKWARD_DATA] = "backward data", [NN_BACKWARD_WEIGHTS] = "backward weights",
 };
 
-/* oneDNN 2.6: the 1x1 kernels with a stride write past the end of values whose channels do not fill whole
- * vectors. And 3.2 as well: the bf16 kernels for the gradient of weights read what nobody wrote where the stride
- * is more than the width. */
-static bool pd_is_broken(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
+bool nn_op_is_broken(const struct nn_op *op, const char *implementation)
 {
     dnnl_dim_t src[NN_RANK_MAX];
     if (op->kind != NN_CONVOLUTION || nn_md_dims(op->src, src) != 4)
         return false;
     const bool strides = DNNL_VERSION_MAJOR < 3 && (op->strides[0] > 1 || op->strides[1] > 1);
-    if (strides && strstr(nn_pd_name(pd), "1x1") != NULL && src[1] % 16 != 0)
+    if (strides && strstr(implementation, "1x1") != NULL && src[1] % 16 != 0)
         return true;
     return op->direction == NN_BACKWARD_WEIGHTS && op->strides[1] > src[3] &&
-           strstr(nn_pd_name(pd), "jit_bf16") != NULL;
+           strstr(implementation, "gemm") == NULL && strstr(implementation, "ref") == NULL;
 }
 
 /* Winograd's kernels work in tiles that a cache holds, or, where their number has no fitting divisors, on all at
@@ -39,7 +36,7 @@ static bool has_room(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
  * means copying the image into columns first. */
 static enum pd_class pd_class_of(const struct nn_op *op, const_dnnl_primitive_desc_t pd)
 {
-    if (pd_is_broken(op, pd))
+    if (nn_op_is_broken(op, nn_pd_name(pd)))
         return PD_NONE;
     if (nn_pd_is_ref(pd))
         return PD_REF;

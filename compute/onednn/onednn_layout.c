@@ -100,6 +100,16 @@ void weighted_mds_close(struct weighted_mds *mds)
     *mds = (struct weighted_mds){ 0 };
 }
 
+/* A window that has one place across never strides: any stride that makes no second place is the same convolution. */
+static void narrow_stride(struct nn_op *op, const struct layer *layer)
+{
+    const int64_t columns = layer->in.width, missing = (int64_t)layer->kernel_w - columns - layer->pad_left;
+    if (op->kind != NN_CONVOLUTION || layer->out.width != 1 || layer->stride_w <= columns)
+        return;
+    op->strides[1] = columns;
+    op->pad_after[1] = missing > 0 ? missing : 0;
+}
+
 void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds, struct weighted_how how)
 {
     *op = (struct nn_op){
@@ -119,6 +129,7 @@ void weighted_op(struct nn_op *op, const struct layer *layer, const struct weigh
         .pad_before = { layer->pad_top, layer->pad_left },
         .pad_after = { layer->pad_bottom, layer->pad_right },
     };
+    narrow_stride(op, layer);
 }
 
 /* What is decided for the whole net. */

@@ -166,6 +166,12 @@ struct nn_call {
 
 /* How fast a primitive can be expected to be, best first. */
 enum pd_class { PD_WINOGRAD, PD_FAST, PD_GEMM, PD_REF, PD_NONE };
+/* Whether oneDNN computes a convolution wrongly with the implementation of this name, which is then never taken:
+ * the 1x1 kernels of 2.6 with a stride write past the end of values whose channels do not fill whole vectors; all but
+ * the plain loops and those by matrix products take memory that nobody wrote into the gradient of the weights in bf16
+ * where the stride is larger than the width of the input (2.6.3 to 3.7.2, with AVX-512 and with AMX). weighted_op asks
+ * for such a stride only where an explicit padding makes several columns of a narrower image. */
+bool nn_op_is_broken(const struct nn_op *op, const char *implementation);
 /* The first implementation of the best class for exactly these descriptors; op->winograd: one that computes
  * directly, when there is none by Winograd's algorithm. The caller destroys *pd_out, which is set unless the
  * class is PD_NONE. */
@@ -204,6 +210,8 @@ void weighted_mds_close(struct weighted_mds *mds);
 int weighted_dims(const struct layer *layer, const struct edge *in, dnnl_dim_t dims_out[NN_RANK_MAX]);
 /* Forward: `line` as in struct nn_op; with_sum: what is in the result's place is added. */
 struct weighted_how { enum nn_direction direction; size_t winograd; bool training, with_relu, with_sum; nn_md line; };
+/* The primitive of a layer with weights. Where a result is one column wide, its stride is no larger than the width of
+ * the input: the same convolution, and one that oneDNN computes rightly in bf16 (nn_op_is_broken). */
 void weighted_op(struct nn_op *op, const struct layer *layer, const struct weighted_mds *mds, struct weighted_how how);
 
 /* The scratch memory that Winograd's algorithm may take for this convolution of `count` samples; 0: it is to be

@@ -57,6 +57,97 @@ static void the_models_match_the_reference_with_dropout(void **state)
     net_close(net);
 }
 
+/* ---- strides wider than the image ---- */
+
+/* A convolution of 16 channels, which no loop of ours takes; NULL: the window does not fit. */
+static struct net *wide_stride_net(uint32_t columns, uint32_t kernel, uint32_t stride, struct window window)
+{
+    struct net *net;
+    assert_int_equal(net_open(&net, "wide stride", (struct shape){ 16, 5, columns }, 5), 0);
+    window.kernel_h = window.kernel_w = kernel;
+    window.stride_h = window.stride_w = stride;
+    const int64_t conv = net_conv2d(net, "conv", NET_INPUT, 32, window, true);
+    if (conv >= 0) {
+        net_softmax_loss(net, "loss", (uint32_t)net_dense(net, "classes", (uint32_t)conv, net->classes, true));
+        if (net_finish(net) == 0)
+            return net;
+    }
+    net_close(net);
+    return NULL;
+}
+
+static void for_each_wide_stride(void (*check)(const struct net *))
+{
+    static const struct window windows[] = {
+        { .padding = PADDING_SAME }, { .padding = PADDING_VALID },
+        { .padding = PADDING_EXPLICIT, .top = 1, .bottom = 1, .left = 1, .right = 1 },
+        { .padding = PADDING_EXPLICIT, .top = 2, .bottom = 2, .left = 2, .right = 2 },
+    };
+    uint32_t checked = 0;
+    for (uint32_t columns = 1; columns <= 4; columns++)
+        for (uint32_t kernel = 1; kernel <= 5; kernel++)
+            for (uint32_t stride = columns + 1; stride <= 6; stride++)
+                for (size_t w = 0; w < sizeof(windows) / sizeof(windows[0]); w++) {
+                    struct net *net = wide_stride_net(columns, kernel, stride, windows[w]);
+                    if (net == NULL)
+                        continue;
+                    check(net);
+                    net_close(net);
+                    checked++;
+                }
+    assert_true(checked > 100);
+}
+
+static int64_t places_of(const struct nn_op *op, int axis, uint32_t size, uint32_t kernel)
+{
+    return ((int64_t)size - kernel + op->pad_before[axis] + op->pad_after[axis]) / op->strides[axis] + 1;
+}
+
+/* Names that oneDNN 2.6.3 to 3.7.2 have for the gradient of weights in bf16, with AVX-512 and with AMX. */
+static void assert_is_never_asked_for(const struct net *net)
+{
+    static const char *const wrong[] = { "jit_bf16:avx512_core_bf16", "jit:avx512_core_amx_bf16",
+                                         "brgconv_bwd_w:avx512_core_amx", "brgconv_bwd_w:avx512_core_bf16" };
+    const struct layer *const conv = &net->layers[0];
+    struct weighted_mds mds;
+    struct nn_op op;
+    assert_int_equal(conv_mds_open(&mds, conv, NULL, NULL, 4, VALUE_BF16), 0);
+    weighted_op(&op, conv, &mds, (struct weighted_how){ .direction = NN_BACKWARD_WEIGHTS, .training = true });
+    assert_int_equal(places_of(&op, 0, conv->in.height, conv->kernel_h), conv->out.height);
+    assert_int_equal(places_of(&op, 1, conv->in.width, conv->kernel_w), conv->out.width);
+    const bool is_wide = op.strides[1] > conv->in.width;
+    assert_true(!is_wide || conv->out.width > 1);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(nn_op_is_broken(&op, wrong[i]), is_wide);
+    assert_false(nn_op_is_broken(&op, "ref:any"));
+    weighted_mds_close(&mds);
+}
+
+static void the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong(void **state)
+{
+    (void)state;
+    for_each_wide_stride(assert_is_never_asked_for);
+}
+
+static void assert_matches_the_reference(const struct net *net)
+{
+    struct samples samples;
+    samples_draw(&samples, net, 5);
+    const struct rig_options options = { 1, 0, LAYOUT_AUTO };
+    struct outcome expected = step_rig_once(&backend_reference_ops, net, options, &samples, 4);
+    struct outcome actual = step_rig_once(&backend_onednn_ops, net, options, &samples, 4);
+    outcome_assert_close(&actual, &expected, 1e-4);
+    free(actual.gradients);
+    free(expected.gradients);
+    free(samples.pixels);
+}
+
+static void strides_wider_than_the_image_match_the_reference(void **state)
+{
+    (void)state;
+    for_each_wide_stride(assert_matches_the_reference);
+}
+
 /* oneDNN 2.6 fails with the gradient of such a layer's inputs in its own layout of weights. */
 static void few_values_that_many_units_read_match_the_reference_on_several_threads(void **state)
 {
@@ -348,6 +439,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
         cmocka_unit_test(the_models_match_the_reference_with_dropout),
+        cmocka_unit_test(the_gradient_of_weights_never_strides_wider_than_the_image_where_onednn_is_wrong),
+        cmocka_unit_test(strides_wider_than_the_image_match_the_reference),
         cmocka_unit_test(few_values_that_many_units_read_match_the_reference_on_several_threads),
         cmocka_unit_test(slices_of_any_size_share_storage_and_sum_to_the_whole),
         cmocka_unit_test(a_step_gives_the_same_bits_again_whatever_ran_between),

@@ -1,16 +1,24 @@
 dnl CUDA with cuDNN, cuBLASLt and NCCL: all or nothing. nvcc compiles the kernels, the C compiler the rest.
 
-dnl PT_CUDA_ARCHITECTURES: machine code for each, and PTX of the lowest for what comes later.
+dnl The compute capabilities of the GPUs of this machine, as in "80 90", lowest first; nothing where there are none.
+AC_DEFUN([PT_CUDA_GPUS],
+  [$(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | grep '^@<:@0-9@:>@*$' |
+    sort -nu | awk '$[]1 >= 80' | tr '\n' ' ')])
+
+dnl PT_CUDA_ARCHITECTURES: machine code for each, and PTX of the lowest, which the driver compiles on newer GPUs.
 AC_DEFUN([PT_CUDA_ARCHITECTURES], [
-  AC_ARG_VAR([CUDA_ARCHS], [architectures to compile the kernels for, lowest first (default: 80 90 100 120)])
-  AS_IF([test -z "$CUDA_ARCHS"], [CUDA_ARCHS="80 90 100 120"])
-  NVCC_ARCHS= CUDA_ARCH_LEAST=
+  AC_ARG_VAR([CUDA_ARCHS], [architectures to compile the kernels for, lowest first, or "all" (80 90 100 120);
+    default: those of the GPUs of this machine, or 80 where there are none])
+  AS_IF([test -z "$CUDA_ARCHS"], [CUDA_ARCHS=PT_CUDA_GPUS])
+  AS_CASE([$CUDA_ARCHS], [all], [CUDA_ARCHS="80 90 100 120"], [''], [CUDA_ARCHS=80])
+  NVCC_ARCHS= CUDA_ARCH_LEAST= cuda_kernels=
   for pt_arch in $CUDA_ARCHS; do
     AS_CASE([$pt_arch], [*@<:@!0-9@:>@*], [AC_MSG_ERROR([CUDA_ARCHS: '$pt_arch' is no architecture such as 90])])
     AS_IF([test -z "$CUDA_ARCH_LEAST"], [CUDA_ARCH_LEAST=$pt_arch])
     AS_IF([test -z "$NVCC_ARCHS"], [NVCC_ARCHS="-gencode arch=compute_$pt_arch,code=compute_$pt_arch"])
     NVCC_ARCHS="$NVCC_ARCHS -gencode arch=compute_$pt_arch,code=sm_$pt_arch"
   done
+  AS_IF([test $cuda_found = yes], [cuda_kernels=", kernels for $CUDA_ARCHS (CUDA_ARCHS=all: for all GPUs)"])
   AC_SUBST([NVCC_ARCHS])
   AC_SUBST([CUDA_ARCH_LEAST])
 ])

@@ -162,6 +162,8 @@ lone_tests = $(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) 
 	%D%/loader/test_loader %D%/compute/test_team %D%/compute/test_onednn_room %D%/e2e/sim_e2e.sh \
 	$(filter-out $(timeless_scripts),$(script_tests))
 side_by_side_tests = $(filter-out $(lone_tests),$(all_tests))
+check-local: check-TESTS
+	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)
 else
 check-local:
 	@echo 'make check needs cmocka: install libcmocka-dev, then configure again' >&2; exit 1
@@ -171,6 +173,10 @@ $(program_tests): $$(filter %.a %.$(OBJEXT),$$(LDADD))
 
 TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)
+# With the seconds that each took; the slowest are listed at the end.
+timed_driver = $(SHELL) $(top_srcdir)/%D%/driver.sh $(top_srcdir)/build-aux/test-driver
+LOG_DRIVER = $(timed_driver)
+SH_LOG_DRIVER = $(timed_driver)
 AM_TESTS_ENVIRONMENT = export PIPETRAIN_BUILD='$(abs_top_builddir)' PIPETRAIN_SANITIZER='$(SANITIZER)' \
 	PIPETRAIN_CONVERT='$(abs_top_builddir)/pipetrain-convert' \
 	PIPETRAIN_CPPFLAGS='$(ONEDNN_CPPFLAGS) $(CUDA_CPPFLAGS)' PIPETRAIN_COMPILE='$(COMPILE)' \

@@ -3,6 +3,7 @@
 #
 # PIPETRAIN_BUILD: where the programs are (the current directory if not set).
 # PIPETRAIN_PROGRAM: another pipetrain than the one there.
+# PIPETRAIN_TEST_LONG: yes: all sizes and cases (make check-long), not only the smallest that show each property.
 # PIPETRAIN_TEST_DEVICE: cpu (the default) or cuda: what the tiny configuration trains on.
 
 set -u
@@ -17,6 +18,7 @@ shard_maker=$build/tests/e2e/shard_maker
 run_at=$build/tests/e2e/run_at
 tensors_near=$build/tests/e2e/resume/tensors_near
 sanitizer=${PIPETRAIN_SANITIZER:-no}
+long=${PIPETRAIN_TEST_LONG:-no}
 case ${PIPETRAIN_TEST_DEVICE:-cpu} in
     cpu) kind=cpu ;;
     *) kind=$PIPETRAIN_TEST_DEVICE ;;

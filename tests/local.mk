@@ -148,20 +148,13 @@ threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threa
 	%D%/compute/test_snapshot %D%/compute/test_team %D%/compute/test_tower \
 	%D%/tools/observe/test_scrape_server %D%/tools/test_chunk_board %D%/tools/test_convert_files %D%/tools/test_scan
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
-# Scripts that look neither at the time nor at all cores.
-timeless_scripts = $(tree_tests) $(onednn_scripts) %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
-	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh \
-	%D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/sync/e2e_sync.sh \
-	%D%/e2e/ends/e2e_best.sh %D%/e2e/ends/e2e_nan.sh %D%/e2e/ends/e2e_overfit.sh \
-	%D%/e2e/observe/e2e_histograms.sh %D%/e2e/observe/sim_histograms.sh \
-	%D%/e2e/use/e2e_add_model.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_manual.sh %D%/e2e/use/e2e_predict.sh \
-	%D%/e2e/use/e2e_report.sh %D%/e2e/test_convert_files.sh \
-	%D%/peers/test_pytorch.sh %D%/peers/test_tensorboard.sh %D%/peers/test_tensorflow.sh %D%/peers/test_torchvision.sh
-# Those that look at the time or at all cores: continuous integration runs them one after the other.
-lone_tests = $(stage_tests) $(sim_stage_tests) $(sim_stage_twins) $(sync_tests) $(sim_sync_tests) $(sim_sync_twins) \
-	%D%/loader/test_loader %D%/compute/test_team %D%/compute/test_onednn_room %D%/e2e/sim_e2e.sh \
-	$(filter-out $(timeless_scripts),$(script_tests))
-side_by_side_tests = $(filter-out $(lone_tests),$(all_tests))
+# Under the address and undefined sanitizers in continuous integration (check-asan runs all): every test program, and the
+# scripts in which the programs read and write the most kinds of files and end in the most ways.
+sanitized_tests = $(program_tests) %D%/e2e/sim_e2e.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+	%D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_states.sh \
+	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
+	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \
+	%D%/e2e/test_convert.sh %D%/e2e/test_convert_files.sh %D%/e2e/test_shards.sh
 check-local: check-TESTS
 	@$(SHELL) $(top_srcdir)/%D%/slowest.sh $(TEST_LOGS:.log=.trs)
 else

@@ -51,6 +51,10 @@ kernels = \
 	%D%/cuda/kernels_pool.cu %D%/cuda/kernels_step.cu %D%/cuda/kernels_towers.cu
 NVCC_COMMAND = $(NVCC) -std=c++17 -O3 -lineinfo $(NVCC_ARCHS) -I$(top_srcdir) -Xcompiler '-fPIE -Wall -Wextra'
 SUFFIXES = .cu
+# Updates of weights are rounded as the CPU rounds them: no product is contracted with a sum. They run at the speed of the
+# memory all the same.
+EXACT =
+%D%/cuda/kernels_step.$(OBJEXT): EXACT = -fmad=false
 .cu.$(OBJEXT):
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC_COMMAND) -MD -MP -c $< -o $@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC_COMMAND) $(EXACT) -MD -MP -c $< -o $@
 -include $(kernels:.cu=.d)

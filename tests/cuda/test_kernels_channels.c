@@ -281,7 +281,7 @@ static void response_norm_and_its_gradient_equal_those_in_double(void **state)
         check_response(type, &response_cases[i]);
 }
 
-/* doc: y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. */
+/* doc: y = 1 / (1 + 0.001)^0.75 of ones with nine neighbours. CUDA's powf is right to 4 units in the last place. */
 static void response_norm_of_ones_is_the_number_of_the_definition(void **state)
 {
     static const struct response_shape shape = { 1, 16, 16, { 9, 0.001f, 0.75f, 1 } };
@@ -292,8 +292,8 @@ static void response_norm_of_ones_is_the_number_of_the_definition(void **state)
     void *const out = values_poison(VALUE_FP32, 16);
     CUDA_OK(kernel_response_norm(stream, VALUE_FP32, &shape, values_new(VALUE_FP32, ones, 16), out));
     values_read(VALUE_FP32, out, found, 16);
-    assert_near(found[8], 0.9992506, 1e-7, 0);
-    assert_near(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 1e-7, 0);
+    assert_near(found[8], pow(1 + 0.001, -0.75), 3e-7, 0);
+    assert_near(found[0], pow(1 + 0.001 * 5 / 9, -0.75), 3e-7, 0);
     areas_close();
 }
 

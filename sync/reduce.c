@@ -27,11 +27,11 @@ const struct reduce_ops *reduce_find(const char *name)
     return is_meant(&reduce_none_ops, name) ? &reduce_none_ops : NULL;
 }
 
-void reduce_prepare(const char *name)
+void reduce_prepare(const char *name, uint32_t towers)
 {
     for (int i = 0; i < REDUCTIONS; i++)
         if (is_meant(reductions[i], name) && reductions[i]->prepare != NULL)
-            reductions[i]->prepare();
+            reductions[i]->prepare(towers);
 }
 
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,

@@ -58,8 +58,8 @@ struct reduce_ops {
     bool pins_regions;          /* of members on devices with memory of their own: sums pinned copies */
     bool knows_owners;          /* buckets may be of any use; else all are BUCKET_ALL_REDUCE */
     /* Called before the first call of any device's library, when the reduction may be chosen
-     * later. NULL: nothing to do. */
-    void (*prepare)(void);
+     * later for so many towers of this process. NULL: nothing to do. */
+    void (*prepare)(uint32_t towers);
     /* Can it sum over these towers? 0, or -EINVAL or -ENODEV with the reason. Main only. */
     int (*supports)(const struct reduce_towers *towers, struct refusal *refusal);
     /* The buckets are known when the first tower joins. */
@@ -113,7 +113,7 @@ const struct reduce_ops *reduce_find(const char *name);
 int reduce_choose(const char *name, const struct reduce_towers *towers, const struct reduce_ops **ops_out,
                   struct refusal *refusal);
 /* Prepare those that reduce_choose may choose for `name` (NULL: all). */
-void reduce_prepare(const char *name);
+void reduce_prepare(const char *name, uint32_t towers);
 
 void reduce_cancel(void *reduce);       /* as a closer */
 

@@ -2,7 +2,9 @@
  * nothing: a program that may run on CPUs as well asks here too. */
 #include "stage/cuda/cuda_count.h"
 
+#include <ctype.h>
 #include <cuda_runtime_api.h>
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +113,31 @@ uint32_t cuda_count(char *why, size_t why_size)
     explain(status, why, why_size);
     cudaGetLastError();                 /* the runtime keeps errors for the thread's next question */
     return 0;
+}
+
+/* Files called nvidia0, nvidia1, and so on. */
+static uint32_t device_files(const char *folder)
+{
+    uint32_t count = 0;
+    DIR *const files = opendir(folder);
+    if (files == NULL)
+        return 0;
+    for (const struct dirent *file; (file = readdir(files)) != NULL;)
+        if (strncmp(file->d_name, "nvidia", 6) == 0 && isdigit((unsigned char)file->d_name[6]))
+            count++;
+    closedir(files);
+    return count;
+}
+
+uint32_t cuda_count_at_most(const char *folder)
+{
+    const uint32_t files = device_files(folder);
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES");
+    uint32_t names = 1;
+    for (const char *at = visible; at != NULL && (at = strchr(at, ',')) != NULL; at++)
+        names++;
+    const uint32_t most = files > 0 ? files : UINT32_MAX;
+    return visible != NULL && names < most ? names : most;
 }
 
 bool cuda_reaches(uint32_t index, uint32_t other)

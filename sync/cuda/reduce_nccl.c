@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "stage/clock.h"
+#include "stage/cuda/cuda_count.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/log.h"
 #include "sync/cuda/nccl_call.h"
@@ -246,10 +247,12 @@ static const struct library nccl_libraries[] = { { "NCCL", put_nccl, "libnccl.so
 
 /* A kernel that is loaded when it is first called stops its device meanwhile, and with it for ever
  * a collective of NCCL that waits for a peer. Loading all of the libraries' kernels at the start
- * takes seconds and memory, so only runs that may use NCCL do. The first call of CUDA reads this. */
-static void nccl_prepare(void)
+ * takes seconds and memory, so only runs that may use NCCL do, which takes a device for each tower. The first call of
+ * CUDA reads this. */
+static void nccl_prepare(uint32_t towers)
 {
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    if (towers <= cuda_count_at_most("/dev"))
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 static int nccl_supports(const struct reduce_towers *towers, struct refusal *refusal)

@@ -10,15 +10,18 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "stage/clock.h"
 #include "stage/cuda/cuda_call.h"
+#include "stage/cuda/cuda_count.h"
 #include "stage/cuda/device_cuda.h"
 #include "stage/cuda/near_cpus.h"
 #include "stage/feeder.h"
@@ -63,6 +66,35 @@ static void says_why_there_is_no_device_and_prints_nothing(void **state)
     char why[8] = "unknown";
     assert_int_equal(ops->count(why, sizeof(why)), 2);
     assert_string_equal(why, "");
+}
+
+static void device_files_and_the_environment_say_how_many_there_can_be(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/pipetrain-devices.XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_int_equal(cuda_count_at_most(folder), UINT32_MAX);
+    assert_int_equal(cuda_count_at_most("/no such folder"), UINT32_MAX);
+    static const char *const names[] = { "nvidia0", "nvidia1", "nvidia12", "nvidiactl", "nvidia-uvm", "null" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    }
+    assert_int_equal(cuda_count_at_most(folder), 3);
+    static const struct { const char *visible; uint32_t most; } rows[] = {
+        { "1", 1 }, { "0,2", 2 }, { "0,1,2", 3 }, { "0,1,2,3", 3 }, { "GPU-8932f937", 1 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        setenv("CUDA_VISIBLE_DEVICES", rows[i].visible, 1);
+        assert_int_equal(cuda_count_at_most(folder), rows[i].most);
+    }
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void asks_which_devices_reach_each_other(void **state)
@@ -635,6 +667,7 @@ int main(void)
     sim_setup(2, (size_t)64 << 20);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(says_why_there_is_no_device_and_prints_nothing, no_failures_left),
+        cmocka_unit_test(device_files_and_the_environment_say_how_many_there_can_be),
         cmocka_unit_test(asks_which_devices_reach_each_other),
         cmocka_unit_test_teardown(a_call_that_fails_is_reported_once_and_leaves_nothing_behind, no_failures_left),
         cmocka_unit_test(memory_that_is_short_is_told_with_its_size),

@@ -242,7 +242,7 @@ static int choose(struct device_plan *plan, const struct settings *settings, str
     *plan = (struct device_plan){ .towers = { .first = 0, .count = (uint32_t)settings->devices.towers } };
     uint32_t available;
     if (has_to_sum(settings))
-        reduce_prepare(reduce_names[settings->sync.reduce]);
+        reduce_prepare(reduce_names[settings->sync.reduce], plan->towers.count);
     int rc = choose_kind(plan, settings, &available, problems);
     if (rc == 0)
         rc = choose_devices(plan, settings, available, problems);

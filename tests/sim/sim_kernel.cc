@@ -1,9 +1,10 @@
 /* Runs the blocks of a kernel. Threads are run one after another on a fiber; one that waits at a
  * barrier keeps its fiber, and the threads after it get another. So a kernel without barriers
  * is a plain loop, and one with them needs nothing special. Fibers belong to the stream's thread
- * and are used again for every block. */
+ * and are used again for every block; when it ends, by the next stream. */
 #include "tests/sim/sim_kernel.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -28,10 +29,8 @@
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
 #define SIM_STACK_REGISTER(begin, end) VALGRIND_STACK_REGISTER(begin, end)
-#define SIM_STACK_DEREGISTER(id) VALGRIND_STACK_DEREGISTER(id)
 #else
 #define SIM_STACK_REGISTER(begin, end) 0
-#define SIM_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
 /* The variables of a kernel. */
@@ -41,7 +40,11 @@ __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 namespace {
 
 constexpr unsigned int THREADS_MAX = 1024;
-constexpr size_t STACK_BYTES = 256 << 10;       /* address space; only what is touched is memory */
+constexpr size_t PAGE_BYTES = 4096;
+constexpr size_t STACK_BYTES = 65 * PAGE_BYTES; /* address space; only what is touched is memory */
+/* Stacks are an odd number of pages and begin at different offsets in their last one: otherwise all of them would want
+ * the same few places of the CPU's caches. */
+constexpr size_t SHIFT_BYTES = 5 * 64;
 constexpr uint64_t CANARY = 0x5AFE57ACC0FFEEull;
 
 enum thread_state : unsigned char { RUNNING, AT_WARP, AT_BLOCK, ENDED };
@@ -69,9 +72,9 @@ void context_switch(context *from, context *to)
 }
 
 /* As if `entry`, called from nowhere, had been left before its first instruction. */
-void context_make(context *made, void *stack, void (*entry)())
+void context_make(context *made, void *stack, size_t bytes, void (*entry)())
 {
-    uintptr_t *top = (uintptr_t *)((unsigned char *)stack + STACK_BYTES);
+    uintptr_t *top = (uintptr_t *)((unsigned char *)stack + bytes);
     *--top = 0;
     *--top = (uintptr_t)entry;
     for (int saved = 0; saved < 6; saved++)
@@ -90,11 +93,11 @@ void context_switch(context *from, context *to)
     swapcontext(from, to);
 }
 
-void context_make(context *made, void *stack, void (*entry)())
+void context_make(context *made, void *stack, size_t bytes, void (*entry)())
 {
     getcontext(made);
     made->uc_stack.ss_sp = stack;
-    made->uc_stack.ss_size = STACK_BYTES;
+    made->uc_stack.ss_size = bytes;
     made->uc_link = nullptr;
     makecontext(made, entry, 0);
 }
@@ -104,6 +107,7 @@ void context_make(context *made, void *stack, void (*entry)())
 /* ---- fibers ---- */
 
 struct fiber {
+    fiber *next;                /* while no stream has it */
     context at;
     unsigned char *stack;
     void *fake_stack;           /* the address sanitizer's */
@@ -233,18 +237,51 @@ fiber *fiber_new()
         mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED)
         sim_die("no memory for the stack of a kernel's thread");
-    stack_unpoison(stack);
     made->stack = (unsigned char *)stack;
     made->stack_id = SIM_STACK_REGISTER(made->stack, made->stack + STACK_BYTES);
-    memcpy(made->stack, &CANARY, sizeof(CANARY));
-    context_make(&made->at, stack, fiber_main);
     return made;
+}
+
+/* Fibers of streams that have ended: their stacks are memory already. */
+pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+fiber *spare_fibers;
+
+fiber *spare_fiber()
+{
+    pthread_mutex_lock(&spare_lock);
+    fiber *const spare = spare_fibers;
+    if (spare != nullptr)
+        spare_fibers = spare->next;
+    pthread_mutex_unlock(&spare_lock);
+    return spare;
+}
+
+/* At its beginning, as the i-th of the stream's thread. */
+fiber *fiber_take(unsigned int i)
+{
+    fiber *const spare = spare_fiber();
+    fiber *const taken = spare != nullptr ? spare : fiber_new();
+    stack_unpoison(taken->stack);
+    memcpy(taken->stack, &CANARY, sizeof(CANARY));
+    context_make(&taken->at, taken->stack, STACK_BYTES - i * SHIFT_BYTES % PAGE_BYTES, fiber_main);
+    return taken;
+}
+
+void fiber_give_back(fiber *given)
+{
+    stack_unpoison(given->stack);
+    pthread_mutex_lock(&spare_lock);
+    given->next = spare_fibers;
+    spare_fibers = given;
+    pthread_mutex_unlock(&spare_lock);
 }
 
 fiber *fiber_number(unsigned int i)
 {
-    if (i == self->fibers_made)
-        self->fibers[self->fibers_made++] = fiber_new();
+    if (i == self->fibers_made) {
+        self->fibers[i] = fiber_take(i);
+        self->fibers_made++;
+    }
     return self->fibers[i];
 }
 
@@ -261,10 +298,7 @@ runner::~runner()
     self = this;
     for (unsigned int i = 0; i < fibers_made; i++) {
         enter_fiber(fibers[i]);
-        SIM_STACK_DEREGISTER(fibers[i]->stack_id);
-        stack_unpoison(fibers[i]->stack);
-        munmap(fibers[i]->stack, STACK_BYTES);
-        delete fibers[i];
+        fiber_give_back(fibers[i]);
     }
 }
 

@@ -12,14 +12,20 @@
 #include <string.h>
 
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/team_sleep.h"
+#include "tests/helpers/test_long.h"
 
-/* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
-#ifdef __SANITIZE_THREAD__
-enum { NETS = 8 };
-#else
-enum { NETS = 64 };
-#endif
 enum { COUNT = 5 };
+
+/* How many random nets a test draws. The thread sanitizer, ten times slower, looks at threads and not at shapes. */
+static uint32_t net_count(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return 8;
+#else
+    return test_is_long() ? 64 : 16;
+#endif
+}
 
 /* ---- graphs at random ---- */
 
@@ -31,7 +37,7 @@ static float rate_of(uint32_t seed)
 static void gradients_of_branches_are_the_slopes_of_the_loss(void **state)
 {
     (void)state;
-    for (uint32_t seed = 0; seed < NETS; seed++) {
+    for (uint32_t seed = 0; seed < net_count(); seed++) {
         struct net *const net = network_random_graph(seed, rate_of(seed));
         struct backend_input input = network_input(net, COUNT, seed);
         struct network network;
@@ -156,7 +162,7 @@ static void logits_may_have_several_losses_and_be_read_by_layers(void **state)
 
 static void check_against_reference(const char *backend)
 {
-    for (uint32_t seed = 0; seed < 2 * NETS; seed++) {
+    for (uint32_t seed = 0; seed < 2 * net_count(); seed++) {
         struct net *const net = network_random_graph(1000 + seed, rate_of(seed));
         struct network network;
         network_open(&network, backend, net, COUNT, seed % 8 == 0 ? 2 : 1);
@@ -178,7 +184,7 @@ static void check_layouts(const char *backend)
     static const enum layout layouts[] = { LAYOUT_NHWC, LAYOUT_NCHW };
     if (strcmp(backend, "onednn") != 0)
         return;
-    for (uint32_t seed = 0; seed < NETS; seed++) {
+    for (uint32_t seed = 0; seed < net_count(); seed++) {
         struct net *const net = network_random_graph(3000 + seed, rate_of(seed));
         struct network network;
         network_open_laid_out(&network, backend, net, COUNT, 1, layouts[seed / 2 % 2]);
@@ -246,7 +252,7 @@ static void check_painted(const char *backend, struct net *net, uint32_t seed)
 
 static void check_all_painted(const char *backend)
 {
-    for (uint32_t seed = 0; seed < NETS; seed++) {
+    for (uint32_t seed = 0; seed < net_count(); seed++) {
         check_painted(backend, network_random_graph(2000 + seed, rate_of(seed)), seed);
         check_painted(backend, network_random_net(seed, rate_of(seed)), seed);
     }
@@ -258,8 +264,10 @@ static void memory_that_holds_nothing_is_never_read(void **state)
     network_for_each_backend(check_all_painted);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    teams_sleep(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_branches_are_the_slopes_of_the_loss),
         cmocka_unit_test(gradients_of_every_backend_are_the_slopes_of_the_loss),

@@ -16,6 +16,7 @@
 #include "stage/random.h"
 #include "tests/helpers/device_memory.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/team_sleep.h"
 
 /* The thread sanitizer, ten times slower, looks at threads and not at shapes. */
 #ifdef __SANITIZE_THREAD__
@@ -418,8 +419,10 @@ static void an_auxiliary_loss_is_added_in_training_only(void **state)
     network_for_each_backend(check_auxiliary_loss);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    teams_sleep(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_the_reference_are_the_slopes_of_the_loss),
         cmocka_unit_test(every_backend_gives_what_the_reference_gives),

@@ -11,6 +11,7 @@
 
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/team_sleep.h"
 
 enum { NETS = 12, COUNT = 5 };
 
@@ -281,8 +282,10 @@ static void so_many_samples_are_taken_as_there_is_room_for(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    teams_sleep(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_taken_where_it_multiplies_much_less),
         cmocka_unit_test(it_pays_for_windows_of_three_and_many_channels_in_fp32),

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/helpers/run_part.h"
+#include "tests/helpers/team_sleep.h"
 #include "tests/helpers/test_device_kind.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
@@ -250,6 +251,7 @@ static int make_sets(void **state)
 
 int main(int argc, char **argv)
 {
+    teams_sleep(argv);
     if (argc > 1 && strcmp(argv[1], "part") == 0)
         return run_part_main(argc, argv);
     alarm(500);

@@ -16,6 +16,7 @@
 #include "compute/onednn/onednn_plan.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/network/step_rig.h"
+#include "tests/helpers/team_sleep.h"
 
 static void random_nets_match_the_reference_in_every_layout(void **state)
 {
@@ -434,8 +435,10 @@ static void ref_implementations_are_refused_by_name_unless_allowed(void **state)
     net_close(net);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argc;
+    teams_sleep(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_nets_match_the_reference_in_every_layout),
         cmocka_unit_test(the_models_match_the_reference_with_dropout),

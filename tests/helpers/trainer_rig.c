@@ -14,6 +14,7 @@
 #include "stage/random.h"
 #include "sync/server/reduce_server.h"
 #include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/test_long.h"
 
 enum { SIDE = 6, CLASSES = 4, DEPTH = 2 };
 
@@ -151,6 +152,11 @@ static void add_pieces(uint32_t counts[TOWER_COUNTS], uint32_t count, uint32_t p
         add_count(counts, piece_max);
     if (count > 0)
         add_count(counts, count);
+}
+
+bool rig_is_thorough(void)
+{
+    return test_device_ops()->host_memory || test_is_long();
 }
 
 size_t rig_tower_counts(const uint32_t **counts_out)

@@ -59,6 +59,9 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, const struct rig_spec *spec);
+/* Are all combinations of what is tried to be tried? On the host, where a run takes little, and in the long tests. On a
+ * simulated device each value is tried with one value of the others. */
+bool rig_is_thorough(void);
 /* Numbers of towers to try, up to RIG_TOWERS_MAX (on CUDA to 5). Returns how many. */
 size_t rig_tower_counts(const uint32_t **counts_out);
 /* The order of pipeline_close. */

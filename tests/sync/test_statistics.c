@@ -53,6 +53,8 @@ static void towers_that_are_one_model_end_with_the_same_statistics(void **state)
     static const enum sync_mode modes[] = { SYNC_REPLICATED, SYNC_AVERAGING };
     for (uint32_t towers = 2; towers <= RIG_TOWERS_MAX; towers++)
         for (int i = 0; i < 4; i++) {
+            if (!rig_is_thorough() && (towers == 4 || (uint32_t)i % 2 != towers % 2))
+                continue;
             const struct schedule schedule = uneven(towers, i < 2 ? 17 : 0);
             run(&outcome, &(struct rig_spec){ .schedule = schedule, .mode = modes[i % 2], .every = 3 });
             for (uint32_t d = 1; d < towers; d++)

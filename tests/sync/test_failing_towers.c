@@ -16,6 +16,7 @@
 #include "stage/clock.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/test_device_kind.h"
+#include "tests/helpers/test_long.h"
 #include "tests/helpers/trainer_rig.h"
 
 /* What the tower that fails calls. */
@@ -77,7 +78,8 @@ static struct backend_ops failing_ops(void)
     return ops;
 }
 
-/* Runs to its end; did the tower come to the call that fails? */
+/* Runs to its end: in the long tests within a second of the failure; else only the alarm ends a run that hangs. Did the
+ * tower come to the call that fails? */
 static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, size_t bytes)
 {
     static struct rig rig;
@@ -106,7 +108,7 @@ static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, 
     const uint64_t ended_ns = clock_now_ns();
     capture_end(&capture, text, bytes);
     assert_int_equal(stop_failed(rig.stop), failed_ns > 0);
-    if (failed_ns > 0)
+    if (failed_ns > 0 && test_is_long())
         assert_true(ended_ns - failed_ns < 1000000000);
     rig_close(&rig);
     return failed_ns > 0;
@@ -114,21 +116,22 @@ static bool run(enum sync_mode mode, uint32_t towers, uint32_t bad, char *text, 
 
 static void fail_everywhere(enum sync_mode mode, uint32_t towers)
 {
+    const uint32_t step = test_is_long() ? 1 : 3;
     char text[1024];
     for (failing = 0; failing < CALL_COUNT; failing++) {
         bool came = true;
         uint32_t tries = 0;
-        for (; came && tries < 14; tries++) {
+        for (; came && tries < 14; tries += step) {
             calls_left = tries;
-            came = run(mode, towers, tries % towers, text, sizeof(text));
+            came = run(mode, towers, tries / step % towers, text, sizeof(text));
             if (came)
                 assert_non_null(strstr(text, "tower: a step failed: Input/output error"));
         }
-        assert_true(tries > 1 || failing >= CALL_UPDATE);
+        assert_true(tries > step || failing >= CALL_UPDATE);
     }
 }
 
-static void a_tower_that_fails_anywhere_ends_the_run_in_a_second(void **state)
+static void a_tower_that_fails_anywhere_ends_the_run(void **state)
 {
     (void)state;
     for (int mode = 0; mode < SYNC_MODE_COUNT; mode++)
@@ -146,7 +149,7 @@ int main(void)
     if (!test_device_ops()->host_memory)
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tower_that_fails_anywhere_ends_the_run_in_a_second),
+        cmocka_unit_test(a_tower_that_fails_anywhere_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

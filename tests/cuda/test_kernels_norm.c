@@ -12,6 +12,7 @@
 
 #include "compute/cuda/kernels.h"
 #include "tests/cuda/kernel_areas.h"
+#include "tests/helpers/test_long.h"
 
 #define EPSILON 1e-3f
 
@@ -313,6 +314,13 @@ static void sums_are_the_same_in_every_run(void **state)
     }
 }
 
+/* The large cases have been computed above: what follows takes them in the long tests only. */
+static size_t property_cases(void)
+{
+    enum { SMALL = 7 };
+    return test_is_long() ? COUNT_OF(cases) : SMALL;
+}
+
 /* ---- columns that are known ---- */
 
 /* All but the last eight, or all. */
@@ -342,7 +350,7 @@ static void known_columns_are_not_measured_again(void **state)
 {
     (void)state;
     FOR_EACH_TYPE(type)
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    for (size_t i = 0; i < property_cases(); i++) {
         check_known(type, &cases[i], cases[i].columns - 8);
         check_known(type, &cases[i], cases[i].columns);
     }
@@ -435,7 +443,7 @@ static void rows_may_lie_apart(void **state)
 {
     (void)state;
     FOR_EACH_TYPE(type)
-    for (size_t i = 0; i < COUNT_OF(cases); i++)
+    for (size_t i = 0; i < property_cases(); i++)
         check_apart(type, &cases[i]);
 }
 

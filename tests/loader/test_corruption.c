@@ -18,6 +18,7 @@
 #include "stage/batch.h"
 #include "tests/helpers/capture.h"
 #include "tests/helpers/loader_harness.h"
+#include "tests/helpers/test_long.h"
 #include "tests/helpers/tfrecord_fixture.h"
 
 enum { RECORDS_MAX = 64, KEEP_SIZES = 3 };
@@ -169,12 +170,21 @@ static void assert_replaced(const char *path, uint32_t damaged)
     dataset_close(dataset);
 }
 
+/* Of payloads one bit of each byte, in the long tests all. */
+static bool is_flipped(size_t bit, uint32_t record)
+{
+    const bool is_header = bit / 8 < shard.begins[record] + TFRECORD_HEADER_BYTES;
+    return is_header || test_is_long() || bit / 8 % 8 == bit % 8;
+}
+
 static void any_flipped_bit_is_found_and_costs_one_record(void **state)
 {
     (void)state;
     make_shard(3);
     for (size_t bit = 0; bit < 8 * shard.begins[3]; bit++) {
         const uint32_t record = record_at(bit / 8);
+        if (!is_flipped(bit, record))
+            continue;
         shard.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         (void)unlink(fixture_path(folder, "flipped"));  /* overwriting waits for the disk */
         const char *path = write_shard("flipped");

@@ -27,6 +27,7 @@
 #include "stage/feeder.h"
 #include "stage/thread.h"
 #include "tests/helpers/capture.h"
+#include "tests/helpers/test_long.h"
 #include "tests/sim/sim.h"
 
 enum { BYTES = 1000, TEXT = 2048 };
@@ -639,14 +640,15 @@ static void cancelling_ends_the_waits_for_a_stream_that_stands_still(void **stat
     device_cancel(bench.device);
     thread_join(thread);
     assert_int_equal(waiting.result, -ECANCELED);
-    assert_true(since(begun_ns) < 500000000);
+    if (test_is_long())
+        assert_true(since(begun_ns) < 500000000);
 
     sim_calls_clear();
     begun_ns = clock_now_ns();
     capture_begin(&capture);
     bench_close(&bench);
     capture_end(&capture, captured, sizeof(captured));
-    assert_in_range(since(begun_ns), 1000000000u, 3000000000u);
+    assert_in_range(since(begun_ns), 1000000000u, test_is_long() ? 3000000000u : UINT64_MAX);
     assert_string_equal(captured, "pipetrain: cuda0: the work on stream copy0 does not end: it is left behind\n");
     assert_int_equal(sim_calls("cudaFree"), 0);
     assert_int_equal(sim_calls("cudaFreeHost"), 0);
@@ -663,7 +665,7 @@ static int no_failures_left(void **state)
 
 int main(void)
 {
-    alarm(60);
+    alarm(120);
     sim_setup(2, (size_t)64 << 20);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(says_why_there_is_no_device_and_prints_nothing, no_failures_left),

@@ -23,7 +23,7 @@
 enum { STEPS = TIMELINE_STEPS_MAX, WARM_UP = 10, STAGING = 4, REPORTS = 8, SKIPPED = 77 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define DEADLINE_NS 30000000000u
+#define DEADLINE_NS UINT64_C(120000000000)
 
 static bool is_counted;                 /* calls of CUDA are */
 

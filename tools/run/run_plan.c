@@ -158,13 +158,15 @@ static int check_schedule(const struct run_plan *plan, struct problems *problems
     return problems->count == 0 ? 0 : -EINVAL;
 }
 
-/* Threads that are yet to be started, blocks of batches that begin at huge pages, and what the C library rounds. */
+/* Threads that are yet to be started, blocks of batches that begin at huge pages, and what the C library rounds. A
+ * tower's own thread is there already; one that feeds it is to come, and on the host one that copies for it. */
 static size_t address_space_aside(const struct run_plan *plan, const struct settings *settings)
 {
     const size_t towers = plan->devices.towers.count;
     const struct input_settings *const input = &settings->input;
     const bool is_loaded = input->source != INPUT_SYNTHETIC;
-    const size_t threads = towers + (is_loaded ? (size_t)plan->read_threads + plan->decode_threads : 0);
+    const size_t feeding = plan->devices.ops->host_memory ? 2 * towers : towers;
+    const size_t threads = feeding + (is_loaded ? (size_t)plan->read_threads + plan->decode_threads : 0);
     const size_t depth = (size_t)input->staging_depth + (is_loaded ? (size_t)input->prefetch_depth : 0);
     const size_t blocks = plan->layout.block_bytes >= HUGE_PAGE_BYTES ? towers * depth : 0;
     return threads * limits_thread_bytes() + blocks * HUGE_PAGE_BYTES + ROUNDED_BYTES;

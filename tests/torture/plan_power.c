@@ -111,7 +111,7 @@ int plan_power(struct trials *trials)
     static struct power_log *logs[32];      /* lent to the tries */
     int rc = 0;
     for (uint32_t s = 0; s < scenario_count && rc == 0 && !trials->has_sanitizer; s++)
-        if (scenarios[s].outlasts_power)
+        if (scenarios[s].outlasts_power && stand_allows(trials->stand, &scenarios[s]))
             rc = plan_scenario(trials, &scenarios[s], &logs[s]);
     return rc;
 }

@@ -78,7 +78,8 @@ char *const *stand_command(const struct stand *stand, const struct scenario *sce
 
 bool stand_allows(const struct stand *stand, const struct scenario *scenario)
 {
-    return !(stand->refuses_teams && scenario->has_teams);
+    return !(stand->refuses_teams && scenario->has_teams) &&
+           (stand->only == NULL || strcmp(stand->only, scenario->name) == 0);
 }
 
 static int run_in(const char *folder, char *const *argv)

@@ -32,12 +32,13 @@ extern const uint32_t scenario_count;
 struct stand {
     const char *build, *work;       /* absolute */
     const char *faults;             /* what is loaded into tried processes */
+    const char *only;               /* the one scenario that is tried; NULL: all */
     bool refuses_teams;             /* the thread sanitizer does not see how OpenMP's threads wait for each other */
 };
 
 /* Whether a scenario can be tried. */
 bool stand_allows(const struct stand *stand, const struct scenario *scenario);
-/* Run every scenario once as it should be: WORK/begin/NAME is the folder before, WORK/done/NAME
+/* Run every scenario that is tried once as it should be: WORK/begin/NAME is the folder before, WORK/done/NAME
  * after; *took_us gets how long each took. 0, or a negative errno with a message on stderr. */
 int stand_prepare(const struct stand *stand, uint64_t *took_us);
 void stand_folder(const struct stand *stand, const char *kind, const char *name, char *path_out, size_t path_size);

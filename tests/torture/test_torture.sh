@@ -29,11 +29,13 @@ $1
 exec "$build/pipetrain" "\$@"
 END
     chmod +x "$work/build/pipetrain"
-    TMPDIR=$work/temporary "$build/tests/torture/torture" -b "$work/build" -s 1 -t "$tried" streams >"$work/said" 2>&1
+    TMPDIR=$work/temporary "$build/tests/torture/torture" -b "$work/build" -s 1 -d $deadline -c "${tried%%:*}" \
+        -t "$tried" streams >"$work/said" 2>&1
     code=$?
 }
 
 tried='train: streams: output a file, errors a file'
+deadline=60
 finds() {
     try_program "$1"
     [ $code -eq 1 ] || fail "exit code $code, 1 expected where: $2"
@@ -43,7 +45,9 @@ finds() {
 try_program 'exec "'"$build"'/pipetrain" "$@"'
 [ $code -eq 0 ] || fail "exit code $code for a program that keeps its promises"
 grep -q '^1 tries, 1 held, 0 did not' "$work/said" || fail 'it does not count its tries'
+deadline=1
 finds 'exec sleep 100' 'did not end in time'
+deadline=60
 finds 'kill -s SEGV $$' 'died by signal 11'
 finds 'echo "pipetrain: no" >&2; exit 1' 'exit code 1'
 finds 'exit 5' 'exit code 5 without a message'
@@ -64,16 +68,18 @@ finds 'echo "pipetrain: saved/checkpoint-2: standard output: the run goes on, an
 finds '"'"$build"'/pipetrain" "$@"
     echo "pipetrain: saved: the state behind the last step could not be saved" >&2; exit 0' 'without the last state'
 
-# power NAME=VALUE...: power cuts, with these variables in the environment of the program that is tried.
+# power SHARE NAME=VALUE...: power cuts, with these variables in the environment of the program that is tried.
 power() {
+    share=$1
+    shift
     env "$@" TMPDIR="$work/temporary" "$build/tests/torture/torture" -b "$build" \
-        -s 1 -n 2 -t train-save power >"$work/said" 2>&1
+        -s 1 -n $share -c train-save power >"$work/said" 2>&1
     code=$?
 }
-power IS_SYNCED=yes
+power $([ "${PIPETRAIN_TEST_LONG:-no}" = yes ] && echo 2 || echo 1) IS_SYNCED=yes
 [ $code -eq 0 ] || fail 'power cuts'
 tail -n 2 "$work/said"
-power PIPETRAIN_OMIT_SYNCS=yes
+power 2 PIPETRAIN_OMIT_SYNCS=yes
 [ $code -eq 1 ] || fail "exit code $code, 1 expected of a program that syncs nothing"
 grep -q '^- train-save: power cut.*checkpoint-.* is not whole' "$work/said" || fail 'no torn state where nothing is synced'
 [ $failures -eq 0 ] || exit 1

@@ -22,6 +22,7 @@
 #include "tools/version.h"
 
 #define WORKERS_MAX 64u
+#define DEADLINE_US 60000000u
 
 static const char usage[] =
     "usage: torture [OPTION]... [WALK]...\n"
@@ -36,6 +37,8 @@ static const char usage[] =
     "  -p FILE     and before it what stands in this file\n"
     "  -w FOLDER   work here and keep the folders of tries that did not hold\n"
     "  -t TEXT     only tries whose names hold this\n"
+    "  -c SCENARIO only this scenario, such as train; others are not even prepared\n"
+    "  -d SECONDS  until a program counts as one that does not end (default 60)\n"
     "\nExit status: 0 all held, 1 something did not, 2 command line, 99 the torture itself failed.\n";
 
 static const struct walk {
@@ -66,7 +69,7 @@ static int parse(struct torture *torture, int argc, char **argv)
     const char *build = getenv("PIPETRAIN_BUILD");
     static const struct option options[] = { { "all", no_argument, NULL, 'a' }, { NULL, 0, NULL, 0 } };
     int letter;
-    while ((letter = getopt_long(argc, argv, "b:s:n:aj:o:p:w:t:h", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "b:s:n:aj:o:p:w:t:c:d:h", options, NULL)) != -1) {
         switch (letter) {
         case 'b': build = optarg; break;
         case 's': torture->trials.seed = strtoull(optarg, NULL, 10); break;
@@ -77,6 +80,8 @@ static int parse(struct torture *torture, int argc, char **argv)
         case 'p': torture->before = optarg; break;
         case 'w': snprintf(work_folder, sizeof(work_folder), "%s", optarg); torture->keeps = true; break;
         case 't': torture->only = optarg; break;
+        case 'c': torture->stand.only = optarg; break;
+        case 'd': torture->trials.deadline_us = strtoull(optarg, NULL, 10) * 1000000; break;
         default: fputs(usage, letter == 'h' ? stdout : stderr); return -EINVAL;
         }
     }
@@ -107,7 +112,9 @@ static int make_work_folder(struct torture *torture)
     if (realpath(name, work_folder) == NULL)
         return -errno;
     snprintf(faults_file, sizeof(faults_file), "%s/tests/torture/faults.so", build_folder);
-    torture->stand = (struct stand){ .build = build_folder, .work = work_folder, .faults = faults_file };
+    torture->stand.build = build_folder;
+    torture->stand.work = work_folder;
+    torture->stand.faults = faults_file;
     torture->trials.stand = &torture->stand;
     mind_sanitizer(&torture->stand, &torture->trials);
     torture->trials.took_us = torture->took_us;
@@ -227,7 +234,8 @@ static int tell(const struct torture *torture, double seconds)
 
 int main(int argc, char **argv)
 {
-    struct torture torture = { .trials = { .share = 2, .seed = (uint64_t)time(NULL) },
+    struct torture torture = { .trials = { .share = 2, .seed = (uint64_t)time(NULL),
+                                           .deadline_us = DEADLINE_US },
                               .jobs = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) };
     if (parse(&torture, argc, argv) != 0)
         return 2;

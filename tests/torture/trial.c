@@ -17,8 +17,7 @@
 #include "tests/torture/disk.h"
 #include "tests/torture/tree.h"
 
-#define DEADLINE_US 10000000u
-#define PHASE_WAIT_US 20000000u
+#define PHASE_WAIT_US 60000000u
 
 int trials_add(struct trials *trials, const struct trial *trial, const char *detail)
 {
@@ -123,7 +122,7 @@ static int run_child(const struct trials *trials, const struct trial *trial, con
     const int rc = child_start(&child, &spec);
     if (rc == 0) {
         course_out->was_disturbed = disturb(trials, trial, &child);
-        course_out->end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        course_out->end = child_end(&child, trials->deadline_us * trials->patience);
         course_out->has_fired = board == NULL || atomic_load(&board->fired) > 0;
     }
     if (board != NULL)
@@ -243,7 +242,7 @@ int trial_count_calls(const struct trials *trials, const struct scenario *scenar
                                     .faults = trials->stand->faults, .board = path };
     int rc = child_start(&child, &spec);
     if (rc == 0) {
-        const struct child_end end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
         rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : 0;
     }
     memcpy(counted_out, board, sizeof(*counted_out));
@@ -268,7 +267,7 @@ int trial_record(const struct trials *trials, const struct scenario *scenario, c
                                     .faults = recorder, .board = path };
     int rc = log == NULL ? -ENOMEM : child_start(&child, &spec);
     if (rc == 0) {
-        const struct child_end end = child_end(&child, (uint64_t)DEADLINE_US * trials->patience);
+        const struct child_end end = child_end(&child, trials->deadline_us * trials->patience);
         rc = end.is_late || end.signal != 0 || end.code != 0 ? -EPROTO : power_log_read(log, path);
     }
     (void)unlink(path);

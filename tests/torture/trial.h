@@ -38,6 +38,7 @@ struct trials {
     uint32_t count;
     uint32_t share;                 /* of each line of the report and scenario at most so many; 0: all */
     uint64_t seed;
+    uint64_t deadline_us;           /* of a program that is tried: an alarm against hangs */
     uint32_t patience;              /* deadlines are so many times longer */
     bool has_sanitizer, has_disks, has_groups;
     const uint64_t *took_us;        /* by scenario */

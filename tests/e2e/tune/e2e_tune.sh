@@ -5,10 +5,14 @@ slow=${PIPETRAIN_SLOW_PROGRAM:-$build/tests/e2e/limits/pipetrain_slow}
 [ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
 [ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
 make_tiny
+make_smooth
 mkdir "$work/tmp" "$work/here"
 TMPDIR=$work/tmp
 PIPETRAIN_SLOW=
 export TMPDIR PIPETRAIN_SLOW
+
+# What is made slow takes a hundred times as long as anything that is computed, so that what is short does not depend
+# on the machine, nor on what else it computes.
 
 # tune CONFIG [OPTION]...: from an empty folder, where what is written shows.
 tune() {
@@ -25,12 +29,12 @@ expect_nothing_left() {
 }
 
 cat >"$work/fed.conf" <<END
-# Steps of some milliseconds, records from files.
+# Steps of less than a millisecond, records from files.
 [data]
 train = $work/data/train-*
 validation = $work/data/validation-*
 [model]
-name = mnist_cnn
+file = $work/smooth.net
 [train]
 batch = 8
 epochs = 3
@@ -60,9 +64,23 @@ best() {
     awk '$NF == "<" { print $'"$1"' }' "$work/out"
 }
 
-# Reading 4 samples takes 40 ms of waiting: one reader cannot, more can, and the same command then runs faster.
-PIPETRAIN_SLOW='read 20000'
-tune fed.conf --tune=25 --tune-write
+# trials_of CONFIG SECONDS [OPTION]...: tuned with enough time for trials, which a machine that is busy otherwise gives
+# only to longer ones.
+trials_of() {
+    tuned=$1 seconds=$2
+    shift 2
+    for factor in 1 4 16; do
+        began=$(date +%s)
+        tune "$tuned" --tune=$((seconds * factor)) "$@"
+        took=$(($(date +%s) - began))
+        grep -q '^reason .*there was no time' "$work/out" || grep -q 'give it more time' "$work/err" || return 0
+    done
+}
+
+# Reading the samples of a step takes 10 ms of waiting: one reader cannot, more can, and the same command then runs
+# faster.
+PIPETRAIN_SLOW='read 10000'
+trials_of fed.conf 10 --tune-write
 expect_code 0 'a slow reader'
 expect_out '^reading +one reader gives [0-9,]+ images/s'
 expect_out '^first: as configured; <: the best$'
@@ -81,7 +99,7 @@ expect_equal "$(grep -v threads "$work/fed.conf" | grep -v _depth)" \
 expect_nothing_left 'tuning'
 expect_equal "$(ls -d "$work"/watched* 2>/dev/null)" '' 'what watches runs saw trials'
 for name in fed.conf.bak fed.conf; do
-    "$slow" -c "$work/$name" --set "run.dir=$work/runs/$name" --set train.steps=60 -q || fail "$name does not run"
+    "$slow" -c "$work/$name" --set "run.dir=$work/runs/$name" --set train.steps=100 -q || fail "$name does not run"
 done
 awk -v before="$(summary fed.conf.bak seconds)" -v after="$(summary fed.conf seconds)" \
     'BEGIN { exit !(after < 0.8 * before) }' || fail 'the recommendation does not help'
@@ -109,14 +127,14 @@ END
     python3 "$reads" --table "$work/table" >"$work/rows" 2>"$work/err" && fail 'a row that nobody knows is read'
 fi
 
+if [ "$long" = yes ]; then
+
 # Decoding takes 3 ms a sample, and there is one decoder.
 PIPETRAIN_SLOW='decode 3000'
-before=$(date +%s)
-tune slow_decoder.conf --tune=20 --progress=none
-seconds=$(($(date +%s) - before))
-[ "$seconds" -le 22 ] || fail "20 s took $seconds s"
+trials_of slow_decoder.conf 20 --progress=none
 expect_code 0 'a slow decoder'
 expect_err_lines 0
+[ "$took" -le $((2 * seconds * factor)) ] || fail "$((seconds * factor)) s took $took s"
 [ "$(best 3)" -gt 1 ] || [ "$(nproc)" -eq 1 ] || fail "a slow decoder: $(best 3) decoders"
 expect_equal "$(grep -c '^decode_threads = 1$' "$work/slow_decoder.conf")" 1 'a file nobody asked to be written'
 
@@ -132,10 +150,10 @@ watch() {
 
 # The reading is even and quick, computing is slow: nothing has to change. Every trial, traced or not, is held to the
 # configuration's budget of memory.
-PIPETRAIN_SLOW='forward 20000'
+PIPETRAIN_SLOW='forward 100000'
 : >"$work/watching"
 watch &
-tune slow_decoder.conf --tune=20 --tune-write --set input.ram_budget=1GiB
+trials_of slow_decoder.conf 40 --tune-write --set input.ram_budget=1GiB
 rm "$work/watching"
 wait
 expect_code 0 'a slow tower'
@@ -145,8 +163,10 @@ expect_equal "$(grep -c 'ram_budget=1GiB' "$work/trials")" "$(grep -c 'ram_budge
 expect_equal "$(grep -c 'ram_budget=0' "$work/trials")" 0 'trials without the budget'
 expect_out '^copying +[0-9.]+ ms a batch \(spread [0-9]+ %\)$'
 expect_out '^set +nothing: the configuration stays as it is$'
-expect_out_joined 'reason +towers wait [0-9.]+ % of their time for input: the feed keeps up'
+# Whether it waits for more than 1 % of the time now and then is the machine's affair.
+expect_out_joined 'reason +(towers wait [0-9.]+ % of their time for input: the feed keeps up|the feed is fast enough on )'
 expect_equal "$(ls "$work" | grep -c 'slow_decoder.conf.bak')" 0 'a backup of nothing'
+fi
 PIPETRAIN_SLOW=
 
 # What cannot be tuned.
@@ -161,9 +181,9 @@ tune slow_decoder.conf --tune=5
 refused 2 'too little time' '^pipetrain: --tune=5: wants a number of seconds from 10 to 86400$'
 tune slow_decoder.conf --tune=soon
 refused 2 'no time' '^pipetrain: --tune=soon: wants a number of seconds'
-tune slow_decoder.conf --tune -q --set input.source=synthetic
+tune slow_decoder.conf --tune=10 -q --set input.source=synthetic
 refused 2 'no feed' '^pipetrain: --tune: the input is synthetic'
-tune slow_decoder.conf --tune -q --set devices.kind=null
+tune slow_decoder.conf --tune=10 -q --set devices.kind=null
 refused 2 'no towers' '^pipetrain: --tune: nothing computes'
 tune slow_decoder.conf --tune --check
 refused 2 'two things at once' '^pipetrain: --tune does not go with --check'
@@ -182,12 +202,16 @@ expect_code 0 '--help'
 expect_out '^usage: pipetrain -c FILE --tune'
 expect_narrow --tune
 
-# Interrupted while it measures: nothing stays.
+# Interrupted while a trial runs: nothing stays.
 (cd "$work/here" && exec env --default-signal=INT "$slow" -c "$work/slow_decoder.conf" --tune=60 --tune-write) \
     >"$work/out" 2>"$work/err" &
-sleep 3
-kill -INT $!
-wait $!
+tuning=$! polls=0
+until grep -q "run[.]dir=$work/tmp" /proc/[0-9]*/cmdline 2>/dev/null || [ $polls -eq 600 ]; do
+    sleep 0.1
+    polls=$((polls + 1))
+done
+kill -INT $tuning
+wait $tuning
 code=$?
 command_line='pipetrain --tune, interrupted'
 expect_code 130 'interrupted'

@@ -1,5 +1,6 @@
-/* pipetrain with one stage made slow: the linker puts these calls in front of its own. PIPETRAIN_SLOW is
- * "STAGE MICROSECONDS [EVERY]": every call of the stage, or every EVERY-th of its thread, waits so long first.
+/* pipetrain with stages made slow: the linker puts these calls in front of its own. PIPETRAIN_SLOW is
+ * "STAGE MICROSECONDS [EVERY]": every call of the stage, or every EVERY-th of its thread, waits so long first. Several
+ * stages, none of them in the same thread, stand behind each other with "; " between them.
  * "read-busy" and "decode-busy" compute meanwhile, as a stage does that is slow by itself; the others sleep. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,18 +29,28 @@ static void spin(uint64_t us)
         ;
 }
 
-/* Is it the stage that is made slow, and this call one of those? */
+/* The stage behind the one at `asked`, NULL: none. */
+static const char *next_of(const char *asked)
+{
+    const char *const end = strchr(asked, ';');
+    return end != NULL ? end + 1 : NULL;
+}
+
+/* Is it a stage that is made slow, and this call one of those? */
 static bool is_slow(const char *stage, uint64_t *us_out)
 {
     static _Thread_local unsigned calls;
     char slow[32] = "";
     unsigned long us = 0;
-    unsigned every = 1;
-    const char *const asked = getenv("PIPETRAIN_SLOW");
-    if (asked == NULL || sscanf(asked, "%31s %lu %u", slow, &us, &every) < 2 || strcmp(slow, stage) != 0)
-        return false;
-    *us_out = us;
-    return ++calls % every == 0;
+    const char *asked = getenv("PIPETRAIN_SLOW");
+    for (; asked != NULL; asked = next_of(asked)) {
+        unsigned every = 1;
+        if (sscanf(asked, "%31s %lu %u", slow, &us, &every) < 2 || strcmp(slow, stage) != 0)
+            continue;
+        *us_out = us;
+        return ++calls % every == 0;
+    }
+    return false;
 }
 
 static void delay(const char *stage)

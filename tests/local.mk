@@ -112,6 +112,10 @@ script_programs = %D%/e2e/decode_image %D%/e2e/json_value %D%/e2e/model_steps %D
 %C%_e2e_limits_pipetrain_slow_LDFLAGS = $(AM_LDFLAGS) $(wrap)read_batch_run $(wrap)sample_read $(wrap)host_call \
 	$(wrap)host_copy $(wrap)tower_forward $(wrap)tower_backward $(wrap)tower_update $(wrap)report_interval $(wrap)fsync
 %C%_e2e_model_steps_LDADD = $(HELPERS) $(COMPUTE)
+if HAVE_ONEDNN
+script_programs += %D%/compute/onednn/few_graphs
+%C%_compute_onednn_few_graphs_LDADD = $(HELPERS) $(COMPUTE)
+endif
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
 script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \

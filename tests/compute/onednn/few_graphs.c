@@ -1,0 +1,35 @@
+/* A few random graphs in each layout against the reference: what older_cpus.sh runs with the instructions of older
+ * CPUs, where test_graph, which has many of them, would compute for long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/helpers/network/network_check.h"
+
+enum { NETS = 12, COUNT = 5 };
+
+/* Half of them lie as oneDNN's fastest kernels want it, one on two threads. */
+static void a_few_graphs_give_what_the_reference_gives(void **state)
+{
+    static const enum layout layouts[] = { LAYOUT_AUTO, LAYOUT_NHWC, LAYOUT_AUTO, LAYOUT_NCHW };
+    (void)state;
+    for (uint32_t seed = 0; seed < NETS; seed++) {
+        struct net *const net = network_random_graph(4000 + seed, seed % 2 != 0 ? 0.4f : 0.0f);
+        struct network network;
+        network_open_laid_out(&network, "onednn", net, COUNT, seed == 0 ? 2 : 1, layouts[seed % 4]);
+        network_compare_with_reference(&network, COUNT, seed);
+        network_close(&network);
+        net_close(net);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_few_graphs_give_what_the_reference_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

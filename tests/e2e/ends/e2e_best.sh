@@ -3,6 +3,7 @@
 # is a state as any other: it is evaluated, predicted with, and gone on from.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 
 # Six epochs, 38 steps each, of which the last is not the best: the rate grows too large.
 recipe='--set train.epochs=6 --set train.batch=16 --set train.optimizer=sgd --set train.learning_rate=0.05
@@ -36,19 +37,13 @@ done
 # ---- killed ----
 
 best left --set checkpoint.every=9
-for at in 0000018 0000063 0000126 0000207; do
+for at in 18 63 126 207; do
     rm -rf "$work/runs/killed"
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/killed" $recipe \
-        --set checkpoint.keep_best=yes --set checkpoint.every=9 >"$work/out" 2>"$work/err" &
-    pid=$! waited=0
-    until [ -f "$work/runs/killed/checkpoint-0$at.safetensors" ] || [ $waited -gt 2000 ] || ! kill -0 $pid 2>/dev/null; do
-        sleep 0.005
-        waited=$((waited + 1))
-    done
-    kill -KILL $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    killed_at "update $((at + 3))" "$work/runs/killed/checkpoint-$(printf %08d $at).safetensors" \
+        --set "run.dir=$work/runs/killed" $recipe --set checkpoint.keep_best=yes --set checkpoint.every=9
     best killed --set checkpoint.every=9
     expect_code 0 "killed at step $at"
+    expect_out "resume +at step $at of 228"
     expect_summary killed best.step "$(summary left best.step)"
     expect_best killed "killed at step $at"
 done

@@ -3,9 +3,10 @@
 # why, and come where they would have come had the run not been killed before.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 
 . "$(dirname "$0")/../resume/resume.sh"
-long='--set train.epochs=12 --set train.batch=16'      # 38 steps an epoch
+settings='--set train.epochs=12 --set train.batch=16'      # 38 steps an epoch
 
 # The accuracies of the evaluations of a run.
 accuracies() {
@@ -58,15 +59,8 @@ expect_summary patient steps 152
 expect_summary patient best.step 38
 for at in 60 100 150; do
     rm -rf "$work/runs/killed"
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/killed" $long $still >"$work/out" 2>"$work/err" &
-    pid=$! waited=0
-    until [ -f "$work/runs/killed/checkpoint-$(printf %08d "$at").safetensors" ] || [ $waited -gt 2000 ] ||
-        ! kill -0 $pid 2>/dev/null; do
-        sleep 0.005
-        waited=$((waited + 1))
-    done
-    kill -KILL $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    killed_at "update $((at + 2))" "$work/runs/killed/checkpoint-$(printf %08d $at).safetensors" \
+        --set "run.dir=$work/runs/killed" $settings $still
     resumed killed $still
     expect_code 0 "no better, killed at step $at"
     expect_summary killed ended patience
@@ -80,13 +74,13 @@ expect_err 'nothing is left to do \(more train.patience goes on'
 
 # ---- the clock ----
 
-resumed clock --set train.epochs=100000 --set 'train.max_time=4 seconds' --set checkpoint.every=epoch
+slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock'
-expect_out_joined 'ended +early, its time is over \(train.max_time 4 seconds\)'
+expect_out_joined 'ended +early, its time is over \(train.max_time 1 seconds\)'
 expect_out_joined 'next +the same command goes on behind step [0-9]+'
 expect_summary clock ended max_time
 first=$(summary clock steps)
-resumed clock --set train.epochs=100000 --set 'train.max_time=4 seconds' --set checkpoint.every=epoch
+slowly resumed clock --set train.epochs=100000 --set 'train.max_time=1 seconds' --set checkpoint.every=epoch
 expect_code 0 'the clock, again'
 expect_out_joined "resume +at step .* from"
 [ "$(summary clock steps)" -gt "$first" ] || fail 'each run has its own time'

@@ -3,6 +3,7 @@
 # what a run that was left alone ends with. A run that comes to its end leaves none.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 
 . "$(dirname "$0")/../resume/resume.sh"
 
@@ -23,8 +24,8 @@ stopped() {
     name=$1 signal=$2 expected=$3
     shift 3
     at_options=
-    at_command training "$signal" "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@"
-    [ "$code" -ne 0 ] || return 0           # it was faster than the signal
+    at_command training "$signal" env "$slowed" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $settings "$@"
+    [ "$code" -ne 0 ] || return 0           # the signal came ten seconds late
     stopped_runs=$((stopped_runs + 1))
     expect_code "$expected" "SIG$signal"
     expect_equal "$(states "$name" | wc -l)" 1 "states after SIG$signal"
@@ -40,27 +41,27 @@ stopped_runs=0
 for request in TERM:75 USR1:75 HUP:75 INT:130; do
     stopped "by-${request%:*}" "${request%:*}" "${request#*:}"
 done
-[ "$stopped_runs" -gt 0 ] || fail 'every run was faster than its signal'
+[ "$stopped_runs" -gt 0 ] || fail 'every signal came when the run was over'
 
 # In a directory that the program names, too: not runs/NAME-2.
-code=0
-(cd "$work" && "$run_at" -t $hang_seconds training TERM "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err" ||
-    code=$?
+cd "$work" || exit 99
+at_command training TERM env "$slowed" "$slow" -c tiny.conf $settings
 if [ "$code" -ne 0 ]; then
     expect_code 75 'SIGTERM without run.dir'
-    (cd "$work" && "$pipetrain" -c tiny.conf $long) >"$work/out" 2>"$work/err" || fail 'the same command without run.dir'
+    run "$pipetrain" -c tiny.conf $settings
+    expect_code 0 'the same command without run.dir'
     expect_out '^resume '
-    [ ! -e "$work/runs/tiny-2" ] || fail 'the same command begins anew'
+    [ ! -e runs/tiny-2 ] || fail 'the same command begins anew'
 fi
 
 # ---- by the clock ----
 
 many='--set train.epochs=100000'
-resumed clock $many --set 'train.max_time=2 seconds'
+slowly resumed clock $many --set 'train.max_time=1 seconds'
 expect_code 0 'the clock'
 expect_out_joined 'next +the same command goes on behind step [0-9]+'
 steps=$(summary clock steps)
-resumed clock $many --set 'train.max_time=2 seconds'
+slowly resumed clock $many --set 'train.max_time=1 seconds'
 expect_code 0 'the clock, again'
 expect_out_joined 'resume +at step .* from'
 [ "$(summary clock steps)" -gt "$steps" ] || fail 'the run does not go on'
@@ -76,7 +77,7 @@ expect_equal "$(states learnt)" '' 'states of a run that reached its accuracy'
 
 # ---- without ----
 
-resumed unsaved $many --set 'train.max_time=1 seconds' --set checkpoint.on_stop=no
+slowly resumed unsaved $many --set 'train.max_time=1 seconds' --set checkpoint.on_stop=no
 expect_code 0 'no state is wanted'
 expect_out_joined 'next +the same command with --set run.resume=never begins anew: no state is saved'
 expect_equal "$(states unsaved)" '' 'states that nobody wanted'

@@ -1,13 +1,16 @@
 /* pipetrain with stages made slow: the linker puts these calls in front of its own. PIPETRAIN_SLOW is
  * "STAGE MICROSECONDS [EVERY]": every call of the stage, or every EVERY-th of its thread, waits so long first. Several
  * stages, none of them in the same thread, stand behind each other with "; " between them.
- * "read-busy" and "decode-busy" compute meanwhile, as a stage does that is slow by itself; the others sleep. */
+ * "read-busy" and "decode-busy" compute meanwhile, as a stage does that is slow by itself; the others sleep.
+ * PIPETRAIN_SLOW_TOLD names a file that is made when one begins to sleep. */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "compute/tower.h"
 #include "loader/samples/sample.h"
@@ -19,6 +22,9 @@
 static void nap(uint64_t us)
 {
     const struct timespec time = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000 * 1000) };
+    const char *const told = getenv("PIPETRAIN_SLOW_TOLD");
+    if (told != NULL)
+        close(open(told, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     nanosleep(&time, NULL);
 }
 

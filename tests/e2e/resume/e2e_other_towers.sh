@@ -16,7 +16,7 @@ dropout drop rate 0.2
 dense fc units classes
 softmax_loss loss
 END
-long="--set model.file=$work/smooth.net --set train.batch=40 --set train.learning_rate=0.01 --set checkpoint.every=6 --set train.epochs=2 --set data.validation="
+settings="--set model.file=$work/smooth.net --set train.batch=40 --set train.learning_rate=0.01 --set checkpoint.every=6 --set train.epochs=2 --set data.validation="
 limit=1e-5
 
 # expect_near_tensors A B: the last states of two runs, and their weights.

@@ -3,22 +3,27 @@
 # with: weights and statistics bit for bit, losses and counts of every row, the order of samples.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 
 . "$(dirname "$0")/resume.sh"
 
 # ---- killed ----
 
-kills=8
-[ "$sanitizer" = no ] || kills=3
+# Each with the updates that the process makes before it stands still, or with the files that it brings to the disk: those
+# of the run's beginning, then two of a state. Nothing is saved before the fourth.
+still='fsync:1 fsync:2 fsync:3 fsync:4 update:10 fsync:5 update:17'
+[ "$long" != yes ] || still="$still fsync:6 update:9 update:18 fsync:7 fsync:8"
 for towers in 1 2; do
     how="--set devices.towers=$towers --set checkpoint.every=9"
     resumed "whole-$towers" $how
     expect_code 0 'a run that saves states'
     expect_equal "$(states "whole-$towers" | wc -l)" 2 'states that are kept'
     n=0 name=killed-$towers
-    while [ $n -lt $kills ]; do
-        n=$((n + 1))
-        kill_soon "$(awk "BEGIN { srand($n * 7 + $towers); printf \"%.3f\", rand() * 0.02 }")" $how
+    for moment in $still; do
+        n=$((n + 1)) before=$(newest $name)
+        stand_still "${moment%:*} ${moment#*:}" --set "run.dir=$work/runs/$name" $settings $how
+        [ "${moment%:*}" = fsync ] || await has_newer
+        kill_it
     done
     echo "$towers towers: killed $n times; then $(newest $name | sed 's/.*checkpoint-0*//; s/[.].*//') steps were saved"
     resumed $name $how
@@ -27,6 +32,16 @@ for towers in 1 2; do
     expect_summary $name ended finished
     expect_same_run "whole-$towers" "killed-$towers"
     [ -z "$(find "$work/runs/killed-$towers" -name '.*.tmp.*')" ] || fail 'temporary files are left'
+    # While it computes as fast as it can: it may be over before.
+    n=0 name=soon-$towers kills=2
+    [ "$long" != yes ] || kills=8
+    while [ $n -lt $kills ]; do
+        n=$((n + 1))
+        kill_soon "$(awk "BEGIN { srand($n * 7 + $towers); printf \"%.3f\", rand() * 0.02 }")" $how
+    done
+    resumed $name $how
+    expect_code 0 "going on after $n kills while it computes"
+    expect_same_run "whole-$towers" "$name"
 done
 
 # ---- asked to stop, in every phase ----
@@ -34,7 +49,7 @@ done
 for phase in training evaluating saving; do
     at_options=
     rm -rf "$work/runs/at"
-    at_command $phase TERM "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/at" $long --set checkpoint.every=epoch
+    at_command $phase TERM "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/at" $settings --set checkpoint.every=epoch
     [ "$code" -eq 75 ] || [ "$code" -eq 0 ] || fail "exit code 75 expected: a stop while $phase"
     if [ "$code" -eq 75 ]; then
         expect_out_joined 'next +the same command goes on behind step [0-9]+'

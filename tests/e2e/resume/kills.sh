@@ -18,11 +18,11 @@ dropout drop rate 0.2
 dense fc units classes
 softmax_loss loss
 END
-long="--set model.file=$work/kills.net --set train.optimizer=adam --set report.interval=7 --set checkpoint.every=5"
+settings="--set model.file=$work/kills.net --set train.optimizer=adam --set report.interval=7 --set checkpoint.every=5"
 if [ "$kind" = cuda ]; then
-    long="$long --set devices.precision=fp16 --set train.batch=30 --set train.epochs=$((kills + 1))"
+    settings="$settings --set devices.precision=fp16 --set train.batch=30 --set train.epochs=$((kills + 1))"
 else
-    long="$long --set devices.towers=2 --set train.batch=8 --set train.epochs=$((kills * 3))"
+    settings="$settings --set devices.towers=2 --set train.batch=8 --set train.epochs=$((kills * 3))"
 fi
 
 resumed whole

@@ -1,11 +1,11 @@
 # Shared by the tests of runs that go on, which source it behind e2e.sh and make_tiny.
 
-# resumed NAME OPTION...: a run with the directory NAME, as $long says; the same again goes on where states are saved.
-long='--set train.epochs=6 --set train.batch=16 --set report.interval=7'
+# resumed NAME OPTION...: a run with the directory NAME, as $settings says; the same again goes on where states are saved.
+settings='--set train.epochs=6 --set train.batch=16 --set report.interval=7'
 resumed() {
     name=$1
     shift
-    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $(in_place "$work/runs/$name") $long "$@"
+    run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $(in_place "$work/runs/$name") $settings "$@"
 }
 
 # What does not depend on the clock: rows without times, and speeds.
@@ -35,11 +35,11 @@ newest() {
 
 # begin OPTION...: start a run of the directory $name, which is process $pid then.
 begin() {
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $long "$@" >"$work/out" 2>"$work/err" &
+    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" $settings "$@" >"$work/out" 2>"$work/err" &
     pid=$!
 }
 
-# Kill it, and leave its exit code in $status: 137 unless it had ended.
+# Kill process $pid, and leave its exit code in $status: 137 unless it had ended.
 kill_it() {
     kill -KILL $pid 2>/dev/null
     wait $pid 2>/dev/null
@@ -55,15 +55,17 @@ kill_after() {
     kill_it
 }
 
-# kill_soon PAUSE OPTION...: start a run, and kill it PAUSE seconds after it saved a state.
+# kill_soon PAUSE OPTION...: start a run, and kill it PAUSE seconds after it saved a state, unless it is over by then.
 kill_soon() {
-    pause=$1 before=$(newest "$name") waited=0
+    pause=$1 before=$(newest "$name")
     shift
     begin "$@"
-    while [ "$(newest "$name")" = "$before" ] && [ $waited -lt 1000 ] && kill -0 $pid 2>/dev/null; do
-        sleep 0.01
-        waited=$((waited + 1))
-    done
+    await has_newer
     sleep "$pause"
     kill_it
+}
+
+# A state newer than $before is there, or the process has ended.
+has_newer() {
+    [ "$(newest "$name")" != "$before" ] || ! kill -0 $pid 2>/dev/null
 }

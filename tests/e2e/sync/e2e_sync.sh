@@ -3,7 +3,9 @@
 # every mode goes on where it was stopped; what a mode cannot do is said.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+[ "$long" = yes ] || make_quick
 . "$(dirname "$0")/../resume/resume.sh"
+[ "$long" = yes ] || settings="$settings --set sync.bucket=1KiB"      # several buckets, as mnist_cnn has
 
 device='--set sync.mode=parameter_server'
 cpu="$device --set sync.server=cpu"
@@ -34,7 +36,8 @@ expect_out 'no reduction needed'
 
 # ---- async ----
 
-resumed async --set devices.towers=3 --set sync.mode=async --set sync.max_staleness=2
+resumed async --set devices.towers=3 --set sync.mode=async --set sync.max_staleness=2 --set train.optimizer=adam \
+    --set train.learning_rate=0.01
 expect_code 0 'asynchronous towers'
 expect_out '^staleness mean [0-9.]+, at most [012]:'
 [ "$(summary async staleness.max)" -le 2 ] || fail 'more stale than allowed'

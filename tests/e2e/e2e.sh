@@ -233,6 +233,11 @@ END
     printf '[model]\nfile = %s\n' "$work/quick.net" >>"$work/tiny.conf"
 }
 
+# The network of tests that compare what is computed: the quick one, in the long run and on GPUs mnist_cnn.
+make_network() {
+    [ "$long" = yes ] || [ "$kind" != cpu ] || make_quick
+}
+
 # await WORD...: until that command succeeds, or for a minute; it is looked for every hundredth of a second at first.
 await() {
     polls=0

@@ -3,6 +3,7 @@
 # in every mode; counts are those of steps; a run that is killed goes on to the bit.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 small='--set train.epochs=2 --set train.learning_rate=0.1'
 
 # expect_alike RUN OTHER: the losses and samples of another run, to rounding.

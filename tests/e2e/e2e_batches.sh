@@ -2,6 +2,7 @@
 # Every batch and set size gives a defined result or a clear refusal.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 
 # name, settings, steps, images, validation images
 expect_run() {

@@ -3,6 +3,7 @@
 # changes.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 small='--set train.epochs=2 --set train.learning_rate=0.1 --set augment.mixup=0.4 --set augment.cutmix=1'
 
 # expect_alike RUN OTHER: the losses, answers and samples of another run, to rounding.

@@ -3,6 +3,7 @@
 # the same bytes. So are those of two runs with the same seed.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 
 options='--set train.epochs=2 --set train.batch=64 --set devices.towers=2'
 
@@ -60,18 +61,22 @@ train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
 [ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'
 
-# threads_of OPTION...: a run's threads, by name, once all are there: feeders are started last.
+# threads_of OPTION...: a run's threads, by name, once all are there, feeders last, and each has named itself: but for the
+# main one they begin with the program's name.
 threads_of() {
-    "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/named" --set run.resume=never \
+    env "$slowed" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/named" --set run.resume=never \
         --set train.epochs=100000 "$@" >"$work/out" 2>"$work/err" &
     pid=$!
-    until grep -qs '^feeder' /proc/$pid/task/*/comm || ! kill -0 $pid 2>/dev/null; do
-        sleep 0.01
-    done
-    sleep 0.2                   # each names itself
+    await are_named
     cat /proc/$pid/task/*/comm
     kill -TERM $pid
     wait $pid
+}
+
+are_named() {
+    kill -0 $pid 2>/dev/null || return 0
+    cat /proc/$pid/task/*/comm >"$work/names" 2>/dev/null || return 1
+    grep -q '^feeder' "$work/names" && [ "$(grep -c '^pipetrain' "$work/names")" -eq 1 ]
 }
 
 # One saves states, where any are saved beside the training.

@@ -5,6 +5,7 @@
 # and a large step makes much of that.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 
 steps=24
 towers='1 2 3 5'

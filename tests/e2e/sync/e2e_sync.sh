@@ -3,7 +3,7 @@
 # every mode goes on where it was stopped; what a mode cannot do is said.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
-[ "$long" = yes ] || make_quick
+make_network
 . "$(dirname "$0")/../resume/resume.sh"
 [ "$long" = yes ] || settings="$settings --set sync.bucket=1KiB"      # several buckets, as mnist_cnn has
 

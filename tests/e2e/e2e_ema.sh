@@ -3,9 +3,10 @@
 # run that was stopped anywhere goes on to the bit.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_network
 make_smooth
 # Batch normalisation has statistics, which are averaged, too.
-long='--set train.epochs=4 --set train.batch=24 --set train.optimizer=momentum --set train.learning_rate=0.005'
+settings='--set train.epochs=4 --set train.batch=24 --set train.optimizer=momentum --set train.learning_rate=0.005'
 cat >"$work/tiny.net" <<'END'
 model tiny
 image 28x28x1
@@ -23,8 +24,8 @@ losses() {
     "$json_value" --lines "$work/runs/$1/metrics.jsonl" kind step loss | grep "$2"
 }
 
-train plain $long
-train averaged $long --set train.ema=0.9
+train plain $settings
+train averaged $settings --set train.ema=0.9
 expect_out_joined 'optimizer momentum, momentum 0.9; evaluated and saved: averages of weights, decay 0.9 '
 losses plain train >"$work/losses.1"
 losses averaged train >"$work/losses.2"
@@ -43,22 +44,22 @@ expect_evaluated "$work/runs/averaged/weights.safetensors" averaged
 
 # ---- towers ----
 
-short="$long --set train.epochs=1 --set train.ema=0.9 --set model.file=$work/smooth.net"
+short="$settings --set train.epochs=1 --set train.ema=0.9 --set model.file=$work/smooth.net"
 train short $short
 train averaged-3 $short --set devices.towers=3
 expect_near averaged-3 validation.loss "$(summary short validation.loss)" 1e-7
 train pieces $short --set train.batch=8 --set train.accumulate=3
 expect_near pieces validation.loss "$(summary short validation.loss)" 1e-7
 for mode in independent averaging; do
-    train $mode $long --set train.ema=0.9 --set devices.towers=2 --set sync.mode=$mode
+    train $mode $settings --set train.ema=0.9 --set devices.towers=2 --set sync.mode=$mode
 done
-train null $long --set train.ema=0.9 --set devices.kind=null
+train null $settings --set train.ema=0.9 --set devices.kind=null
 
 # ---- saved states ----
 
 batch_norm="--set model.file=$work/tiny.net --set train.ema=0.9 --set checkpoint.every=7"
 for towers in 1 2; do
-    how="$long $batch_norm --set devices.towers=$towers --set checkpoint.keep_best=yes"
+    how="$settings $batch_norm --set devices.towers=$towers --set checkpoint.keep_best=yes"
     train saved-$towers $how
     train cut-$towers $how --set train.epochs=2
     train cut-$towers $how
@@ -76,7 +77,7 @@ for towers in 1 2; do
     done
 done
 # A frozen weight is its average.
-how="$long $batch_norm --set train.accumulate=2 --set model.freeze=c1.* --set devices.towers=2"
+how="$settings $batch_norm --set train.accumulate=2 --set model.freeze=c1.* --set devices.towers=2"
 train frozen $how
 train frozen-cut $how --set train.epochs=2
 train frozen-cut $how
@@ -84,10 +85,10 @@ expect_same_file "$work/runs/frozen/weights.safetensors" "$work/runs/frozen-cut/
 expect_evaluated "$(ls "$work"/runs/frozen/checkpoint-*.safetensors | tail -n 1)" frozen
 state=$(ls "$work"/runs/saved-1/checkpoint-*.safetensors | tail -n 1)
 expect_evaluated "$state" saved-1
-run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/other" $long $batch_norm --set model.weights="$state" \
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/other" $settings $batch_norm --set model.weights="$state" \
     --set train.steps=1
 expect_code 0 'first weights from a state'
-run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/saved-1" $long $batch_norm --set train.ema=0.99
+run "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/saved-1" $settings $batch_norm --set train.ema=0.99
 expect_code 2 'a state of other averages'
 expect_err 'train.ema is 0.99, there 0.9'
 try refused --set train.ema=1

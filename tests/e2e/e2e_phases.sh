@@ -3,11 +3,13 @@
 # results or without any. What is ignored when the program starts stays ignored.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
-limit_ms=2000 steps=60 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
-[ "$sanitizer" = no ] || limit_ms=60000 steps=12 once='INT HUP,HUP' twice=INT,TERM
+make_quick
+limit_ms=60000 steps=6 once='TERM INT HUP USR1 HUP,HUP HUP,USR1,TERM' twice='TERM,TERM INT,INT INT,TERM HUP,TERM,INT'
+[ "$sanitizer" = no ] || once='INT HUP,HUP' twice=INT,TERM
+[ "$sanitizer$long" != noyes ] || limit_ms=2000             # in every run an alarm only: a busy machine takes its time
 
-long='--set train.epochs=100000 --set train.batch=16'
-evaluating="$long --set data.train=$work/data/train-00000-* --set data.validation=$work/data/train-*
+settings='--set train.epochs=100000 --set train.batch=16'
+evaluating="$settings --set data.train=$work/data/train-00000-* --set data.validation=$work/data/train-*
     --set data.allow_overlap=yes"
 short='--set train.steps=3'
 
@@ -16,7 +18,7 @@ settings_of() {
     case $1 in
         evaluating) echo "$evaluating" ;;
         saving | closing) echo "$short" ;;
-        *) echo "$long" ;;
+        *) echo "$settings" ;;
     esac
 }
 
@@ -69,7 +71,7 @@ done
 # As nohup and a shell's background job start a program.
 for signal in HUP INT TERM USR1; do
     at_options="-i $signal"
-    at training $signal,$signal --set train.epochs=10 --set train.steps=$steps --set train.batch=16 \
+    slowly at training $signal,$signal --set train.epochs=10 --set train.steps=$steps --set train.batch=16 \
         --set data.validation=
     expect_code 0 "SIG$signal is ignored"
     expect_summary at steps $steps
@@ -87,6 +89,6 @@ done
 
 # SIGQUIT is not a request.
 ulimit -c 0
-at training QUIT $long
+at training QUIT $settings
 expect_code 131 SIGQUIT
 finish

@@ -4,6 +4,7 @@
 # the same.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 . "$(dirname "$0")/observe.sh"
 
 # Six steps in two epochs.

@@ -3,6 +3,7 @@
 # is the same.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 . "$(dirname "$0")/observe.sh"
 metrics=$work/metrics.prom
 
@@ -121,13 +122,10 @@ started() {
     shift
     while [ $tries -lt 20 ]; do
         rm -rf "$work/runs/$name"
-        "$pipetrain" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" --set devices.kind=null \
+        env "$slowed" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/$name" \
             --set train.epochs=1000000 --set "report.prometheus=127.0.0.1:$port" "$@" >"$work/port.out" 2>"$work/port.err" &
-        pid=$! waited=0
-        while [ ! -s "$work/runs/$name/metrics.jsonl" ] && [ $waited -lt 500 ] && kill -0 $pid 2>/dev/null; do
-            sleep 0.02
-            waited=$((waited + 1))
-        done
+        pid=$!
+        await it_trains
         grep -q 'another program listens there' "$work/port.err" || return 0
         kill -TERM $pid
         wait $pid
@@ -137,11 +135,22 @@ started() {
     finish
 }
 
+it_trains() {
+    [ -s "$work/runs/$name/metrics.jsonl" ] || ! kill -0 $pid 2>/dev/null
+}
+
 if command -v bash >/dev/null 2>&1; then
     # scrape PATH: what the port answers, without the lines' ends of its head.
     scrape() {
         bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && printf "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" "$2" >&3 &&
             cat <&3' bash "$port" "$1" | tr -d '\r'
+    }
+    has_row() {
+        rows_of port train images_per_second | awk -v step="$step" -v speed="$speed" \
+            '$1 == step { d = $2 / speed - 1; found = d < 1e-9 && d > -1e-9 } END { exit !found }'
+    }
+    sees_later() {
+        [ "$(scrape /metrics | sed -n 's/^pipetrain_step //p')" -gt "$step" ]
     }
     command_line='a run with a port'
     started port
@@ -153,12 +162,10 @@ if command -v bash >/dev/null 2>&1; then
     expect_metric running 1
     step=$(sed -n 's/^pipetrain_step //p' "$metrics")
     speed=$(sed -n 's/^pipetrain_images_per_second{split="train"} //p' "$metrics")
-    rows_of port train images_per_second | awk -v step="$step" -v speed="$speed" \
-        '$1 == step { d = $2 / speed - 1; found = d < 1e-9 && d > -1e-9 } END { exit !found }' ||
-        fail "step $step is not what its row says"
-    sleep 0.2
-    scrape /metrics | sed '1,/^$/d' >"$metrics"
-    [ "$(sed -n 's/^pipetrain_step //p' "$metrics")" -gt "$step" ] || fail 'a later scrape sees later steps'
+    await has_row
+    has_row || fail "step $step is not what its row says"
+    await sees_later
+    sees_later || fail 'a later scrape sees later steps'
     expect_equal "$(scrape /other | head -n 1)" 'HTTP/1.1 404 Not Found' 'another path'
     kill -0 $pid || fail 'the run goes on'
     # A second run at the same port, and a client that says nothing while the first one ends.
@@ -166,9 +173,9 @@ if command -v bash >/dev/null 2>&1; then
     expect_code 0 'a port that is in use'
     expect_err "127.0.0.1:$port: there are no metrics: another program listens there: the run goes on without"
     expect_err_lines 1
-    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && sleep 5' bash "$port" &
+    bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" && : >"$2" && exec sleep 60' bash "$port" "$work/connected" &
     client=$!
-    sleep 0.2
+    await test -e "$work/connected"
     kill -TERM $pid
     wait $pid
     code=$?

@@ -3,6 +3,7 @@
 # them, the run is the same.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_quick
 . "$(dirname "$0")/observe.sh"
 . "$(dirname "$0")/../resume/resume.sh"
 
@@ -38,12 +39,12 @@ done
 events "$board" >"$work/about"
 grep -q '^text 0 plan [1-9]' "$work/about" || fail 'the text of the plan'
 expect_equal "$(grep -c '^text 0 config' "$work/about")" 1 'texts of the configuration'
-for line in 'train.batch 64' 'train.epochs 2' 'model.name mnist_cnn' 'augment.flip false' 'devices.towers 2'; do
+for line in 'train.batch 64' 'train.epochs 2' "model.file $work/quick.net" 'augment.flip false' 'devices.towers 2'; do
     grep -q "^hparam $line\$" "$work/about" || fail "a hyperparameter '$line' is expected"
 done
 grep -q '^session 0 _hparams_/session_end_info' "$work/about" || fail 'the end of a run that is over'
 expect_equal "$(grep -c '^text 0 model' "$work/about")" 1 'texts of the network'
-"$pipetrain" --describe=mnist_cnn --net | grep -v '^#' | grep . | head -n 3 >"$work/layers"
+"$pipetrain" --describe="$work/quick.net" --net | grep -v '^#' | grep . | head -n 3 >"$work/layers"
 while read -r layer; do
     grep -aqF -- "$layer" "$board"/events* || fail "the network, line by line: $layer"
 done <"$work/layers"
@@ -56,6 +57,8 @@ events "$board/train" | awk '$3 == "perf/step_ms" { print $2, $4 }' | paste -d '
 train same --set train.epochs=2 --set report.interval=3 --set "report.tensorboard=$work/logs/same"
 expect_board "$work/logs/same" same
 expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/same/weights.safetensors" 'weights with events'
+train named --set model.name=mnist_cnn --set train.steps=1 --set report.tensorboard=yes
+events "$work/runs/named/tensorboard" | grep -q '^hparam model.name mnist_cnn$' || fail 'the name of a model'
 train no_validation --set data.validation= --set report.tensorboard=yes
 [ ! -e "$work/runs/no_validation/tensorboard/validation" ] || fail 'a run of no validation'
 train null --set devices.kind=null --set report.tensorboard=yes
@@ -79,8 +82,11 @@ expect_code 0 'a run that is left alone'
 expect_board "$work/runs/whole/tensorboard" whole
 events "$work/runs/whole/tensorboard/train" | grep -q '^histogram 7 weights/' || fail 'histograms'
 name=killed
-for n in 1 2 3; do
-    kill_soon 0.0$n $how
+for updates in 10 20 15; do
+    before=$(newest $name)
+    stand_still "update $updates" --set "run.dir=$work/runs/$name" $settings $how
+    await has_newer
+    kill_it
 done
 resumed killed $how
 expect_code 0 'going on'

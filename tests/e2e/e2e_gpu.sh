@@ -5,13 +5,17 @@
 . "$(dirname "$0")/e2e.sh"
 [ "$kind" = cuda ] || skip 'this test is for the CUDA device'
 make_tiny
-options='--set train.epochs=2 --set train.learning_rate=0.5'
+options='--set train.epochs=2 --set train.learning_rate=0.5' bucket=64KiB
 if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then        # a device that computes ten thousand times slower,
     options='--set train.learning_rate=0.5 --set data.validation='
     case $sanitizer in                                      # and slower still under a sanitizer
         no) options="$options --set train.steps=3 --set train.batch=12" ;;
         *) options="$options --set train.steps=2 --set train.batch=3" ;;
     esac
+    if [ "$long" != yes ]; then
+        make_quick
+        bucket=1KiB
+    fi
 fi
 
 train reference $options --set devices.kind=cpu
@@ -89,7 +93,7 @@ done
 # Several towers on one device, by every reduction that can.
 for reduce in auto peer host; do
     train towers-$reduce $options --set devices.towers=3 --set devices.list=0 --set sync.reduce=$reduce \
-        --set sync.bucket=64KiB
+        --set sync.bucket=$bucket
     near towers-$reduce 0.02
 done
 expect_same_file "$work/runs/towers-peer/weights.safetensors" "$work/runs/towers-host/weights.safetensors" \

@@ -21,18 +21,27 @@ expect_best() {
     expect_out "^result +150 samples, .*top-1 [0-9.]+ % \\($(summary "$1" best.correct)\\)"
 }
 
-for how in 'checkpoint.every=never' 'checkpoint.every=epoch' 'checkpoint.every=7' 'checkpoint.every=1 second'; do
-    for towers in 1 2; do
+# expect_kept HOW TOWERS: of the run whole, which was made so.
+expect_kept() {
+    expect_code 0 "$1, $2 towers"
+    expect_out_joined 'files .*best.safetensors, checkpoint-'
+    expect_best whole "$1, $2 towers"
+    expect_equal "$(find "$work/runs/whole" -name 'checkpoint-*' | wc -l)" 1 "$1: states beside the best"
+}
+
+for towers in 1 2; do
+    for how in 'checkpoint.every=never' 'checkpoint.every=epoch' 'checkpoint.every=7'; do
         rm -rf "$work/runs/whole"
         best whole --set "$how" --set devices.towers=$towers --set checkpoint.keep=1
-        expect_code 0 "$how, $towers towers"
         expect_out_joined 'best +validation accuracy [0-9.]+ % \([0-9]+ of 150\), at step'
-        expect_out_joined 'files .*best.safetensors, checkpoint-'
-        expect_best whole "$how, $towers towers"
-        expect_equal "$(find "$work/runs/whole" -name 'checkpoint-*' | wc -l)" 1 "$how: states beside the best"
+        expect_kept "$how" $towers
     done
+    [ "$(summary whole best.step)" -lt 228 ] || fail 'the best epoch is the last one: the test is none'
 done
-[ "$(summary whole best.step)" -lt 228 ] || fail 'the best epoch is the last one: the test is none'
+# By the clock, once or twice in an epoch.
+rm -rf "$work/runs/whole"
+slowly best whole --set 'checkpoint.every=1 second' --set devices.towers=2 --set checkpoint.keep=1 --set train.epochs=1
+expect_kept 'by the clock' 2
 
 # ---- killed ----
 

@@ -137,7 +137,7 @@ expect_err 'every: is none of: never, epoch, a number of steps'
 
 for towers in 1 3; do
     name=clock-$towers
-    kill_soon 0 --set train.epochs=100000 --set devices.towers=$towers --set 'checkpoint.every=1 seconds'
+    slowly kill_soon 0 --set train.epochs=100000 --set devices.towers=$towers --set 'checkpoint.every=1 seconds'
     state=$(newest "$name")
     [ -n "$state" ] || fail "no state was saved with $towers towers"
     steps=$(echo "$state" | sed 's/.*checkpoint-0*//; s/[.].*//')

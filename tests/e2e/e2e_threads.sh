@@ -61,9 +61,10 @@ train other $options --set run.seed=2
 cmp -s "$work/runs/first/weights.safetensors" "$work/runs/other/weights.safetensors" && fail 'the seed changes nothing'
 [ "$(summary first sample_order_hash)" != "$(summary other sample_order_hash)" ] || fail 'the seed changes no order'
 
-# threads_of OPTION...: a run's threads, by name, once all are there, feeders last, and each has named itself: but for the
-# main one they begin with the program's name.
+# threads_of OPTION...: a run's threads, by name, once it trains and each has named itself: until then it has the name of
+# the main one. Those of a GPU's driver keep that.
 threads_of() {
+    rm -rf "$work/runs/named"
     env "$slowed" "$slow" -c "$work/tiny.conf" --set "run.dir=$work/runs/named" --set run.resume=never \
         --set train.epochs=100000 "$@" >"$work/out" 2>"$work/err" &
     pid=$!
@@ -76,7 +77,7 @@ threads_of() {
 are_named() {
     kill -0 $pid 2>/dev/null || return 0
     cat /proc/$pid/task/*/comm >"$work/names" 2>/dev/null || return 1
-    grep -q '^feeder' "$work/names" && [ "$(grep -c '^pipetrain' "$work/names")" -eq 1 ]
+    [ -s "$work/runs/named/metrics.jsonl" ] && { [ "$kind" != cpu ] || [ "$(grep -c '^pipetrain' "$work/names")" -eq 1 ]; }
 }
 
 # One saves states, where any are saved beside the training.

@@ -11,12 +11,12 @@ set -eu
 [ $# -eq 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
-for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e/resume bench lib data; do mkdir -p "$2/$folder"; done
+for folder in tests/stage tests/compute tests/sync tests/cuda tests/e2e/limits tests/e2e/resume bench lib data; do mkdir -p "$2/$folder"; done
 bundle=$(cd "$2" && pwd)
 
 tests=$(sh "$source_dir/tests/e2e/check_gpu.sh" -l)
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/resume/tensors_near tests/e2e/run_at
-    tests/e2e/shard_maker'
+    tests/e2e/shard_maker tests/e2e/limits/pipetrain_slow'
 for name in $tests; do
     programs="$programs tests/$name"
 done

@@ -86,6 +86,7 @@ for updates in 10 20 15; do
     before=$(newest $name)
     stand_still "update $updates" --set "run.dir=$work/runs/$name" $settings $how
     await has_newer
+    has_newer || fail "no state is saved before update $updates"
     kill_it
 done
 resumed killed $how

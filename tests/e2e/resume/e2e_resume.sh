@@ -12,7 +12,7 @@ make_quick
 # Each with the updates that the process makes before it stands still, or with the files that it brings to the disk: those
 # of the run's beginning, then two of a state. Nothing is saved before the fourth.
 still='fsync:1 fsync:2 fsync:3 fsync:4 update:10 fsync:5 update:17'
-[ "$long" != yes ] || still="$still fsync:6 update:9 update:18 fsync:7 fsync:8"
+[ "$long" != yes ] || still="$still fsync:6 update:11 update:18 fsync:7 fsync:8"
 for towers in 1 2; do
     how="--set devices.towers=$towers --set checkpoint.every=9"
     resumed "whole-$towers" $how
@@ -23,6 +23,7 @@ for towers in 1 2; do
         n=$((n + 1)) before=$(newest $name)
         stand_still "${moment%:*} ${moment#*:}" --set "run.dir=$work/runs/$name" $settings $how
         [ "${moment%:*}" = fsync ] || await has_newer
+        [ "${moment%:*}" = fsync ] || has_newer || fail "no state is saved before $moment"
         kill_it
     done
     echo "$towers towers: killed $n times; then $(newest $name | sed 's/.*checkpoint-0*//; s/[.].*//') steps were saved"

@@ -3,6 +3,8 @@
 # its kind; damaged records are named, and skipped only when that is asked for.
 . "$(dirname "$0")/e2e.sh"
 make_tiny
+make_smooth                     # what is shown does not depend on the network
+printf '[model]\nfile = %s\n' "$work/smooth.net" >>"$work/tiny.conf"
 quick='--set train.steps=4'
 
 # Configuration: everything at once, with line and nearest name, nothing started.

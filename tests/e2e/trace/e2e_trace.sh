@@ -3,6 +3,8 @@
 # update, it opens wherever it is cut off; and whatever becomes of it, the run is the same.
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_smooth                     # what is shown does not depend on the network
+printf '[model]\nfile = %s\n' "$work/smooth.net" >>"$work/tiny.conf"
 check=$build/tests/e2e/trace/trace_check
 [ -x "$check" ] || { echo "not built: $check"; exit 99; }
 trace=$work/trace.json

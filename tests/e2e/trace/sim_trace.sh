@@ -5,11 +5,13 @@ PIPETRAIN_PROGRAM=${PIPETRAIN_BUILD:-$PWD}/tests/e2e/pipetrain_sim
 export PIPETRAIN_PROGRAM PIPETRAIN_TEST_DEVICE=cuda
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
+make_smooth                     # what is shown does not depend on the network
+printf '[model]\nfile = %s\n' "$work/smooth.net" >>"$work/tiny.conf"
 check=$build/tests/e2e/trace/trace_check
 trace=$work/trace.json
 
 train traced --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --set data.limit=60 \
-    --set input.read_threads=1 --set input.decode_threads=2 --set "report.trace=$trace"
+    --set input.read_threads=1 --set input.decode_threads=2 --set sync.bucket=8KiB --set "report.trace=$trace"
 "$check" "$trace" --whole >"$work/seen" 2>"$work/wrong" || fail "$trace: $(cat "$work/wrong")"
 read -r spans flows first last threads <"$work/seen"
 # Two passes of three steps and, in one slice each, three batches of evaluation; of both towers.
@@ -37,6 +39,6 @@ sed -n 's/.*"tid":\([0-9]*\),.*"name":"\(step\|reduce\)","ts":\([0-9.]*\),"dur":
 expect_equal "$(cat "$work/seen")" '12 24 0' 'steps, sums, and sums that are not in their step'
 
 train plain --set devices.towers=2 --set train.batch=20 --set train.epochs=2 --set data.limit=60 \
-    --set input.read_threads=1 --set input.decode_threads=2
+    --set input.read_threads=1 --set input.decode_threads=2 --set sync.bucket=8KiB
 expect_same_file "$work/runs/plain/weights.safetensors" "$work/runs/traced/weights.safetensors" 'weights with a trace'
 finish

@@ -5,6 +5,8 @@
 python=${PYTHON:-python3}
 "$python" -c 'import fcntl, pty, termios' 2>/dev/null || skip "no $python with pty"
 make_tiny
+make_smooth                     # what is shown does not depend on the network
+printf '[model]\nfile = %s\n' "$work/smooth.net" >>"$work/tiny.conf"
 PAGE=$work/page
 export PAGE
 

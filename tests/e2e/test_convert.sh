@@ -372,10 +372,10 @@ ends_with_5_when_it_cannot_write() {
 
 # A second converter in the same directory is refused and leaves what the first one has begun.
 leaves_anothers_set_alone() {
-    "$program" digits -o shared --train 300000 >/dev/null 2>&1 &
+    "$program" digits -o shared --train 3000000 >/dev/null 2>&1 &
     process=$!
     tries=0
-    while [ ! -e shared/.train-00000-of-00004.tmp ] && [ $tries -lt 100 ]; do
+    while [ ! -e shared/.train-00000-of-00004.tmp ] && [ $tries -lt 2400 ]; do
         sleep 0.05
         tries=$((tries + 1))
     done
@@ -392,7 +392,7 @@ leaves_nothing_when_stopped() {
         env --default-signal=INT,HUP,TERM,USR1 "$program" digits -o stopped --train 3000000 >/dev/null 2>messages &
         process=$!
         tries=0
-        while [ ! -e stopped/.train-00000-of-00004.tmp ] && [ $tries -lt 100 ]; do
+        while [ ! -e stopped/.train-00000-of-00004.tmp ] && [ $tries -lt 2400 ]; do
             sleep 0.05
             tries=$((tries + 1))
         done

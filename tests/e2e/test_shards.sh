@@ -300,8 +300,11 @@ expect_code 2 'keys of what is no shard'
 # Asked to end while it looks for a record in much that is none.
 truncate -s 4G "$first"
 env --default-signal=INT "$shards" check "$first" >"$work/out" 2>"$work/err" &
-pid=$!
-sleep 0.3
+pid=$! tries=0
+until ls -l "/proc/$pid/fd" 2>/dev/null | grep -qF -- "-> $first" || [ $tries -eq 1200 ]; do
+    sleep 0.05
+    tries=$((tries + 1))
+done
 kill -s INT $pid
 wait $pid
 code=$?

@@ -3,8 +3,8 @@
 # device, where what would be skipped fails. Run by make check-gpu; also by itself on a machine
 # that has only the built tree:
 #
-#     tests/e2e/check_gpu.sh [-s] [BUILD]      -s: under compute-sanitizer as well
-#     tests/e2e/check_gpu.sh -l                lists the programs
+#     tests/gpu/check_gpu.sh [-s] [BUILD]      -s: under compute-sanitizer as well
+#     tests/gpu/check_gpu.sh -l                lists the programs
 set -u
 
 kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_input cuda/test_kernels_loss
@@ -18,7 +18,7 @@ scripts='batches threads towers gpu'
 sanitize=no
 [ "${1-}" != -s ] || { sanitize=yes; shift; }
 build=$(cd "${1:-.}" && pwd) || exit 99
-source_dir=$(cd "$(dirname "$0")" && pwd)
+tests=$(cd "$(dirname "$0")/.." && pwd)
 passed=0 failed=0
 
 export PIPETRAIN_BUILD="$build" PIPETRAIN_TEST_DEVICE=cuda PIPETRAIN_TEST_REQUIRED=1 PIPETRAIN_SANITIZER=no
@@ -49,7 +49,7 @@ for name in $programs; do
     check "$name" "$build/tests/$name"
 done
 for name in $scripts; do
-    check "e2e_$name" sh "$source_dir/e2e_$name.sh"
+    check "e2e_$name" sh "$tests/e2e/e2e_$name.sh"
 done
 
 if [ "$sanitize" = yes ]; then

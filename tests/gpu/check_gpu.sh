@@ -4,17 +4,32 @@
 # that has only the built tree:
 #
 #     tests/gpu/check_gpu.sh [-s] [BUILD]      -s: under compute-sanitizer as well
-#     tests/gpu/check_gpu.sh -l                lists the programs
+#     tests/gpu/check_gpu.sh -l [LIST]         prints a list: units (the default), kernels, e2e, memcheck or racecheck
+#
+# tests/gpu/first_light.sh runs the same lists, several programs at a time, where a GPU is there for minutes only.
 set -u
 
 kernels='cuda/test_kernels cuda/test_kernels_channels cuda/test_kernels_input cuda/test_kernels_loss
     cuda/test_kernels_norm cuda/test_kernels_pool cuda/test_kernels_step'
-programs="stage/test_device stage/test_device_events stage/test_slots $kernels
+units="stage/test_device stage/test_device_events stage/test_slots $kernels
     compute/test_evaluation compute/test_layers compute/test_graph compute/test_tower compute/test_update
     sync/test_halves sync/test_reduce sync/test_relaxed sync/test_servers sync/test_trainer cuda/test_timeline"
-scripts='batches threads towers gpu'
+e2e='gpu batches threads towers'
+racecheck=$kernels
+memcheck="$kernels compute/test_layers"
 
-[ "${1-}" != -l ] || { echo "$programs"; exit 0; }
+if [ "${1-}" = -l ]; then
+    case ${2-units} in
+        units) list=$units ;;
+        kernels) list=$kernels ;;
+        e2e) list=$e2e ;;
+        memcheck) list=$memcheck ;;
+        racecheck) list=$racecheck ;;
+        *) echo "$0: there is no list $2" >&2; exit 2 ;;
+    esac
+    printf '%s\n' $list
+    exit 0
+fi
 sanitize=no
 [ "${1-}" != -s ] || { sanitize=yes; shift; }
 build=$(cd "${1:-.}" && pwd) || exit 99
@@ -45,21 +60,21 @@ if ! "$build/tests/stage/test_device" >"$log" 2>&1 && grep -q '^FAILED: no devic
     echo "check-gpu: $(sed -n 's/^FAILED: //p' "$log")"
     exit 1
 fi
-for name in $programs; do
+for name in $units; do
     check "$name" "$build/tests/$name"
 done
-for name in $scripts; do
+for name in $e2e; do
     check "e2e_$name" sh "$tests/e2e/e2e_$name.sh"
 done
 
 if [ "$sanitize" = yes ]; then
     sanitizer=$(command -v compute-sanitizer) || { echo 'FAILED  there is no compute-sanitizer'; exit 1; }
-    for tool in memcheck racecheck; do
-        for name in $kernels; do
-            check "$tool $name" "$sanitizer" --tool $tool --error-exitcode 9 "$build/tests/$name"
-        done
+    for name in $memcheck; do
+        check "memcheck $name" "$sanitizer" --tool memcheck --error-exitcode 9 "$build/tests/$name"
     done
-    check 'memcheck compute/test_layers' "$sanitizer" --tool memcheck --error-exitcode 9 "$build/tests/compute/test_layers"
+    for name in $racecheck; do
+        check "racecheck $name" "$sanitizer" --tool racecheck --error-exitcode 9 "$build/tests/$name"
+    done
 fi
 
 echo "check-gpu: $passed passed, $failed failed"

@@ -1,0 +1,76 @@
+#!/bin/sh
+# first_light.sh rehearsed without a GPU: every item has its line in results.jsonl, what fails or hangs is reported and
+# ends nothing else, a tool that is missing costs its items, and nothing begins when the time is up.
+. "$(dirname "$0")/../e2e/e2e.sh"
+[ "$sanitizer" = no ] || skip 'the scripts are the same without a sanitizer'
+tests=$(cd "$(dirname "$0")" && pwd)
+unset FIRST_LIGHT_LIMITS FIRST_LIGHT_JOBS
+export PIPETRAIN_DEVICE=cpu FIRST_LIGHT_STEPS=1 PEER_TORCH="$work/no-python"
+
+# lines OUT: stage, item and result of each line.
+lines() { sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*/\1 \2 \3/' "$1/results.jsonl" | sort; }
+
+# The real programs, but a small set of digits.
+mkdir -p "$work/folder/data" "$work/folder/tests/cuda" "$work/folder/tests/stage"
+run "$convert" digits --train 64 --validation 8 -o "$work/folder/data/digits"
+expect_code 0 'digits'
+ln -s "$pipetrain" "$work/folder/pipetrain"
+ln -s "$build/tests/stage/test_device" "$work/folder/tests/stage/test_device"
+run sh "$tests/first_light.sh" "$work/folder" "$work/good" facts trains units:stage/test_device
+expect_code 0 'a rehearsal'
+expect_equal "$(lines "$work/good" | grep -v '^facts nvidia-smi ')" "$(sort <<'END'
+facts version passed
+facts libraries passed
+facts pytorch skipped
+trains fp32-direct passed
+trains fp32-graph passed
+trains same-bits passed
+trains bf16 passed
+trains fp16 passed
+trains tf32 passed
+trains cpu passed
+units stage/test_device passed
+END
+)" 'the results'
+expect_equal "$(grep -c '"item": "tf32".*"loss": [0-9]' "$work/good/results.jsonl")" 1 'the loss is among the values'
+expect_out '^trains +cpu +passed +[0-9.]+ +[0-9]+ images/s'
+run tar -tzf "$work/good/logs.tgz"
+expect_out 'trains.tf32.log'
+"$json_value" --lines "$work/good/results.jsonl" item trains seconds >/dev/null || fail 'results.jsonl is no JSON'
+
+# Programs that fail, hang, and do not heed the first signal: each is reported, and what follows runs.
+cat >"$work/pipetrain" <<'END'
+#!/bin/sh
+case "$*" in
+    *runs/bf16*) echo 'FAILED: for the test'; exit 3 ;;
+    *runs/fp16*) exec sleep 1000 ;;
+    *runs/tf32*) trap '' TERM; while :; do sleep 0.2; done ;;
+esac
+END
+chmod +x "$work/pipetrain"
+ln -sf "$work/pipetrain" "$work/folder/pipetrain"
+FIRST_LIGHT_LIMITS='fp16=1 tf32=1' run sh "$tests/first_light.sh" "$work/folder" "$work/bad" \
+    trains:bf16,fp16,tf32,cpu units:stage/test_device memcheck:cuda/test_kernels
+expect_code 1 'items that fail'
+expect_equal "$(lines "$work/bad" | grep -v '^memcheck')" "$(sort <<'END'
+trains bf16 failed
+trains fp16 limit
+trains tf32 limit
+trains cpu passed
+units stage/test_device passed
+END
+)" 'the results with items that fail'
+expect_out 'FAILED: for the test'
+grep -q '"item": "tf32".*had to be killed' "$work/bad/results.jsonl" || fail 'it is told what had to be killed'
+command -v compute-sanitizer >/dev/null || expect_out '^memcheck +cuda/test_kernels +skipped .*there is no compute-sanitizer'
+
+# No time, no items.
+run sh "$tests/first_light.sh" -n 1 "$work/folder" "$work/late" trains:cpu units:stage/test_device
+expect_code 1 'a run without time'
+expect_equal "$(lines "$work/late")" 'trains cpu late
+units stage/test_device late' 'the results without time'
+
+run sh "$tests/first_light.sh" "$work/folder" "$work/none" trains sight
+expect_code 2 'a stage that is not there'
+expect_err 'there is no stage sight'
+finish

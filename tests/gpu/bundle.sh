@@ -1,62 +1,78 @@
 #!/bin/sh
-# Everything that make check-gpu and bench/gpu.sh run, in one folder, for a machine that has a
-# GPU and Python with PyTorch but neither this tree nor its libraries:
+# Everything that first_light.sh, check_gpu.sh and bench/gpu.sh need, in one archive, for a machine that has a GPU and
+# Python with PyTorch but neither this tree nor its libraries:
 #
-#     tests/gpu/bundle.sh BUILD FOLDER         here, after make check TESTS= in BUILD
-#     sh FOLDER/run.sh [RESULTS]              there: tests, compute-sanitizer, comparisons
+#     tests/gpu/bundle.sh [-a] BUILD ARCHIVE.txz
 #
-# CUDA's own libraries are taken there, from PyTorch's packages or from the system.
+# BUILD is a build folder after make and make check TESTS=, configured for the one architecture of that GPU, so that
+# the archive is small (CUDA_ARCHS=90 ../configure); -a packs a build for several ones. CUDA's own libraries are taken
+# there, from PyTorch's packages or from the system (cuda_folders.sh); digits are drawn there.
 set -eu
 
+any=no
+[ "${1-}" != -a ] || { any=yes; shift; }
 [ $# -eq 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
+archive=$2
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
-for folder in tests/gpu tests/stage tests/compute tests/sync tests/cuda tests/e2e/limits tests/e2e/resume bench lib data; do mkdir -p "$2/$folder"; done
-bundle=$(cd "$2" && pwd)
+command -v xz >/dev/null || { echo "$0: there is no xz to pack with" >&2; exit 2; }
 
-tests=$(sh "$source_dir/tests/gpu/check_gpu.sh" -l)
+archs=$(sed -n 's/^S\["CUDA_ARCHS"\]="\(.*\)"$/\1/p' "$build/config.status")
+case $any,$archs in
+    yes,*) ;;
+    no,) echo "$0: $build is built without CUDA" >&2; exit 2 ;;
+    no,*' '*)
+        echo "$0: $build has kernels for $archs; configure one for the GPU that is there (CUDA_ARCHS=90 ../configure)," \
+            "or pack them all with -a" >&2
+        exit 2 ;;
+esac
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-bundle.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' HUP INT TERM
+bundle=$work/pipetrain-gpu
+
+# What make check-gpu runs, and what its scripts and bench/gpu.sh call.
 programs='pipetrain pipetrain-convert tests/e2e/json_value tests/e2e/resume/tensors_near tests/e2e/run_at
-    tests/e2e/shard_maker tests/e2e/limits/pipetrain_slow'
-for name in $tests; do
-    programs="$programs tests/$name"
+    tests/e2e/shard_maker tests/e2e/limits/pipetrain_slow tests/e2e/use/jpeg_maker'
+for list in units memcheck racecheck; do
+    for name in $(sh "$source_dir/tests/gpu/check_gpu.sh" -l $list); do
+        programs="$programs tests/$name"
+    done
+done
+for program in $programs; do
+    [ -x "$build/$program" ] || { echo "$0: not built: $build/$program (make && make check TESTS=)" >&2; exit 2; }
+    mkdir -p "$bundle/$(dirname "$program")"
+    strip -o "$bundle/$program" "$build/$program"
 done
 
+# Our libraries, but not the C library's, which are of the system, nor CUDA's.
+mkdir -p "$bundle/lib"
 for program in $programs; do
-    cp "$build/$program" "$bundle/$program"
-    strip "$bundle/$program"
-done
-for program in $programs; do
-    ldd "$build/$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u | grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda[^/]*|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti)\.so' |
+    ldd "$build/$program"
+done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*)\.so' |
     while read -r library; do
-        cp -L "$library" "$bundle/lib/"
+        strip -o "$bundle/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$bundle/lib/"
     done
 
-cp "$source_dir"/tests/gpu/check_gpu.sh "$bundle/tests/gpu/"
-cp "$source_dir"/tests/e2e/e2e.sh "$source_dir"/tests/e2e/e2e_*.sh "$bundle/tests/e2e/"
+mkdir -p "$bundle/tests/gpu" "$bundle/bench"
+cp "$source_dir"/tests/gpu/*.sh "$bundle/tests/gpu/"
+cp "$source_dir"/tests/e2e/e2e.sh "$bundle/tests/e2e/"
+for name in $(sh "$source_dir/tests/gpu/check_gpu.sh" -l e2e); do
+    cp "$source_dir/tests/e2e/e2e_$name.sh" "$bundle/tests/e2e/"
+done
 cp "$source_dir"/bench/gpu.sh "$source_dir"/bench/*.py "$bundle/bench/"
-cp -R "$build/data/digits" "$bundle/data/"
 [ ! -d "$build/mnist" ] || cp -R "$build/mnist" "$bundle/"
 
-cat >"$bundle/run.sh" <<'END'
-#!/bin/sh
-# Tests and comparisons on this machine's GPU; see tests/gpu/bundle.sh of pipetrain.
-here=$(cd "$(dirname "$0")" && pwd)
-python=${PEER_TORCH:-python3}
-results=${1:-$here/results.md}
-packages=$($python -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' 2>/dev/null)
-path=$here/lib
-for library in libcudart.so.13 libcudnn.so.9 libnccl.so.2 libcublasLt.so.13 libcupti.so.13; do
-    for place in "$packages/nvidia" /usr/local/cuda /usr/lib; do
-        found=$(find "$place" -name $library 2>/dev/null | head -n 1)
-        [ -z "$found" ] || { path=$path:$(dirname "$found"); break; }
-    done
-    [ -n "$found" ] || echo "run.sh: there is no $library"
-done
-export LD_LIBRARY_PATH="$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-sh "$here/tests/gpu/check_gpu.sh" -s "$here"
-code=$?
-PEER_TORCH=$python sh "$here/bench/gpu.sh" -b "$here" -o "$results" || code=1
-exit $code
-END
-du -sh "$bundle" | awk '{ print $2 ": " $1 ", now run there: sh run.sh" }'
+# Every program has the same kernels and much of the same code: with a window that reaches over several programs, and
+# large files beside each other, they are packed once.
+(cd "$work" && find pipetrain-gpu -type f | sort -t/ -k2 | tar -cf - -T - | xz --lzma2=preset=6,dict=64MiB) >"$archive"
+
+bytes=$(wc -c <"$archive")
+megabytes=$(((bytes + 999999) / 1000000))
+echo "$archive: $megabytes MB ($(du -sm "$bundle" | cut -f1) MiB unpacked), kernels for $archs. On the machine with the GPU:"
+echo
+echo "    python3 -c 'import tarfile; tarfile.open(\"${archive##*/}\").extractall()'"
+echo "    sh pipetrain-gpu/tests/gpu/first_light.sh -n 420 pipetrain-gpu first facts trains resnets overlap units"
+[ $megabytes -le 40 ] || { echo "$0: larger than 40 MB" >&2; exit 1; }

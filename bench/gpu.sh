@@ -1,15 +1,18 @@
 #!/bin/sh
-# Every GPU comparison in one command of less than 8 minutes: ours and PyTorch on the same GPU in
-# turns. The table replaces the one in bench/RESULTS.md between the lines "gpu.sh begin" and "gpu.sh end".
+# Every GPU comparison in one command: ours and PyTorch on the same GPU in turns, the most valuable rows first. The table
+# replaces the one in bench/RESULTS.md between the lines "gpu.sh begin" and "gpu.sh end"; it is written anew behind every
+# row, so that whatever was measured is there when the time is up.
 #
-#     bench/gpu.sh [-b BUILD] [-d SHARDS] [-n PAIRS] [-s SECONDS] [-o FILE]
+#     bench/gpu.sh [-b BUILD] [-d SHARDS] [-n PAIRS] [-s SECONDS] [-o FILE] [GROUP]...
+#     bench/gpu.sh -l        lists the groups of rows
 #
 #   -b  folder with pipetrain and its data (default: here)
-#   -d  glob of the training shards (default: mnist/train-* of the build, else its digits)
+#   -d  glob of the training shards (default: mnist/train-* of the build, else digits)
 #   -n  pairs a row (default 3)     -s  begin no row after so many seconds (default 420)
 #   -o  write the table to FILE instead
 #
 # PyTorch's interpreter comes from PEER_TORCH (default python3). bench/README.md says what the columns mean.
+# BENCH_DEVICE=cpu rehearses the table without a GPU: every side takes one or two steps of small batches.
 set -eu
 
 bench=$(cd "$(dirname "$0")" && pwd)
@@ -19,104 +22,229 @@ pairs=3
 budget=420
 results=$bench/RESULTS.md
 torch=${PEER_TORCH:-python3}
+device=${BENCH_DEVICE:-cuda}
 begun=$(date +%s)
+groups='mnist resnet50 plans graphs resnet20 precisions feed memory towers'
 
-while getopts b:d:n:s:o: option; do
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+while getopts b:d:n:s:o:l option; do
     case $option in
         b) build=$OPTARG ;;
         d) shards=$OPTARG ;;
         n) pairs=$OPTARG ;;
         s) budget=$OPTARG ;;
         o) results=$OPTARG ;;
-        *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+        l) printf '%s\n' $groups; exit 0 ;;
+        *) usage ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- $groups
+for group; do
+    case " $groups " in
+        *" $group "*) ;;
+        *) echo "$0: there is no group $group: $groups" >&2; exit 2 ;;
     esac
 done
 build=$(cd "$build" && pwd)
 test -x "$build/pipetrain" || { echo "$0: no program $build/pipetrain: give its folder with -b" >&2; exit 2; }
-if test -z "$shards"; then
-    shards="$build/mnist/train-*"
-    ls $shards >/dev/null 2>&1 || shards="$build/data/digits/train-*"
+if [ "$results" = "$bench/RESULTS.md" ]; then
+    grep -q '<!-- gpu.sh begin -->' "$results" || { echo "$0: $results has no line 'gpu.sh begin'" >&2; exit 2; }
 fi
 export PYTHONDONTWRITEBYTECODE=1
 nvidia-smi >/dev/null 2>&1 || { echo "$0: nvidia-smi finds no GPU here" >&2; exit 2; }
 "$torch" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null ||
     { echo "$0: $torch has no PyTorch that finds the GPU: name one with PEER_TORCH" >&2; exit 2; }
 
-table=$(mktemp) || exit 1
-trap 'rm -f "$table" "$table.new"' EXIT
+# CUDA's libraries for our programs; PyTorch has its own way to its libraries and does not get this path.
+. "$bench/../tests/gpu/cuda_folders.sh"
+libraries=$(cuda_folders "$torch" "$build/pipetrain")
+[ ! -d "$build/lib" ] || libraries=$build/lib${libraries:+:$libraries}
+libraries=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+version=$(LD_LIBRARY_PATH=$libraries "$build/pipetrain" --version | head -n 1)
 
-# The two sides. Arguments are section.key=value for ours, options for the peer.
-ours() { echo "python3 '$bench/ours.py' '$build/pipetrain' model.name=mnist_cnn 'data.train=$shards' devices.kind=cuda devices.time_plans=yes $*"; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-gpu.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 2' HUP INT TERM
+table=$work/table
+
+# Data: MNIST where the build has it, else digits; JPEG images of 20 to 40 pixels.
+convert() { LD_LIBRARY_PATH=$libraries "$build/pipetrain-convert" "$@" --quiet >&2; }
+if [ -z "$shards" ]; then
+    for folder in "$build/mnist" "$build/data/digits" "$work/digits"; do
+        shards=$folder/train-*
+        ! ls $shards >/dev/null 2>&1 || break
+    done
+    [ "$folder" != "$work/digits" ] || convert digits -o "$work/digits"
+fi
+jpeg_shards="$work/jpeg/train-*"
+need_jpeg() {
+    ! ls $jpeg_shards >/dev/null 2>&1 || return 0
+    each=2000
+    [ "$device" = cuda ] || each=8
+    LD_LIBRARY_PATH=$libraries "$build/tests/e2e/use/jpeg_maker" "$work/photos" 10 $each &&
+        convert folder "$work/photos" -o "$work/jpeg" --validation=0.1
+}
+
+# ours KEY=VALUE...: our side. A rehearsal leaves out what only a GPU has, and is short.
+ours() {
+    command="env 'LD_LIBRARY_PATH=$libraries' python3 '$bench/ours.py' '$build/pipetrain' devices.kind=$device train.epochs=1000"
+    for setting; do
+        case $device,$setting in
+            cuda,*) ;;
+            *,devices.precision=* | *,devices.graph=* | *,devices.time_plans=* | *,devices.list=* | *,sync.reduce=*) continue ;;
+            *,train.steps=*) setting=train.steps=2 ;;
+            *,train.batch=*) setting=train.batch=2 ;;
+        esac
+        command="$command '$setting'"
+    done
+    echo "$command"
+}
 peer() { echo "'$torch' '$bench/peer_torch_gpu.py' $*"; }
+
+# publish: the table as far as it is, into the results, which are whole at any moment.
+publish() {
+    if [ "$results" != "$bench/RESULTS.md" ]; then
+        cp "$table" "$results.new"
+    else
+        awk -v table="$table" '
+            /<!-- gpu.sh end -->/ { print ""; inside = 0 }
+            !inside { print }
+            /<!-- gpu.sh begin -->/ { inside = 1; while ((getline line < table) > 0) print line }' "$results" >"$results.new"
+    fi
+    mv "$results.new" "$results"
+}
 
 # row NAME TARGET A B [COMPARE OPTIONS]: nothing when the time is up.
 row() {
     row_name=$1 target=$2 a=$3 b=$4
     shift 4
     if [ $(($(date +%s) - begun)) -ge "$budget" ]; then
-        echo "| $row_name | | | not measured: the time was up | | | $target | | |" >>"$table"
-        return 0
+        line="| $row_name | | | not measured: the time was up | | | $target | | |"
+    else
+        line=$(python3 "$bench/compare.py" --pairs "$pairs" --name "$row_name" --target "$target" --a "$a" \
+            ${b:+--b "$b"} "$@") || line="| $row_name | | | failed | | | $target | | |"
     fi
-    python3 "$bench/compare.py" --pairs "$pairs" --name "$row_name" --target "$target" --a "$a" \
-        ${b:+--b "$b"} "$@" >>"$table" || echo "| $row_name | | | failed | | | $target | | |" >>"$table"
+    echo "$line" >>"$table"
+    publish
+    echo "$line"
 }
 
 # steps BATCH: about the same time for every batch size.
-steps() { [ "$1" -ge 1024 ] && echo 800 || echo 3000; }
+steps() { if [ "$1" -ge 1024 ]; then echo 800; else echo 3000; fi; }
+# mnist BATCH PRECISION [KEY=VALUE]...
+mnist() {
+    mnist_batch=$1 mnist_precision=$2
+    shift 2
+    ours model.name=mnist_cnn "data.train=$shards" devices.time_plans=yes devices.precision=$mnist_precision \
+        train.batch=$mnist_batch train.steps=$(steps $mnist_batch) "$@"
+}
+# resnet50 PRECISION [KEY=VALUE]...
+resnet50() {
+    resnet_precision=$1
+    shift
+    ours model.name=resnet50_v1.5 input.source=synthetic train.batch=256 train.steps=60 devices.precision=$resnet_precision "$@"
+}
+resnet20() {
+    ours model.name=resnet20_v1 train.batch=128 train.steps=1500 devices.precision=bf16 devices.time_plans=yes "$@"
+}
+torch_resnet50() { peer --model resnet50 --batch 256 --steps 40 "$@"; }
 
-training_rows() {
-    for precision in fp32 bf16; do
+rows_mnist() {
+    for precision in bf16 fp32; do
         for batch in 128 1024; do
-            mine="$(ours devices.precision=$precision train.batch=$batch train.epochs=1000 train.steps=$(steps $batch))"
-            row "images/s, $precision, batch $batch: ours / PyTorch eager" '>= 2' "$mine" \
+            row "images/s, mnist_cnn, $precision, batch $batch: ours / PyTorch eager" '>= 2' "$(mnist $batch $precision)" \
                 "$(peer --batch $batch --precision $precision --mode eager)"
-            row "images/s, $precision, batch $batch: ours / PyTorch, CUDA graph" '>= 1' "$mine" \
-                "$(peer --batch $batch --precision $precision --mode graph)"
+            row "images/s, mnist_cnn, $precision, batch $batch: ours / PyTorch, CUDA graph" '>= 1' \
+                "$(mnist $batch $precision)" "$(peer --batch $batch --precision $precision --mode graph)"
         done
     done
 }
 
-feed_rows() {
-    for batch in 128 1024; do
-        real="$(ours devices.precision=bf16 train.batch=$batch train.epochs=1000 train.steps=$(steps $batch))"
-        row "images/s, bf16, batch $batch: real input / on the device" '>= 0.99' "$real" "$real input.source=synthetic"
-        row "input wait, share of tower time, bf16, batch $batch" '<= 0.005' "$real" '' --key-a fractions.input_wait
-        row "share of copy time hidden, bf16, batch $batch" '>= 0.99' "$real" '' --key-a copy.hidden
+rows_resnet50() {
+    for mode_target in 'eager >= 1.2' 'graph ' 'compile >= 1'; do
+        mode=${mode_target%% *}
+        row "images/s, ResNet-50, bf16, batch 256: ours / PyTorch $mode" "${mode_target#* }" \
+            "$(resnet50 bf16 devices.time_plans=yes)" "$(torch_resnet50 --precision bf16 --mode $mode)"
     done
 }
 
-tower_rows() {
+rows_plans() {
+    row 'images/s, ResNet-50, bf16, batch 256: plans timed / chosen by cuDNN' '' "$(resnet50 bf16 devices.time_plans=yes)" \
+        "$(resnet50 bf16 devices.time_plans=no)"
+    row 'images/s, mnist_cnn, bf16, batch 128: plans timed / chosen by cuDNN' '' "$(mnist 128 bf16)" \
+        "$(mnist 128 bf16 devices.time_plans=no)"
+}
+
+rows_graphs() {
+    row 'images/s, mnist_cnn, bf16, batch 128: steps as graphs / queued' '' "$(mnist 128 bf16 devices.graph=on)" \
+        "$(mnist 128 bf16 devices.graph=off)"
+    row 'images/s, ResNet-50, bf16, batch 256: steps as graphs / queued' '' \
+        "$(resnet50 bf16 devices.time_plans=yes devices.graph=on)" "$(resnet50 bf16 devices.time_plans=yes devices.graph=off)"
+}
+
+rows_resnet20() {
+    for mode in eager graph; do
+        row "images/s, ResNet-20, bf16, batch 128: ours / PyTorch $mode" '' "$(resnet20 input.source=synthetic)" \
+            "$(peer --model resnet20 --batch 128 --precision bf16 --mode $mode)"
+    done
+}
+
+rows_precisions() {
+    for precision in fp16 tf32; do
+        row "images/s, ResNet-50, $precision, batch 256: ours / PyTorch eager" '' \
+            "$(resnet50 $precision devices.time_plans=yes)" "$(torch_resnet50 --precision $precision --mode eager)"
+    done
+}
+
+# fed NAME REAL...: real input beside input on the device, and what of it is not hidden.
+fed() {
+    fed_name=$1 fed=$2
+    row "images/s, $fed_name: real input / on the device" '>= 0.99' "$fed" "$3"
+    row "input wait, share of tower time, $fed_name" '<= 0.005' "$fed" '' --key-a fractions.input_wait
+    row "share of copy time hidden, $fed_name" '>= 0.99' "$fed" '' --key-a copy.hidden
+}
+
+rows_feed() {
+    if need_jpeg; then
+        fed 'ResNet-20, JPEG, bf16, batch 128' "$(resnet20 "data.train=$jpeg_shards")" "$(resnet20 input.source=synthetic)"
+    else
+        echo "$0: no JPEG images could be made" >&2
+    fi
+    for batch in 128 1024; do
+        fed "mnist_cnn, records, bf16, batch $batch" "$(mnist $batch bf16)" "$(mnist $batch bf16 input.source=synthetic)"
+    done
+}
+
+rows_memory() {
+    row 'bytes of device memory, ResNet-50, bf16, batch 256: ours / PyTorch eager' '' "$(resnet50 bf16)" \
+        "$(torch_resnet50 --precision bf16 --mode eager)" --key-a memory.device_bytes --key-b peak_bytes
+    row 'bytes of device memory, mnist_cnn, bf16, batch 1024: ours / PyTorch eager' '' "$(mnist 1024 bf16)" \
+        "$(peer --batch 1024 --precision bf16 --mode eager)" --key-a memory.device_bytes --key-b peak_bytes
+}
+
+rows_towers() {
     for reduce in peer host; do
-        row "images/s, fp32, batch 1024: 2 towers on one GPU ($reduce) / 1 tower" '' \
-            "$(ours train.batch=1024 train.epochs=1000 train.steps=400 devices.towers=2 devices.list=0 sync.reduce=$reduce)" \
-            "$(ours train.batch=1024 train.epochs=1000 train.steps=400)"
+        row "images/s, mnist_cnn, fp32, batch 1024: 2 towers on one GPU ($reduce) / 1 tower" '' \
+            "$(mnist 1024 fp32 train.steps=400 devices.towers=2 devices.list=0 sync.reduce=$reduce)" \
+            "$(mnist 1024 fp32 train.steps=400)"
     done
 }
 
 {
     echo
     echo "Measured on $(date -u +%Y-%m-%d): $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1)," \
-        "$(nproc) cores; $("$build/pipetrain" --version | head -n 1); $("$torch" -c \
+        "$(nproc) cores; $version; $("$torch" -c \
         'import torch; print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version())')."
     echo "Data: $(basename "$(dirname "$shards")"). $pairs pairs in turns."
+    [ "$device" = cuda ] || echo "A rehearsal on the $device: these numbers mean nothing."
     echo
     echo '    bench/gpu.sh'
     echo
     python3 "$bench/compare.py" --head
 } >"$table"
-training_rows
-feed_rows
-tower_rows
-echo >>"$table"
-cat "$table"
-
-if [ "$results" != "$bench/RESULTS.md" ]; then
-    cp "$table" "$results"
-    exit 0
-fi
-grep -q '<!-- gpu.sh begin -->' "$results" || { echo "$0: $results has no line 'gpu.sh begin'" >&2; exit 1; }
-awk -v table="$table" '
-    /<!-- gpu.sh end -->/ { inside = 0 }
-    !inside { print }
-    /<!-- gpu.sh begin -->/ { inside = 1; while ((getline line < table) > 0) print line }' "$results" >"$table.new"
-cat "$table.new" >"$results"
+publish
+for group; do
+    rows_$group
+done

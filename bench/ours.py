@@ -4,7 +4,8 @@
     ours.py PIPETRAIN [SECTION.KEY=VALUE]...
 
 Added: images_per_second_mean, images / seconds over the whole run. It is the honest figure of a
-loader that runs alone, where a median step may only empty what is already there.
+loader that runs alone, where a median step may only empty what is already there. And memory.device_bytes: the
+planned memory of the parts that are on the devices of the towers.
 """
 
 import json
@@ -12,6 +13,8 @@ import os
 import subprocess
 import sys
 import tempfile
+
+ON_DEVICES = ("slots", "weights_and_states", "activations", "workspace", "copies_of_weights", "reduction")
 
 
 def main():
@@ -29,6 +32,8 @@ def main():
         with open(os.path.join(folder, "run", "summary.json"), encoding="utf-8") as file:
             summary = json.load(file)
     summary["images_per_second_mean"] = summary["images"] / summary["seconds"] if summary["seconds"] > 0 else 0
+    planned = summary.get("plan", {}).get("memory_bytes", {})
+    summary["memory"]["device_bytes"] = sum(planned.get(part, 0) for part in ON_DEVICES)
     print(json.dumps(summary))
 
 

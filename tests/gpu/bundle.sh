@@ -51,7 +51,7 @@ mkdir -p "$bundle/lib"
 for program in $programs; do
     ldd "$build/$program"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-    grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*)\.so' |
+    grep -Ev '/(libc|libm|libdl|librt|libpthread|libutil|ld-linux[^/]*|libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*)\.so' |
     while read -r library; do
         strip -o "$bundle/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$bundle/lib/"
     done

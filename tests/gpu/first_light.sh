@@ -115,11 +115,15 @@ large=256 medium=128 small=
 [ "$device" = cuda ] || { large=2 medium=8 small='--set devices.threads_per_tower=1'; }
 [ -z "${FIRST_LIGHT_STEPS-}" ] || small="$small --set train.steps=$FIRST_LIGHT_STEPS --set data.validation="
 
-# The digits that pipetrain-convert draws, the same everywhere.
+# The digits that pipetrain-convert draws, the same everywhere; whatever items are named, they need them.
 data=$folder/data/digits
 [ -d "$data" ] || data=$out/digits
 need_digits() {
-    [ -d "$data" ] || ours digits 60 "$folder/pipetrain-convert" digits -o "$data"
+    [ ! -d "$data" ] || return 0
+    named=$FIRST_LIGHT_ONLY
+    FIRST_LIGHT_ONLY=
+    ours digits 60 "$folder/pipetrain-convert" digits -o "$data"
+    FIRST_LIGHT_ONLY=$named
 }
 
 # Which machine, GPU, driver and libraries. PyTorch then holds the GPU: without a client the driver leaves it, and the
@@ -131,7 +135,9 @@ facts() {
         --format=csv,noheader
     ours version 20 "$folder/pipetrain" --version
     item libraries 10 sh -c 'cat "$0"; ! grep -q . "$0"' "$out/tmp/missing"
-    item pytorch 60 "$python" -c 'import torch
+    item pytorch 60 "$python" -c 'import importlib.util, sys
+if importlib.util.find_spec("torch") is None: sys.exit(print("there is no PyTorch") or 77)
+import torch
 print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), "CUDA", torch.version.cuda)
 if torch.cuda.is_available(): print(torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0))'
     FIRST_LIGHT_SHOWN=

@@ -10,10 +10,10 @@ export PIPETRAIN_DEVICE=cpu FIRST_LIGHT_STEPS=1 PEER_TORCH="$work/no-python"
 # lines OUT: stage, item and result of each line.
 lines() { sed 's/{"stage": "\([^"]*\)", "item": "\([^"]*\)", "result": "\([^"]*\)".*/\1 \2 \3/' "$1/results.jsonl" | sort; }
 
-# The real programs, but a small set of digits.
-mkdir -p "$work/folder/data" "$work/folder/tests/cuda" "$work/folder/tests/stage"
-run "$convert" digits --train 64 --validation 8 -o "$work/folder/data/digits"
-expect_code 0 'digits'
+# The real programs, but a small set of digits is drawn.
+mkdir -p "$work/folder/tests/stage"
+printf '#!/bin/sh\nexec "%s" "$@" --train 64 --validation 8\n' "$convert" >"$work/folder/pipetrain-convert"
+chmod +x "$work/folder/pipetrain-convert"
 ln -s "$pipetrain" "$work/folder/pipetrain"
 ln -s "$build/tests/stage/test_device" "$work/folder/tests/stage/test_device"
 run sh "$tests/first_light.sh" "$work/folder" "$work/good" facts trains units:stage/test_device
@@ -22,6 +22,7 @@ expect_equal "$(lines "$work/good" | grep -v '^facts nvidia-smi ')" "$(sort <<'E
 facts version passed
 facts libraries passed
 facts pytorch skipped
+trains digits passed
 trains fp32-direct passed
 trains fp32-graph passed
 trains same-bits passed
@@ -53,6 +54,7 @@ FIRST_LIGHT_LIMITS='fp16=1 tf32=1' run sh "$tests/first_light.sh" "$work/folder"
     trains:bf16,fp16,tf32,cpu units:stage/test_device memcheck:cuda/test_kernels
 expect_code 1 'items that fail'
 expect_equal "$(lines "$work/bad" | grep -v '^memcheck')" "$(sort <<'END'
+trains digits passed
 trains bf16 failed
 trains fp16 limit
 trains tf32 limit
@@ -68,7 +70,18 @@ command -v compute-sanitizer >/dev/null || expect_out '^memcheck +cuda/test_kern
 run sh "$tests/first_light.sh" -n 1 "$work/folder" "$work/late" trains:cpu units:stage/test_device
 expect_code 1 'a run without time'
 expect_equal "$(lines "$work/late")" 'trains cpu late
+trains digits late
 units stage/test_device late' 'the results without time'
+
+# A Python without PyTorch.
+if command -v python3 >/dev/null; then
+    PEER_TORCH="$work/bare-python"
+    printf '#!/bin/sh\nexec python3 -S -I "$@"\n' >"$PEER_TORCH" && chmod +x "$PEER_TORCH"
+    run sh "$tests/first_light.sh" "$work/folder" "$work/bare" facts:pytorch resnets:r50-bf16-torch-eager
+    expect_code 0 'no PyTorch'
+    expect_equal "$(lines "$work/bare")" 'facts pytorch skipped
+resnets r50-bf16-torch-eager skipped' 'the results without PyTorch'
+fi
 
 run sh "$tests/first_light.sh" "$work/folder" "$work/none" trains sight
 expect_code 2 'a stage that is not there'

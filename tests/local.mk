@@ -118,7 +118,7 @@ script_programs += %D%/compute/onednn/few_graphs
 endif
 # Of the sources, whatever they are built into.
 tree_tests = %D%/tree/dialect.sh %D%/tree/walls.sh
-script_tests = %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
+script_tests = %D%/e2e/sim_batches.sh %D%/e2e/sim_gpu.sh %D%/e2e/sim_threads.sh %D%/e2e/sim_towers.sh %D%/e2e/e2e_accumulate.sh %D%/e2e/e2e_allocations.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh \
 	%D%/e2e/e2e_cli.sh %D%/e2e/e2e_ema.sh %D%/e2e/e2e_many_shards.sh %D%/e2e/e2e_memory.sh \
 	%D%/e2e/e2e_mixing.sh %D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh \
 	%D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_other_towers.sh %D%/e2e/resume/e2e_resume.sh %D%/e2e/resume/e2e_states.sh %D%/e2e/e2e_signals.sh %D%/e2e/sync/e2e_sync.sh \
@@ -139,8 +139,8 @@ program_tests = $(unit_tests) $(sim_twins) $(fuzz_tests)
 if HAVE_TESTS
 check_PROGRAMS = $(unit_tests) $(fuzz_tests) $(script_programs)
 check_SCRIPTS = $(sim_twins)
-# The longest one begins first, so that others run beside it and it does not end alone.
-all_tests = %D%/e2e/sim_e2e.sh $(program_tests) $(script_tests)
+# Scripts take longer and begin first, so that none ends alone.
+all_tests = $(script_tests) $(program_tests)
 TESTS = $(all_tests)
 # Where threads meet: what continuous integration runs under the thread sanitizer (check-tsan runs all).
 threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threads.sh %D%/e2e/e2e_phases.sh \
@@ -154,7 +154,7 @@ threaded_tests = %D%/e2e/test_convert.sh %D%/e2e/e2e_towers.sh %D%/e2e/e2e_threa
 threaded_programs = $(script_programs) $(filter-out %.sh %_sim,$(threaded_tests))
 # Under the address and undefined sanitizers in continuous integration (check-asan runs all): every test program, and the
 # scripts in which the programs read and write the most kinds of files and end in the most ways.
-sanitized_tests = $(program_tests) %D%/e2e/sim_e2e.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
+sanitized_tests = $(program_tests) %D%/e2e/sim_gpu.sh %D%/e2e/e2e_bad_input.sh %D%/e2e/e2e_batches.sh %D%/e2e/e2e_cli.sh \
 	%D%/e2e/e2e_models.sh %D%/e2e/e2e_outputs.sh %D%/e2e/e2e_phases.sh %D%/e2e/resume/e2e_states.sh \
 	%D%/e2e/observe/e2e_tensorboard.sh %D%/e2e/trace/e2e_trace.sh \
 	%D%/e2e/use/e2e_evaluate.sh %D%/e2e/use/e2e_fine_tune.sh %D%/e2e/use/e2e_predict.sh %D%/e2e/use/e2e_report.sh \

@@ -6,7 +6,7 @@
 [ "$kind" = cuda ] || skip 'this test is for the CUDA device'
 make_tiny
 options='--set train.epochs=2 --set train.learning_rate=0.5' bucket=64KiB
-if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then        # a device that computes ten thousand times slower,
+if [ "$simulated" = yes ]; then        # a device that computes ten thousand times slower,
     options='--set train.learning_rate=0.5 --set data.validation='
     case $sanitizer in                                      # and slower still under a sanitizer
         no) options="$options --set train.steps=3 --set train.batch=12" ;;
@@ -114,13 +114,13 @@ near averaging-bf16 0.2
 
 # Towers without a sample take part, whatever sums. In few steps, in which differences of rounding do not grow.
 few="$options --set train.batch=3"
-[ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ] || few="$few --set train.steps=8"
+[ "$simulated" = yes ] || few="$few --set train.steps=8"
 reductions='auto peer host'
 train idle-1 $few --set devices.towers=1
 for reduce in $reductions; do
     train idle-$reduce $few --set devices.towers=5 --set devices.list=0 --set sync.reduce=$reduce
 done
-if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then        # as many devices as are asked for
+if [ "$simulated" = yes ]; then        # as many devices as are asked for
     reductions="$reductions nccl"
     SIM_DEVICES=5
     export SIM_DEVICES
@@ -157,7 +157,7 @@ try layout $options --set devices.layout=nchw
 expect_code 2 'a layout the device does not have'
 refused --set devices.list=99
 expect_err 'there is no device 99'
-if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then
+if [ "$simulated" = yes ]; then
     SIM_CAPABILITY=75
     export SIM_CAPABILITY
     refused
@@ -168,7 +168,7 @@ refused --set devices.precision=bf16 --set devices.kind=auto --set devices.backe
 expect_err 'fp32 only'
 CUDA_LAUNCH_BLOCKING=1
 export CUDA_LAUNCH_BLOCKING
-if [ "${PIPETRAIN_TEST_SIMULATED:-no}" = yes ]; then
+if [ "$simulated" = yes ]; then
     refused --set devices.towers=2 --set devices.list=0,1
     expect_err 'CUDA_LAUNCH_BLOCKING: is set, and with 2 devices'
 fi

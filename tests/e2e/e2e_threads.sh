@@ -80,8 +80,8 @@ are_named() {
     [ -s "$work/runs/named/metrics.jsonl" ] && { [ "$kind" != cpu ] || [ "$(grep -c '^pipetrain' "$work/names")" -eq 1 ]; }
 }
 
-# One saves states, where any are saved beside the training.
-if [ -e /proc/self/task ]; then
+# One saves states, where any are saved beside the training. (There is no pipetrain_slow on the simulated device.)
+if [ -e /proc/self/task ] && [ "$simulated" = no ]; then
     threads_of >"$work/threads"
     grep -q '^feeder' "$work/threads" || fail 'no feeder among the threads'
     grep -q '^saver' "$work/threads" && fail 'a thread that saves where only the last state may be saved'

@@ -1,8 +1,6 @@
 #!/bin/sh
 # The trace of a run on the simulated CUDA: the spans of copies and towers come from a device's events.
-PIPETRAIN_PROGRAM=${PIPETRAIN_BUILD:-$PWD}/tests/e2e/pipetrain_sim
-[ -x "$PIPETRAIN_PROGRAM" ] || { echo 'skipped: built without CUDA'; exit 77; }
-export PIPETRAIN_PROGRAM PIPETRAIN_TEST_DEVICE=cuda
+. "$(dirname "$0")/../sim.sh"
 . "$(dirname "$0")/../e2e.sh"
 make_tiny
 make_smooth                     # what is shown does not depend on the network

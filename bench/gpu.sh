@@ -58,10 +58,8 @@ nvidia-smi >/dev/null 2>&1 || { echo "$0: nvidia-smi finds no GPU here" >&2; exi
     { echo "$0: $torch has no PyTorch that finds the GPU: name one with PEER_TORCH" >&2; exit 2; }
 
 # CUDA's libraries for our programs; PyTorch has its own way to its libraries and does not get this path.
-. "$bench/../tests/gpu/cuda_folders.sh"
-libraries=$(cuda_folders "$torch" "$build/pipetrain")
-[ ! -d "$build/lib" ] || libraries=$build/lib${libraries:+:$libraries}
-libraries=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+. "$bench/../tests/gpu/library_path.sh"
+libraries=$(library_path "$build" "$torch" "$build/pipetrain")
 version=$(LD_LIBRARY_PATH=$libraries "$build/pipetrain" --version | head -n 1)
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pipetrain-gpu.XXXXXX") || exit 1

@@ -6,7 +6,7 @@
 #
 # BUILD is a build folder after make and make check TESTS=, configured for the one architecture of that GPU, so that
 # the archive is small (CUDA_ARCHS=90 ../configure); -a packs a build for several ones. CUDA's own libraries are taken
-# there, from PyTorch's packages or from the system (cuda_folders.sh); digits are drawn there.
+# there, from PyTorch's packages or from the system (library_path.sh); digits are drawn there.
 set -eu
 
 any=no
@@ -22,8 +22,8 @@ case $any,$archs in
     yes,*) ;;
     no,) echo "$0: $build is built without CUDA" >&2; exit 2 ;;
     no,*' '*)
-        echo "$0: $build has kernels for $archs; configure one for the GPU that is there (CUDA_ARCHS=90 ../configure)," \
-            "or pack them all with -a" >&2
+        echo "$0: $build has kernels for $archs; configure one for the GPU that is there" \
+            "(CUDA_ARCHS=90 ../configure), or pack them all with -a" >&2
         exit 2 ;;
 esac
 
@@ -47,11 +47,13 @@ for program in $programs; do
 done
 
 # Our libraries, but not the C library's, which are of the system, nor CUDA's.
+of_system='libc|libm|libdl|librt|libpthread|libutil|ld-linux[^/]*'
+of_cuda='libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*'
 mkdir -p "$bundle/lib"
 for program in $programs; do
     ldd "$build/$program"
 done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
-    grep -Ev '/(libc|libm|libdl|librt|libpthread|libutil|ld-linux[^/]*|libcuda|libcudart|libcudnn|libnccl|libcublas[^/]*|libcupti|libnv[^/]*)\.so' |
+    grep -Ev "/($of_system|$of_cuda)\.so" |
     while read -r library; do
         strip -o "$bundle/lib/${library##*/}" "$library" 2>/dev/null || cp -L "$library" "$bundle/lib/"
     done
@@ -71,7 +73,8 @@ cp "$source_dir"/bench/gpu.sh "$source_dir"/bench/*.py "$bundle/bench/"
 
 bytes=$(wc -c <"$archive")
 megabytes=$(((bytes + 999999) / 1000000))
-echo "$archive: $megabytes MB ($(du -sm "$bundle" | cut -f1) MiB unpacked), kernels for $archs. On the machine with the GPU:"
+unpacked=$(du -sm "$bundle" | cut -f1)
+echo "$archive: $megabytes MB ($unpacked MiB unpacked), kernels for $archs. On the machine with the GPU:"
 echo
 echo "    python3 -c 'import tarfile; tarfile.open(\"${archive##*/}\").extractall()'"
 echo "    sh pipetrain-gpu/tests/gpu/first_light.sh -n 420 pipetrain-gpu first facts trains resnets overlap units"

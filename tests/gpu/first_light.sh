@@ -56,16 +56,16 @@ TMPDIR=$out/tmp
 XDG_CACHE_HOME=$out/cache
 PATH=$PATH:/usr/local/cuda/bin
 PYTHONDONTWRITEBYTECODE=1
-export FIRST_LIGHT_OUT FIRST_LIGHT_BEGUN FIRST_LIGHT_END FIRST_LIGHT_ONLY FIRST_LIGHT_VALUES FIRST_LIGHT_SHOWN FIRST_LIGHT_STRICT
+export FIRST_LIGHT_OUT FIRST_LIGHT_BEGUN FIRST_LIGHT_END FIRST_LIGHT_ONLY
+export FIRST_LIGHT_VALUES FIRST_LIGHT_SHOWN FIRST_LIGHT_STRICT
 export TMPDIR XDG_CACHE_HOME PATH PYTHONDONTWRITEBYTECODE
 : >"$out/table"
 
 say() { echo "$*" | tee -a "$out/log"; }
 
-. "$source_dir/tests/gpu/cuda_folders.sh"
-libraries=$(cuda_folders "$python" "$folder/pipetrain" "$folder/tests/cuda/test_timeline" 2>"$out/tmp/missing")
-[ ! -d "$folder/lib" ] || libraries=$folder/lib${libraries:+:$libraries}
-libraries=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+. "$source_dir/tests/gpu/library_path.sh"
+libraries=$(library_path "$folder" "$python" "$folder/pipetrain" "$folder/tests/cuda/test_timeline" \
+    2>"$out/tmp/missing")
 
 stage=
 item() { sh "$source_dir/tests/gpu/item.sh" "$stage" "$@"; }
@@ -131,8 +131,8 @@ need_digits() {
 holder=
 facts() {
     FIRST_LIGHT_SHOWN=4
-    item nvidia-smi 20 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap,persistence_mode,clocks.sm,clocks.max.sm \
-        --format=csv,noheader
+    queried=name,driver_version,memory.total,compute_cap,persistence_mode,clocks.sm,clocks.max.sm
+    item nvidia-smi 20 nvidia-smi --query-gpu=$queried --format=csv,noheader
     ours version 20 "$folder/pipetrain" --version
     item libraries 10 sh -c 'cat "$0"; ! grep -q . "$0"' "$out/tmp/missing"
     item pytorch 60 "$python" -c 'import importlib.util, sys
@@ -141,18 +141,29 @@ import torch
 print("PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), "CUDA", torch.version.cuda)
 if torch.cuda.is_available(): print(torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0))'
     FIRST_LIGHT_SHOWN=
-    if [ "$device" = cuda ] && [ -z "$holder" ]; then
-        if "$python" -c 'import torch; torch.zeros(1, device="cuda")' >/dev/null 2>&1; then
-            "$python" -c 'import torch, time; torch.zeros(1, device="cuda"); time.sleep(3600)' >/dev/null 2>&1 </dev/null &
-            holder=$!
-        elif command -v nvidia-smi >/dev/null 2>&1; then
-            nvidia-smi --query-gpu=clocks.sm,temperature.gpu,power.draw --format=csv -l 10 >"$out/clocks.csv" 2>&1 </dev/null &
-            holder=$!
-        fi
-    fi
+    [ "$device" != cuda ] || [ -n "$holder" ] || hold
 }
 
-# Does it train at all, in every precision? Recorded as a graph or not: the same bits. Side by side: nothing is measured.
+# hold: PyTorch keeps the GPU open, or nvidia-smi where there is none or it takes too long.
+hold() {
+    "$python" -c 'import time, torch; torch.zeros(1, device="cuda"); print("holding", flush=True); time.sleep(3600)' \
+        >"$out/tmp/holder" 2>&1 </dev/null &
+    holder=$!
+    tries=0
+    until grep -q holding "$out/tmp/holder" || [ $tries -ge 20 ] || ! kill -0 $holder 2>/dev/null; do
+        sleep 1
+        tries=$((tries + 1))
+    done
+    grep -q holding "$out/tmp/holder" && return
+    kill $holder 2>/dev/null
+    holder=
+    command -v nvidia-smi >/dev/null 2>&1 || return
+    nvidia-smi --query-gpu=clocks.sm,temperature.gpu,power.draw --format=csv -l 10 >"$out/clocks.csv" 2>&1 </dev/null &
+    holder=$!
+}
+
+# Does it train at all, in every precision? Recorded as a graph or not: the same bits. Side by side, as nothing
+# is measured.
 trains() {
     need_digits
     one="model.name=mnist_cnn train.batch=64 train.epochs=1 data.train=$data/train-* data.validation=$data/validation-*"
@@ -236,7 +247,8 @@ finish() {
     trap - EXIT HUP INT TERM
     [ -z "$holder" ] || kill "$holder" 2>/dev/null
     keep_logs
-    say "== end at $(($(date +%s) - FIRST_LIGHT_BEGUN)) s: $(cut -f3 "$out/table" | sort | uniq -c | awk '{ printf "%s%d %s", n++ ? ", " : "", $1, $2 }')"
+    counts=$(cut -f3 "$out/table" | sort | uniq -c | awk '{ printf "%s%d %s", n++ ? ", " : "", $1, $2 }')
+    say "== end at $(($(date +%s) - FIRST_LIGHT_BEGUN)) s: $counts"
     awk -F'\t' '{ printf "%-9s  %-36s  %-7s  %8s  %s\n", $1, $2, $3, $4, $5 }' "$out/table" | tee -a "$out/log"
     rm -rf "$out/tmp"
     cut -f3 "$out/table" | grep -Eq 'failed|limit|late' && exit 1

@@ -67,7 +67,9 @@ if [ -z "$result" ]; then
         *) result=failed why="exit code $code" ;;
     esac
     # Killed, because it went on after the first signal.
-    [ $code -ne 137 ] || [ $ms -lt $((limit * 1000)) ] || { result=limit why="longer than $limit s, and had to be killed"; }
+    if [ $code -eq 137 ] && [ $ms -ge $((limit * 1000)) ]; then
+        result=limit why="longer than $limit s, and had to be killed"
+    fi
 fi
 [ "$result" != skipped ] || [ "${FIRST_LIGHT_STRICT-}" != yes ] || { result=failed why="skipped: $why"; }
 
@@ -86,8 +88,8 @@ shown=$(
 )
 seconds=$(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
 {
-    printf '[%4d s] %-9s %-36s %-7s %8s s  %s\n' $(($(date +%s) - FIRST_LIGHT_BEGUN)) "$stage" "$item" "$result" "$seconds" \
-        "${why:-$shown}"
+    printf '[%4d s] %-9s %-36s %-7s %8s s  %s\n' $(($(date +%s) - FIRST_LIGHT_BEGUN)) "$stage" "$item" "$result" \
+        "$seconds" "${why:-$shown}"
     case $result in
         passed) head -n "${FIRST_LIGHT_SHOWN:-0}" "$log" | sed 's/^/             /' ;;
         failed | limit)
@@ -101,8 +103,8 @@ seconds=$(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
 } >"$report"
 cat "$report" >>"$out/log"
 cat "$report"
-printf '{"stage": "%s", "item": "%s", "result": "%s", "code": %d, "seconds": %s, "why": "%s"%s}\n' "$stage" "$(quoted "$item")" \
-    $result $code "$seconds" "$(quoted "$why")" "${values:+, \"values\": $values}" >"$report"
+printf '{"stage": "%s", "item": "%s", "result": "%s", "code": %d, "seconds": %s, "why": "%s"%s}\n' "$stage" \
+    "$(quoted "$item")" $result $code "$seconds" "$(quoted "$why")" "${values:+, \"values\": $values}" >"$report"
 cat "$report" >>"$out/results.jsonl"
 printf '%s\t%s\t%s\t%s\t%s\n' "$stage" "$item" $result "$seconds" "${why:-$shown}" >"$report"
 cat "$report" >>"$out/table"

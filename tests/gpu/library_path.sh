@@ -1,0 +1,37 @@
+# Sourced by the scripts that run our programs where CUDA's libraries may be only those of PyTorch's packages.
+
+# library_path FOLDER PYTHON PROGRAM...: the path for the programs of FOLDER: its lib/, if it has one, and the folders of
+# the libraries that they do not find by themselves, joined by colons: in the packages of that Python, in
+# /usr/local/cuda, or below /usr/lib. What is nowhere is named on stderr. PyTorch itself must not get this path: it has
+# its own way to its libraries.
+library_path() {
+    own=${LD_LIBRARY_PATH-}
+    [ ! -d "$1/lib" ] || own=$1/lib${own:+:$own}
+    python_found=$2
+    shift 2
+    found=$(cuda_folders "$python_found" "$own" "$@")
+    echo "$own${found:+${own:+:}$found}"
+}
+
+# cuda_folders PYTHON OWN PROGRAM...: those that are found for programs whose path is OWN.
+cuda_folders() {
+    site_packages=$("$1" -c 'import importlib.util, os
+print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2>/dev/null) || site_packages=
+    own_path=$2
+    shift 2
+    # libcublasLt is not linked but loaded at run time, libnvrtc by cuDNN; both are beside the runtime.
+    missing=$(for program in "$@"; do
+        LD_LIBRARY_PATH=$own_path ldd "$program" 2>/dev/null
+    done | awk '/not found/ { print $1 }' | sort -u)
+    for library in $missing libcublasLt.so.13; do
+        for place in ${site_packages:+"$site_packages/nvidia/"} /usr/local/cuda/ /usr/lib/; do
+            library_file=$(find "$place" -name "$library" 2>/dev/null | head -n 1)
+            [ -z "$library_file" ] || break
+        done
+        if [ -n "$library_file" ]; then
+            dirname "$library_file"
+        else
+            echo "there is no $library" >&2
+        fi
+    done | sort -u | paste -sd:
+}

@@ -6,8 +6,8 @@
 #
 #   FOLDER  a build folder after make check TESTS=, or what tests/gpu/bundle.sh packed
 #   OUT     gets log, results.jsonl (a line for each item), table, logs.tgz (what the items printed), runs/
-#   STAGE   in the order that is wanted: facts trains resnets overlap units e2e memcheck racecheck; all of these when
-#           none is named; with items only these: trains:bf16,fp16
+#   STAGE   run in the given order: facts trains resnets overlap units e2e memcheck racecheck; without any, all of
+#           them; STAGE:ITEM,ITEM runs only these items: trains:bf16,fp16
 #   -n      nothing runs longer than so many seconds after the start
 #
 # PIPETRAIN_DEVICE     cpu: a rehearsal without a GPU: small batches, fp32, unit tests on the CPU (default cuda)
@@ -110,12 +110,12 @@ train() {
     FIRST_LIGHT_VALUES=
 }
 
-# What rehearses on a CPU is small.
+# A rehearsal on the CPU takes small batches.
 large=256 medium=128 small=
 [ "$device" = cuda ] || { large=2 medium=8 small='--set devices.threads_per_tower=1'; }
 [ -z "${FIRST_LIGHT_STEPS-}" ] || small="$small --set train.steps=$FIRST_LIGHT_STEPS --set data.validation="
 
-# The digits that pipetrain-convert draws, the same everywhere; whatever items are named, they need them.
+# The digits that pipetrain-convert draws are the same everywhere. They are needed whichever items are named.
 data=$folder/data/digits
 [ -d "$data" ] || data=$out/digits
 need_digits() {
@@ -126,8 +126,8 @@ need_digits() {
     FIRST_LIGHT_ONLY=$named
 }
 
-# Which machine, GPU, driver and libraries. PyTorch then holds the GPU: without a client the driver leaves it, and the
-# start of every program takes seconds.
+# Which machine, GPU, driver and libraries. A process then keeps the GPU open to the end: otherwise the driver unloads
+# between our programs, and each start takes seconds.
 holder=
 facts() {
     FIRST_LIGHT_SHOWN=4

@@ -10,13 +10,13 @@
 #
 # FIRST_LIGHT_OUT     the folder OUT
 # FIRST_LIGHT_BEGUN   when the run began, in seconds since 1970
-# FIRST_LIGHT_END     when it has to be over; limits are cut to what is left
-# FIRST_LIGHT_ONLY    items to run, with blanks between; the others are left out without a word (empty: all)
+# FIRST_LIGHT_END     when the run has to be over; time limits are cut to the time that is left
+# FIRST_LIGHT_ONLY    names of the items to run; all others exit without a report (empty: run all)
 # FIRST_LIGHT_LIMITS  other limits: 'ITEM=SECONDS ...'
-# FIRST_LIGHT_VALUES  a file with a JSON object that belongs to the result; without it the last line of the command's
-#                     output that is an object
-# FIRST_LIGHT_SHOWN   so many lines of its output are reported when it passed
-# FIRST_LIGHT_STRICT  yes: what is skipped has failed
+# FIRST_LIGHT_VALUES  a file with a JSON object to add to the result; without it, the last line of the command's output
+#                     that is a JSON object
+# FIRST_LIGHT_SHOWN   number of lines of its output to report when it passed
+# FIRST_LIGHT_STRICT  yes: a skipped item is reported as failed
 set -u
 stage=$1 item=$2 limit=$3
 shift 3

@@ -1,9 +1,9 @@
 # Sourced by the scripts that run our programs where CUDA's libraries may be only those of PyTorch's packages.
 
-# library_path FOLDER PYTHON PROGRAM...: the path for the programs of FOLDER: its lib/, if it has one, and the folders of
-# the libraries that they do not find by themselves, joined by colons: in the packages of that Python, in
-# /usr/local/cuda, or below /usr/lib. What is nowhere is named on stderr. PyTorch itself must not get this path: it has
-# its own way to its libraries.
+# library_path FOLDER PYTHON PROGRAM...: prints the LD_LIBRARY_PATH for the programs of FOLDER: lib/ of FOLDER, if there
+# is one, and the folders of the libraries that the programs do not find without it. These are searched for in the
+# packages of that Python, in /usr/local/cuda, and below /usr/lib; a library that is not found is reported on stderr.
+# Do not set this path for PyTorch, which finds its own libraries.
 library_path() {
     own=${LD_LIBRARY_PATH-}
     [ ! -d "$1/lib" ] || own=$1/lib${own:+:$own}
@@ -13,13 +13,13 @@ library_path() {
     echo "$own${found:+${own:+:}$found}"
 }
 
-# cuda_folders PYTHON OWN PROGRAM...: those that are found for programs whose path is OWN.
+# cuda_folders PYTHON OWN PROGRAM...: prints the folders of the libraries that the programs lack when their path is OWN.
 cuda_folders() {
     site_packages=$("$1" -c 'import importlib.util, os
 print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2>/dev/null) || site_packages=
     own_path=$2
     shift 2
-    # libcublasLt is not linked but loaded at run time, libnvrtc by cuDNN; both are beside the runtime.
+    # libcublasLt is not linked but loaded at run time; cuDNN loads libnvrtc, which is in the same folder as libcudart.
     missing=$(for program in "$@"; do
         LD_LIBRARY_PATH=$own_path ldd "$program" 2>/dev/null
     done | awk '/not found/ { print $1 }' | sort -u)

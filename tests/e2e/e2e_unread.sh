@@ -58,11 +58,14 @@ at training stop,wait,TERM $endless
 expect_code 75 'SIGTERM in a stopped terminal'
 expect_soon
 expect_results
-at training stop $told --set train.steps=100
+# A network that computes for a while, and no pause: the terminal is stopped long before the end.
+at_options="$at_options -w 0"
+at training stop $told --set train.steps=100 --set model.file= --set model.name=mnist_cnn
 expect_code 5 'results that stay in a stopped terminal'
 expect_summary at steps 100
 
 # A terminal that is closed sends SIGHUP twice, and what is said goes nowhere.
+at_options='-o terminal -e terminal'
 for try in $([ "$long" = yes ] && seq 5 || echo 1); do
     at training close $endless
     expect_code 75 "closed terminal, try $try"

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { SECONDS_MOST = 900 };
 
 /* Only programs linked to the simulated CUDA have it. (A weak definition here would not do:
  * the compiler may take the value of a constant that it sees.) */
@@ -22,6 +25,14 @@ static _Noreturn void cannot_run(const char *kind, const char *why)
     exit(is_required ? 1 : 77);
 }
 
+/* A device that stands still ends the program, at the latest when the program itself said. */
+static void limit_time(void)
+{
+    const unsigned set = alarm(SECONDS_MOST);
+    if (set != 0)
+        alarm(set);
+}
+
 const struct device_ops *test_device_ops(void)
 {
     static const struct device_ops *found;
@@ -34,6 +45,7 @@ const struct device_ops *test_device_ops(void)
         cannot_run(kind, "not built in");
     if (ops->count(why, sizeof(why)) == 0)
         cannot_run(kind, why);
+    limit_time();
     found = ops;
     return found;
 }

@@ -53,6 +53,8 @@ for towers in 1 2; do
     expect_key input.read_threads
     expect_out_joined 'most of it waiting for files'
     limited copying 'copy 8000' $with
+    awk -v hidden="$(summary limited copy.hidden)" 'BEGIN { exit !(hidden ~ /^[0-9]/ && hidden < 0.5) }' ||
+        fail "towers wait for copies of which $(summary limited copy.hidden) are hidden"
     limited compute 'backward 8000' $with
     limited states 'fsync 10000' $with --set checkpoint.every=1
     expect_key checkpoint.every

@@ -166,11 +166,11 @@ struct nn_call {
 
 /* How fast a primitive can be expected to be, best first. */
 enum pd_class { PD_WINOGRAD, PD_FAST, PD_GEMM, PD_REF, PD_NONE };
-/* Whether oneDNN computes a convolution wrongly with the implementation of this name, which is then never taken:
- * the 1x1 kernels of 2.6 with a stride write past the end of values whose channels do not fill whole vectors; all but
- * the plain loops and those by matrix products take memory that nobody wrote into the gradient of the weights in bf16
- * where the stride is larger than the width of the input (2.6.3 to 3.7.2, with AVX-512 and with AMX). weighted_op asks
- * for such a stride only where an explicit padding makes several columns of a narrower image. */
+/* Whether oneDNN's implementation of this name is known to compute this convolution wrongly; it is never chosen then.
+ * - oneDNN 2.6: 1x1 kernels with a stride write out of bounds where the channels do not fill whole vectors.
+ * - oneDNN 2.6.3 to 3.7.2, AVX-512 and AMX: the bf16 gradient of the weights reads uninitialised memory where the
+ *   horizontal stride is larger than the width of the input. The reference loops and the gemm kernels do not. After
+ *   weighted_op only explicit padding, with several output columns, leads to such a stride. */
 bool nn_op_is_broken(const struct nn_op *op, const char *implementation);
 /* The first implementation of the best class for exactly these descriptors; op->winograd: one that computes
  * directly, when there is none by Winograd's algorithm. The caller destroys *pd_out, which is set unless the

@@ -300,7 +300,7 @@ static void updating_bucket_by_bucket_gives_the_same_bits(void **state)
     network_for_each_backend(check_pieces);
 }
 
-/* A simulated device is slow: there the long tests take all optimizers. */
+/* A simulated device is slow: it tries all optimizers only when tests are long. */
 static void check_learning(const char *backend)
 {
     const int apart = test_device_is_inline() || test_is_long() ? 1 : 4;

@@ -314,7 +314,7 @@ static void sums_are_the_same_in_every_run(void **state)
     }
 }
 
-/* The large cases have been computed above: what follows takes them in the long tests only. */
+/* The tests below run the large cases only when tests are long; the first test has run them already. */
 static size_t property_cases(void)
 {
     enum { SMALL = 7 };

@@ -5,7 +5,6 @@
 make_tiny
 make_smooth                     # what is shown does not depend on the network
 printf '[model]\nfile = %s\n' "$work/smooth.net" >>"$work/tiny.conf"
-hang_seconds=120
 # An alarm; in the long run how soon it is meant to end, 2 s of it for what nobody reads, in case somebody does.
 limit_ms=60000
 [ "$long" = no ] || [ "$sanitizer" != no ] || limit_ms=4500

@@ -170,7 +170,7 @@ static void assert_replaced(const char *path, uint32_t damaged)
     dataset_close(dataset);
 }
 
-/* Of payloads one bit of each byte, in the long tests all. */
+/* Flips one bit of each payload byte; long tests flip all eight. */
 static bool is_flipped(size_t bit, uint32_t record)
 {
     const bool is_header = bit / 8 < shard.begins[record] + TFRECORD_HEADER_BYTES;

@@ -1,7 +1,6 @@
 #!/bin/sh
 # Whichever stage is slow, the verdict names it and the key that helps; and the key does help.
 . "$(dirname "$0")/../e2e.sh"
-slow=${PIPETRAIN_SLOW_PROGRAM:-$build/tests/e2e/limits/pipetrain_slow}
 [ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
 [ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
 make_tiny

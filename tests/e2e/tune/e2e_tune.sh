@@ -1,7 +1,6 @@
 #!/bin/sh
 # --tune: what is short is found, what it recommends helps, and what cannot be tuned is refused.
 . "$(dirname "$0")/../e2e.sh"
-slow=${PIPETRAIN_SLOW_PROGRAM:-$build/tests/e2e/limits/pipetrain_slow}
 [ -x "$slow" ] || { echo "not built: $slow"; exit 99; }
 [ "$sanitizer" = no ] || skip 'with a sanitizer computing is what is slow'
 make_tiny

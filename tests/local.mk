@@ -5,7 +5,7 @@ check_LIBRARIES = %D%/helpers/libhelpers.a
 	%D%/fuzz/fuzz_driver.c %D%/helpers/device_memory.c %D%/helpers/encoded_codec.c %D%/helpers/example_fixture.c \
 	%D%/helpers/file_fixture.c %D%/helpers/hex_block.c %D%/helpers/loader_harness.c %D%/helpers/memory_source.c \
 	%D%/helpers/network/model_look.c %D%/helpers/network/net_compare.c %D%/helpers/network/network.c \
-	%D%/helpers/network/network_check.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
+	%D%/helpers/network/network_check.c %D%/helpers/network/network_distance.c %D%/helpers/network/network_graph.c %D%/helpers/network/tower_stand.c %D%/helpers/packed_fixture.c \
 	%D%/helpers/reduce_bench.c %D%/helpers/run_part.c %D%/helpers/tar_fixture.c %D%/helpers/test_device_kind.c \
 	%D%/helpers/tfrecord_fixture.c %D%/helpers/trainer_rig.c %D%/helpers/zip_maker.c %D%/stage/device_rig.c %D%/tools/report/markup.c %D%/tools/run_directory_fixture.c %D%/tools/doctor/machine_fixture.c
 HELPERS = %D%/helpers/libhelpers.a $(CMOCKA_LIBS)
@@ -55,7 +55,7 @@ compute_tests = %D%/compute/test_arena %D%/compute/update/test_average %D%/compu
 	%D%/compute/test_fusion %D%/compute/test_graph %D%/compute/test_health %D%/compute/test_init %D%/compute/test_layer_values \
 	%D%/compute/test_layers %D%/compute/test_learning_rate %D%/compute/test_model %D%/compute/test_models_cifar \
 	%D%/compute/test_models_imagenet %D%/compute/test_net %D%/compute/test_net_file %D%/compute/test_net_layers \
-	%D%/compute/test_optimizer \
+	%D%/compute/test_optimizer %D%/compute/test_precisions \
 	%D%/compute/test_skip %D%/compute/loss/test_mixing %D%/compute/loss/test_smoothing %D%/compute/test_snapshot \
 	%D%/compute/test_squares %D%/compute/test_team %D%/compute/test_tower \
 	%D%/compute/test_trajectories %D%/compute/test_update %D%/compute/test_update_cut \

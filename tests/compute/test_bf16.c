@@ -15,6 +15,7 @@
 #include "compute/onednn/onednn_plan.h"
 #include "stage/random.h"
 #include "tests/helpers/network/network_check.h"
+#include "tests/helpers/network/network_distance.h"
 
 enum { NETS = 24, COUNT = 6 };
 
@@ -79,61 +80,8 @@ static void many_numbers_are_rounded_as_one_is(void **state)
 
 /* ---- against the reference ---- */
 
-static double norm_of(const float *values, const float *others, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double value = (double)values[i] - (others != NULL ? (double)others[i] : 0);
-        sum += value * value;
-    }
-    return sqrt(sum);
-}
-
-/* Rounding turns a ReLU on or off now and then, or takes another number of a pool as the largest: gradients are
- * further away then than most are. */
-#define FAR_AWAY 0.35
-#define FAR_ON_AVERAGE 0.03
-
-struct distances { double sum; uint32_t count; };
-
-/* How far a parameter's gradient is from the reference's, or its running statistic: as a part of it. A bias in
- * front of a batch normalisation has a gradient of 0, so `least` counts at least. */
-static void assert_near(struct network *network, struct network *reference, uint32_t p, double least,
-                        struct distances *distances)
-{
-    const struct parameter *const parameter = &network->net->parameters[p];
-    float *(*const read)(struct network *, uint32_t) = parameter->is_trained ? network_gradient : network_numbers;
-    float *const got = read(network, p), *const wanted = read(reference, p);
-    const double whole = norm_of(wanted, NULL, parameter->count);
-    const double far = norm_of(got, wanted, parameter->count) / (whole > least ? whole : least);
-    if (!(far <= FAR_AWAY))
-        fail_msg("%s: %s is %.3f of itself away", network->net->model, parameter->name, far);
-    distances->sum += far;
-    distances->count++;
-    free(got);
-    free(wanted);
-}
-
-static double largest_gradient(struct network *network)
-{
-    double largest = 0;
-    for (uint32_t p = 0; p < network->net->parameter_count; p++)
-        if (network->net->parameters[p].is_trained) {
-            float *const gradient = network_gradient(network, p);
-            largest = fmax(largest, norm_of(gradient, NULL, network->net->parameters[p].count));
-            free(gradient);
-        }
-    return largest;
-}
-
-static void assert_near_loss(struct backend_result result, struct backend_result wanted)
-{
-    assert_true(fabs(result.loss_sum - wanted.loss_sum) <= 0.02 * (1 + wanted.loss_sum));
-    assert_int_equal(result.counted, wanted.counted);
-}
-
 /* With large values noted as masks, and with values that are their own masks; in slices, and at once. */
-static void compare_with_reference(const struct net *net, uint32_t seed, struct distances *distances)
+static void compare_with_reference(const struct net *net, uint32_t seed, struct network_distances *distances)
 {
     struct backend_input input = network_input(net, COUNT, seed);
     struct network network, reference;
@@ -142,15 +90,7 @@ static void compare_with_reference(const struct net *net, uint32_t seed, struct 
     network.backend->slice_bytes = seed % 3 == 0 ? 1 : network.backend->slice_bytes;
     network_open(&reference, "reference", net, COUNT, 1);
     network_draw_weights(&reference, seed);
-    for (uint32_t count = COUNT; count >= COUNT - 2; count -= 2) {
-        assert_near_loss(network_run(&network, &input, 0, count, true),
-                         network_run(&reference, &input, 0, count, true));
-        const double least = 0.1 * largest_gradient(&reference);
-        for (uint32_t p = 0; p < net->parameter_count; p++)
-            assert_near(&network, &reference, p, least, distances);
-        assert_near_loss(network_forward(&network, &input, count, false),
-                         network_forward(&reference, &input, count, false));
-    }
+    network_add_distances(&network, &reference, &input, COUNT, PRECISION_BF16, distances);
     network_close(&network);
     network_close(&reference);
     network_input_release(&input);
@@ -160,26 +100,26 @@ static void chains_give_what_the_reference_gives(void **state)
 {
     (void)state;
     need_bf16();
-    struct distances distances = { 0, 0 };
+    struct network_distances distances = { 0, 0 };
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *net = network_random_net(2000 + seed, seed % 4 == 3 ? 0.5f : 0.0f);
         compare_with_reference(net, seed, &distances);
         net_close(net);
     }
-    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    network_assert_distances(&distances, PRECISION_BF16);
 }
 
 static void graphs_give_what_the_reference_gives(void **state)
 {
     (void)state;
     need_bf16();
-    struct distances distances = { 0, 0 };
+    struct network_distances distances = { 0, 0 };
     for (uint32_t seed = 0; seed < NETS; seed++) {
         struct net *net = network_random_graph(3000 + seed, 0.0f);
         compare_with_reference(net, seed, &distances);
         net_close(net);
     }
-    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    network_assert_distances(&distances, PRECISION_BF16);
 }
 
 /* A pooled column, and a window that goes two steps at a time. */
@@ -214,7 +154,7 @@ static void a_stride_wider_than_the_image_gives_what_the_reference_gives(void **
 {
     (void)state;
     need_bf16();
-    struct distances distances = { 0, 0 };
+    struct network_distances distances = { 0, 0 };
     struct net *net = narrow_net();
     compare_with_reference(net, 1, &distances);
     net_close(net);
@@ -229,7 +169,7 @@ static void a_stride_wider_than_the_image_gives_what_the_reference_gives(void **
                                               .stride_w = 2, .top = 2, .bottom = 2, .left = 2, .right = 2 });
     compare_with_reference(net, 1, &distances);
     net_close(net);
-    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    network_assert_distances(&distances, PRECISION_BF16);
 }
 
 /* Its weights' gradient is oneDNN's, that of smaller windows a loop of ours. */
@@ -250,11 +190,11 @@ static void a_large_window_on_the_image_gives_what_the_reference_gives(void **st
 {
     (void)state;
     need_bf16();
-    struct distances distances = { 0, 0 };
+    struct network_distances distances = { 0, 0 };
     struct net *net = large_window_net();
     for (uint32_t seed = 0; seed < 2; seed++)
         compare_with_reference(net, seed, &distances);
-    assert_true(distances.sum <= FAR_ON_AVERAGE * distances.count);
+    network_assert_distances(&distances, PRECISION_BF16);
     net_close(net);
 }
 

@@ -1,0 +1,96 @@
+/* Tests of every precision on every backend: a step gives what the reference gives in fp32, but for what the precision
+ * rounds away. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/helpers/network/network_check.h"
+#include "tests/helpers/network/network_distance.h"
+#include "tests/helpers/test_long.h"
+
+enum { COUNT = 6 };
+
+static const char *const precision_names[PRECISION_COUNT] = {
+    [PRECISION_FP32] = "fp32", [PRECISION_TF32] = "tf32", [PRECISION_BF16] = "bf16", [PRECISION_FP16] = "fp16",
+};
+
+static uint32_t net_count(void)
+{
+    return test_is_long() ? 64 : 12;
+}
+
+static void compare_with_reference(const char *backend, struct net *net, uint32_t seed, enum precision precision,
+                                   struct network_distances *distances)
+{
+    struct backend_input input = network_input(net, COUNT, seed);
+    struct network network, reference;
+    network_open_precise(&network, backend, net, COUNT, precision);
+    network_open(&reference, "reference", net, COUNT, 1);
+    network_draw_weights(&network, seed);
+    network_draw_weights(&reference, seed);
+    network_add_distances(&network, &reference, &input, COUNT, precision, distances);
+    network_close(&network);
+    network_close(&reference);
+    network_input_release(&input);
+    net_close(net);
+}
+
+static uint32_t precisions_checked;
+
+/* In every precision but fp32, which test_layers and test_graph compare. */
+static void check_precisions(const char *backend, struct net *(*net_of)(uint32_t seed, float dropout))
+{
+    for (enum precision precision = PRECISION_TF32; precision < PRECISION_COUNT; precision++) {
+        const struct backend_spec spec = { .precision = precision };
+        struct network_distances distances = { 0, 0 };
+        struct refusal refusal;
+        if (backend_find(backend)->supports(&spec, &refusal) != 0)
+            continue;
+        for (uint32_t seed = 0; seed < net_count(); seed++)
+            compare_with_reference(backend, net_of(4000 + seed, seed % 4 == 3 ? 0.5f : 0.0f), seed, precision,
+                                   &distances);
+        print_message("%s, %s: ", backend, precision_names[precision]);
+        network_assert_distances(&distances, precision);
+        precisions_checked++;
+    }
+}
+
+static void check_chains(const char *backend)
+{
+    check_precisions(backend, network_random_net);
+}
+
+static void chains_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    precisions_checked = 0;
+    network_for_each_backend(check_chains);
+    if (precisions_checked == 0)
+        skip();
+}
+
+static void check_graphs(const char *backend)
+{
+    check_precisions(backend, network_random_graph);
+}
+
+static void graphs_give_what_the_reference_gives(void **state)
+{
+    (void)state;
+    precisions_checked = 0;
+    network_for_each_backend(check_graphs);
+    if (precisions_checked == 0)
+        skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_give_what_the_reference_gives),
+        cmocka_unit_test(graphs_give_what_the_reference_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

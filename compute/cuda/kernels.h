@@ -64,6 +64,12 @@ struct pad_shape {
     uint32_t before, stride;
 };
 
+struct surround_shape {
+    uint32_t count, stored; /* samples; channels, a multiple of 8 */
+    uint32_t in_h, in_w, out_h, out_w;
+    uint32_t top, left; /* rows and columns of zeros in front of the image; what is left of out is behind it */
+};
+
 /* The inputs of a concat, by their values: a host struct of device pointers. Strides are numbers from pixel
  * to pixel, multiples of 8. */
 struct concat {
@@ -120,6 +126,10 @@ cudaError_t kernel_pad_channels(cudaStream_t stream, enum value_type type, const
                                 const void *in, void *out);
 cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type type, const struct pad_shape *shape,
                                          const void *out_gradient, void *in_gradient, bool adds);
+
+/* out = in with zeros around every image. */
+cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const struct surround_shape *shape,
+                            const void *in, void *out);
 
 /* The channels of the parts one behind the other, without the padding between them, and zeros up to the next
  * multiple of 8. Backward is kernel_pad_channels_backward of every part. */

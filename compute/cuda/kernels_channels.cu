@@ -1,5 +1,5 @@
-/* Kernels of layers that put channels elsewhere or look at neighbouring ones: shortcuts, concats,
- * local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns
+/* Kernels that put channels or images elsewhere, or look at neighbouring channels: shortcuts, zeros around images,
+ * concats, local response normalisation. Queued by the CUDA backend from the tower's thread. A thread owns
  * eight channels of a pixel; every sum has a fixed order. */
 #include "compute/cuda/kernel_sites.cuh"
 
@@ -78,6 +78,37 @@ cudaError_t kernel_pad_channels_backward(cudaStream_t stream, enum value_type ty
         return status;
     const size_t threads = (size_t)shape->count * shape->in_h * shape->in_w * (shape->in_stored / GROUP);
     return launch_threads(stream, threads, kernels[type], threads, *shape, out_gradient, in_gradient, adds);
+}
+
+/* ---- zeros around images ---- */
+
+template <typename T>
+static __global__ void surround(size_t threads, surround_shape shape, const void *__restrict__ in,
+                                void *__restrict__ out)
+{
+    const size_t i = thread_number();
+    if (i >= threads)
+        return;
+    const site at = site_of(i, shape.out_h, shape.out_w, shape.stored);
+    const uint32_t row = at.row - shape.top, column = at.column - shape.left;   /* in front: wraps, and is too large */
+    floats<GROUP> values = {};
+    if (row < shape.in_h && column < shape.in_w)
+        values = read<GROUP>((const T *)in +
+                             offset_of(at.sample, row, column, shape.in_h, shape.in_w, shape.stored, at.channel));
+    write((T *)out + i * GROUP, values);
+}
+
+cudaError_t kernel_surround(cudaStream_t stream, enum value_type type, const struct surround_shape *shape,
+                            const void *in, void *out)
+{
+    static void (*const kernels[VALUE_TYPE_COUNT])(size_t, surround_shape, const void *, void *) = FOR_TYPES(surround);
+    if (shape->stored % GROUP != 0 || shape->top > shape->out_h || shape->in_h > shape->out_h - shape->top ||
+        shape->left > shape->out_w || shape->in_w > shape->out_w - shape->left)
+        return cudaErrorInvalidValue;
+    if (!is_aligned({ in, out }))
+        return cudaErrorMisalignedAddress;
+    const size_t threads = (size_t)shape->count * shape->out_h * shape->out_w * (shape->stored / GROUP);
+    return launch_threads(stream, threads, kernels[type], threads, *shape, in, out);
 }
 
 /* ---- concat ---- */

@@ -161,6 +161,54 @@ static void concat_lets_stand_what_is_there(void **state)
         check_growth(type, kept[i], more[i]);
 }
 
+/* ---- zeros around images ---- */
+
+static const struct surround_shape surround_shapes[] = {
+    /* count, stored, in, out, top, left */
+    { 2, 8, 5, 4, 6, 5, 0, 0 },
+    { 3, 24, 3, 7, 4, 8, 1, 1 },
+    { 1, 16, 2, 2, 5, 9, 2, 4 },
+    { 2, 8, 1, 3, 1, 4, 0, 1 },
+    { 4, 40, 6, 1, 6, 1, 0, 0 },
+    { 0, 8, 2, 2, 3, 3, 0, 0 },
+};
+
+static void check_surround(enum value_type type, const struct surround_shape *s)
+{
+    const size_t in_count = (size_t)s->count * s->in_h * s->in_w * s->stored;
+    const size_t out_count = (size_t)s->count * s->out_h * s->out_w * s->stored;
+    float *const in = draw(type, 1, in_count), *const wanted = floats_new(out_count);
+    for (size_t i = 0; i < in_count; i++) {
+        const size_t channel = i % s->stored, column = i / s->stored % s->in_w;
+        const size_t row = i / s->stored / s->in_w % s->in_h, sample = i / s->stored / s->in_w / s->in_h;
+        wanted[((sample * s->out_h + row + s->top) * s->out_w + column + s->left) * s->stored + channel] = in[i];
+    }
+    void *const from = values_new(type, in, in_count), *const to = values_poison(type, out_count);
+    CUDA_OK(kernel_surround(stream, type, s, from, to));
+    assert_values(type, to, wanted, out_count);
+    areas_close();
+    free(in);
+    free(wanted);
+}
+
+static void images_stand_among_zeros(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+    for (size_t i = 0; i < COUNT_OF(surround_shapes); i++)
+        check_surround(type, &surround_shapes[i]);
+}
+
+static void images_that_do_not_fit_are_refused(void **state)
+{
+    static const struct surround_shape refused[] = {
+        { 1, 4, 2, 2, 3, 3, 0, 0 }, { 1, 8, 2, 2, 3, 2, 2, 0 }, { 1, 8, 2, 2, 2, 3, 0, 2 }, { 1, 8, 2, 2, 2, 3, 0, 4 },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(refused); i++)
+        assert_int_equal(kernel_surround(stream, VALUE_FP32, &refused[i], NULL, NULL), cudaErrorInvalidValue);
+}
+
 /* ---- local response normalisation ---- */
 
 struct response_case {
@@ -335,6 +383,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(concat_puts_channels_behind_each_other_and_hands_every_part_its_slice_back),
         cmocka_unit_test(concat_lets_stand_what_is_there),
+        cmocka_unit_test(images_stand_among_zeros),
+        cmocka_unit_test(images_that_do_not_fit_are_refused),
         cmocka_unit_test(response_norm_and_its_gradient_equal_those_in_double),
         cmocka_unit_test(response_norm_of_ones_is_the_number_of_the_definition),
         cmocka_unit_test(shapes_that_break_a_rule_are_refused),

@@ -71,6 +71,14 @@ static cudnnStatus_t finalize_pointwise(const struct sim_pointwise *pointwise)
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* What the real engines compute wrongly without a word is refused here, so that nobody asks for it. */
+static bool is_computed_wrongly(const struct sim_operation *operation)
+{
+    const struct sim_window *const window = &operation->window;
+    return operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR &&
+           (window->before[0] != window->after[0] || window->before[1] != window->after[1]);
+}
+
 static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
 {
     const struct sim_window *const window = &operation->window;
@@ -86,6 +94,8 @@ static cudnnStatus_t finalize_convolution(const struct sim_operation *operation)
         if (room < 0 || y[2 + i] != room / window->strides[i] + 1)
             return BAD("convolution: output dimension %d is %lld", i, (long long)y[2 + i]);
     }
+    if (is_computed_wrongly(operation))
+        return UNSUPPORTED("weight gradient: padding that is not the same on both sides");
     return CUDNN_STATUS_SUCCESS;
 }
 

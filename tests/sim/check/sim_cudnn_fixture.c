@@ -118,8 +118,12 @@ static const struct names {
 
 struct wish wish_for(const struct shape *shape, enum pass pass, cudnnDataType_t type)
 {
-    const struct shape *s = shape;
     struct wish wish = { .shape = *shape, .pass = pass, .type = type };
+    struct shape *const s = &wish.shape;
+    if (pass == WEIGHT) {
+        s->bottom = s->top;
+        s->right = s->left;
+    }
     const struct tensor y = { Y, type, { s->n, s->k, out_h(s), out_w(s) }, false, false };
     wish.tensors[X] = (struct tensor){ X, type, { s->n, s->c, s->h, s->w }, false, false };
     wish.tensors[W] = (struct tensor){ W, type, { s->k, s->c, s->r, s->s }, false, false };

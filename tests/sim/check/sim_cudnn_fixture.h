@@ -60,7 +60,7 @@ part tensor_start(const struct tensor *tensor);
 part tensor_new(const struct tensor *tensor);
 part window_new(const struct shape *shape);
 
-/* As usual. */
+/* As usual; the weight gradient with as much padding behind the image as in front. */
 struct wish wish_for(const struct shape *shape, enum pass pass, cudnnDataType_t type);
 part keep(struct parts *parts, part made);
 void parts_free(struct parts *parts);

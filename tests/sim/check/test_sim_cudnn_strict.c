@@ -253,6 +253,16 @@ static void convolutions_want_dimensions_that_fit(void **state)
     assert_int_equal(convolution_status(&wish), CUDNN_STATUS_BAD_PARAM);
 }
 
+/* Real engines compute it wrongly. */
+static void weight_gradients_of_uneven_padding_are_refused(void **state)
+{
+    (void)state;
+    struct wish wish = wish_for(&shapes[1], WEIGHT, CUDNN_DATA_FLOAT);
+    assert_cudnn(convolution_status(&wish));
+    wish.shape.bottom++;        /* room for no other row of windows */
+    assert_int_equal(convolution_status(&wish), CUDNN_STATUS_NOT_SUPPORTED);
+}
+
 static void operations_want_all_their_parts_finalised_and_of_the_right_type(void **state)
 {
     struct parts parts = { .count = 0 };
@@ -357,6 +367,7 @@ int main(void)
         bench_test(finalised_descriptors_can_be_read_and_not_set),
         bench_test(tensors_want_positive_dimensions_and_whole_alignments),
         bench_test(convolutions_want_dimensions_that_fit),
+        bench_test(weight_gradients_of_uneven_padding_are_refused),
         bench_test(operations_want_all_their_parts_finalised_and_of_the_right_type),
         bench_test(graphs_want_distinct_ids_and_virtual_tensors_inside_alone),
         bench_test(a_gradient_is_a_graph_of_its_own),

@@ -246,26 +246,21 @@ static int cuda_backend_squares(struct backend *backend, const struct squares *s
     return rc != 0 ? rc : CUDA_CALL(backend->name, kernel_squares(backend->stream, squares, count));
 }
 
-static int update_range(struct backend *backend, const struct optimizer *optimizer, const struct optimizer_step *step,
-                        const struct optimizer_range *range)
-{
-    const size_t offset = (size_t)(range->weights - backend->memory.weights);
-    void *const shadow =
-        backend->shadow != NULL ? (char *)backend->shadow + offset * value_bytes(backend->type) : NULL;
-    assert(offset + range->count <= backend->arenas->trained.count);
-    const struct optimizer_numbers numbers = optimizer_numbers(optimizer, step, range->decays);
-    return CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer->kind, &numbers, backend->scale, range,
-                                                  backend->type, shadow));
-}
-
 /* The loss scale is adjusted once, behind all ranges. */
 static int cuda_backend_update(struct backend *backend, const struct optimizer *optimizer,
                                const struct optimizer_step *step, const struct optimizer_range *ranges,
                                uint32_t range_count)
 {
+    const struct optimizer_numbers kept = optimizer_numbers(optimizer, step, false);
+    const struct optimizer_numbers decayed = optimizer_numbers(optimizer, step, true);
+    void *shadow = NULL;
+    if (backend->shadow != NULL && range_count > 0)
+        shadow = (char *)backend->shadow +
+                 (size_t)(ranges[0].weights - backend->memory.weights) * value_bytes(backend->type);
     int rc = cuda_enter(backend->spec.device);
-    for (uint32_t i = 0; i < range_count && rc == 0; i++)
-        rc = update_range(backend, optimizer, step, &ranges[i]);
+    if (rc == 0)
+        rc = CUDA_CALL(backend->name, kernel_update(backend->stream, optimizer->kind, &kept, &decayed, backend->scale,
+                                                    ranges, range_count, backend->type, shadow));
     if (rc == 0 && backend->scale != NULL)
         rc = CUDA_CALL(backend->name, kernel_adjust_scale(backend->stream, backend->scale,
                                                           scale_is_fixed(backend)));

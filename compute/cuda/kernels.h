@@ -249,13 +249,14 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, enum value_type type, const
 cudaError_t kernel_squares(cudaStream_t stream, const struct squares *squares /* host struct of device pointers */,
                            uint32_t count);
 
-/* compute/optimizer.h's rule over a range (device pointers) in one launch, with what
- * optimizer_numbers gives for it. shadow (NULL: none) gets the new weights as `type`, element by
- * element. scale (NULL: 1): gradients are divided by its factor, and nothing is written when it
- * overflowed. */
-cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind,
-                          const struct optimizer_numbers *numbers /* host */, const struct loss_scale *scale,
-                          const struct optimizer_range *range /* host struct of device pointers */,
+/* compute/optimizer.h's rule over ranges (device pointers) of the same arenas, in one launch for up to 112 of them that
+ * lie behind the first, in any order. kept and decayed: what optimizer_numbers gives for ranges that do not decay, and
+ * for those that do. shadow (NULL: none) gets the new weights as `type`, element by element: those of the first range
+ * where it points to, those of the others as far behind it as they lie behind the first. scale (NULL: 1): gradients are
+ * divided by its factor, and nothing is written when it overflowed. */
+cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const struct optimizer_numbers *kept /* host */,
+                          const struct optimizer_numbers *decayed /* host */, const struct loss_scale *scale,
+                          const struct optimizer_range *ranges /* host structs of device pointers */, uint32_t count,
                           enum value_type type, void *shadow);
 
 /* Between fp32 and `type`. */

@@ -79,9 +79,28 @@ typedef struct optimizer_numbers numbers;
 /* One number's weight and states. */
 struct number { float w, a, d; };
 
+#define UPDATES_AT_ONCE 112u    /* ranges of a launch: the table is a parameter, and those have 4 KiB */
+
+/* A range among those of a launch. */
+struct updated_range {
+    uint32_t block;             /* its first */
+    uint32_t quad;              /* where it begins, behind the first range */
+    uint32_t count, decays;
+    const double *weight_squares, *gradient_squares;
+};
+
+struct updated_ranges {
+    optimizer_range first;      /* its pointers */
+    void *shadow;
+    enum value_type type;       /* of the shadow */
+    uint32_t count;
+    numbers kept, decayed;      /* of ranges that do not decay, and that do */
+    updated_range of[UPDATES_AT_ONCE];
+};
+
 /* A rule; but for those that adapt, the rate is that of the step in all ranges. */
 struct rule {
-    static __device__ inline void adapt(numbers *, const optimizer_range &) {}
+    static __device__ inline void adapt(numbers *, const updated_range &) {}
 };
 
 struct sgd : rule {
@@ -150,7 +169,7 @@ struct adam : rule {
 
 struct lars {
     enum { STATES = 1 };
-    static __device__ inline void adapt(numbers *s, const optimizer_range &range)
+    static __device__ inline void adapt(numbers *s, const updated_range &range)
     {
         if (range.weight_squares == NULL)
             return;
@@ -184,53 +203,114 @@ static __device__ inline void write_shadow(enum value_type type, void *shadow, s
         write_some((float *)shadow + i, weights, rest);
 }
 
-template <typename RULE>
-static __global__ void update(numbers s, const struct loss_scale *__restrict__ scale, optimizer_range range,
-                              enum value_type type, void *__restrict__ shadow)
+/* Whose block it is. */
+static __device__ inline uint32_t range_of_block(const updated_ranges &ranges, uint32_t block)
 {
-    const size_t i = thread_number() * QUAD;
-    if (i >= range.count || (scale != NULL && scale->overflowed == LOSS_SCALE_BROKEN))
+    uint32_t first = 0, end = ranges.count;
+    while (end - first > 1) {
+        const uint32_t middle = (first + end) / 2;
+        if (ranges.of[middle].block <= block)
+            first = middle;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+template <typename RULE>
+static __global__ void update(updated_ranges ranges, const struct loss_scale *__restrict__ scale)
+{
+    const updated_range range = ranges.of[range_of_block(ranges, blockIdx.x)];
+    const size_t at = ((size_t)(blockIdx.x - range.block) * THREADS + threadIdx.x) * QUAD;
+    if (at >= range.count || (scale != NULL && scale->overflowed == LOSS_SCALE_BROKEN))
         return;
-    const size_t rest = range.count - i;
+    const size_t rest = range.count - at, i = (size_t)range.quad * QUAD + at;
+    numbers s = range.decays ? ranges.decayed : ranges.kept;
     if (scale != NULL)
         s.scale /= scale->factor;
-    if (range.all_squares != NULL)
-        s.scale = clipped_scale(s, *range.all_squares);
+    if (ranges.first.all_squares != NULL)
+        s.scale = clipped_scale(s, *ranges.first.all_squares);
     RULE::adapt(&s, range);
-    const floats<QUAD> gradient = read_some<QUAD>(range.gradients + i, rest);
-    floats<QUAD> w = read_some<QUAD>(range.weights + i, rest), a = {}, d = {};
+    const floats<QUAD> gradient = read_some<QUAD>(ranges.first.gradients + i, rest);
+    floats<QUAD> w = read_some<QUAD>(ranges.first.weights + i, rest), a = {}, d = {};
     if (RULE::STATES > 0)
-        a = read_some<QUAD>(range.states[0] + i, rest);
+        a = read_some<QUAD>(ranges.first.states[0] + i, rest);
     if (RULE::STATES > 1)
-        d = read_some<QUAD>(range.states[1] + i, rest);
+        d = read_some<QUAD>(ranges.first.states[1] + i, rest);
     for (uint32_t k = 0; k < QUAD; k++) {
         number n = { w.value[k], a.value[k], d.value[k] };
         RULE::run(s, s.scale * gradient.value[k] + s.decay * n.w, &n);
         w.value[k] = n.w, a.value[k] = n.a, d.value[k] = n.d;
     }
-    write_some(range.weights + i, w, rest);
+    write_some(ranges.first.weights + i, w, rest);
     if (RULE::STATES > 0)
-        write_some(range.states[0] + i, a, rest);
+        write_some(ranges.first.states[0] + i, a, rest);
     if (RULE::STATES > 1)
-        write_some(range.states[1] + i, d, rest);
-    if (shadow != NULL)
-        write_shadow(type, shadow, i, w, rest);
+        write_some(ranges.first.states[1] + i, d, rest);
+    if (ranges.shadow != NULL)
+        write_shadow(ranges.type, ranges.shadow, i, w, rest);
 }
 
-cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const struct optimizer_numbers *numbers,
-                          const struct loss_scale *scale, const struct optimizer_range *range, enum value_type type,
-                          void *shadow)
+/* Is the other range as far behind the first in every array, and near enough for the table? */
+static bool belongs_to(const optimizer_range &first, const optimizer_range &other)
+{
+    const ptrdiff_t offset = other.weights - first.weights;
+    bool belongs = offset >= 0 && offset % QUAD == 0 && offset / QUAD <= UINT32_MAX &&
+                   other.gradients - first.gradients == offset && other.all_squares == first.all_squares;
+    for (uint32_t state = 0; state < OPTIMIZER_STATES_MAX; state++)
+        belongs = belongs && (first.states[state] == NULL || other.states[state] - first.states[state] == offset);
+    return belongs;
+}
+
+/* As many ranges as one launch takes; the number of them, 0 when one is too large. */
+static uint32_t take_ranges(updated_ranges *taken, const optimizer_range *ranges, uint32_t count, size_t *blocks_out)
+{
+    size_t blocks = 0;
+    uint32_t n = 0;
+    for (; n < count && n < UPDATES_AT_ONCE && belongs_to(ranges[0], ranges[n]); n++) {
+        const optimizer_range &range = ranges[n];
+        const size_t more = pieces(range.count, (size_t)QUAD * THREADS);
+        if (range.count > UINT32_MAX || blocks + more > INT32_MAX)
+            break;
+        taken->of[n] = updated_range{ (uint32_t)blocks, (uint32_t)((range.weights - ranges[0].weights) / QUAD),
+                                      (uint32_t)range.count, range.decays, range.weight_squares,
+                                      range.gradient_squares };
+        blocks += more;
+    }
+    taken->first = ranges[0];
+    taken->count = n;
+    *blocks_out = blocks;
+    return n;
+}
+
+cudaError_t kernel_update(cudaStream_t stream, enum optimizer_kind kind, const struct optimizer_numbers *kept,
+                          const struct optimizer_numbers *decayed, const struct loss_scale *scale,
+                          const struct optimizer_range *ranges, uint32_t count, enum value_type type, void *shadow)
 {
     /* In the order of optimizer_kind. */
-    static void (*const kernels[])(struct optimizer_numbers, const struct loss_scale *, optimizer_range,
-                                   enum value_type, void *) = {
+    static void (*const kernels[])(updated_ranges, const struct loss_scale *) = {
         update<sgd>, update<momentum>, update<nesterov>, update<adadelta>,
         update<rmsprop>, update<rmsprop_keras>, update<adam>, update<adam>, update<lars>,
     };
     static_assert(sizeof(kernels) / sizeof(*kernels) == OPTIMIZER_KIND_COUNT, "every rule has a kernel");
-    if (!is_aligned({ range->weights, range->gradients, range->states[0], range->states[1], shadow }))
-        return cudaErrorMisalignedAddress;
-    return launch_threads(stream, pieces(range->count, QUAD), kernels[kind], *numbers, scale, *range, type, shadow);
+    static_assert(sizeof(updated_ranges) + sizeof(scale) <= 4096, "parameters of a kernel");
+    cudaError_t status = cudaSuccess;
+    uint32_t taken = 0;
+    for (uint32_t first = 0; first < count && status == cudaSuccess; first += taken) {
+        const optimizer_range &range = ranges[first];
+        updated_ranges some = {};
+        size_t blocks;
+        some.type = type;
+        some.kept = *kept;
+        some.decayed = *decayed;
+        if (shadow != NULL)
+            some.shadow = (unsigned char *)shadow + (range.weights - ranges[0].weights) * (ptrdiff_t)value_bytes(type);
+        if (!is_aligned({ range.weights, range.gradients, range.states[0], range.states[1], some.shadow }))
+            return cudaErrorMisalignedAddress;
+        taken = take_ranges(&some, ranges + first, count - first, &blocks);
+        status = taken == 0 ? cudaErrorInvalidValue : launch_blocks(stream, blocks, 1, kernels[kind], some, scale);
+    }
+    return status;
 }
 
 /* ---- between fp32 and the type of activations ---- */

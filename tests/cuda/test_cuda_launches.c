@@ -94,7 +94,7 @@ static void bench_open(struct bench *bench, const char *model, uint32_t batch, e
     spec.backend_spec.graph = graph;
     spec.backend_spec.slice_max = spec.train_counts[0] = batch;
     spec.evaluate_counts[0] = batch;
-    spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f };
+    spec.optimizer = (struct optimizer){ .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .weight_decay = 1e-4f };
     stand_open_tower(&bench->stand, &spec);
     open_slot(bench, batch);
     cut(bench);

@@ -95,8 +95,8 @@ static void check_update(enum value_type type, const struct optimizer *optimizer
     void *shadow = has_shadow ? values_poison(type, count) : NULL;
     const struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count);
     const struct optimizer_numbers numbers = optimizer_numbers(optimizer, &step, true);
-    CUDA_OK(kernel_update(stream, optimizer->kind, &numbers, scale ? area_new(scale, sizeof(*scale)) : NULL, &device,
-                          type, shadow));
+    CUDA_OK(kernel_update(stream, optimizer->kind, &numbers, &numbers, scale ? area_new(scale, sizeof(*scale)) : NULL,
+                          &device, 1, type, shadow));
     step.gradient_scale /= scale != NULL ? scale->factor : 1;
     optimizer_update(optimizer, &step, &host);
     assert_updated(&ranges, type, shadow);
@@ -115,6 +115,74 @@ static void update_follows_the_rule_of_every_optimizer(void **state)
                 check_update(type, &optimizers[o], counts[c], NULL, true);
                 check_update(type, &optimizers[o], counts[c], &scale, c % 2);
             }
+}
+
+/* ---- many ranges ---- */
+
+enum { PARTS = 300, PART_STRIDE = 16, PART_LARGEST = 13 };
+
+static size_t part_count(uint32_t part)
+{
+    return part == 7 ? 0 : 1 + part * 5 % PART_LARGEST;
+}
+
+/* Every second part decays, and a number between the parts is nobody's; lars has sums of squares for each part. */
+static struct optimizer_range part_of(const struct optimizer_range *whole, uint32_t part, const double *squares)
+{
+    struct optimizer_range range = *whole;
+    const size_t at = (size_t)part * PART_STRIDE;
+    range.weights += at;
+    range.gradients += at;
+    for (uint32_t i = 0; i < OPTIMIZER_STATES_MAX; i++)
+        range.states[i] = range.states[i] != NULL ? range.states[i] + at : NULL;
+    range.count = part_count(part);
+    range.decays = part % 2 == 0;
+    range.weight_squares = squares != NULL ? squares + part % 5 : NULL;
+    range.gradient_squares = squares != NULL ? squares + 1 + part % 5 : NULL;
+    return range;
+}
+
+static void check_parts(enum value_type type, const struct optimizer *optimizer)
+{
+    static const double squares[] = { 3, 0, 17, 250, 1, 40 };
+    const struct optimizer_step step = { .number = 3, .learning_rate = 0.05f, .gradient_scale = 1.0f / 96 };
+    const struct optimizer_numbers kept = optimizer_numbers(optimizer, &step, false);
+    const struct optimizer_numbers decayed = optimizer_numbers(optimizer, &step, true);
+    const size_t count = (size_t)PARTS * PART_STRIDE;
+    struct ranges ranges = ranges_open(optimizer, count);
+    struct optimizer_range host = range_of(ranges.host, count), device = range_of(ranges.device, count), parts[PARTS];
+    const double *const there = area_new(squares, sizeof(squares));
+    unsigned char *const shadow = values_poison(type, count), *const wanted = malloc(count * value_bytes(type));
+    const bool adapts = optimizer_adapts(optimizer->kind);
+    assert_non_null(wanted);
+    for (uint32_t part = 0; part < PARTS; part++) {
+        parts[part] = part_of(&device, part, adapts ? there : NULL);
+        const struct optimizer_range same = part_of(&host, part, adapts ? squares : NULL);
+        optimizer_update(optimizer, &step, &same);
+    }
+    CUDA_OK(kernel_update(stream, optimizer->kind, &kept, &decayed, NULL, parts, PARTS, type, shadow));
+    assert_updated(&ranges, type, NULL);
+    float *const weights = floats_new(count);
+    values_read(VALUE_FP32, ranges.device[RANGE_WEIGHTS], weights, count);
+    read_back(shadow, wanted, count * value_bytes(type));
+    for (uint32_t part = 0; part < PARTS; part++) {
+        const size_t at = (size_t)part * PART_STRIDE, end = at + part_count(part);
+        assert_values(type, shadow + at * value_bytes(type), weights + at, part_count(part));
+        for (size_t byte = end * value_bytes(type); byte < (at + PART_STRIDE) * value_bytes(type); byte++)
+            assert_int_equal(wanted[byte], POISON_BYTE);
+    }
+    free(weights);
+    free(wanted);
+    areas_close();
+    ranges_close(&ranges);
+}
+
+static void many_ranges_are_updated_as_each_by_itself(void **state)
+{
+    (void)state;
+    FOR_EACH_TYPE(type)
+        for (size_t o = 0; o < COUNT_OF(optimizers); o++)
+            check_parts(type, &optimizers[o]);
 }
 
 /* The numbers of a trajectory on the device, with the squares that its rule asks for. */
@@ -155,7 +223,7 @@ static void take_step_of(const struct trajectory *trajectory, struct optimizer_r
         };
         CUDA_OK(kernel_squares(stream, squares, COUNT_OF(squares)));
     }
-    CUDA_OK(kernel_update(stream, trajectory->optimizer.kind, &numbers, NULL, range, VALUE_FP32, NULL));
+    CUDA_OK(kernel_update(stream, trajectory->optimizer.kind, &numbers, &numbers, NULL, range, 1, VALUE_FP32, NULL));
     CUDA_OK(cudaStreamSynchronize(stream));
 }
 
@@ -223,8 +291,8 @@ static void gradients_are_shortened_as_on_the_host(void **state)
             const struct optimizer_numbers numbers = optimizer_numbers(&clipping, &step, true);
             host.all_squares = &all_squares[i];
             device.all_squares = area_new(&all_squares[i], sizeof(all_squares[i]));
-            CUDA_OK(kernel_update(stream, clipping.kind, &numbers, area_new(&scale, sizeof(scale)), &device,
-                                  VALUE_FP32, NULL));
+            CUDA_OK(kernel_update(stream, clipping.kind, &numbers, &numbers, area_new(&scale, sizeof(scale)), &device,
+                                  1, VALUE_FP32, NULL));
             step.gradient_scale /= scale.factor;
             optimizer_update(&clipping, &step, &host);
             assert_updated(&ranges, VALUE_FP32, NULL);
@@ -272,8 +340,8 @@ static void lars_scales_the_rate_as_on_the_host(void **state)
         const struct optimizer_numbers numbers = optimizer_numbers(&lars, &step, true);
         host.weight_squares = &squares[0], host.gradient_squares = &squares[1];
         device.weight_squares = there, device.gradient_squares = there + 1;
-        CUDA_OK(kernel_update(stream, OPTIMIZER_LARS, &numbers, scaled ? area_new(&scale, sizeof(scale)) : NULL,
-                              &device, VALUE_FP32, NULL));
+        CUDA_OK(kernel_update(stream, OPTIMIZER_LARS, &numbers, &numbers,
+                              scaled ? area_new(&scale, sizeof(scale)) : NULL, &device, 1, VALUE_FP32, NULL));
         step.gradient_scale /= scaled ? scale.factor : 1;
         optimizer_update(&lars, &step, &host);
         assert_updated(&ranges, VALUE_FP32, NULL);
@@ -296,8 +364,8 @@ static void update_writes_nothing_after_an_overflow(void **state)
             void *shadow = values_poison(type, COUNT);
             const struct optimizer_step step = { .learning_rate = 0.1f, .gradient_scale = 1 };
             const struct optimizer_numbers numbers = optimizer_numbers(&optimizers[o], &step, true);
-            CUDA_OK(kernel_update(stream, optimizers[o].kind, &numbers, area_new(&scale, sizeof(scale)), &device, type,
-                                  shadow));
+            CUDA_OK(kernel_update(stream, optimizers[o].kind, &numbers, &numbers, area_new(&scale, sizeof(scale)),
+                                  &device, 1, type, shadow));
             for (uint32_t i = 0; i < ranges.arrays; i++)
                 assert_values(VALUE_FP32, ranges.device[i], ranges.host[i], COUNT);
             assert_holds(shadow, poison, COUNT * value_bytes(type));
@@ -635,7 +703,7 @@ static void misaligned_memory_is_refused(void **state)
     assert_int_equal(kernel_narrow(stream, VALUE_FP16, 8, values, memory), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_widen(stream, VALUE_FP16, 8, memory, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_check(stream, 8, values, NULL), cudaErrorMisalignedAddress);
-    assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, NULL, &range, VALUE_FP32, NULL),
+    assert_int_equal(kernel_update(stream, OPTIMIZER_SGD, &numbers, &numbers, NULL, &range, 1, VALUE_FP32, NULL),
                      cudaErrorMisalignedAddress);
     assert_int_equal(kernel_scale(stream, 8, 1, values), cudaErrorMisalignedAddress);
     assert_int_equal(kernel_mix(stream, 8, 1, 0, NULL, (float *)(void *)memory, values), cudaErrorMisalignedAddress);
@@ -649,6 +717,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_follows_the_rule_of_every_optimizer),
+        cmocka_unit_test(many_ranges_are_updated_as_each_by_itself),
         cmocka_unit_test(every_rule_goes_the_way_of_those_it_is_named_for),
         cmocka_unit_test(squares_are_those_of_the_host),
         cmocka_unit_test(gradients_are_shortened_as_on_the_host),

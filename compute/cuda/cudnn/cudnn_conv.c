@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,10 @@ static int choose(struct conv_engine *engine, const struct conv_planner *planner
     return rc;
 }
 
+/* Towers are opened side by side. One at a time asks cuDNN for plans: then what is measured on a device that they share
+ * is measured alone, and all but the first find in the cache what the first has chosen. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
 /* Bias and ReLU are left to a kernel of ours when cuDNN has no engine that does them too. */
 static int choose_any(struct conv_engine *engine, const struct conv_planner *planner, struct cudnn_refusal *refusal)
 {
@@ -340,7 +345,9 @@ static int conv_engine_open(struct conv_engine **engine_out, const struct conv_p
     snprintf(engine->name, sizeof(engine->name), "%s", planner->name);
     engine->shape = *shape;
     engine->fused = evened(shape);
+    pthread_mutex_lock(&one_at_a_time);
     const int rc = choose_any(engine, planner, &refusal);
+    pthread_mutex_unlock(&one_at_a_time);
     if (rc == -ENOTSUP && !quiet) {
         char text[256];
         shape_print(shape, text, sizeof(text));

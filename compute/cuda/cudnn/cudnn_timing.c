@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 
 #include "stage/cuda/cuda_call.h"
 
@@ -54,9 +53,6 @@ static int time_plan(const struct timing *timing, const struct engine_plan *plan
     return 0;
 }
 
-/* Towers are opened side by side and may share a device. */
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-
 static int choose(const struct timing *timing, const struct engine_plan *plans, uint32_t count, uint32_t *best_out)
 {
     float times[ENGINE_PLANS_MAX], least = INFINITY;
@@ -86,9 +82,7 @@ int timing_choose(const struct engine_plan *plans, uint32_t count, const struct 
         return rc;
     rc = CUDA_CALL(rules->name, cudaEventCreate(&timing.end));
     if (rc == 0) {
-        pthread_mutex_lock(&one_at_a_time);
         rc = choose(&timing, plans, count, best_out);
-        pthread_mutex_unlock(&one_at_a_time);
         CUDA_CALL(rules->name, cudaEventDestroy(timing.end));
     }
     CUDA_CALL(rules->name, cudaEventDestroy(timing.begin));

@@ -54,14 +54,17 @@ static void fail_one(struct bench *bench, const struct conv_planner *planner, co
     conv_fill(bench, shape, false);
     float *results = conv_expected(bench, shape, false, false);
     memset(bench->memory[result], 0xff, bytes_of(shape, result));
+    sim_calls_clear();
     sim_fail(function, number, failure);
     capture_begin(&capture);
     const int rc = open_and_run(bench, planner, shape, description);
     capture_end(&capture, text, sizeof(text));
     sim_fail_clear();
-    if (!is_refusal && lines_of(text) != 1)
+    /* How often a plan is measured depends on how long it takes: this run had fewer calls. */
+    const bool came = sim_calls(function) >= number;
+    if (came && !is_refusal && lines_of(text) != 1)
         fail_msg("%s, call %u: %zu lines: %s", function, number, lines_of(text), text);
-    if (rc > 0 || (!is_refusal && rc == 0 && !may_be_survived(function)))
+    if (rc > 0 || (came && !is_refusal && rc == 0 && !may_be_survived(function)))
         fail_msg("%s, call %u: %d", function, number, rc);
     if (rc == 0 && conv_wrong(bench, shape, results) > 0 && strstr(description, "bias apart") == NULL)
         fail_msg("%s, call %u: other numbers", function, number);

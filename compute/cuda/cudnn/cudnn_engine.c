@@ -103,7 +103,16 @@ static int engine_of(cudnnBackendDescriptor_t config, const char *name, cudnnBac
     return rc;
 }
 
-/* 1 with the rank, 0 when the rules forbid the engine, or a negative errno. */
+/* Of several plans all but the first two of an engine are not worth a place: they hardly differ. */
+static bool has_plans_of(const struct search *search, int64_t engine)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->count; i++)
+        count += search->found[i].engine == engine;
+    return search->wanted > 1 && count >= ENGINE_PLANS_OF_ONE;
+}
+
+/* 1 with the rank, 0 when the rules forbid the engine or there are enough plans of it, or a negative errno. */
 static int judge(struct search *search, cudnnBackendDescriptor_t config, enum rank *rank_out)
 {
     cudnnBackendDescriptor_t engine = NULL;
@@ -119,7 +128,7 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
         return rc;
     /* Engine 0 is cuDNN's plain implementation of whatever the others do. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
-    return is_admissible(search, notes) ? 1 : 0;
+    return is_admissible(search, notes) && !has_plans_of(search, index) ? 1 : 0;
 }
 
 static int plan_open(cudnnBackendDescriptor_t *plan_out, const struct engine_rules *rules)
@@ -218,7 +227,7 @@ static bool would_be_last(const struct search *search, enum rank rank)
 /* A plan that is let go of is closed. */
 static void take(struct search *search, struct engine_plan *plan, enum rank rank)
 {
-    if (rank == RANK_READY && plan->workspace >= search->rules->copy_bytes)
+    if (rank == RANK_READY && search->wanted == 1 && plan->workspace >= search->rules->copy_bytes)
         rank = RANK_COPYING;
     const bool is_large = plan->workspace > search->rules->workspace_max;
     search->large += is_large;

@@ -26,15 +26,16 @@ struct engine_plan {
     size_t workspace;
 };
 
-#define ENGINE_PLANS_MAX 5u
+#define ENGINE_PLANS_MAX 8u
+#define ENGINE_PLANS_OF_ONE 2u  /* of the same engine, with other knobs, where several plans are wanted */
 
 /* The text that names library and device, for a plan that is only good there: 0 or a
  * negative errno. */
 int engine_place(const struct engine_rules *rules, char *text, size_t text_size);
 
-/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Engines that copy
- * come after those that do not, then those that are compiled at run time, and the ones that take any
- * graph, slowly, last. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or
+/* The best `wanted` (1 to ENGINE_PLANS_MAX) plans for the graph, best first; *found_out of them. Where one is wanted,
+ * engines that copy come after those that do not; where several are, for measuring them, both are alike. Then come
+ * those that are compiled at run time, and the ones that take any graph, slowly, last. -ENOTSUP with the reasons in *refusal, not logged, when there is none; or
  * another negative errno. */
 int engine_find(const struct cudnn_graph *graph, const struct engine_rules *rules, uint32_t wanted,
                 struct engine_plan *found, uint32_t *found_out, struct cudnn_refusal *refusal);

@@ -7,7 +7,9 @@
 
 #include "stage/cuda/cuda_call.h"
 
-#define RUNS 3u
+#define ROUNDS 3u
+#define ROUND_MS 0.7f           /* short plans run several times a round: the clock's grain and a launch count less */
+#define RUNS_MAX 20u
 #define TIE 1.02f
 
 struct timing {
@@ -18,11 +20,13 @@ struct timing {
     struct cudnn_refusal *refusal;
 };
 
-static int run_once(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
+/* So many runs behind each other; the mean of one. */
+static int run_some(const struct timing *timing, const struct engine_plan *plan, uint32_t runs, float *ms_out)
 {
     const char *const name = timing->rules->name;
+    float ms = 0;
     int rc = CUDA_CALL(name, cudaEventRecord(timing->begin, timing->stream));
-    if (rc == 0)
+    for (uint32_t i = 0; i < runs && rc == 0; i++)
         rc = cudnn_try(cudnnBackendExecute(timing->rules->handle, plan->plan, timing->pack), name,
                        "cudnnBackendExecute", timing->refusal);
     if (rc == 0)
@@ -30,23 +34,32 @@ static int run_once(const struct timing *timing, const struct engine_plan *plan,
     if (rc == 0)
         rc = CUDA_CALL(name, cudaEventSynchronize(timing->end));
     if (rc == 0)
-        rc = CUDA_CALL(name, cudaEventElapsedTime(ms_out, timing->begin, timing->end));
+        rc = CUDA_CALL(name, cudaEventElapsedTime(&ms, timing->begin, timing->end));
+    *ms_out = ms / (float)runs;
     return rc;
 }
 
-static float median(const float times[RUNS])
+static float median(const float times[ROUNDS])
 {
     const float low = fminf(times[0], times[1]), high = fmaxf(times[0], times[1]);
     return fmaxf(low, fminf(high, times[2]));
 }
 
+static uint32_t runs_of_round(float ms)
+{
+    const float runs = ms > 0 ? ROUND_MS / ms : RUNS_MAX;
+    return runs < 1 ? 1 : runs > RUNS_MAX ? RUNS_MAX : (uint32_t)runs;
+}
+
 /* INFINITY when the plan does not run after all. */
 static int time_plan(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
 {
-    float times[RUNS];
-    int rc = run_once(timing, plan, &times[0]);
-    for (uint32_t i = 0; i < RUNS && rc == 0; i++)
-        rc = run_once(timing, plan, &times[i]);
+    float times[ROUNDS], warm;
+    int rc = run_some(timing, plan, 1, &warm);
+    if (rc == 0)
+        rc = run_some(timing, plan, 1, &warm);
+    for (uint32_t i = 0; i < ROUNDS && rc == 0; i++)
+        rc = run_some(timing, plan, runs_of_round(warm), &times[i]);
     if (rc < 0 && rc != -ENOTSUP)
         return rc;
     *ms_out = rc == 0 ? median(times) : INFINITY;

@@ -8,7 +8,7 @@
 
 #include "compute/cuda/cudnn/cudnn_engine.h"
 
-/* The fastest by the median of 3 runs after one to warm up; of plans within 2 % of it the
+/* The fastest by the median of 3 rounds of up to 20 runs, after two to warm up; of plans within 2 % of it the
  * first, so that picks are stable. `pack` binds memory that may be overwritten and a
  * workspace that is large enough; the handle's stream is `stream`, and nothing else should
  * run. Blocks. 0, -ENOTSUP when none runs (*refusal says why), or a negative errno (logged). */

@@ -17,6 +17,10 @@
 #undef __shared__
 #define __shared__ thread_local
 
+/* Registers are not counted. */
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 #define __syncthreads() sim_wait_block(__LINE__)

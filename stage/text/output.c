@@ -53,6 +53,9 @@ static struct lane lanes[OUTPUT_COUNT] = {
 static struct lane *lane_of[OUTPUT_COUNT] = { &lanes[OUTPUT_RESULTS], &lanes[OUTPUT_MESSAGES] };
 static const int descriptors[OUTPUT_COUNT] = { STDOUT_FILENO, STDERR_FILENO };
 static FILE *direct_stdout;
+/* What stdout is while output goes through the lanes. It stays open to the end of the process: libraries that were
+ * loaded meanwhile have kept it, and cuBLASLt flushes what it has kept behind main's end. */
+static FILE *laned_stdout;
 
 /* 0 or a negative errno. */
 static int write_all(int fd, const char *text, size_t bytes)
@@ -265,22 +268,23 @@ static ssize_t write_results(void *cookie, const char *text, size_t bytes)
 static int replace_stdout(void)
 {
     static char buffer[STDOUT_BUFFER_BYTES];
-    FILE *const lines = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_results });
-    if (lines == NULL)
-        return -ENOMEM;
+    if (laned_stdout == NULL) {
+        laned_stdout = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_results });
+        if (laned_stdout == NULL)
+            return -ENOMEM;
+        setvbuf(laned_stdout, buffer, _IOLBF, sizeof(buffer));
+    }
     fflush(stdout);
-    setvbuf(lines, buffer, _IOLBF, sizeof(buffer));
     direct_stdout = stdout;
-    stdout = lines;
+    stdout = laned_stdout;
     return 0;
 }
 
 static void restore_stdout(void)
 {
-    FILE *const lines = stdout;
+    fflush(stdout);
     stdout = direct_stdout;
     direct_stdout = NULL;
-    fclose(lines);
 }
 
 static void end_lanes(uint64_t due_ns)

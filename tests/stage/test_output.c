@@ -94,6 +94,42 @@ static void what_is_said_arrives_before_the_end(void **state)
     assert_string_equal(said[1], "pipetrain: a message\n\rprogress");
 }
 
+static FILE *kept;
+
+static void flush_kept(void)
+{
+    if (fflush(kept) != 0 || fputs("too late\n", kept) == EOF || fflush(kept) != 0)
+        _exit(96);
+}
+
+/* A library keeps the stdout it has found and flushes it behind main's end, as cuBLASLt does. Meanwhile memory that was
+ * given back is somebody else's. */
+static void keep_stdout(void)
+{
+    if (output_start() != 0)
+        exit(99);
+    kept = stdout;
+    atexit(flush_kept);
+    printf("a table\n");
+    const int rc = output_end();
+    for (size_t bytes = 16; bytes < 1024; bytes += 16) {
+        void *const memory = malloc(bytes);
+        if (memory != NULL)
+            memset(memory, 0xa5, bytes);
+    }
+    printf("plain\n");
+    exit(-rc);
+}
+
+static void a_library_may_keep_stdout(void **state)
+{
+    (void)state;
+    play(keep_stdout);
+    expect_exit(0);
+    assert_string_equal(said[0], "a table\nplain\n");
+    assert_string_equal(said[1], "");
+}
+
 static void say_nothing(void)
 {
     if (output_start() != 0)
@@ -298,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_said_arrives_before_the_end),
+        cmocka_unit_test(a_library_may_keep_stdout),
         cmocka_unit_test(a_program_that_says_nothing_ends_at_once),
         cmocka_unit_test(one_file_for_both_keeps_their_order),
         cmocka_unit_test(messages_that_nobody_reads_hold_nothing_up),

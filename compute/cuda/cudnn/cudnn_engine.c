@@ -103,7 +103,13 @@ static int engine_of(cudnnBackendDescriptor_t config, const char *name, cudnnBac
     return rc;
 }
 
-/* Of several plans all but the first two of an engine are not worth a place: they hardly differ. */
+/* Of several plans all but the first two of an engine are not worth a place: they hardly differ. Nor is one behind
+ * others that takes long to make (it is compiled) or to run. */
+static bool is_worthless(const struct search *search, enum rank rank)
+{
+    return search->wanted > 1 && search->count > 0 && rank >= RANK_COMPILED;
+}
+
 static bool has_plans_of(const struct search *search, int64_t engine)
 {
     uint32_t count = 0;
@@ -128,7 +134,7 @@ static int judge(struct search *search, cudnnBackendDescriptor_t config, enum ra
         return rc;
     /* Engine 0 is cuDNN's plain implementation of whatever the others do. */
     *rank_out = index == 0 ? RANK_SLOW : compiled ? RANK_COMPILED : RANK_READY;
-    return is_admissible(search, notes) && !has_plans_of(search, index) ? 1 : 0;
+    return is_admissible(search, notes) && !has_plans_of(search, index) && !is_worthless(search, *rank_out) ? 1 : 0;
 }
 
 static int plan_open(cudnnBackendDescriptor_t *plan_out, const struct engine_rules *rules)
@@ -321,6 +327,8 @@ static void explain(const struct search *search, struct cudnn_refusal *refusal)
 
 static bool has_enough(const struct search *search)
 {
+    if (search->wanted > 1)
+        return search->count > 0;
     return search->count == search->wanted && search->ranks[search->count - 1] == RANK_READY;
 }
 

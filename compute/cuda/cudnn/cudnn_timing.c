@@ -11,6 +11,7 @@
 #define ROUND_MS 0.7f           /* short plans run several times a round: the clock's grain and a launch count less */
 #define RUNS_MAX 20u
 #define TIE 1.02f
+#define HOPELESS 2.0f           /* so many times as slow as another one after two runs */
 
 struct timing {
     const struct engine_rules *rules;
@@ -51,18 +52,19 @@ static uint32_t runs_of_round(float ms)
     return runs < 1 ? 1 : runs > RUNS_MAX ? RUNS_MAX : (uint32_t)runs;
 }
 
-/* INFINITY when the plan does not run after all. */
-static int time_plan(const struct timing *timing, const struct engine_plan *plan, float *ms_out)
+/* INFINITY when the plan does not run after all, or is much slower than `least`. */
+static int time_plan(const struct timing *timing, const struct engine_plan *plan, float least, float *ms_out)
 {
     float times[ROUNDS], warm;
     int rc = run_some(timing, plan, 1, &warm);
     if (rc == 0)
         rc = run_some(timing, plan, 1, &warm);
-    for (uint32_t i = 0; i < ROUNDS && rc == 0; i++)
+    const bool is_hopeless = rc == 0 && warm > HOPELESS * least;
+    for (uint32_t i = 0; i < ROUNDS && rc == 0 && !is_hopeless; i++)
         rc = run_some(timing, plan, runs_of_round(warm), &times[i]);
     if (rc < 0 && rc != -ENOTSUP)
         return rc;
-    *ms_out = rc == 0 ? median(times) : INFINITY;
+    *ms_out = rc == 0 && !is_hopeless ? median(times) : INFINITY;
     return 0;
 }
 
@@ -70,7 +72,7 @@ static int choose(const struct timing *timing, const struct engine_plan *plans, 
 {
     float times[ENGINE_PLANS_MAX], least = INFINITY;
     for (uint32_t i = 0; i < count; i++) {
-        const int rc = time_plan(timing, &plans[i], &times[i]);
+        const int rc = time_plan(timing, &plans[i], least, &times[i]);
         if (rc < 0)
             return rc;
         least = fminf(least, times[i]);

@@ -81,7 +81,7 @@ tools_tests = %D%/tools/compare/test_axes %D%/tools/compare/test_comparison %D%/
 	%D%/tools/observe/test_event_file %D%/tools/observe/test_histogram %D%/tools/observe/test_scrape_server %D%/tools/observe/test_scrape_target %D%/tools/observe/test_trace_file \
 	%D%/tools/doctor/test_cores %D%/tools/doctor/test_gpu %D%/tools/doctor/test_machine \
 	%D%/tools/test_device_plan %D%/tools/test_found_sample %D%/tools/test_glyph %D%/tools/test_goal %D%/tools/test_image_change \
-	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan \
+	%D%/tools/test_image_check %D%/tools/test_limits %D%/tools/test_memory_fit %D%/tools/test_memory_plan %D%/tools/test_tower_plan \
 	%D%/tools/test_options %D%/tools/pace/test_fill %D%/tools/pace/test_speeds %D%/tools/pace/test_verdict %D%/tools/test_pixels %D%/tools/test_progress %D%/tools/test_report \
 	%D%/tools/report/test_draw \
 	%D%/tools/report/test_shown_run \

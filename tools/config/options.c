@@ -70,6 +70,9 @@ static const struct option_choice precision_choices[] = {
 static const struct option_choice graph_choices[] = {
     { "auto", GRAPH_AUTO }, { "on", GRAPH_ON }, { "off", GRAPH_OFF }, { NULL, 0 }
 };
+static const struct option_choice time_plans_choices[] = {
+    { "auto", PLAN_TIMES_AUTO }, { "yes", PLAN_TIMES_YES }, { "no", PLAN_TIMES_NO }, { NULL, 0 }
+};
 static const struct option_choice reduce_choices[] = {
     { "auto", REDUCE_CHOICE_AUTO }, { "nccl", REDUCE_CHOICE_NCCL }, { "peer", REDUCE_CHOICE_PEER },
     { "host", REDUCE_CHOICE_HOST }, { NULL, 0 }
@@ -330,8 +333,9 @@ const struct option_row option_table[] = {
     { SECTION_DEVICES, "workspace", OPTION_SIZE, .initial = "256MiB", RANGE(0, TIB),
       FIELD(devices.workspace),
       .help = "memory a convolution may use beside its values (CPU: if by Winograd's)" },
-    { SECTION_DEVICES, "time_plans", OPTION_YES_NO, .initial = "no",
-      FIELD(devices.time_plans), .help = "CUDA: measure convolution plans at the start instead of trusting cuDNN" },
+    { SECTION_DEVICES, "time_plans", OPTION_CHOICE, .initial = "auto", .choices = time_plans_choices,
+      FIELD(devices.time_plans),
+      .help = "CUDA: measure convolution plans; auto: in runs of 5000 steps or more" },
     { SECTION_DEVICES, "plan_cache", OPTION_STRING, .initial = "", .initial_note = "the user's cache folder",
       FIELD(devices.plan_cache), .help = "CUDA: folder that keeps convolution plans for the next run, or none" },
     { SECTION_DEVICES, "layout", OPTION_CHOICE, .initial = "auto", .choices = layout_choices,

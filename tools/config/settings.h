@@ -24,6 +24,7 @@ enum on_nan { ON_NAN_STOP, ON_NAN_SKIP, ON_NAN_ROLLBACK };
 enum on_corrupt { ON_CORRUPT_FAIL, ON_CORRUPT_SKIP };
 enum input_source { INPUT_REAL, INPUT_CACHED, INPUT_SYNTHETIC };
 enum device_choice { DEVICE_CHOICE_AUTO, DEVICE_CHOICE_CPU, DEVICE_CHOICE_CUDA, DEVICE_CHOICE_NULL };
+enum plan_times { PLAN_TIMES_AUTO, PLAN_TIMES_YES, PLAN_TIMES_NO };
 enum sync_place { SYNC_PLACE_DEVICE, SYNC_PLACE_CPU };
 enum wire { WIRE_FP32, WIRE_BF16 };
 enum consistency { CONSISTENCY_STRONG, CONSISTENCY_RELAXED };
@@ -148,7 +149,7 @@ struct device_settings {
     enum precision precision;
     enum graph_use graph;
     int64_t workspace;          /* bytes a convolution may use beside its tensors */
-    bool time_plans;
+    enum plan_times time_plans;
     char *plan_cache;           /* folder; "" = the user's cache folder, "none" = none */
     enum layout layout;
     enum convolution convolution;

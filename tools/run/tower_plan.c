@@ -32,6 +32,18 @@ static void find_counts(const struct schedule *schedule, uint32_t tower, struct 
     find_pieces(full.count, last.count, spec->piece_max, spec->evaluate_counts);
 }
 
+/* A second or two for ResNet-50, which a short run does not earn back. Without a folder to keep the plans in another run
+ * of the same settings could measure others, and compute other bits. */
+#define STEPS_TO_MEASURE_FOR 5000u
+
+static bool measures_plans(const struct run_plan *plan, const struct settings *settings)
+{
+    const bool is_worth_it = plan->devices.plan_cache[0] != '\0' && plan->only_evaluated == 0 &&
+                             schedule_step_count(&plan->schedule) >= STEPS_TO_MEASURE_FOR;
+    return settings->devices.time_plans == PLAN_TIMES_AUTO ? is_worth_it
+                                                           : settings->devices.time_plans == PLAN_TIMES_YES;
+}
+
 struct tower_spec tower_plan(const struct run_plan *plan, const struct settings *settings, uint32_t tower)
 {
     const struct device_plan *const devices = &plan->devices;
@@ -52,7 +64,7 @@ struct tower_spec tower_plan(const struct run_plan *plan, const struct settings 
                          .graph = settings->devices.graph,
                          .device_towers = (devices->towers.count + devices->count - 1) / devices->count,
                          .workspace_max = (size_t)settings->devices.workspace,
-                         .time_plans = settings->devices.time_plans,
+                         .time_plans = measures_plans(plan, settings),
                          .plan_cache = devices->plan_cache[0] != '\0' ? devices->plan_cache : NULL },
         .piece_max = plan->piece_max,
         .optimizer = plan->optimizer,

@@ -1,0 +1,95 @@
+/* Tests of what towers are told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "sync/modes/modes.h"
+#include "tools/run/tower_plan.h"
+
+static struct settings settings;
+
+static int begin(void **state)
+{
+    (void)state;
+    return settings_init(&settings);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    settings_release(&settings);
+    return 0;
+}
+
+/* A run of so many steps, one tower, batches of 8. */
+static struct run_plan plan_of(uint64_t steps, const char *plan_cache)
+{
+    struct run_plan plan = {
+        .schedule = { .records = { [PASS_TRAIN] = 8 * steps }, .batch = 8, .towers = 1, .epochs = 1 },
+        .devices = { .backend = backend_find("reference"), .mode = &sync_replicated_ops, .towers = { 0, 1 },
+                     .count = 1 },
+        .threads_per_tower = 1,
+    };
+    snprintf(plan.devices.plan_cache, sizeof(plan.devices.plan_cache), "%s", plan_cache);
+    return plan;
+}
+
+static bool measures(enum plan_times times, uint64_t steps, const char *plan_cache)
+{
+    const struct run_plan plan = plan_of(steps, plan_cache);
+    settings.devices.time_plans = times;
+    return tower_plan(&plan, &settings, 0).backend_spec.time_plans;
+}
+
+static void plans_are_measured_for_long_runs_that_keep_them(void **state)
+{
+    (void)state;
+    assert_int_equal(settings.devices.time_plans, PLAN_TIMES_AUTO);
+    assert_true(measures(PLAN_TIMES_AUTO, 5000, "folder"));
+    assert_false(measures(PLAN_TIMES_AUTO, 4999, "folder"));
+    assert_false(measures(PLAN_TIMES_AUTO, 5000, ""));
+    assert_true(measures(PLAN_TIMES_YES, 1, ""));
+    assert_false(measures(PLAN_TIMES_NO, 5000, "folder"));
+}
+
+/* What is left does not count: a run that goes on computes by the plans it began with. */
+static void a_run_that_goes_on_measures_as_it_did(void **state)
+{
+    (void)state;
+    struct run_plan plan = plan_of(6000, "folder");
+    settings.devices.time_plans = PLAN_TIMES_AUTO;
+    plan.schedule.first = 5999;
+    assert_true(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
+    plan.only_evaluated = 100;
+    assert_false(tower_plan(&plan, &settings, 0).backend_spec.time_plans);
+}
+
+static void slices_are_cut_into_pieces(void **state)
+{
+    (void)state;
+    struct run_plan plan = plan_of(3, "");
+    plan.schedule.records[PASS_TRAIN] = 8 + 5;
+    struct tower_spec spec = tower_plan(&plan, &settings, 0);
+    assert_int_equal(spec.train_counts[0], 8);
+    assert_int_equal(spec.train_counts[2], 5);
+    plan.piece_max = 3;
+    spec = tower_plan(&plan, &settings, 0);
+    assert_int_equal(spec.train_counts[0], 3);
+    assert_int_equal(spec.train_counts[1], 8 % 3);
+    assert_int_equal(spec.train_counts[2], 5 % 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(plans_are_measured_for_long_runs_that_keep_them, begin, end),
+        cmocka_unit_test_setup_teardown(a_run_that_goes_on_measures_as_it_did, begin, end),
+        cmocka_unit_test_setup_teardown(slices_are_cut_into_pieces, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

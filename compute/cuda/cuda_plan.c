@@ -68,16 +68,16 @@ float *parameter_statistic(const struct plan *plan, uint32_t layer, enum paramet
 
 /* ---- what the shared plan asks ---- */
 
-/* Libraries and kernels count a sample's numbers in 32 bits, and a plan holds a few copies of
- * its values, in bytes. */
+/* cuDNN's engines and kernels of ours count the numbers of all samples in 31 bits. */
 static size_t value_size(const struct plan *plan, uint32_t value)
 {
     const size_t count = value_count(plan, value);
-    if (count <= INT32_MAX && count < SIZE_MAX / 64 / sizeof(float) / plan->base.count / plan_net(plan)->layer_count)
+    if (count <= INT32_MAX / plan->base.count)
         return value_counts(plan, value) * value_bytes(plan->base.backend->type);
     const struct shape shape = plan_shape(&plan->base, value);
-    log_message(LOG_ERROR, "%s: %u samples of %ux%u pixels with %u channels are too many", plan->base.backend->name,
-                plan->base.count, shape.height, shape.width, value_stored(plan, value));
+    log_message(LOG_ERROR, "%s: %u samples of %ux%u pixels with %u channels are more numbers than cuDNN can count (2^31): "
+                "at most %zu samples go into a step of a tower", plan->base.backend->name, plan->base.count, shape.height,
+                shape.width, value_stored(plan, value), (size_t)INT32_MAX / count);
     return 0;
 }
 

@@ -65,11 +65,13 @@ static int notes_of(cudnnBackendDescriptor_t engine, const char *name, uint32_t 
                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behavior_count, behavior);
     if (rc < 0)
         return rc;
+    /* A later cuDNN may have notes that this header does not name, and count those that found no room. */
     *numerical_out = 0;
-    for (int64_t i = 0; i < numerical_count; i++)
-        *numerical_out |= 1u << numerical[i];
+    for (int64_t i = 0; i < numerical_count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
+        if (numerical[i] < CUDNN_NUMERICAL_NOTE_TYPE_COUNT)
+            *numerical_out |= 1u << numerical[i];
     *compiled_out = false;
-    for (int64_t i = 0; i < behavior_count; i++)
+    for (int64_t i = 0; i < behavior_count && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
         *compiled_out |= behavior[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     return 0;
 }
